@@ -1,0 +1,239 @@
+"""Attribute kinds: how one Python value is stored, printed and parsed as a property of an op.
+
+An op declares `axis = integer(-1)`; rules and lowerings then see the plain Python number, and the
+text form shows `axis = 1` without a type suffix, because the declaration already says the kind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FloatAttr,
+    IntegerAttr,
+    NoneAttr,
+    StringAttr,
+    f64,
+    i1,
+    i64,
+)
+from xdsl.ir import Attribute
+from xdsl.irdl import AttrConstraint, VerificationContext, prop_def
+from xdsl.parser import AttrParser, Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import VerifyException
+
+from graphopt.ir.dtypes import as_dtype, from_ir
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of attribute value.
+
+    `encode` takes the Python value to the stored attribute and raises TypeError when it does not
+    fit; `decode` is its inverse.
+    """
+
+    name: str
+    encode: Callable[[Any], Attribute]
+    decode: Callable[[Any], Any]
+    print_value: Callable[[Printer, Any], None]
+    parse_value: Callable[[AttrParser], Any]
+
+
+@dataclass(frozen=True)
+class KindConstraint(AttrConstraint[Attribute]):
+    """The IRDL constraint `is a well-formed attribute of this kind`."""
+
+    kind: Kind
+
+    def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
+        try:
+            canonical = self.kind.encode(self.kind.decode(attr))
+        except (TypeError, ValueError, AttributeError) as error:
+            raise VerifyException(f"expected {self.kind.name}, found {attr}") from error
+        if canonical != attr:
+            raise VerifyException(f"expected {self.kind.name}, found {attr}")
+
+    def mapping_type_vars(self, type_var_mapping: Any) -> KindConstraint:
+        return self
+
+
+def _encode_int(value: Any) -> Attribute:
+    if isinstance(value, bool) or int(value) != value:
+        raise TypeError(f"expected an integer, found {value!r}")
+    return IntegerAttr(int(value), i64)
+
+
+def _encode_flag(value: Any) -> Attribute:
+    if not isinstance(value, (bool, int)) or value not in (0, 1):
+        raise TypeError(f"expected true or false, found {value!r}")
+    return IntegerAttr(int(value), i1)
+
+
+def _encode_number(value: Any) -> Attribute:
+    if isinstance(value, str):
+        raise TypeError(f"expected a number, found {value!r}")
+    return FloatAttr(float(value), f64)
+
+
+def _encode_string(value: Any) -> Attribute:
+    if not isinstance(value, str):
+        raise TypeError(f"expected a string, found {value!r}")
+    return StringAttr(str(value))
+
+
+def _print_number(printer: Printer, value: float) -> None:
+    if value != value or value in (float("inf"), float("-inf")):
+        printer.print_float(value, f64)
+    else:
+        text = repr(value)
+        printer.print_string(text if "." in text else text.replace("e", ".0e"))
+
+
+def _print_list(printer: Printer, values: Sequence[Any], item: Callable[..., None]) -> None:
+    with printer.in_square_brackets():
+        printer.print_list(values, lambda value: item(printer, value))
+
+
+def _print_int(printer: Printer, value: int) -> None:
+    printer.print_string(str(value))
+
+
+def _parse_number(parser: AttrParser) -> float:
+    if isinstance(parser, Parser):
+        value = parser.parse_number(allow_boolean=False)
+        if isinstance(value, int) and not isinstance(value, bool):
+            return float(value)
+        return float(value)
+    return float(parser.parse_number())
+
+
+def _list_kind(name: str, item: Kind) -> Kind:
+    def encode(values: Any) -> Attribute:
+        return ArrayAttr([item.encode(value) for value in values])
+
+    def decode(attr: Any) -> tuple[Any, ...]:
+        return tuple(item.decode(element) for element in attr.data)
+
+    return Kind(
+        name,
+        encode,
+        decode,
+        lambda printer, values: _print_list(printer, values, item.print_value),
+        lambda parser: parser.parse_comma_separated_list(
+            parser.Delimiter.SQUARE, lambda: item.parse_value(parser)
+        ),
+    )
+
+
+def _optional_kind(item: Kind) -> Kind:
+    """The kind that also admits None, printed `none`."""
+
+    def print_value(printer: Printer, value: Any) -> None:
+        if value is None:
+            printer.print_string("none")
+        else:
+            item.print_value(printer, value)
+
+    def parse_value(parser: AttrParser) -> Any:
+        if parser.parse_optional_keyword("none"):
+            return None
+        return item.parse_value(parser)
+
+    return Kind(
+        f"{item.name} or none",
+        lambda value: NoneAttr() if value is None else item.encode(value),
+        lambda attr: None if isinstance(attr, NoneAttr) else item.decode(attr),
+        print_value,
+        parse_value,
+    )
+
+
+INTEGER = Kind(
+    "an integer",
+    _encode_int,
+    lambda attr: attr.value.data,
+    _print_int,
+    lambda parser: parser.parse_integer(allow_boolean=False),
+)
+FLAG = Kind(
+    "true or false",
+    _encode_flag,
+    lambda attr: bool(attr.value.data),
+    lambda printer, value: printer.print_string("true" if value else "false"),
+    lambda parser: parser.parse_boolean(),
+)
+NUMBER = Kind(
+    "a number", _encode_number, lambda attr: attr.value.data, _print_number, _parse_number
+)
+STRING = Kind(
+    "a string",
+    _encode_string,
+    lambda attr: attr.data,
+    lambda printer, value: printer.print_string_literal(value),
+    lambda parser: parser.parse_str_literal(),
+)
+DTYPE = Kind(
+    "an element type",
+    lambda value: as_dtype(value).ir,
+    from_ir,
+    lambda printer, value: printer.print_attribute(as_dtype(value).ir),
+    lambda parser: from_ir(parser.parse_type()),
+)
+INTEGERS = _list_kind("a list of integers", INTEGER)
+NUMBERS = _list_kind("a list of numbers", NUMBER)
+STRINGS = _list_kind("a list of strings", STRING)
+
+_REQUIRED = object()
+
+
+def _field(kind: Kind, default: Any) -> Any:
+    if default is _REQUIRED:
+        return prop_def(KindConstraint(kind))
+    if default is None:
+        kind = _optional_kind(kind)
+    return prop_def(KindConstraint(kind), default_value=kind.encode(default))
+
+
+def integer(default: Any = _REQUIRED) -> Any:
+    """An int64 property; a default of None makes it optional."""
+    return _field(INTEGER, default)
+
+
+def flag(default: Any = _REQUIRED) -> Any:
+    """A boolean property."""
+    return _field(FLAG, default)
+
+
+def number(default: Any = _REQUIRED) -> Any:
+    """A float64 property."""
+    return _field(NUMBER, default)
+
+
+def string(default: Any = _REQUIRED) -> Any:
+    """A string property."""
+    return _field(STRING, default)
+
+
+def dtype(default: Any = _REQUIRED) -> Any:
+    """An element-type property, given as anything `as_dtype` accepts."""
+    return _field(DTYPE, default)
+
+
+def integers(default: Any = _REQUIRED) -> Any:
+    """A list-of-integers property; rules see a tuple."""
+    return _field(INTEGERS, default)
+
+
+def numbers(default: Any = _REQUIRED) -> Any:
+    """A list-of-floats property; rules see a tuple."""
+    return _field(NUMBERS, default)
+
+
+def strings(default: Any = _REQUIRED) -> Any:
+    """A list-of-strings property; rules see a tuple."""
+    return _field(STRINGS, default)

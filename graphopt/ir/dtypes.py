@@ -1,0 +1,123 @@
+"""The element types: one row each, with its name in every vocabulary that graphopt speaks.
+
+A `DType` is a string (so `x.dtype == "float32"` holds and NumPy accepts it) that also knows its
+xDSL type, its NumPy type and the number that Paddle's files use for it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+from xdsl.dialects import builtin
+from xdsl.ir import Attribute
+
+
+class DType(str):
+    """An element type, e.g. `DType("float32")`; `paddle.float32` and its like are instances."""
+
+    __slots__ = ()
+
+    @property
+    def numpy(self) -> np.dtype[Any]:
+        """The NumPy type with the same values (bfloat16 comes from `ml_dtypes`)."""
+        return _NUMPY[self]
+
+    @property
+    def ir(self) -> Attribute:
+        """The xDSL element type."""
+        return _IR[self]
+
+    @property
+    def code(self) -> int:
+        """The number of this type in Paddle's `VarType.Type` enumeration."""
+        return _CODE[self]
+
+    @property
+    def is_floating(self) -> bool:
+        """True for the real floating-point types."""
+        return self in FLOATING
+
+    @property
+    def is_complex(self) -> bool:
+        """True for complex64 and complex128."""
+        return self in ("complex64", "complex128")
+
+    @property
+    def is_differentiable(self) -> bool:
+        """True when a gradient with respect to a value of this type exists."""
+        return self.is_floating or self.is_complex
+
+    def __repr__(self) -> str:
+        return f"paddle.{str(self)}"
+
+
+# name, number in VarType.Type, xDSL element type, NumPy type
+_ROWS: tuple[tuple[str, int, Attribute, Any], ...] = (
+    ("bool", 0, builtin.i1, np.bool_),
+    ("int16", 1, builtin.IntegerType(16), np.int16),
+    ("int32", 2, builtin.i32, np.int32),
+    ("int64", 3, builtin.i64, np.int64),
+    ("float16", 4, builtin.f16, np.float16),
+    ("float32", 5, builtin.f32, np.float32),
+    ("float64", 6, builtin.f64, np.float64),
+    ("uint8", 20, builtin.IntegerType(8, builtin.Signedness.UNSIGNED), np.uint8),
+    ("int8", 21, builtin.IntegerType(8), np.int8),
+    ("bfloat16", 22, builtin.bf16, ml_dtypes.bfloat16),
+    ("complex64", 23, builtin.ComplexType(builtin.f32), np.complex64),
+    ("complex128", 24, builtin.ComplexType(builtin.f64), np.complex128),
+)
+FLOATING = frozenset(("float16", "bfloat16", "float32", "float64"))
+_CODE = {name: code for name, code, _, _ in _ROWS}
+_IR = {name: ir for name, _, ir, _ in _ROWS}
+_NUMPY = {name: np.dtype(numpy_type) for name, _, _, numpy_type in _ROWS}
+_FROM_CODE = {code: DType(name) for name, code, _, _ in _ROWS}
+_FROM_IR = {ir: DType(name) for name, _, ir, _ in _ROWS}
+_ALIASES = {"uint16": "bfloat16", "float": "float32", "double": "float64", "int": "int32"}
+
+bool_ = DType("bool")
+int8 = DType("int8")
+int16 = DType("int16")
+int32 = DType("int32")
+int64 = DType("int64")
+uint8 = DType("uint8")
+float16 = DType("float16")
+bfloat16 = DType("bfloat16")
+float32 = DType("float32")
+float64 = DType("float64")
+complex64 = DType("complex64")
+complex128 = DType("complex128")
+ALL = tuple(DType(name) for name in _CODE)
+
+
+def as_dtype(spec: Any) -> DType:
+    """The `DType` for a name, a NumPy type, a `DType`, or a `VarType.Type` number.
+
+    Raises TypeError for anything that is not an element type.
+    """
+    if isinstance(spec, DType):
+        return spec
+    if isinstance(spec, str):
+        name = _ALIASES.get(spec, spec)
+        if name in _CODE:
+            return DType(name)
+    elif isinstance(spec, int) and not isinstance(spec, bool):
+        if spec in _FROM_CODE:
+            return _FROM_CODE[spec]
+    else:
+        try:
+            name = np.dtype(spec).name
+        except TypeError:
+            name = ""
+        if name in _CODE:
+            return DType(name)
+    raise TypeError(f"{spec!r} is not an element type; use one of {', '.join(_CODE)}")
+
+
+def from_ir(element: Attribute) -> DType:
+    """The `DType` of an xDSL element type; TypeError when no `DType` corresponds."""
+    try:
+        return _FROM_IR[element]
+    except KeyError:
+        raise TypeError(f"{element} is not an element type of the pd dialect") from None

@@ -1,0 +1,30 @@
+"""Where in the user's own code an operator was made."""
+
+from __future__ import annotations
+
+import os
+import sys
+from typing import NamedTuple
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+
+
+class Location(NamedTuple):
+    """A line of the user's source."""
+
+    file: str
+    line: int
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+def caller_location() -> Location | None:
+    """The innermost frame that is outside the graphopt package; None when there is none."""
+    frame = sys._getframe(1)
+    while frame is not None:
+        code = frame.f_code
+        if not code.co_filename.startswith(_PACKAGE):
+            return Location(code.co_filename, frame.f_lineno)
+        frame = frame.f_back
+    return None

@@ -1,0 +1,52 @@
+"""The ops of the `pd` dialect, one file per family; `ALL` lists every concrete op class."""
+
+from __future__ import annotations
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops import (
+    activation,
+    comm,
+    conv,
+    creation,
+    fused,
+    grad,
+    index,
+    linear,
+    loss,
+    math,
+    norm,
+    optimizer,
+    random,
+    reduce,
+    shape,
+)
+
+FAMILIES = (
+    activation,
+    comm,
+    conv,
+    creation,
+    fused,
+    grad,
+    index,
+    linear,
+    loss,
+    math,
+    norm,
+    optimizer,
+    random,
+    reduce,
+    shape,
+)
+
+ALL: tuple[type[PdOp], ...] = tuple(
+    value
+    for family in FAMILIES
+    for value in vars(family).values()
+    if isinstance(value, type)
+    and issubclass(value, PdOp)
+    and value.__module__ == family.__name__
+    and "name" in vars(value)
+)
+
+BY_NAME: dict[str, type[PdOp]] = {op.name: op for op in ALL}

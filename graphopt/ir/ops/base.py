@@ -1,0 +1,67 @@
+"""Families of ops that share operands, results and a type rule."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from graphopt.errors import ProgramError
+from graphopt.ir.op import PdOp
+from graphopt.ir.types import Tensor, broadcast_shapes, dtype_of, like, same_dtype, shape_of
+
+
+class PureOp(PdOp, ABC):
+    """An op whose results depend on its operands and properties alone; unused ones are removed."""
+
+    traits = traits_def(Pure())
+
+
+class Unary(PureOp, ABC):
+    """Elementwise on one tensor; the result has the operand's type."""
+
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return x
+
+
+class FloatUnary(Unary, ABC):
+    """Elementwise on one floating-point or complex tensor."""
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        if not dtype_of(x).is_differentiable:
+            raise ProgramError(
+                f"expected a floating-point tensor, found {dtype_of(x)!s}; cast it first"
+            )
+        return x
+
+
+class Binary(PureOp, ABC):
+    """Elementwise on two tensors of one dtype, with NumPy broadcasting."""
+
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        same_dtype(x, y)
+        return like(x, shape=broadcast_shapes(shape_of(x), shape_of(y)))
+
+
+class Compare(PureOp, ABC):
+    """Elementwise on two tensors of one dtype; the result is boolean."""
+
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        same_dtype(x, y)
+        return like(x, shape=broadcast_shapes(shape_of(x), shape_of(y)), dtype="bool")

@@ -1,0 +1,62 @@
+"""What fusions build: several ops in one, each differentiated as a whole."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.attrs import flag, number, string, strings
+from graphopt.ir.ops.base import Binary, PureOp
+from graphopt.ir.ops.linear import matmul_type
+from graphopt.ir.ops.norm import BatchNormBase, check_vector
+from graphopt.ir.types import Tensor, shape_of
+
+
+@irdl_op_definition
+class FusedGemmEpilogue(PureOp):
+    """activation(matmul(x, y) + bias). Paddle: fused_gemm_epilogue."""
+
+    name = "pd.fused_gemm_epilogue"
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    bias = operand_def(Tensor)
+    out = result_def(Tensor)
+    transpose_x = flag(False)
+    transpose_y = flag(False)
+    activation = string("none")
+    approximate = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor, bias: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
+        out = matmul_type(x, y, transpose_x, transpose_y)
+        check_vector("bias", bias, shape_of(out)[-1])
+        return out
+
+
+@irdl_op_definition
+class FusedBatchNormAct(BatchNormBase):
+    """activation(batch_norm(x)). Paddle: fused_batch_norm_act."""
+
+    name = "pd.fused_batch_norm_act"
+    activation = string("relu")
+
+
+@irdl_op_definition
+class FusedElemwiseAddActivation(Binary):
+    """functor_list = [outer, inner]: either outer(x + y) or x + inner(y).
+
+    Paddle: fused_elemwise_add_activation.
+    """
+
+    name = "pd.fused_elemwise_add_activation"
+    functor_list = strings()
+    scale = number(1.0)
+    approximate = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor, functor_list: Sequence[str]) -> Tensor:
+        if len(functor_list) != 2 or "elementwise_add" not in functor_list:
+            raise ProgramError(f"functor_list {list(functor_list)} is not an add and an activation")
+        return Binary.infer(x, y)

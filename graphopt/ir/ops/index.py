@@ -1,0 +1,111 @@
+"""Ops that look elements up by number."""
+
+from __future__ import annotations
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.attrs import dtype as dtype_property
+from graphopt.ir.attrs import flag, integer
+from graphopt.ir.ops.base import PureOp
+from graphopt.ir.types import Tensor, dtype_of, like, normalize_axis, rank_of, shape_of
+
+
+def check_integer(what: str, value: Tensor) -> None:
+    """ProgramError unless the tensor holds integers."""
+    if not dtype_of(value).startswith(("int", "uint")):
+        raise ProgramError(f"'{what}' should be an integer tensor, found {dtype_of(value)!s}")
+
+
+@irdl_op_definition
+class Embedding(PureOp):
+    """Rows of a table by number; rows `padding_idx` read as zero. Paddle: lookup_table_v2."""
+
+    name = "pd.embedding"
+    x = operand_def(Tensor)
+    weight = operand_def(Tensor)
+    out = result_def(Tensor)
+    padding_idx = integer(-1)
+
+    @staticmethod
+    def infer(x: Tensor, weight: Tensor) -> Tensor:
+        check_integer("x", x)
+        if rank_of(weight) != 2:
+            raise ProgramError("the embedding table must be 2-D")
+        return like(weight, shape=(*shape_of(x), shape_of(weight)[1]))
+
+
+@irdl_op_definition
+class OneHot(PureOp):
+    """A new last axis with a one at the given number. Paddle: one_hot_v2."""
+
+    name = "pd.one_hot"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    depth = integer()
+    dtype = dtype_property("float32")
+
+    @staticmethod
+    def infer(x: Tensor, depth: int, dtype: str) -> Tensor:
+        check_integer("x", x)
+        return like(x, shape=(*shape_of(x), depth), dtype=dtype)
+
+
+@irdl_op_definition
+class Gather(PureOp):
+    """Slices of x along an axis by number. Paddle: gather."""
+
+    name = "pd.gather"
+    x = operand_def(Tensor)
+    index = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(0)
+
+    @staticmethod
+    def infer(x: Tensor, index: Tensor, axis: int) -> Tensor:
+        check_integer("index", index)
+        shape, at = shape_of(x), normalize_axis(axis, rank_of(x))
+        return like(x, shape=(*shape[:at], *shape_of(index)[:1], *shape[at + 1 :]))
+
+
+@irdl_op_definition
+class Topk(PureOp):
+    """The k largest (or smallest) elements along an axis and where they are. Paddle: top_k_v2."""
+
+    name = "pd.topk"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    indices = result_def(Tensor)
+    k = integer(1)
+    axis = integer(-1)
+    largest = flag(True)
+    sorted = flag(True)
+
+    @staticmethod
+    def infer(x: Tensor, k: int, axis: int) -> tuple[Tensor, Tensor]:
+        shape = list(shape_of(x))
+        at = normalize_axis(axis, len(shape))
+        if k < 1 or 0 <= shape[at] < k:
+            raise ProgramError(f"k must be from 1 to {shape[at]}, found {k}")
+        shape[at] = k
+        return like(x, shape=shape), like(x, shape=shape, dtype="int64")
+
+
+@irdl_op_definition
+class Accuracy(PureOp):
+    """How often the label is among the top indices. Paddle: accuracy."""
+
+    name = "pd.accuracy"
+    x = operand_def(Tensor)
+    indices = operand_def(Tensor)
+    label = operand_def(Tensor)
+    accuracy = result_def(Tensor)
+    correct = result_def(Tensor)
+    total = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, ...]:
+        check_integer("indices", indices)
+        check_integer("label", label)
+        count = like(x, shape=(), dtype="int32")
+        return like(x, shape=(), dtype="float32"), count, count

@@ -1,0 +1,60 @@
+"""Matrix products."""
+
+from __future__ import annotations
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.attrs import flag
+from graphopt.ir.ops.base import PureOp
+from graphopt.ir.types import (
+    UNKNOWN,
+    Tensor,
+    broadcast_shapes,
+    like,
+    same_dtype,
+    shape_of,
+)
+
+
+def matmul_type(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
+    """The type of a matrix product by NumPy's rules; transposes do not apply to vectors."""
+    same_dtype(x, y)
+    a, b = shape_of(x), shape_of(y)
+    if not a or not b:
+        raise ProgramError("matmul needs tensors of rank 1 or more")
+    rows, inner_x = _matrix_dims(a, transpose_x, left=True)
+    inner_y, columns = _matrix_dims(b, transpose_y, left=False)
+    if inner_x != inner_y and UNKNOWN not in (inner_x, inner_y):
+        raise ProgramError(
+            f"matmul contracts dimensions of different size: {inner_x} in x {list(a)} "
+            f"against {inner_y} in y {list(b)}"
+        )
+    batch = broadcast_shapes(a[:-2], b[:-2])
+    return like(x, shape=(*batch, *rows, *columns))
+
+
+def _matrix_dims(shape: tuple[int, ...], transpose: bool, *, left: bool) -> tuple[object, object]:
+    """(kept dims, contracted dim) of a left operand, (contracted dim, kept dims) of a right one."""
+    if len(shape) == 1:
+        return ((), shape[0]) if left else (shape[0], ())
+    first, second = shape[-2:]
+    if transpose:
+        first, second = second, first
+    return ((first,), second) if left else (first, (second,))
+
+
+@irdl_op_definition
+class Matmul(PureOp):
+    """Matrix product with broadcast batch dimensions. Paddle: matmul_v2; mul for two matrices."""
+
+    name = "pd.matmul"
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+    transpose_x = flag(False)
+    transpose_y = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
+        return matmul_type(x, y, transpose_x, transpose_y)

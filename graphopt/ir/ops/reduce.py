@@ -1,0 +1,101 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.attrs import dtype as dtype_property
+from graphopt.ir.attrs import flag, integer, integers
+from graphopt.ir.ops.base import PureOp
+from graphopt.ir.types import Shape, Tensor, dtype_of, like, normalize_axes, normalize_axis, shape_of
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
+    """What is left of a shape; no axes means all of them."""
+    dropped = set(normalize_axes(axes, len(shape)) if axes else range(len(shape)))
+    if keepdim:
+        return tuple(1 if i in dropped else dim for i, dim in enumerate(shape))
+    return tuple(dim for i, dim in enumerate(shape) if i not in dropped)
+
+
+class Reduce(PureOp, ABC):
+    """Combine the elements along `axis` (all axes when empty)."""
+
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integers(())
+    keepdim = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return like(x, shape=reduced_shape(shape_of(x), axis, keepdim))
+
+
+@irdl_op_definition
+class Mean(Reduce):
+    """The average. Paddle: mean, reduce_mean."""
+
+    name = "pd.mean"
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        if not dtype_of(x).is_differentiable:
+            raise ProgramError(f"mean needs a floating-point tensor, found {dtype_of(x)!s}")
+        return Reduce.infer(x, axis, keepdim)
+
+
+@irdl_op_definition
+class Sum(Reduce):
+    """The sum; bool and int32 add up in int64. Paddle: reduce_sum."""
+
+    name = "pd.sum"
+
+    dtype = dtype_property(None)
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool, dtype: str | None) -> Tensor:
+        widened = "int64" if dtype_of(x) in ("bool", "int32") else dtype_of(x)
+        return like(Reduce.infer(x, axis, keepdim), dtype=dtype or widened)
+
+
+@irdl_op_definition
+class Max(Reduce):
+    """The largest element. Paddle: reduce_max."""
+
+    name = "pd.max"
+
+
+@irdl_op_definition
+class Min(Reduce):
+    """The smallest element. Paddle: reduce_min."""
+
+    name = "pd.min"
+
+
+@irdl_op_definition
+class Prod(Reduce):
+    """The product. Paddle: reduce_prod."""
+
+    name = "pd.prod"
+
+
+@irdl_op_definition
+class Argmax(PureOp):
+    """The index of the first largest element along an axis. Paddle: arg_max."""
+
+    name = "pd.argmax"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(-1)
+    keepdim = flag(False)
+    flatten = flag(False)
+    dtype = dtype_property("int64")
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, keepdim: bool, flatten: bool, dtype: str) -> Tensor:
+        axes = () if flatten else (normalize_axis(axis, len(shape_of(x))),)
+        return like(x, shape=reduced_shape(shape_of(x), axes, keepdim), dtype=dtype)

@@ -1,0 +1,530 @@
+"""The names-level model of a program: what scripts build and what saved models decode to.
+
+A `Program` is a list of `Block`s; a block has `Variable`s by name and `Operator`s in order. Operators
+keep Paddle's own (legacy) types, slots and attributes, and may overwrite names; the parser
+(`ir/parse_program.py`) turns all that into SSA values. Paddle pages: paddle.static.Program, Block,
+Operator, Variable.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.location import Location, caller_location
+
+GRAD_SUFFIX = "@GRAD"
+EMPTY = "@EMPTY@"
+
+
+class OpRole:
+    """The bit flags of the `op_role` attribute (Paddle: OpProtoAndCheckerMaker.OpRole)."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    OPTIMIZE = 2
+    LR_SCHEDULE = 16
+    LOSS = 256
+
+
+class VarKind:
+    """The kinds of variable that saved programs declare (Paddle: VarType.Type)."""
+
+    DENSE_TENSOR = 7
+    SELECTED_ROWS = 8
+    FEED_MINIBATCH = 9
+    FETCH_LIST = 10
+    STEP_SCOPES = 11
+    TENSOR_ARRAY = 13
+    READER = 15
+    RAW = 17
+
+
+class Variable:
+    """A named tensor of a block.
+
+    `shape` is a tuple with -1 for a dimension known only when the program runs; `dtype` is a
+    `DType`. `stop_gradient=True` keeps gradients from flowing through it.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        name: str,
+        shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        *,
+        persistable: bool = False,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+        need_check_feed: bool = False,
+        is_parameter: bool = False,
+        lod_level: int = 0,
+        kind: int = VarKind.DENSE_TENSOR,
+    ) -> None:
+        self.block = block
+        self.name = name
+        self._shape = None if shape is None else tuple(int(d) for d in shape)
+        self._dtype = None if dtype is None else as_dtype(dtype)
+        self.persistable = persistable
+        self.stop_gradient = stop_gradient
+        self.is_data = is_data
+        self.need_check_feed = need_check_feed
+        self.is_parameter = is_parameter
+        self.lod_level = lod_level
+        self.kind = kind
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions, -1 where unknown until run time."""
+        if self._shape is None:
+            raise ProgramError(f"the shape of variable '{self.name}' is not known yet")
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Sequence[int]) -> None:
+        self._shape = tuple(int(d) for d in shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        if self._dtype is None:
+            raise ProgramError(f"the dtype of variable '{self.name}' is not known yet")
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self._dtype = as_dtype(dtype)
+
+    @property
+    def has_type(self) -> bool:
+        """True when both shape and dtype are known."""
+        return self._shape is not None and self._dtype is not None
+
+    @property
+    def grad_name(self) -> str:
+        """The name of this variable's gradient."""
+        return self.name + GRAD_SUFFIX
+
+    def copy_to(self, block: Block) -> Variable:
+        """A variable like this one that belongs to `block`."""
+        twin = copy.copy(self)
+        twin.block = block
+        return twin
+
+    def __repr__(self) -> str:
+        shape = "?" if self._shape is None else ", ".join(map(str, self._shape))
+        flags = "".join(
+            f", {flag}" for flag in ("persistable", "stop_gradient") if getattr(self, flag)
+        )
+        return f"var {self.name} : [{shape}] {self._dtype}{flags}"
+
+    to_string = __repr__
+
+
+class Parameter(Variable):
+    """A persistable variable that optimizers update.
+
+    `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
+    and `need_clip` steer `Optimizer.minimize`.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        name: str,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        trainable: bool = True,
+        optimize_attr: Mapping[str, Any] | None = None,
+        regularizer: Any = None,
+        need_clip: bool = True,
+    ) -> None:
+        super().__init__(
+            block,
+            name,
+            shape,
+            dtype,
+            persistable=True,
+            stop_gradient=not trainable,
+            is_parameter=True,
+        )
+        self.trainable = trainable
+        self.optimize_attr = dict(optimize_attr or {"learning_rate": 1.0})
+        self.regularizer = regularizer
+        self.need_clip = need_clip
+
+
+class Operator:
+    """One step of a block: a type, named slots of variable names, attributes.
+
+    `location` is the user's source line, None for loaded models.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        type: str,
+        inputs: Mapping[str, Sequence[str]],
+        outputs: Mapping[str, Sequence[str]],
+        attrs: Mapping[str, Any],
+        location: Location | None = None,
+    ) -> None:
+        self.block = block
+        self.type = type
+        self.inputs = {slot: list(names) for slot, names in inputs.items()}
+        self.outputs = {slot: list(names) for slot, names in outputs.items()}
+        self.attrs = dict(attrs)
+        self.location = location
+
+    def input(self, slot: str) -> list[str]:
+        """The variable names in an input slot, [] when the slot is absent."""
+        return list(self.inputs.get(slot, ()))
+
+    def output(self, slot: str) -> list[str]:
+        """The variable names in an output slot, [] when the slot is absent."""
+        return list(self.outputs.get(slot, ()))
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the input slots."""
+        return list(self.inputs)
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the output slots."""
+        return list(self.outputs)
+
+    @property
+    def input_arg_names(self) -> list[str]:
+        """Every variable name read, in slot order."""
+        return [name for names in self.inputs.values() for name in names if name != EMPTY]
+
+    @property
+    def output_arg_names(self) -> list[str]:
+        """Every variable name written, in slot order."""
+        return [name for names in self.outputs.values() for name in names if name != EMPTY]
+
+    @property
+    def role(self) -> int:
+        """The `op_role` flags, Forward when unset."""
+        return int(self.attrs.get("op_role", OpRole.FORWARD))
+
+    def attr(self, name: str) -> Any:
+        """The value of an attribute; ValueError when the operator has none of that name."""
+        try:
+            return self.attrs[name]
+        except KeyError:
+            raise ValueError(f"operator {self.type} has no attribute '{name}'") from None
+
+    def has_attr(self, name: str) -> bool:
+        """True when the attribute is set."""
+        return name in self.attrs
+
+    def all_attrs(self) -> dict[str, Any]:
+        """A copy of the attributes."""
+        return dict(self.attrs)
+
+    @property
+    def attr_names(self) -> list[str]:
+        """The names of the attributes that are set."""
+        return list(self.attrs)
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        self.attrs[name] = value
+        self.block.program.touch()
+
+    def __repr__(self) -> str:
+        def slots(slots: Mapping[str, Sequence[str]]) -> str:
+            return ", ".join(f"{slot}=[{', '.join(names)}]" for slot, names in slots.items())
+
+        attrs = ", ".join(
+            f"{name}={value!r}"
+            for name, value in sorted(self.attrs.items())
+            if name not in ("op_callstack", "op_namescope", "op_device")
+        )
+        where = f"  # {self.location}" if self.location else ""
+        return f"{{{slots(self.outputs)}}} = {self.type}({slots(self.inputs)}, {attrs}){where}"
+
+    to_string = __repr__
+
+
+class Block:
+    """Variables by name and operators in order; sub-blocks see their parents' variables."""
+
+    def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
+        self.program = program
+        self.idx = idx
+        self.parent_idx = parent_idx
+        self.forward_block_idx = -1
+        self.vars: dict[str, Variable] = {}
+        self.ops: list[Operator] = []
+
+    @property
+    def parent(self) -> Block | None:
+        """The enclosing block, None for the global one."""
+        return None if self.parent_idx < 0 else self.program.blocks[self.parent_idx]
+
+    def has_var(self, name: str) -> bool:
+        """True when this very block declares the name."""
+        return name in self.vars
+
+    def var(self, name: str) -> Variable:
+        """The variable that this block declares; ValueError when it declares none."""
+        try:
+            return self.vars[name]
+        except KeyError:
+            raise ValueError(f"var {name} not in this block") from None
+
+    def find_var(self, name: str) -> Variable | None:
+        """The variable visible under this name here, or None."""
+        block: Block | None = self
+        while block is not None:
+            if name in block.vars:
+                return block.vars[name]
+            block = block.parent
+        return None
+
+    def create_var(self, name: str, shape: Any = None, dtype: Any = None, **flags: Any) -> Variable:
+        """Declare a variable (or return the one that has this name already)."""
+        if name in self.vars:
+            return self.vars[name]
+        return self._declare(Variable(self, name, shape, dtype, **flags))
+
+    def create_parameter(self, name: str, shape: Any, dtype: Any, **options: Any) -> Parameter:
+        """Declare a parameter in the global block; its dimensions must be positive."""
+        if any(int(dim) <= 0 for dim in shape):
+            raise ProgramError(
+                f"Expected every dim's size to be larger than 0, but parameter '{name}' got "
+                f"shape {list(shape)}"
+            )
+        owner = self.program.global_block()
+        found = owner.vars.get(name)
+        if isinstance(found, Parameter):
+            if found.shape != tuple(shape):
+                raise ProgramError(
+                    f"parameter '{name}' exists with shape {list(found.shape)} and cannot be "
+                    f"shared with a layer that wants {list(shape)}"
+                )
+            return found
+        parameter = Parameter(owner, name, shape, dtype, **options)
+        owner._declare(parameter)
+        return parameter
+
+    def _declare(self, variable: Variable) -> Variable:
+        self.vars[variable.name] = variable
+        self.program.touch()
+        return variable
+
+    def append_op(
+        self,
+        type: str,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+    ) -> Operator:
+        """Append an operator and give its outputs their shapes and dtypes.
+
+        Slots take a Variable, a name, or a list of them; None means absent. Raises ProgramError,
+        naming the user's line and the operand types, when the operands do not fit.
+        """
+        op = self._make_op(type, inputs, outputs, attrs)
+        from graphopt.ir.infer import infer_outputs
+
+        infer_outputs(op)
+        self.ops.append(op)
+        self.program.touch()
+        return op
+
+    def _insert_op(
+        self, index: int, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
+    ) -> Operator:
+        """As `append_op`, at a position of the operator list."""
+        op = self.append_op(type, inputs, outputs, attrs)
+        self.ops.insert(index, self.ops.pop())
+        return op
+
+    def _remove_op(self, index: int) -> None:
+        del self.ops[index]
+        self.program.touch()
+
+    def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
+        attributes = {"op_role": self.program._op_role, **(attrs or {})}
+        return Operator(
+            self, type, _names(inputs), _names(outputs), attributes, caller_location()
+        )
+
+    def all_parameters(self) -> list[Parameter]:
+        """The parameters of this block in the order of their creation."""
+        return [v for v in self.vars.values() if isinstance(v, Parameter)]
+
+    def __repr__(self) -> str:
+        lines = [f"{{ // block {self.idx}"]
+        lines += [f"    {variable!r}" for variable in self.vars.values()]
+        lines += [f"    {op!r}" for op in self.ops]
+        return "\n".join([*lines, "}"])
+
+    to_string = __repr__
+
+
+def _names(slots: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    """Slot values of any accepted form as lists of names."""
+    result: dict[str, list[str]] = {}
+    for slot, value in (slots or {}).items():
+        if value is None:
+            continue
+        items: Iterable[Any] = value if isinstance(value, (list, tuple)) else (value,)
+        result[slot] = [item if isinstance(item, str) else item.name for item in items]
+    return result
+
+
+_serial = itertools.count()
+
+
+class Program:
+    """A static-graph program (Paddle page: paddle.static.Program).
+
+    `random_seed` is copied into each random operator when the operator is made. `version` changes
+    with every edit, so (serial, version) identifies the content.
+    """
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = [Block(self, 0)]
+        self.current_block_idx = 0
+        self.random_seed = 0
+        self.serial = next(_serial)
+        self.version = 0
+        self._op_role = OpRole.FORWARD
+
+    def touch(self) -> None:
+        """Note that the content has changed."""
+        self.version += 1
+
+    def global_block(self) -> Block:
+        """Block 0."""
+        return self.blocks[0]
+
+    def block(self, index: int) -> Block:
+        """The block with this index."""
+        return self.blocks[index]
+
+    def current_block(self) -> Block:
+        """The block that new operators go to."""
+        return self.blocks[self.current_block_idx]
+
+    @property
+    def num_blocks(self) -> int:
+        """How many blocks there are."""
+        return len(self.blocks)
+
+    def _create_block(self, parent_idx: int | None = None) -> Block:
+        parent = self.current_block_idx if parent_idx is None else parent_idx
+        block = Block(self, len(self.blocks), parent)
+        self.blocks.append(block)
+        self.current_block_idx = block.idx
+        self.touch()
+        return block
+
+    def _rollback(self) -> None:
+        self.current_block_idx = max(self.current_block().parent_idx, 0)
+
+    def list_vars(self) -> Iterator[Variable]:
+        """Every variable of every block."""
+        for block in self.blocks:
+            yield from block.vars.values()
+
+    def all_parameters(self) -> list[Parameter]:
+        """The parameters in the order of their creation."""
+        return [p for block in self.blocks for p in block.all_parameters()]
+
+    @contextmanager
+    def role(self, role: int) -> Iterator[None]:
+        """Give operators appended inside the block this `op_role`."""
+        saved, self._op_role = self._op_role, role
+        try:
+            yield
+        finally:
+            self._op_role = saved
+
+    def clone(self, for_test: bool = False) -> Program:
+        """A copy whose variables have the same names (and so share values through the scope).
+
+        With `for_test` the backward and optimizer operators are left out and `is_test` is set on
+        every operator that has it.
+        """
+        twin = Program()
+        twin.random_seed = self.random_seed
+        twin.blocks = []
+        for block in self.blocks:
+            copied = Block(twin, block.idx, block.parent_idx)
+            copied.forward_block_idx = block.forward_block_idx
+            copied.vars = {name: v.copy_to(copied) for name, v in block.vars.items()}
+            copied.ops = [
+                Operator(copied, op.type, op.inputs, op.outputs, op.attrs, op.location)
+                for op in block.ops
+                if not (for_test and _is_training_only(op))
+            ]
+            twin.blocks.append(copied)
+        if for_test:
+            _set_test_mode(twin)
+        return twin
+
+    def __repr__(self) -> str:
+        return "\n".join(repr(block) for block in self.blocks)
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """The program as text; both arguments are accepted for compatibility."""
+        return repr(self)
+
+
+def _is_training_only(op: Operator) -> bool:
+    return bool(op.role & (OpRole.BACKWARD | OpRole.OPTIMIZE | OpRole.LR_SCHEDULE))
+
+
+def _set_test_mode(program: Program) -> None:
+    """Set `is_test` where it exists and drop gradient variables that nothing computes any more."""
+    for block in program.blocks:
+        for op in block.ops:
+            if "is_test" in op.attrs:
+                op.attrs["is_test"] = True
+        used = {n for op in block.ops for n in (*op.input_arg_names, *op.output_arg_names)}
+        block.vars = {
+            name: v for name, v in block.vars.items() if name in used or GRAD_SUFFIX not in name
+        }
+
+
+_main_program = Program()
+_startup_program = Program()
+
+
+def default_main_program() -> Program:
+    """The program that layers append to."""
+    return _main_program
+
+
+def default_startup_program() -> Program:
+    """The program that initialises parameters."""
+    return _startup_program
+
+
+@contextmanager
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
+    """Make these the default programs inside the block (paddle.static.program_guard)."""
+    global _main_program, _startup_program
+    for program in (main_program, startup_program):
+        if program is not None and not isinstance(program, Program):
+            raise TypeError(f"program_guard takes Programs, got {type(program).__name__}")
+    saved = _main_program, _startup_program
+    _main_program = main_program
+    if startup_program is not None:
+        _startup_program = startup_program
+    try:
+        yield
+    finally:
+        _main_program, _startup_program = saved

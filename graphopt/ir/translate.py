@@ -1,0 +1,279 @@
+"""One legacy operator into `pd` ops: the rows of `legacy.py`, and the few that need more.
+
+`translate` is used for whole programs (by the parser) and for single operators as scripts append
+them (by shape inference), so both agree by construction.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+from xdsl.ir import Block, SSAValue
+from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
+
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.legacy import BY_TYPE, Row
+from graphopt.ir.op import PdOp, attr_kinds, definition
+from graphopt.ir.ops.activation import Hardswish
+from graphopt.ir.ops.creation import AssignValue, FullLike
+from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.index import Embedding
+from graphopt.ir.ops.linear import Matmul
+from graphopt.ir.ops.random import RandomOp
+from graphopt.ir.ops.shape import Flatten, Reshape, Squeeze
+from graphopt.ir.program import EMPTY, Operator
+from graphopt.ir.types import rank_of, shape_of
+
+# The operator that the front end appends for a derivative (see ir/ops/grad.py).
+GRAD_TYPE = "pd_grad"
+
+
+class Translator:
+    """Appends the translation of operators to a block of `pd` ops.
+
+    `read` gives the value of a variable name at this point of the program.
+    """
+
+    def __init__(self, block: Block, read: Callable[[str], SSAValue]) -> None:
+        self.block = block
+        self.read = read
+        self.random_ops = 0
+
+    def translate(self, op: Operator) -> dict[str, SSAValue]:
+        """Append `op` and return the values of the variable names it writes.
+
+        Raises ProgramError, with the operator and the user's line, when the operands do not fit,
+        and UnsupportedError when the type is unknown.
+        """
+        try:
+            return self._dispatch(op)
+        except (ProgramError, UnsupportedError) as error:
+            outputs = ", ".join(op.output_arg_names)
+            where = f", at {op.location}" if op.location else ""
+            message = f"{error} [operator {op.type} -> {outputs}{where}]"
+            raise type(error)(message) from None
+
+    def _dispatch(self, op: Operator) -> dict[str, SSAValue]:
+        special = SPECIAL.get(op.type)
+        if special is not None:
+            return special(self, op)
+        row = BY_TYPE.get(op.type)
+        if row is None:
+            raise UnsupportedError(f"operator type '{op.type}' has no translation")
+        return self.by_row(op, row)
+
+    def by_row(
+        self, op: Operator, row: Row, *operands: Any, **attrs: Any
+    ) -> dict[str, SSAValue]:
+        """Translate by a table row; `operands` and `attrs` replace what the row would give."""
+        _refuse_other_inputs(op, row)
+        given = operands or [self.operand(op, row, i) for i in range(len(row.inputs))]
+        made = self.emit(row.op, op, *given, **{**row_attrs(op, row), **attrs})
+        return self.results(op, row, made)
+
+    def operand(self, op: Operator, row: Row, index: int) -> Any:
+        """The value of the row's `index`-th slot in the form that the op's field wants."""
+        names = [name for name in op.input(row.inputs[index]) if name != EMPTY]
+        field = definition(row.op).operands[index][1]
+        if isinstance(field, VarOperandDef):
+            return [self.read(name) for name in names]
+        if not names:
+            if isinstance(field, OptOperandDef):
+                return None
+            raise ProgramError(f"operator {op.type} needs an input '{row.inputs[index]}'")
+        return self.read(names[0])
+
+    def emit(self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any) -> PdOp:
+        """Make an op at the end of the block."""
+        if issubclass(op_class, RandomOp) and not attrs.get("seed"):
+            self.random_ops += 1
+            attrs["rng_id"] = self.random_ops
+        made = op_class.make(*operands, **attrs)
+        if source is not None and source.location is not None:
+            file, line = source.location
+            made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
+        self.block.add_op(made)
+        return made
+
+    def results(self, op: Operator, row: Row, made: PdOp) -> dict[str, SSAValue]:
+        """The names in the row's output slots with the results of the op made for it."""
+        written: dict[str, SSAValue] = {}
+        fields = definition(row.op).results
+        if isinstance(fields[0][1], VarResultDef):
+            names = op.output(row.outputs[0])
+            return dict(zip(names, made.results, strict=True))
+        for slot, result in zip(row.outputs, made.results, strict=True):
+            for name in op.output(slot):
+                if name != EMPTY:
+                    written[name] = result
+        return written
+
+
+def row_attrs(op: Operator, row: Row) -> dict[str, Any]:
+    """The attributes of a legacy operator under the names of the `pd` op's properties."""
+    attrs: dict[str, Any] = {}
+    for name in attr_kinds(row.op):
+        legacy_name = row.renamed.get(name, name)
+        if legacy_name in op.attrs:
+            attrs[name] = op.attrs[legacy_name]
+    return attrs
+
+
+def _refuse_other_inputs(op: Operator, row: Row) -> None:
+    """A slot that the row does not know may carry meaning: refuse rather than ignore it."""
+    for slot, names in op.inputs.items():
+        if slot not in row.inputs and any(name != EMPTY for name in names):
+            raise UnsupportedError(
+                f"operator {op.type} takes '{slot}' from a tensor ({', '.join(names)}); "
+                "only constants are supported there"
+            )
+
+
+def _mul(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """Paddle's `mul` flattens both operands to matrices; here only the contracted axes are."""
+    x, y = self.read(op.input("X")[0]), self.read(op.input("Y")[0])
+    x_axes = int(op.attrs.get("x_num_col_dims", 1))
+    y_axes = int(op.attrs.get("y_num_col_dims", 1))
+    if not 0 < x_axes < rank_of(x.type) or not 0 < y_axes < rank_of(y.type):
+        raise ProgramError(
+            f"mul splits x {list(shape_of(x.type))} after {x_axes} and "
+            f"y {list(shape_of(y.type))} after {y_axes} dimensions, which must leave some on "
+            "each side"
+        )
+    if rank_of(x.type) > x_axes + 1:
+        x = self.emit(Flatten, op, x, start_axis=x_axes).results[0]
+    tail = shape_of(y.type)[y_axes:]
+    if y_axes > 1:
+        y = self.emit(Flatten, op, y, start_axis=0, stop_axis=y_axes - 1).results[0]
+    if len(tail) > 1:
+        y = self.emit(Flatten, op, y, start_axis=1).results[0]
+    out = self.emit(Matmul, op, x, y).results[0]
+    if len(tail) > 1:
+        out = self.emit(Reshape, op, out, shape=(0,) * x_axes + tuple(tail)).results[0]
+    return {op.output("Out")[0]: out}
+
+
+def _elementwise(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """`axis` says where y's dimensions start in x; -1 is ordinary broadcasting."""
+    row = BY_TYPE[op.type]
+    x, y = self.read(op.input("X")[0]), self.read(op.input("Y")[0])
+    axis = int(op.attrs.get("axis", -1))
+    trailing = rank_of(x.type) - rank_of(y.type) - axis
+    if axis != -1 and trailing > 0:
+        shape = (*(d if d >= 0 else 0 for d in shape_of(y.type)), *(1,) * trailing)
+        y = self.emit(Reshape, op, y, shape=shape).results[0]
+    return self.by_row(op, row, x, y)
+
+
+def _reduce(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """`reduce_all` wins over `dim`; `out_dtype` is -1 when it is not given."""
+    row = BY_TYPE[op.type]
+    attrs: dict[str, Any] = {}
+    dim = op.attrs.get("dim", ())
+    attrs["axis"] = () if op.attrs.get("reduce_all") else dim if _is_list(dim) else (dim,)
+    out_dtype = op.attrs.get("out_dtype", -1)
+    if "dtype" in attr_kinds(row.op):
+        attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
+    return self.by_row(op, row, **attrs)
+
+
+def _fill_constant(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """Large and special values are stored as text in `str_value`."""
+    text = op.attrs.get("str_value") or ""
+    value = float(text) if text else float(op.attrs.get("value", 0.0))
+    return self.by_row(op, BY_TYPE[op.type], value=value)
+
+
+def _fill_any_like(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    dtype = op.attrs.get("dtype", -1)
+    return self.by_row(op, BY_TYPE[op.type], dtype=None if dtype in (-1, None) else dtype)
+
+
+def _assign_value(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """The values are in one of several attributes, by dtype."""
+    dtype = as_dtype(op.attr("dtype"))
+    lists = [v for name, v in op.attrs.items() if name.endswith("values") and v]
+    made = self.emit(
+        AssignValue, op, shape=op.attr("shape"), values=lists[0] if lists else (), dtype=dtype
+    )
+    return {op.output("Out")[0]: made.results[0]}
+
+
+def _lookup_table(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """The first version of the operator wants ids with a trailing 1 and drops it."""
+    ids = self.read(op.input("Ids")[0])
+    if shape_of(ids.type)[-1:] == (1,):
+        ids = self.emit(Squeeze, op, ids, axis=(-1,)).results[0]
+    made = self.emit(
+        Embedding,
+        op,
+        ids,
+        self.read(op.input("W")[0]),
+        padding_idx=op.attrs.get("padding_idx", -1),
+    )
+    return {op.output("Out")[0]: made.results[0]}
+
+
+def _swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    if float(op.attrs.get("beta", 1.0)) != 1.0:
+        raise UnsupportedError("swish with a beta other than 1; use x * sigmoid(beta * x)")
+    return self.by_row(op, BY_TYPE["silu"])
+
+
+def _hard_swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    constants = [float(op.attrs.get(n, d)) for n, d in _HARD_SWISH_DEFAULTS.items()]
+    if constants != list(_HARD_SWISH_DEFAULTS.values()):
+        raise UnsupportedError("hard_swish with other constants than threshold 6, scale 6, offset 3")
+    made = self.emit(Hardswish, op, self.read(op.input("X")[0]))
+    return {op.output("Out")[0]: made.results[0]}
+
+
+_HARD_SWISH_DEFAULTS = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
+
+
+def _sync_batch_norm(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    return self.by_row(op, BY_TYPE["batch_norm"], sync=True)
+
+
+def _grad(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """The derivative; every target gets an explicit cotangent (ones unless one is given)."""
+    targets = [self.read(name) for name in op.input("Y")]
+    given = op.input("YGrad")
+    cotangents = [
+        self.read(name) if name != EMPTY else self.emit(FullLike, op, target, value=1.0).results[0]
+        for name, target in zip(given or [EMPTY] * len(targets), targets, strict=True)
+    ]
+    made = self.emit(
+        Grad,
+        op,
+        targets,
+        [self.read(name) for name in op.input("X")],
+        cotangents,
+        [self.read(name) for name in op.input("NoGrad")],
+        parameters=op.attrs.get("parameters", ()),
+    )
+    names = op.output("XGrad")
+    return {n: v for n, v in zip(names, made.results, strict=True) if n != EMPTY}
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)
+
+
+Special = Callable[[Translator, Operator], dict[str, SSAValue]]
+SPECIAL: Mapping[str, Special] = {
+    "mul": _mul,
+    "lookup_table": _lookup_table,
+    "fill_constant": _fill_constant,
+    "fill_any_like": _fill_any_like,
+    "assign_value": _assign_value,
+    "swish": _swish,
+    "hard_swish": _hard_swish,
+    "sync_batch_norm": _sync_batch_norm,
+    GRAD_TYPE: _grad,
+    **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},
+    **{t: _reduce for t in BY_TYPE if t.startswith("reduce_")},
+}
