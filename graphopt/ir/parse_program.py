@@ -22,12 +22,9 @@ from graphopt.ir.program import (
     Variable,
     VarKind,
 )
+from graphopt.ir.signature import FEED, FETCH, STATE
 from graphopt.ir.translate import GRAD_TYPE, Translator
 from graphopt.ir.types import Tensor, tensor
-
-FEED = "pd.feed"
-STATE = "pd.state"
-FETCH = "pd.fetch"
 
 _SKIPPED = frozenset(("feed", "fetch"))
 

@@ -45,12 +45,41 @@ class VarKind:
     RAW = 17
 
 
+class AttrKind:
+    """The kinds of attribute that saved programs declare (Paddle: AttrType).
+
+    A `BLOCK` is held as a block's index; a `VAR` as the name of a variable that the operator reads.
+    """
+
+    INT = 0
+    FLOAT = 1
+    STRING = 2
+    INTS = 3
+    FLOATS = 4
+    STRINGS = 5
+    BOOLEAN = 6
+    BOOLEANS = 7
+    BLOCK = 8
+    LONG = 9
+    BLOCKS = 10
+    LONGS = 11
+    FLOAT64S = 12
+    VAR = 13
+    VARS = 14
+    FLOAT64 = 15
+    SCALAR = 16
+    SCALARS = 17
+
+
 class Variable:
     """A named tensor of a block.
 
     `shape` is a tuple with -1 for a dimension known only when the program runs; `dtype` is a
-    `DType`. `stop_gradient=True` keeps gradients from flowing through it.
+    `DType`. `stop_gradient=True` keeps gradients from flowing through it. `saved` is the bytes
+    that a loaded variable was declared with, which the writer repeats if nothing was changed.
     """
+
+    saved: bytes | None = None
 
     def __init__(
         self,
@@ -164,8 +193,12 @@ class Parameter(Variable):
 class Operator:
     """One step of a block: a type, named slots of variable names, attributes.
 
-    `location` is the user's source line, None for loaded models.
+    `location` is the user's source line, None where a loaded model does not say. `attr_kinds` has
+    the `AttrKind` of each attribute of a loaded operator, and nothing for operators made here;
+    `saved` is the loaded operator's own bytes, which the writer repeats if nothing was changed.
     """
+
+    saved: bytes | None = None
 
     def __init__(
         self,
@@ -181,7 +214,15 @@ class Operator:
         self.inputs = {slot: list(names) for slot, names in inputs.items()}
         self.outputs = {slot: list(names) for slot, names in outputs.items()}
         self.attrs = dict(attrs)
+        self.attr_kinds: dict[str, int] = {}
         self.location = location
+
+    def copy_to(self, block: Block) -> Operator:
+        """An operator like this one that belongs to `block`."""
+        twin = Operator(block, self.type, self.inputs, self.outputs, self.attrs, self.location)
+        twin.attr_kinds = dict(self.attr_kinds)
+        twin.saved = self.saved
+        return twin
 
     def input(self, slot: str) -> list[str]:
         """The variable names in an input slot, [] when the slot is absent."""
@@ -256,7 +297,12 @@ class Operator:
 
 
 class Block:
-    """Variables by name and operators in order; sub-blocks see their parents' variables."""
+    """Variables by name and operators in order; sub-blocks see their parents' variables.
+
+    `saved` holds what a loaded block declares beyond this model, for writing it back.
+    """
+
+    saved: Mapping[str, Any] | None = None
 
     def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
         self.program = program
@@ -391,8 +437,11 @@ class Program:
     """A static-graph program (Paddle page: paddle.static.Program).
 
     `random_seed` is copied into each random operator when the operator is made. `version` changes
-    with every edit, so (serial, version) identifies the content.
+    with every edit, so (serial, version) identifies the content. `saved` holds what a loaded
+    program declares beyond this model (Paddle's version, operator versions), for writing it back.
     """
+
+    saved: Mapping[str, Any] | None = None
 
     def __init__(self) -> None:
         self.blocks: list[Block] = [Block(self, 0)]
@@ -400,6 +449,7 @@ class Program:
         self.random_seed = 0
         self.serial = next(_serial)
         self.version = 0
+        self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
         self._op_role = OpRole.FORWARD
 
     def touch(self) -> None:
@@ -460,13 +510,15 @@ class Program:
         """
         twin = Program()
         twin.random_seed = self.random_seed
+        twin.saved = self.saved
         twin.blocks = []
         for block in self.blocks:
             copied = Block(twin, block.idx, block.parent_idx)
             copied.forward_block_idx = block.forward_block_idx
+            copied.saved = block.saved
             copied.vars = {name: v.copy_to(copied) for name, v in block.vars.items()}
             copied.ops = [
-                Operator(copied, op.type, op.inputs, op.outputs, op.attrs, op.location)
+                op.copy_to(copied)
                 for op in block.ops
                 if not (for_test and _is_training_only(op))
             ]

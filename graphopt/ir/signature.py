@@ -1,0 +1,100 @@
+"""What a module's `@main` takes and gives: feeds, state and fetches by name, in argument order."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.func import FuncOp
+
+from graphopt.ir.types import Tensor
+
+FEED = "pd.feed"
+STATE = "pd.state"
+FETCH = "pd.fetch"
+PER_REPLICA = "pd.per_replica"
+
+
+@dataclass(frozen=True)
+class Port:
+    """One argument or result of `@main`. `per_replica` state differs between replicas."""
+
+    kind: str
+    name: str
+    type: Tensor
+    per_replica: bool = False
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments and results of `@main`."""
+
+    arguments: tuple[Port, ...]
+    results: tuple[Port, ...]
+
+    def names(self, ports: tuple[Port, ...], kind: str) -> tuple[str, ...]:
+        """The names of the ports of one kind, in order."""
+        return tuple(port.name for port in ports if port.kind == kind)
+
+    @property
+    def feeds(self) -> tuple[str, ...]:
+        """The variables that must be fed."""
+        return self.names(self.arguments, FEED)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The state that the function reads."""
+        return self.names(self.arguments, STATE)
+
+    @property
+    def fetches(self) -> tuple[str, ...]:
+        """The fetched variables."""
+        return self.names(self.results, FETCH)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The state that the function writes."""
+        return self.names(self.results, STATE)
+
+    @property
+    def per_replica(self) -> frozenset[str]:
+        """The state that each replica has its own value of."""
+        return frozenset(p.name for p in (*self.arguments, *self.results) if p.per_replica)
+
+
+def main_function(module: ModuleOp) -> FuncOp:
+    """The `@main` function of a module; ValueError when there is none."""
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == "main":
+            return op
+    raise ValueError("the module has no function @main")
+
+
+def signature_of(module: ModuleOp) -> Signature:
+    """The signature of a module's `@main`; ValueError when an argument has no role."""
+    function = main_function(module)
+    types = function.function_type
+    return Signature(
+        _ports(function.arg_attrs, types.inputs.data, "argument"),
+        _ports(function.res_attrs, types.outputs.data, "result"),
+    )
+
+
+def _ports(
+    attrs: ArrayAttr[DictionaryAttr] | None, types: tuple[object, ...], what: str
+) -> tuple[Port, ...]:
+    dictionaries = [d.data for d in attrs] if attrs is not None else [{} for _ in types]
+    ports: list[Port] = []
+    for position, (entry, type_) in enumerate(zip(dictionaries, types, strict=True)):
+        for kind in (FEED, STATE, FETCH):
+            name = entry.get(kind)
+            if isinstance(name, StringAttr):
+                per_replica = isinstance(entry.get(PER_REPLICA), UnitAttr)
+                ports.append(Port(kind, name.data, type_, per_replica))  # pyright: ignore
+                break
+        else:
+            raise ValueError(
+                f"{what} {position} of @main says neither {FEED}, {STATE} nor {FETCH}; "
+                f'write e.g. {{{FEED} = "x"}} after its type'
+            )
+    return tuple(ports)

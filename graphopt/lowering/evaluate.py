@@ -1,0 +1,171 @@
+"""A module's `@main` as a JAX function: each op by its rule, derivatives by `lowering/grad.py`.
+
+This is the replica function of DESIGN: it computes one replica's results and talks to the others
+only through `Replicas`. `lowering/mappers.py` runs it on one device or many. A value is a tuple of
+lanes: one array normally, one per replica when uneven replicas run in lockstep (one program, no
+mapped axis).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, SSAValue
+
+import graphopt.lowering.ops  # noqa: F401  (registers the rules)
+from graphopt.errors import UnsupportedError
+from graphopt.ir.op import PdOp, bind_groups, call_rule
+from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.random import RandomOp
+from graphopt.ir.signature import main_function, signature_of
+from graphopt.lowering.collectives import Replicas
+from graphopt.lowering.registry import RULES
+
+Array = Any
+Lanes = tuple[Array, ...]
+Environment = dict[SSAValue, Lanes]
+
+
+@dataclass(frozen=True)
+class Call:
+    """One op ready to be computed: its class, properties and operand grouping; hashable."""
+
+    op_class: type[PdOp]
+    attrs: tuple[tuple[str, Any], ...]
+    groups: tuple[int, ...]
+    replicas: Replicas
+
+    @classmethod
+    def of(cls, op: PdOp, replicas: Replicas) -> Call:
+        """The call that computes `op`."""
+        attrs = tuple(sorted(op.attr_values().items()))
+        groups = tuple(len(group) for group in op.operand_groups())
+        return cls(type(op), attrs, groups, replicas)
+
+    def __call__(self, operands: Sequence[Array], key: Array | None) -> tuple[Array, ...]:
+        """The results for these operands (flat, in the op's order)."""
+        grouped: list[Sequence[Array]] = []
+        start = 0
+        for size in self.groups:
+            grouped.append(operands[start : start + size])
+            start += size
+        values = bind_groups(self.op_class, grouped) | dict(self.attrs)
+        values |= {"key": key, "replicas": self.replicas}
+        result = call_rule(_rule(self.op_class), values)
+        return result if isinstance(result, tuple) else (result,)
+
+    @property
+    def communicates(self) -> bool:
+        """True when the op combines values of all replicas."""
+        return self.op_class is AllReduce or ("sync", True) in self.attrs
+
+    def on_lanes(
+        self, lanes: Sequence[Sequence[Array]], keys: Sequence[Array | None]
+    ) -> list[tuple[Array, ...]]:
+        """The results of each lane for the operands and the key of each lane."""
+        if len(lanes) > 1 and self.communicates:
+            return combine(self, lanes)
+        return [self(operands, key) for operands, key in zip(lanes, keys, strict=True)]
+
+
+def _rule(op_class: type[PdOp]) -> Any:
+    try:
+        return RULES[op_class]
+    except KeyError:
+        family = op_class.__module__.rpartition(".")[2]
+        raise UnsupportedError(
+            f"{op_class.name} has no lowering: add one to lowering/ops/{family}.py"
+        ) from None
+
+
+def combine(call: Call, lanes: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+    """A communicating op on lanes of one program, where there is no axis to sum over."""
+    if call.op_class is AllReduce:
+        total = sum((operands[0] for operands in lanes[1:]), start=lanes[0][0])
+        mean = ("reduction", "mean") in call.attrs
+        return [(total / len(lanes) if mean else total,)] * len(lanes)
+    # synchronised batch normalisation is batch normalisation of all lanes' rows
+    rows = [operands[0].shape[0] for operands in lanes]
+    joined = jnp.concatenate([operands[0] for operands in lanes])
+    out, *statistics = call([joined, *lanes[0][1:]], None)
+    parts = jnp.split(out, np.cumsum(rows)[:-1].tolist())
+    return [(part, *statistics) for part in parts]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the ops of one replica share: the other replicas and this step's random key.
+
+    `key` is the uint32 data of a JAX key, different for every step. `lanes` is the number of
+    replicas that run in lockstep.
+    """
+
+    replicas: Replicas
+    key: Array
+    lanes: int = 1
+
+    def keys_for(self, op: Operation) -> list[Array | None]:
+        """The random keys of an op's lanes: fixed by a non-zero seed, else new for each step."""
+        if not isinstance(op, RandomOp):
+            return [None] * self.lanes
+        seed = op.attr("seed")
+        if seed:
+            return [jax.random.key(seed)] * self.lanes
+        key = jax.random.fold_in(jax.random.wrap_key_data(self.key), op.attr("rng_id"))
+        if self.replicas.axis is not None:
+            return [jax.random.fold_in(key, self.replicas.index())]
+        if self.lanes == 1:
+            return [key]
+        return [jax.random.fold_in(key, lane) for lane in range(self.lanes)]
+
+
+def evaluate(
+    module: ModuleOp, inputs: Mapping[tuple[str, str], Lanes], context: Context
+) -> list[Lanes]:
+    """The results of `@main` in order, for inputs by (kind, name)."""
+    block = main_function(module).body.block
+    ports = signature_of(module).arguments
+    env: Environment = {
+        argument: inputs[port.kind, port.name]
+        for argument, port in zip(block.args, ports, strict=True)
+    }
+    for op in block.ops:
+        if isinstance(op, ReturnOp):
+            return [env[value] for value in op.operands]
+        evaluate_op(op, env, context)
+    raise ValueError("@main has no return")
+
+
+def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[Array]]:
+    """The operands of an op, for each lane."""
+    values = [env[value] for value in op.operands]
+    return [[value[lane] for value in values] for lane in range(lanes)]
+
+
+def evaluate_op(op: Operation, env: Environment, context: Context) -> None:
+    """Compute one op and enter its results in the environment."""
+    assert isinstance(op, PdOp), f"{op.name} is not a pd op"
+    try:
+        with jax.named_scope(op.name):
+            if isinstance(op, Grad):
+                from graphopt.lowering.grad import evaluate_grad
+
+                results: Sequence[Lanes] = evaluate_grad(op, env, context)
+            else:
+                call = Call.of(op, context.replicas)
+                operands = operands_by_lane(op, env, context.lanes)
+                by_lane = call.on_lanes(operands, context.keys_for(op))
+                results = list(zip(*by_lane, strict=True))
+    except Exception as error:
+        if not getattr(error, "__notes__", None):
+            error.add_note(f"while computing {op} at {op.location}")
+        raise
+    env.update(zip(op.results, results, strict=True))

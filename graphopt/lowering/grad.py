@@ -1,0 +1,185 @@
+"""`pd.grad` -> JAX: the reverse walk over the ops between `wrt` and `of`.
+
+Per op it calls one jitted `jax.vjp` of the op's own lowering rule, memoised by op class,
+properties and grouping; XLA removes the forward computation that this repeats. When the walk
+meets another `pd.grad` (a second derivative) the whole region is differentiated at once instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from xdsl.ir import Operation, SSAValue
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.grad import Grad
+from graphopt.ir.types import dtype_of
+from graphopt.lowering.evaluate import (
+    Array,
+    Call,
+    Context,
+    Environment,
+    Lanes,
+    evaluate_op,
+    operands_by_lane,
+)
+
+
+def evaluate_grad(op: Grad, env: Environment, context: Context) -> list[Lanes]:
+    """The gradients that `op` names, zeros where nothing depends on a value."""
+    region = _ops_before(op)
+    active = _active_values(op, region)
+    path = _path(op, region, active)
+    if any(isinstance(inner, Grad) for inner in path):
+        return _differentiate_region(op, region, env, context)
+    cotangents: Environment = {}
+    for target, seed in zip(op.of, op.cotangents, strict=True):
+        seeds = zip(env[seed], env[target], strict=True)
+        _accumulate(cotangents, target, tuple(jnp.broadcast_to(s, t.shape) for s, t in seeds))
+    for inner in reversed(path):
+        _step_back(inner, active, cotangents, env, context)
+    return [
+        cotangents[value] if value in cotangents else tuple(map(jnp.zeros_like, env[value]))
+        for value in op.wrt
+    ]
+
+
+def _ops_before(op: Grad) -> list[PdOp]:
+    before: list[PdOp] = []
+    block = op.parent
+    assert block is not None
+    for other in block.ops:
+        if other is op:
+            break
+        if isinstance(other, PdOp):
+            before.append(other)
+    return before
+
+
+def _active_values(op: Grad, region: Iterable[PdOp]) -> set[SSAValue]:
+    """The values that depend on `wrt` and through which gradients may flow."""
+    blocked = set(op.no_grad)
+    active = set(op.wrt)
+    for inner in region:
+        if any(value in active for value in inner.operands):
+            active.update(
+                result
+                for result in inner.results
+                if result not in blocked and dtype_of(result.type).is_differentiable
+            )
+    return active
+
+
+def _path(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdOp]:
+    """The ops between `wrt` and `of`, in program order."""
+    wanted = {value for value in op.of if value in active}
+    path: list[PdOp] = []
+    for inner in reversed(region):
+        if any(result in wanted for result in inner.results):
+            inputs = [value for value in inner.operands if value in active]
+            if inputs:
+                wanted.update(inputs)
+                path.append(inner)
+    return path[::-1]
+
+
+def _step_back(
+    op: PdOp,
+    active: set[SSAValue],
+    cotangents: Environment,
+    env: Environment,
+    context: Context,
+) -> None:
+    """Propagate the cotangents of an op's results to its active operands."""
+    outs = tuple(i for i, r in enumerate(op.results) if r in active and r in cotangents)
+    ins = tuple(i for i, value in enumerate(op.operands) if value in active)
+    if not outs:
+        return
+    call = Call.of(op, context.replicas)
+    operands = operands_by_lane(op, env, context.lanes)
+    keys = context.keys_for(op)
+    seeds = [[cotangents[op.results[i]][lane] for i in outs] for lane in range(context.lanes)]
+    with jax.named_scope(f"{op.name}_grad"):
+        pullback = _pullback(call, ins, outs)
+        if call.communicates:
+            by_lane = pullback(operands, keys, seeds)
+        else:
+            by_lane = [
+                pullback([lane], [key], [seed])[0]
+                for lane, key, seed in zip(operands, keys, seeds, strict=True)
+            ]
+    for index, gradient in zip(ins, zip(*by_lane, strict=True), strict=True):
+        _accumulate(cotangents, op.operands[index], gradient)
+
+
+@lru_cache(maxsize=4096)
+def _pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
+    """(operands, keys, cotangents of `outs`) -> gradients of the operands `ins`, jitted.
+
+    All three have one entry per lane, and so has the result.
+    """
+
+    def pullback(
+        operands: list[list[Array]], keys: list[Array], cotangents: list[list[Array]]
+    ) -> list[list[Array]]:
+        def forward(differentiated: list[list[Array]]) -> list[list[Array]]:
+            full = [list(lane) for lane in operands]
+            for lane, values in zip(full, differentiated, strict=True):
+                for index, value in zip(ins, values, strict=True):
+                    lane[index] = value
+            return [[results[i] for i in outs] for results in call.on_lanes(full, keys)]
+
+        _, vjp = jax.vjp(forward, [[lane[i] for i in ins] for lane in operands])
+        return vjp(cotangents)[0]
+
+    return jax.jit(pullback)
+
+
+def _differentiate_region(
+    op: Grad, region: Sequence[PdOp], env: Environment, context: Context
+) -> list[Lanes]:
+    """One `jax.vjp` over everything before `op`.
+
+    Each `wrt` value gets a zero added, and the derivative is taken with respect to these zeros, so
+    that a value in the middle of the region still passes gradients on to what it depends on.
+    """
+    outside = {value: env[value] for value in _defined_outside(region, op.of)}
+    blocked = set(op.no_grad)
+
+    def forward(*zeros: Lanes) -> list[Lanes]:
+        delta = dict(zip(op.wrt, zeros, strict=True))
+        inner_env: Environment = {
+            value: _added(lanes, delta[value]) if value in delta else lanes
+            for value, lanes in outside.items()
+        }
+        for inner in region:
+            evaluate_op(inner, inner_env, context)
+            for result in inner.results:
+                if result in blocked:
+                    inner_env[result] = jax.lax.stop_gradient(inner_env[result])
+                if result in delta:
+                    inner_env[result] = _added(inner_env[result], delta[result])
+        return [inner_env[value] for value in op.of]
+
+    zeros = [tuple(map(jnp.zeros_like, env[value])) for value in op.wrt]
+    _, vjp = jax.vjp(forward, *zeros)
+    return list(vjp([env[seed] for seed in op.cotangents]))
+
+
+def _added(a: Lanes, b: Lanes) -> Lanes:
+    return tuple(x + y for x, y in zip(a, b, strict=True))
+
+
+def _defined_outside(region: Sequence[Operation], also: Iterable[SSAValue]) -> set[SSAValue]:
+    inside = {result for op in region for result in op.results}
+    read = {value for op in region for value in op.operands} | set(also)
+    return read - inside
+
+
+def _accumulate(cotangents: Environment, value: SSAValue, gradient: Lanes) -> None:
+    held = cotangents.get(value)
+    cotangents[value] = gradient if held is None else _added(held, gradient)

@@ -1,0 +1,42 @@
+"""Replicas with different numbers of rows, which no SPMD program can express, in lockstep.
+
+One program evaluates every op for all replicas before the next op and combines them at the
+collectives, so each replica sees exactly its own rows. It runs on one device.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.signature import FEED, STATE
+from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.evaluate import Array, Context, Lanes, evaluate
+from graphopt.lowering.mappers import Arrays, Mapped, Plan, home_of
+
+
+def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Mapped:
+    """`count` replicas on one device; each feed is a list of arrays, and so is each fetch."""
+    sharding = jax.sharding.SingleDeviceSharding(device)
+
+    def run(updated: Arrays, read_only: Arrays, feeds: tuple[list[Array], ...], key: Array) -> Any:
+        inputs: dict[tuple[str, str], Lanes] = {}
+        state = zip((*plan.updated, *plan.read_only), (*updated, *read_only), strict=True)
+        for port, array in state:
+            lanes = tuple(array) if port.per_replica else (array,) * count
+            inputs[STATE, port.name] = lanes
+        for port, parts in zip(plan.feeds, feeds, strict=True):
+            scalar = not port.type.get_shape()
+            inputs[FEED, port.name] = tuple(p.reshape(()) if scalar else p for p in parts)
+        results = evaluate(module, inputs, Context(ALONE, key, lanes=count))
+        fetches = tuple(list(lanes) for lanes in results[: len(plan.fetches)])
+        written = zip(plan.written, results[len(plan.fetches) :], strict=True)
+        return fetches, tuple(
+            jnp.stack(lanes) if port.per_replica else lanes[0] for port, lanes in written
+        )
+
+    function = jax.jit(run, out_shardings=sharding)
+    return Mapped("lockstep", function, count, lambda _: sharding, home_of(device))

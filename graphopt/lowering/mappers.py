@@ -1,0 +1,261 @@
+"""How the one replica function becomes one computation over several replicas.
+
+Four mappers, one contract: `feeds` hold all replicas' rows, replicated state has one value,
+per-replica state and every fetch have a leading axis of length D (the number of replicas).
+
+* `alone`: one replica, no mapped axis and no leading axes.
+* `shard_map`: one device per replica, `jax.jit(jax.shard_map(...))`.
+* `pmap`: the same through `jax.pmap`, which since JAX 0.10 is itself a jitted `shard_map`.
+* `vmap`: D exact replicas on one device, for when there are fewer devices than places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.signature import FEED, FETCH, STATE, Port, signature_of
+from graphopt.lowering.collectives import ALONE, AXIS, Replicas
+from graphopt.lowering.evaluate import Array, Context, evaluate
+
+Arrays = tuple[Array, ...]
+# (state that is updated, state that is only read, feeds, key data) -> (fetches, new state)
+Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The order in which arrays travel: names of the ports of each argument and result."""
+
+    updated: tuple[Port, ...]
+    read_only: tuple[Port, ...]
+    feeds: tuple[Port, ...]
+    fetches: tuple[Port, ...]
+    written: tuple[Port, ...]
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> Plan:
+        """The plan of a module; state that is read and written can be donated."""
+        signature = signature_of(module)
+        writes = set(signature.writes)
+        reads = [port for port in signature.arguments if port.kind == STATE]
+        return cls(
+            updated=tuple(port for port in reads if port.name in writes),
+            read_only=tuple(port for port in reads if port.name not in writes),
+            feeds=tuple(port for port in signature.arguments if port.kind == FEED),
+            fetches=tuple(port for port in signature.results if port.kind == FETCH),
+            written=tuple(port for port in signature.results if port.kind == STATE),
+        )
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A jitted function of the `Replica` form and where its state arrays live.
+
+    `name` is the mapper's, for reports; `place` gives the sharding of a state port. Functions with
+    the same `home` can pass state to each other without moving it.
+    """
+
+    name: str
+    function: Any
+    replicas: int
+    place: Callable[[Port], Any]
+    home: Hashable
+
+
+@cache
+def home_of(*devices: Any) -> Hashable:
+    """The identity of a group of devices; compared with `is`."""
+    return object()
+
+
+def replica_function(module: ModuleOp, plan: Plan, replicas: Replicas) -> Replica:
+    """One replica of the module as a function of arrays in plan order."""
+
+    def replica(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        inputs: dict[tuple[str, str], tuple[Array]] = {}
+        for kind, ports, arrays in (
+            (STATE, plan.updated, updated),
+            (STATE, plan.read_only, read_only),
+            (FEED, plan.feeds, feeds),
+        ):
+            inputs |= {(kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
+        results = [lane for (lane,) in evaluate(module, inputs, Context(replicas, key))]
+        return tuple(results[: len(plan.fetches)]), tuple(results[len(plan.fetches) :])
+
+    return replica
+
+
+def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Mapped:
+    """One replica on one device; nothing has a leading axis."""
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    function = jax.jit(
+        replica_function(module, plan, ALONE),
+        donate_argnums=(0,) if donate else (),
+        out_shardings=sharding,
+    )
+    return Mapped("alone", function, 1, lambda _: sharding, home_of(device))
+
+
+def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
+    """`replica` on this device's blocks, as the SPMD mappers pass them.
+
+    With `block` (shard_map) per-replica state has a leading axis of 1 here and feeds are a block of
+    rows; without it (pmap) that axis is gone already.
+    """
+
+    def squeeze(ports: Sequence[Port], arrays: Arrays) -> Arrays:
+        if not block:
+            return arrays
+        return tuple(
+            a[0] if p.per_replica else a for p, a in zip(ports, arrays, strict=True)
+        )
+
+    def unsqueeze(array: Array) -> Array:
+        return array[None] if block else array
+
+    def local(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        fetches, written = replica(
+            squeeze(plan.updated, updated),
+            squeeze(plan.read_only, read_only),
+            _feed_blocks(plan, feeds),
+            key,
+        )
+        return (
+            tuple(unsqueeze(array) for array in fetches),
+            tuple(
+                unsqueeze(array) if port.per_replica else array
+                for port, array in zip(plan.written, written, strict=True)
+            ),
+        )
+
+    return local
+
+
+def _feed_blocks(plan: Plan, feeds: Arrays) -> Arrays:
+    """Feeds of rank 0 travel as one number per replica."""
+    return tuple(
+        feed.reshape(()) if not port.type.get_shape() else feed
+        for port, feed in zip(plan.feeds, feeds, strict=True)
+    )
+
+
+def shard_map(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Mapped:
+    """One replica per device; collectives are XLA's."""
+    count = len(devices)
+    mesh = Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
+    local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=True)
+
+    def spec(port: Port) -> P:
+        return P(AXIS) if port.per_replica else P()
+
+    in_specs = (
+        tuple(spec(port) for port in plan.updated),
+        tuple(spec(port) for port in plan.read_only),
+        tuple(P(AXIS) for _ in plan.feeds),
+        P(),
+    )
+    out_specs = (
+        tuple(P(AXIS) for _ in plan.fetches),
+        tuple(spec(port) for port in plan.written),
+    )
+
+    def shardings(specs: Any) -> Any:
+        return jax.tree.map(
+            lambda s: NamedSharding(mesh, s), specs, is_leaf=lambda s: isinstance(s, P)
+        )
+
+    function = jax.jit(
+        jax.shard_map(
+            local, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
+        ),
+        in_shardings=shardings(in_specs),
+        out_shardings=shardings(out_specs),
+        donate_argnums=(0,) if donate else (),
+    )
+    return Mapped(
+        "shard_map",
+        function,
+        count,
+        lambda port: NamedSharding(mesh, spec(port)),
+        home_of(*devices),
+    )
+
+
+def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Mapped:
+    """As `shard_map`, spelled with `jax.pmap`."""
+    count = len(devices)
+    local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
+
+    def axis(port: Port) -> int | None:
+        return 0 if port.per_replica else None
+
+    mapped = jax.pmap(
+        local,
+        axis_name=AXIS,
+        in_axes=(
+            tuple(axis(port) for port in plan.updated),
+            tuple(axis(port) for port in plan.read_only),
+            tuple(0 for _ in plan.feeds),
+            None,
+        ),
+        out_axes=(tuple(0 for _ in plan.fetches), tuple(axis(port) for port in plan.written)),
+        devices=list(devices),
+        donate_argnums=(0,) if donate else (),
+    )
+    mesh = Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
+
+    def function(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        return mapped(updated, read_only, _stacked(feeds, count), key)
+
+    return Mapped(
+        "pmap",
+        function,
+        count,
+        lambda port: NamedSharding(mesh, P(AXIS) if port.per_replica else P()),
+        home_of(*devices),
+    )
+
+
+def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool) -> Mapped:
+    """`count` replicas on one device; the collectives act on the batched axis."""
+    local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
+    sharding = jax.sharding.SingleDeviceSharding(device)
+
+    def axis(port: Port) -> int | None:
+        return 0 if port.per_replica else None
+
+    mapped = jax.vmap(
+        local,
+        in_axes=(
+            tuple(axis(port) for port in plan.updated),
+            tuple(axis(port) for port in plan.read_only),
+            tuple(0 for _ in plan.feeds),
+            None,
+        ),
+        out_axes=(tuple(0 for _ in plan.fetches), tuple(axis(port) for port in plan.written)),
+        axis_name=AXIS,
+        axis_size=count,
+    )
+
+    def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        return mapped(updated, read_only, _stacked(feeds, count), key)
+
+    function = jax.jit(run, donate_argnums=(0,) if donate else (), out_shardings=sharding)
+    return Mapped("vmap", function, count, lambda _: sharding, home_of(device))
+
+
+def _stacked(feeds: Arrays, count: int) -> Arrays:
+    """Feeds of D * b rows as D blocks of b rows."""
+    return tuple(
+        feed.reshape((count, feed.shape[0] // count, *feed.shape[1:])) for feed in feeds
+    )
+

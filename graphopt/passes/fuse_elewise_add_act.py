@@ -1,0 +1,84 @@
+"""add and activation, in either order -> fused_elemwise_add_activation (SEMANTICS 8.3).
+
+`functor_list` is [outer, inner] as in Paddle. A `scale` joins only without a bias: Paddle's fused
+kernel drops the bias and computes wrong numbers.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.activation import Gelu, Relu, Sigmoid, Tanh
+from graphopt.ir.ops.fused import FusedElemwiseAddActivation
+from graphopt.ir.ops.math import Add, Scale
+from graphopt.ir.types import dtype_of
+from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value
+
+ACTIVATIONS: tuple[type[PdOp], ...] = (Relu, Scale, Tanh, Sigmoid, Gelu)
+
+
+def check_activation(op: PdOp) -> Reason | None:
+    """Why this op cannot be the activation of a fused add, None when it can."""
+    if isinstance(op, Scale):
+        if op.attr("bias") != 0:
+            return Reason("scale-has-bias", f"`scale` adds {op.attr('bias')}")
+        if not dtype_of(op.results[0].type).is_floating:
+            return Reason("scale-of-integers", "`scale` rounds its factor for integers")
+    return None
+
+
+def functor(op: PdOp) -> tuple[str, dict[str, Any]]:
+    """The name of an activation in `functor_list`, and the properties that it brings."""
+    if isinstance(op, Scale):
+        return "scale", {"scale": op.attr("scale")}
+    return op.name.removeprefix("pd."), op.attr_values()
+
+
+class ActivationOfAdd(Fusion):
+    """activation(x + y)."""
+
+    x, y = Value(), Value()
+    add = Node(Add, x, y)
+    root = activation = Node(ACTIVATIONS, add)
+
+    def check(self, match: Match) -> Reason | None:
+        return check_activation(match[self.activation])
+
+    def build(self, match: Match) -> PdOp:
+        name, attrs = functor(match[self.activation])
+        return FusedElemwiseAddActivation.make(
+            match.value(self.x),
+            match.value(self.y),
+            functor_list=[name, "elementwise_add"],
+            **attrs,
+        )
+
+
+class AddOfActivation(Fusion):
+    """x + activation(y); the activation's operand becomes the second one."""
+
+    x, y = Value(), Value()
+    activation = Node(ACTIVATIONS, y)
+    root = add = Node(Add, x, activation, commutes=True)
+
+    def check(self, match: Match) -> Reason | None:
+        return check_activation(match[self.activation])
+
+    def build(self, match: Match) -> PdOp:
+        name, attrs = functor(match[self.activation])
+        return FusedElemwiseAddActivation.make(
+            match.value(self.x),
+            match.value(self.y),
+            functor_list=["elementwise_add", name],
+            **attrs,
+        )
+
+
+@dataclass(frozen=True)
+class FuseElewiseAddAct(FusionPass):
+    """Adds with the activation before or after them."""
+
+    name = "fuse-elewise-add-act"
+    RULES = (ActivationOfAdd(), AddOfActivation())

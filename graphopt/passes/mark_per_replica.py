@@ -1,0 +1,94 @@
+"""Which state differs between replicas: it travels with a device axis, all other state has none.
+
+A value is uniform when it follows from uniform values: replicated state, constants, results of
+collectives. Feeds and unseeded random numbers are not. State that is written with a value that is
+not uniform gets `pd.per_replica` (batch-norm statistics without sync_batch_norm, for example).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.norm import BatchNormBase
+from graphopt.ir.ops.random import RandomOp
+from graphopt.ir.signature import PER_REPLICA, STATE, Port, main_function, signature_of
+
+
+@dataclass(frozen=True)
+class MarkPerReplica(ModulePass):
+    """Find and mark the state of which each replica has its own value."""
+
+    name = "mark-per-replica"
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = main_function(op)
+        varying_state: frozenset[str] = frozenset()
+        while True:
+            found = varying_state | _varying_results(op, varying_state)
+            if found == varying_state:
+                break
+            varying_state = found
+        if varying_state:
+            _mark(function, signature_of(op).arguments, signature_of(op).results, varying_state)
+
+
+def _varying_results(module: ModuleOp, varying_state: frozenset[str]) -> frozenset[str]:
+    """The written state that is not uniform if `varying_state` is not."""
+    signature = signature_of(module)
+    block = main_function(module).body.block
+    uniform: set[SSAValue] = {
+        argument
+        for argument, port in zip(block.args, signature.arguments, strict=True)
+        if port.kind == STATE and port.name not in varying_state
+    }
+    for op in block.ops:
+        if isinstance(op, ReturnOp):
+            return frozenset(
+                port.name
+                for port, value in zip(signature.results, op.operands, strict=True)
+                if port.kind == STATE and value not in uniform
+            )
+        uniform.update(_uniform_results(op, uniform))
+    return frozenset()
+
+
+def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
+    assert isinstance(op, PdOp)
+    if isinstance(op, AllReduce):
+        return list(op.results)
+    if isinstance(op, BatchNormBase) and op.attr("sync"):
+        # every replica gets the statistics of all rows, whatever its own rows are
+        replicated = all(value in uniform for value in op.operands[1:3])
+        return list(op.results[1:]) if replicated else []
+    if isinstance(op, RandomOp) and not op.attr("seed"):
+        return []
+    return list(op.results) if all(value in uniform for value in op.operands) else []
+
+
+def _mark(
+    function: FuncOp,
+    arguments: tuple[Port, ...],
+    results: tuple[Port, ...],
+    varying_state: frozenset[str],
+) -> None:
+    def marked(ports: tuple[Port, ...], attrs: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[DictionaryAttr]:
+        assert attrs is not None
+        return ArrayAttr(
+            [
+                DictionaryAttr({**entry.data, PER_REPLICA: UnitAttr()})
+                if port.kind == STATE and port.name in varying_state
+                else entry
+                for port, entry in zip(ports, attrs, strict=True)
+            ]
+        )
+
+    function.arg_attrs = marked(arguments, function.arg_attrs)
+    function.res_attrs = marked(results, function.res_attrs)

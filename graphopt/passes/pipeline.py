@@ -1,0 +1,181 @@
+"""THE table: what each BuildStrategy flag means as passes, in order, with the reason for its place.
+
+`select` turns a strategy's flags into the rows that apply; `passes/manager.py` runs them. Flags
+that change nothing in the program are in `WITHOUT_PASS` with the reason, so `explain` can say so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from xdsl.passes import ModulePass
+
+from graphopt.passes.all_reduce_gradients import AllReduceGradients
+from graphopt.passes.fuse_bn_act import FuseBnAct
+from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
+from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.passes.mark_per_replica import MarkPerReplica
+from graphopt.passes.scale_loss_grad import ScaleLossGrad
+from graphopt.passes.sync_batch_norm import SyncBatchNorm
+
+Flags = Mapping[str, Any]
+
+
+class Phase(Enum):
+    """When a row runs; the fusions of one program share one sweep."""
+
+    PREPARE = "prepare"
+    FUSE = "fuse"
+    PARALLELIZE = "parallelize"
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a row may look at: the flags by name, and the replicas (None without a strategy)."""
+
+    flags: Flags
+    replicas: int = 1
+    data_parallel: bool = False
+    loss_grad: str = ""
+
+    @property
+    def ranks(self) -> int:
+        """How many gradients are averaged: devices times trainers."""
+        return self.replicas * int(self.flags.get("num_trainers", 1))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table. `make` gives the pass, or None when it has nothing to do."""
+
+    flag: str
+    phase: Phase
+    pass_name: str
+    make: Callable[[Setup], ModulePass | None]
+    why_here: str
+
+
+def _when(flag: str, make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | None]:
+    return lambda setup: make() if setup.flags.get(flag) else None
+
+
+def _scale(setup: Setup) -> ModulePass | None:
+    strategy = getattr(setup.flags.get("gradient_scale_strategy"), "name", "CoeffNumDevice")
+    if strategy == "Customized":
+        return ScaleLossGrad(feed=setup.loss_grad)
+    if strategy == "One" or setup.ranks == 1:
+        return None
+    return ScaleLossGrad(coefficient=1.0 / setup.ranks)
+
+
+def _all_reduce(setup: Setup) -> ModulePass | None:
+    strategy = getattr(setup.flags.get("reduce_strategy"), "name", "AllReduce")
+    if not setup.data_parallel or setup.replicas == 1 or strategy == "_NoReduce":
+        return None
+    return AllReduceGradients()
+
+
+ROWS: tuple[Row, ...] = (
+    Row(
+        "sync_batch_norm",
+        Phase.PREPARE,
+        SyncBatchNorm.name,
+        _when("sync_batch_norm", SyncBatchNorm),
+        "before the fusions, which leave synchronised batch norms alone, as in Paddle",
+    ),
+    Row(
+        "fuse_gemm_epilogue",
+        Phase.FUSE,
+        FuseGemmEpilogue.name,
+        _when("fuse_gemm_epilogue", FuseGemmEpilogue),
+        "matmul + add + activation is a larger picture than the add + activation in it",
+    ),
+    Row(
+        "fuse_bn_act_ops",
+        Phase.FUSE,
+        FuseBnAct.name,
+        _when("fuse_bn_act_ops", FuseBnAct),
+        "shares no op with a linear layer; before add + activation, which may end in the same op",
+    ),
+    Row(
+        "fuse_elewise_add_act_ops",
+        Phase.FUSE,
+        FuseElewiseAddAct.name,
+        _when("fuse_elewise_add_act_ops", FuseElewiseAddAct),
+        "last of the fusions: the smallest picture takes what the others left",
+    ),
+    Row(
+        "gradient_scale_strategy",
+        Phase.PARALLELIZE,
+        ScaleLossGrad.name,
+        _scale,
+        "the seed of the derivative, before anything is summed over replicas",
+    ),
+    Row(
+        "reduce_strategy",
+        Phase.PARALLELIZE,
+        AllReduceGradients.name,
+        _all_reduce,
+        "behind the derivative and before clipping and updates, which see averaged gradients",
+    ),
+    Row(
+        "data parallel",
+        Phase.PARALLELIZE,
+        MarkPerReplica.name,
+        lambda setup: MarkPerReplica() if setup.data_parallel and setup.replicas > 1 else None,
+        "last: it looks at where collectives ended up",
+    ),
+)
+
+_XLA = "XLA decides this for the whole program"
+_PENDING = "accepted, but graphopt has no rewrite for this flag yet: the program runs unfused"
+WITHOUT_PASS: Mapping[str, str] = {
+    "fuse_bn_add_act_ops": _PENDING,
+    "fuse_relu_depthwise_conv": _PENDING,
+    "fused_attention": _PENDING,
+    "fused_feedforward": _PENDING,
+    "fuse_dot_product_attention": _PENDING,
+    "enable_auto_fusion": "XLA fuses elementwise chains by itself",
+    "build_cinn_pass": "every program is compiled as a whole, whatever this flag says",
+    "fuse_adamw": _PENDING,
+    "fuse_all_optimizer_ops": _PENDING,
+    "fuse_all_reduce_ops": "XLA combines all-reduces by itself",
+    "fuse_broadcast_ops": "replicated updates broadcast nothing",
+    "use_hierarchical_allreduce": "XLA chooses the algorithm of a collective",
+    "hierarchical_allreduce_inter_nranks": "XLA chooses the algorithm of a collective",
+    "nccl_comm_num": "XLA owns the communicators",
+    "bkcl_comm_num": "JAX has no backend for Kunlun devices",
+    "async_mode": "there is no parameter server",
+    "is_distribution": "there is no parameter server",
+    "trainer_id": "one process runs the program",
+    "trainers_endpoints": "one process runs the program",
+    "memory_optimize": "XLA plans the buffers; graphopt does not recompute activations yet",
+    "enable_addto": "XLA accumulates gradients in place where it can",
+    "enable_sequential_execution": _XLA,
+    "sequential_run": _XLA,
+    "fix_op_run_order": _XLA,
+    "remove_unnecessary_lock": "the runtime has no locks per operator",
+    "cache_runtime_context": "compiled programs are always cached",
+    "enable_backward_optimizer_op_deps": "updates depend on their gradients in the IR already",
+    "allow_cuda_graph_capture": _XLA,
+    "mkldnn_enabled_op_types": "XLA does not use oneDNN per operator",
+}
+# flags that the runtime itself obeys
+RUNTIME: Mapping[str, str] = {
+    "enable_inplace": "parameters and optimizer state are donated, so updates reuse their buffers",
+    "debug_graphviz_path": "the IR is written as Graphviz and as text",
+    "num_trainers": "enters the scale of the loss gradient",
+}
+
+
+def select(setup: Setup) -> list[tuple[Row, ModulePass]]:
+    """The rows that apply, each with its pass, in order."""
+    chosen: list[tuple[Row, ModulePass]] = []
+    for row in ROWS:
+        made = row.make(setup)
+        if made is not None:
+            chosen.append((row, made))
+    return chosen

@@ -1,0 +1,179 @@
+"""From a program to something that runs: parse, optimise, lower, map, compile; each once.
+
+This is the only module of the runtime that imports JAX when it is loaded; the others import it
+when the first program runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.errors import ScopeError
+from graphopt.ir.ops.random import RandomOp
+from graphopt.ir.parse_program import parse_program
+from graphopt.ir.program import GRAD_SUFFIX, Program
+from graphopt.ir.signature import Port
+from graphopt.lowering import mappers
+from graphopt.lowering.lockstep import lockstep
+from graphopt.lowering.mappers import Mapped, Plan
+from graphopt.passes.manager import Report, optimize
+from graphopt.passes.pipeline import Setup
+from graphopt.runtime.generator import default_generator
+from graphopt.runtime.places import Place, device_of, distinct_devices
+from graphopt.runtime.scope import Scope, Slot
+
+# A program that meets more shapes than this forgets the oldest executable.
+MAX_SHAPES = 64
+# Steps that may be under way at once; more can deadlock XLA's host devices.
+MAX_IN_FLIGHT = 8
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to compile: the program, its feeds and fetches, the strategy and the places."""
+
+    program: Program
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    strategy: Any
+    places: tuple[Place, ...]
+    data_parallel: bool
+
+
+@dataclass
+class Compiled:
+    """An optimised module with its executables, one for each set of feed shapes."""
+
+    request: Request
+    module: ModuleOp
+    report: Report
+    plan: Plan
+    is_random: bool
+    executables: dict[Any, Executable] = field(default_factory=dict)
+
+    def executable(self, shapes: Any, count: int, *, even: bool) -> Executable:
+        """The executable for these feed shapes on `count` replicas, compiled when it is new."""
+        key = (shapes, count, even)
+        found = self.executables.get(key)
+        if found is None:
+            if len(self.executables) >= MAX_SHAPES:
+                del self.executables[next(iter(self.executables))]
+            found = Executable(self, self._map(count, even=even))
+            self.executables[key] = found
+        return found
+
+    def _map(self, count: int, *, even: bool) -> Mapped:
+        request = self.request
+        donate = bool(request.strategy is None or request.strategy.enable_inplace)
+        if not request.data_parallel or (count == 1 and not self.per_replica):
+            return mappers.alone(self.module, self.plan, device_of(request.places[0]), donate=donate)
+        places = request.places[:count]
+        if not even:
+            return lockstep(self.module, self.plan, device_of(places[0]), count)
+        devices = distinct_devices(places)
+        if devices is not None:
+            return mappers.shard_map(self.module, self.plan, devices, donate=donate)
+        return mappers.vmap(self.module, self.plan, device_of(places[0]), count, donate=donate)
+
+    @property
+    def per_replica(self) -> bool:
+        """True when some state has a value of its own on each replica."""
+        ports = (*self.plan.updated, *self.plan.read_only, *self.plan.written)
+        return any(port.per_replica for port in ports)
+
+
+def compile_program(request: Request) -> Compiled:
+    """Parse and optimise a program; XLA compiles it when shapes are known."""
+    module = parse_program(request.program, request.feeds, request.fetches)
+    report = optimize(module, _setup(request))
+    is_random = any(isinstance(op, RandomOp) for op in module.walk())
+    return Compiled(request, module, report, Plan.of(module), is_random)
+
+
+def _setup(request: Request) -> Setup:
+    """What the pipeline needs to know; a plain program has no flags."""
+    if request.strategy is None:
+        return Setup({})
+    return Setup(
+        {name: getattr(request.strategy, name) for name in request.strategy.all_settings()},
+        replicas=len(request.places),
+        data_parallel=request.data_parallel,
+        loss_grad=next((name for name in request.feeds if name.endswith(GRAD_SUFFIX)), ""),
+    )
+
+
+_NO_KEY = np.zeros(2, np.uint32)
+
+
+class Executable:
+    """A mapped module that XLA compiles at the first call, and the state it passes along."""
+
+    def __init__(self, compiled: Compiled, mapped: Mapped) -> None:
+        self.plan = compiled.plan
+        self.is_random = compiled.is_random
+        self.mapped = mapped
+        self.function: Any = None
+        self.in_flight = 0
+
+    def __call__(self, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
+        """Run one step: state from and to the scope, fetches returned as JAX arrays."""
+        plan = self.plan
+        updated = [self._take(port, scope) for port in plan.updated]
+        read_only = tuple(self._take(port, scope) for port in plan.read_only)
+        key = default_generator().next_key() if self.is_random else _NO_KEY
+        ordered = tuple(feeds[port.name] for port in plan.feeds)
+        with jax.enable_x64(True):
+            if self.function is None:
+                self.function = self._compile(tuple(updated), read_only, ordered, key)
+            fetches, written = self.function(tuple(updated), read_only, ordered, key)
+        del updated
+        home, count = self.mapped.home, self.mapped.replicas
+        for port, array in zip(plan.written, written, strict=True):
+            scope_slot(scope, port.name).put(
+                array, replicas=count if port.per_replica else 0, home=home
+            )
+        self._bound(fetches, written)
+        return fetches
+
+    def _compile(self, *arguments: Any) -> Any:
+        lower = getattr(self.mapped.function, "lower", None)
+        return self.mapped.function if lower is None else lower(*arguments).compile()
+
+    def _take(self, port: Port, scope: Scope) -> Any:
+        """The state array where this executable wants it."""
+        slot = scope.find_var(port.name)
+        if slot is None or slot.value is None:
+            raise ScopeError(
+                f"variable '{port.name}' has not been initialized in the scope; run the "
+                "startup_program first: exe.run(static.default_startup_program())"
+            )
+        replicas = self.mapped.replicas if port.per_replica else 0
+        if slot.home is not self.mapped.home or slot.replicas != replicas:
+            self._bring_home(slot, port, replicas)
+        return slot.value
+
+    def _bring_home(self, slot: Slot, port: Port, replicas: int) -> None:
+        value = slot.numpy()
+        if replicas:
+            value = np.broadcast_to(value, (replicas, *value.shape))
+        with jax.enable_x64(True):
+            array = jax.device_put(np.array(value), self.mapped.place(port))
+        slot.put(array, replicas=replicas, home=self.mapped.home)
+
+    def _bound(self, fetches: Sequence[Any], written: Sequence[Any]) -> None:
+        """Wait now and then, so that steps whose results nobody reads do not pile up."""
+        self.in_flight += 1
+        if self.in_flight >= MAX_IN_FLIGHT:
+            self.in_flight = 0
+            jax.block_until_ready(fetches or written)
+
+
+def scope_slot(scope: Scope, name: str) -> Slot:
+    """The slot that holds a name, made in this scope when nobody has it."""
+    return scope.find_var(name) or scope.var(name)

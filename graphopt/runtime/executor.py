@@ -1,0 +1,152 @@
+"""Executor: runs programs on a place (Paddle page: paddle.static.Executor)."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+from graphopt.ir.program import Program, default_main_program
+from graphopt.runtime.feed import single_feed
+from graphopt.runtime.fetch import as_result, fetch_names
+from graphopt.runtime.places import Place, as_place, default_place
+from graphopt.runtime.scope import Scope, global_scope
+
+
+class Executor:
+    """Runs a Program or a CompiledProgram.
+
+    `place` is where plain programs run; the best device that JAX has when it is not given.
+    """
+
+    def __init__(self, place: Any = None) -> None:
+        self.place: Place = default_place() if place is None else as_place(place)
+        self._closed = False
+        self._runner = Runner((self.place,))
+
+    def close(self) -> None:
+        """Release what the executor holds; it cannot run anything afterwards."""
+        self._closed = True
+        self._runner = Runner((self.place,))
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """How often this executor compiled and ran plain programs."""
+        return dict(self._runner.stats)
+
+    def run(
+        self,
+        program: Any = None,
+        feed: Any = None,
+        fetch_list: Any = None,
+        feed_var_name: str = "feed",
+        fetch_var_name: str = "fetch",
+        scope: Scope | None = None,
+        return_numpy: bool = True,
+        use_program_cache: bool = False,
+        return_merged: bool = True,
+        use_prune: bool = False,
+    ) -> list[Any]:
+        """Run a program once and return the fetched values in the order of `fetch_list`.
+
+        `feed` maps variable names to arrays of exactly their dtype and rank. Fetched parameters
+        have the value after this run's update. `use_program_cache` is always on.
+
+        Raises RuntimeError when closed, TypeError for arguments of the wrong kind, FeedError
+        (ValueError) for feeds that do not fit, FetchError (KeyError, RuntimeError) for unknown
+        fetches, ScopeError (RuntimeError) for parameters without a value.
+        """
+        if self._closed:
+            raise RuntimeError("Attempted to use a closed Executor")
+        scope = global_scope() if scope is None else scope
+        program = default_main_program() if program is None else program
+        names = fetch_names(fetch_list)
+        if isinstance(program, Program):
+            return self._run_program(program, feed, names, scope, return_numpy, use_prune)
+        run_compiled = getattr(program, "_run", None)
+        if run_compiled is None:
+            raise TypeError(
+                f"Executor requires Program as its Parameter. But you passed in {type(program)}"
+            )
+        return run_compiled(self, feed, names, scope, return_numpy, return_merged)
+
+    def _run_program(
+        self,
+        program: Program,
+        feed: Any,
+        names: tuple[str, ...],
+        scope: Scope,
+        return_numpy: bool,
+        use_prune: bool,
+    ) -> list[Any]:
+        if not program.global_block().ops and not names:
+            warnings.warn("There are no operators in the program to be executed", stacklevel=3)
+            return []
+        if use_prune:
+            program = self._runner.pruned(program, names)
+        feeds = single_feed(program, feed)
+        fetches = self._runner.run(program, feeds, names, scope, wait=return_numpy)
+        return [as_result(array, return_numpy=return_numpy) for array in fetches]
+
+
+class Runner:
+    """Compiles programs for fixed places and strategy, and remembers what it compiled."""
+
+    def __init__(self, places: tuple[Place, ...], strategy: Any = None) -> None:
+        self.places = places
+        self.strategy = strategy
+        self.stats = {"compiled_programs": 0, "compiled_shapes": 0, "runs": 0}
+        self._compiled: dict[Any, Any] = {}
+        self._pruned: dict[Any, Program] = {}
+
+    def run(
+        self,
+        program: Program,
+        feeds: dict[str, Any],
+        names: tuple[str, ...],
+        scope: Scope,
+        *,
+        wait: bool,
+    ) -> tuple[Any, ...]:
+        """One step on one device; `wait` says that the caller reads the fetches at once."""
+        write_learning_rates(program, scope)
+        compiled = self.compiled(program, tuple(feeds), names)
+        shapes = tuple([(array.shape, array.dtype) for array in feeds.values()])
+        executable = compiled.executable(shapes, 1, even=True)
+        if not (wait and names):
+            feeds = {name: array.copy() for name, array in feeds.items()}
+        self.stats["runs"] += 1
+        return executable(feeds, scope)
+
+    def compiled(self, program: Program, feeds: tuple[str, ...], names: tuple[str, ...]) -> Any:
+        """The optimised module for these feeds and fetches."""
+        key = (program.serial, program.version, feeds, names)
+        found = self._compiled.get(key)
+        if found is None:
+            from graphopt.runtime.compile import Request, compile_program
+
+            request = Request(program, feeds, names, self.strategy, self.places, False)
+            found = self._compiled[key] = compile_program(request)
+            self.stats["compiled_programs"] += 1
+        return found
+
+    def pruned(self, program: Program, names: tuple[str, ...]) -> Program:
+        """The program without the operators that neither a fetch nor an update needs."""
+        from graphopt.ir.prune import prune
+
+        key = (program.serial, program.version, names)
+        if key not in self._pruned:
+            self._pruned[key] = prune(program, names)
+        return self._pruned[key]
+
+
+def write_learning_rates(program: Program, scope: Scope) -> None:
+    """Put the current value of each learning-rate schedule where the program reads it."""
+    import numpy as np
+
+    for name, scheduler in program.lr_schedulers.items():
+        variable = program.global_block().find_var(name)
+        if variable is not None:
+            value = np.full(variable.shape, scheduler(), variable.dtype.numpy)
+            (scope.find_var(name) or scope.var(name)).put(value)
+
+

@@ -1,0 +1,231 @@
+"""Feeds: what a script hands to `run`, checked and cut into one part per replica.
+
+The rules are those of SEMANTICS 2 (checks) and 4.2-4.5 (splitting): chunks of ceil(rows / D).
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import FeedError, FeedSizeError
+from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
+
+Array = Any
+
+
+@dataclass(frozen=True)
+class Parts:
+    """The feeds of one run for `count` replicas.
+
+    `whole` has all rows of each variable when every replica gets equally many; otherwise it is
+    None and `chunks` has one dictionary per replica.
+    """
+
+    count: int
+    whole: dict[str, Array] | None
+    chunks: tuple[dict[str, Array], ...] = ()
+
+
+def single_feed(program: Program, feed: Any) -> dict[str, Array]:
+    """The checked feeds of a run on one device.
+
+    `feed` is a dict, or a list of one dict. Unknown names are warned about and left out.
+    """
+    if feed is None:
+        return {}
+    if isinstance(feed, (list, tuple)):
+        if len(feed) != 1:
+            raise FeedError(
+                f"Not compiled with data parallel, so the feed must be one dict, not {len(feed)}"
+            )
+        feed = feed[0]
+    if not isinstance(feed, dict):
+        raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
+    checked: dict[str, Array] = {}
+    for name, variable, value in _known(program, feed):
+        array = as_array(variable, value)
+        if not variable.shape and array.size == 1:
+            array = array.reshape(())
+        check_feed(variable, array.shape, array.dtype)
+        checked[name] = array
+    return checked
+
+
+def split_feed(program: Program, feed: Any, count: int, *, training: bool) -> Parts:
+    """The feeds of a data-parallel run on up to `count` replicas.
+
+    A dict is split by rows; a list has one dict per replica. Fewer chunks than replicas raise
+    FeedSizeError in a training program and run on fewer replicas in an inference one.
+    """
+    if feed is None:
+        return Parts(count, {})
+    if isinstance(feed, (list, tuple)):
+        return _from_list(program, feed, count, training=training)
+    if not isinstance(feed, dict):
+        raise TypeError(
+            f"feed requires dict or list of dicts as its Parameter. But you passed in {type(feed)}"
+        )
+    return _from_dict(program, feed, count, training=training)
+
+
+def _from_list(program: Program, feed: Sequence[Any], count: int, *, training: bool) -> Parts:
+    for element in feed:
+        if not isinstance(element, dict):
+            raise TypeError("Each element of feed list should be a dict")
+    filled = [element for element in feed if element]
+    if len(feed) != count if training else not 0 < len(filled) <= count:
+        raise FeedError(
+            f"The feed data number {len(feed)} does not match the count of devices {count}"
+        )
+    chunks = tuple({n: a for n, a in _checked(program, element)} for element in filled)
+    names = {tuple(sorted(chunk)) for chunk in chunks}
+    if len(names) > 1:
+        raise FeedError("Each element of feed list should be a dict with the same names")
+    return _join(chunks)
+
+
+def _checked(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Array]]:
+    for name, variable, value in _known(program, feed):
+        array = as_array(variable, value)
+        check_feed(variable, array.shape, array.dtype)
+        yield name, array
+
+
+def _join(chunks: tuple[dict[str, Array], ...]) -> Parts:
+    """Equal chunks side by side, so that one SPMD program can run them."""
+    first = chunks[0]
+    if any(chunk[name].shape != first[name].shape for chunk in chunks for name in first):
+        return Parts(len(chunks), None, chunks)
+    whole = {
+        name: np.stack([chunk[name] for chunk in chunks])
+        if not first[name].shape
+        else np.concatenate([chunk[name] for chunk in chunks])
+        for name in first
+    }
+    return Parts(len(chunks), whole, chunks)
+
+
+def _from_dict(program: Program, feed: Mapping[str, Any], count: int, *, training: bool) -> Parts:
+    known = [(n, v, as_array(v, value)) for n, v, value in _known(program, feed)]
+    batched = [(n, v, a) for n, v, a in known if not _is_shared(v, a)]
+    rows = _row_count(batched)
+    used = count if rows is None else _chunk_count(rows, count, training=training)
+    step = 0 if rows is None else -(-rows // used)
+    even = rows is None or rows == step * used
+    whole: dict[str, Array] = {}
+    for name, variable, array in known:
+        shared = _is_shared(variable, array)
+        whole[name] = _repeat(variable, array, used) if shared else array
+        if variable.shape:
+            per_device = (1 if shared else (rows or 0) // used, *array.shape[1:])
+            check_feed(variable, array.shape if shared else per_device, array.dtype)
+        else:
+            check_dtype(variable, array.dtype)
+    if even:
+        return Parts(used, whole)
+    return Parts(
+        used,
+        None,
+        tuple(
+            {
+                name: whole[name][i : i + 1]
+                if _is_shared(variable, array)
+                else array[i * step : (i + 1) * step]
+                for name, variable, array in known
+            }
+            for i in range(used)
+        ),
+    )
+
+
+def _is_shared(variable: Variable, array: Array) -> bool:
+    """Values that belong to the replicas and not to the batch: state, scalars, seeds."""
+    return variable.persistable or not variable.shape
+
+
+def _row_count(batched: Sequence[tuple[str, Variable, Array]]) -> int | None:
+    """How many samples the feeds have, None when nothing is split; all must agree."""
+    counts = {name: array.shape[0] if array.shape else 0 for name, _, array in batched}
+    if len(set(counts.values())) > 1:
+        shown = ", ".join(f"{name} {rows}" for name, rows in counts.items())
+        raise FeedError(f"the feeds must have equally many rows to be split, found {shown}")
+    return next(iter(counts.values()), None)
+
+
+def _chunk_count(rows: int, count: int, *, training: bool) -> int:
+    step = max(-(-rows // count), 1)
+    chunks = -(-rows // step)
+    if chunks < count and training:
+        raise FeedSizeError(
+            f"The number({chunks}) of samples[X] of current batch is less than the count({count}) "
+            f"of devices: {rows} rows are cut into chunks of {step}, which feeds {chunks} of "
+            f"{count} devices; feed a multiple of {count} rows, or use fewer places"
+        )
+    return max(chunks, 1)
+
+
+def _repeat(variable: Variable, array: Array, count: int) -> Array:
+    """One row or number for each replica."""
+    if array.shape[:1] == (count,):
+        return array
+    if array.size == 1 and not array.shape and not variable.name.endswith(GRAD_SUFFIX):
+        return np.repeat(array.reshape(1), count)
+    if array.shape[:1] == (1,) and variable.shape:
+        return np.repeat(array, count, axis=0)
+    raise FeedError(
+        f"'{variable.name}' was fed {list(array.shape)}, whose first dimension does not match the "
+        f"count of devices {count}; feed one row for all of them or one for each"
+    )
+
+
+def _known(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Variable, Any]]:
+    block = program.global_block()
+    for name, value in feed.items():
+        variable = block.find_var(name)
+        if variable is None:
+            warnings.warn(f"the variable {name} is not found in program. It is ignored", stacklevel=4)
+        else:
+            yield name, variable, value
+
+
+def as_array(variable: Variable, value: Any) -> Array:
+    """A feed as an array; lists and numbers take the variable's dtype."""
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return value
+    if hasattr(value, "__array__"):
+        return np.asarray(value)
+    try:
+        return np.array(value, dtype=variable.dtype.numpy)
+    except (TypeError, ValueError) as error:
+        raise FeedError(f"the feed of '{variable.name}' is not an array: {error}") from None
+
+
+def check_feed(variable: Variable, shape: Sequence[int], dtype: Any) -> None:
+    """FeedError unless an array of this shape and dtype may be fed to the variable.
+
+    `shape` is what one device gets; -1 in the variable's shape accepts any size.
+    """
+    check_dtype(variable, dtype)
+    declared = variable.shape
+    if len(shape) != len(declared) or any(
+        want >= 0 and want != got for want, got in zip(declared, shape, strict=True)
+    ):
+        raise FeedError(
+            f"The fed Variable '{variable.name}' should have dimensions = {len(declared)}, "
+            f"shape = {declared}, but received fed shape {list(shape)} on each device"
+        )
+
+
+def check_dtype(variable: Variable, dtype: Any) -> None:
+    """FeedError unless the dtypes are equal; nothing is cast."""
+    if dtype != variable.dtype.numpy:
+        raise FeedError(
+            f"The data type of fed Variable '{variable.name}' must be '{variable.dtype!s}', but "
+            f"received '{np.dtype(dtype).name}'; convert the array with "
+            f".astype('{variable.dtype!s}')"
+        )

@@ -1,0 +1,70 @@
+"""Fetches: which variables a run returns, and how the values of several replicas become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import FeedError
+from graphopt.ir.program import Variable
+from graphopt.runtime.scope import Slot, Tensor
+
+
+def fetch_names(fetch_list: Any) -> tuple[str, ...]:
+    """The names in a fetch list, a single Variable or name, or None."""
+    if fetch_list is None:
+        return ()
+    if isinstance(fetch_list, (Variable, str)):
+        fetch_list = [fetch_list]
+    if not isinstance(fetch_list, (list, tuple)):
+        raise TypeError(
+            "fetch_list type only should be list or tuple (or one Variable or name), "
+            f"found {type(fetch_list).__name__}"
+        )
+    names: list[str] = []
+    for position, item in enumerate(fetch_list):
+        if isinstance(item, (list, tuple)):
+            names += fetch_names(item)
+        elif isinstance(item, Variable):
+            names.append(item.name)
+        elif isinstance(item, str):
+            names.append(item)
+        else:
+            raise TypeError(
+                f"Require fetch_list[{position}]'s type shall be one of (Variable, str), "
+                f"but received {type(item).__name__}"
+            )
+    return tuple(names)
+
+
+def as_result(array: Any, *, return_numpy: bool) -> Any:
+    """A fetched array as the caller asked for it: a NumPy copy, or a tensor left on its device."""
+    if return_numpy:
+        return np.array(array)
+    slot = Slot("fetch")
+    slot.put(array)
+    return Tensor(slot)
+
+
+def merge_replicas(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
+    """The values of all replicas joined on axis 0; numbers become a vector.
+
+    Raises ValueError when their other dimensions differ.
+    """
+    arrays = [np.asarray(value) for value in values]
+    if not arrays[0].shape:
+        return np.stack(arrays)
+    if len({array.shape[1:] for array in arrays}) > 1:
+        shapes = ", ".join(str(list(array.shape)) for array in arrays)
+        raise FeedError(
+            f"the fetched variable '{name}' has different shapes on the devices ({shapes}) and "
+            "cannot be merged; set return_merged = False"
+        )
+    return np.concatenate(arrays)
+
+
+def split_replicas(stacked: Any) -> list[np.ndarray[Any, Any]]:
+    """The values of the replicas of an array with a leading replica axis."""
+    return list(np.array(stacked))

@@ -1,0 +1,40 @@
+"""The global random generator: a seed, and a counter that advances with every run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+class Generator:
+    """Gives each run the data of a JAX threefry key made of the seed and the run's number."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self.manual_seed(seed)
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart from this seed (an integer of up to 64 bits)."""
+        self.initial_seed = int(seed)
+        # the low 32 bits and the high ones both count
+        self._word = (self.initial_seed ^ (self.initial_seed >> 32) * 0x9E3779B1) & 0xFFFFFFFF
+        self._step = 0
+        return self
+
+    def next_key(self) -> np.ndarray[Any, Any]:
+        """Two uint32 words, different at every call."""
+        self._step += 1
+        return np.array((self._word, self._step & 0xFFFFFFFF), dtype=np.uint32)
+
+
+_default = Generator()
+
+
+def default_generator() -> Generator:
+    """The generator that programs with seed 0 draw from."""
+    return _default
+
+
+def seed(value: int) -> Generator:
+    """Seed the global generator (paddle.seed)."""
+    return _default.manual_seed(value)

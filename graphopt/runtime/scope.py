@@ -1,0 +1,136 @@
+"""Scopes: where the values of persistable variables live between runs.
+
+The runtime owns the arrays: they may be donated to the next step, so a read always gives a copy
+and a write replaces the slot. Paddle pages: paddle.static.global_scope, scope_guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import ScopeError
+
+
+class Slot:
+    """A named value: a NumPy or JAX array, or None before its first write.
+
+    `replicas` > 0 says that the array has a leading axis with one value per replica; readers see
+    replica 0. `home` identifies the executable that wrote the array, which can take it back as is.
+    """
+
+    __slots__ = ("home", "name", "replicas", "value")
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.value: Any = None
+        self.replicas = 0
+        self.home: Any = None
+
+    def put(self, value: Any, *, replicas: int = 0, home: Any = None) -> None:
+        """Replace the value."""
+        self.value, self.replicas, self.home = value, replicas, home
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy of the value; ScopeError when there is none."""
+        if self.value is None:
+            raise ScopeError(f"variable '{self.name}' has no value; run the startup_program first")
+        value = np.array(self.value)
+        return value[0] if self.replicas else value
+
+    def get_tensor(self) -> Tensor:
+        """A view through which scripts read and write the value."""
+        return Tensor(self)
+
+    def is_initialized(self) -> bool:
+        """True once the variable has a value."""
+        return self.value is not None
+
+
+class Tensor:
+    """What `scope.find_var(name).get_tensor()` gives: read with `np.array(t)`, write with `set`."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    def set(self, array: Any, place: Any = None) -> None:
+        """Replace the value by a copy of `array`; every device sees it from the next run on."""
+        self._slot.put(np.array(array))
+
+    def shape(self) -> list[int]:
+        """The dimensions."""
+        return list(self._slot.numpy().shape)
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy of the value."""
+        return self._slot.numpy()
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        value = self._slot.numpy()
+        return value if dtype is None else value.astype(dtype)
+
+    def _is_initialized(self) -> bool:
+        return self._slot.is_initialized()
+
+    def __repr__(self) -> str:
+        return repr(self._slot.value)
+
+
+class Scope:
+    """A map from names to values; lookups go on to the parents."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self._parent = parent
+        self._slots: dict[str, Slot] = {}
+        self._kids: list[Scope] = []
+
+    def var(self, name: str) -> Slot:
+        """The variable of this very scope, made when it does not exist."""
+        slot = self._slots.get(name)
+        if slot is None:
+            slot = self._slots[name] = Slot(name)
+        return slot
+
+    def find_var(self, name: str) -> Slot | None:
+        """The variable here or in the nearest parent that has it; None when nobody has."""
+        scope: Scope | None = self
+        while scope is not None:
+            slot = scope._slots.get(name)
+            if slot is not None:
+                return slot
+            scope = scope._parent
+        return None
+
+    def new_scope(self) -> Scope:
+        """A scope that sees this one's variables."""
+        kid = Scope(self)
+        self._kids.append(kid)
+        return kid
+
+    def drop_kids(self) -> None:
+        """Forget the scopes made by `new_scope`."""
+        self._kids.clear()
+
+
+_global_scope = Scope()
+
+
+def global_scope() -> Scope:
+    """The scope that runs use when none is given."""
+    return _global_scope
+
+
+@contextmanager
+def scope_guard(scope: Scope) -> Iterator[None]:
+    """Make `scope` the global scope inside the block; always restored afterwards."""
+    global _global_scope
+    if not isinstance(scope, Scope):
+        raise TypeError(f"scope_guard takes a Scope, got {type(scope).__name__}")
+    saved, _global_scope = _global_scope, scope
+    try:
+        yield
+    finally:
+        _global_scope = saved

@@ -1,0 +1,134 @@
+"""Typed settings: the descriptors that strategy classes are tables of.
+
+Each converts and checks as Paddle's binding does (SEMANTICS 6.1) and can be frozen by
+`_finalize_strategy_and_create_passes`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from enum import Enum
+from typing import Any
+
+from graphopt.errors import StrategyError
+
+FROZEN_TEXT = "BuildStrategy has been finalized, cannot be configured again."
+
+
+def as_flag(value: Any) -> bool:
+    """True or False; None counts as False, numbers by their truth."""
+    if value is None:
+        return False
+    if isinstance(value, (bool, int, float)):
+        return bool(value)
+    raise TypeError("expected a bool")
+
+
+def as_tristate(value: Any) -> bool | None:
+    """None, True or False and nothing else."""
+    if value is None or value is True or value is False:
+        return value
+    raise ValueError("must be set to None, False or True")
+
+
+def as_size(value: Any) -> int:
+    """A non-negative integer."""
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise TypeError("expected a non-negative integer")
+    return value
+
+
+def as_text(value: Any) -> str:
+    """A string."""
+    if not isinstance(value, str):
+        raise TypeError("expected a str")
+    return value
+
+
+def as_names(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A list or set of strings."""
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, str) or not all(isinstance(item, str) for item in value):
+            raise TypeError("expected several str")
+        return kind(value)
+
+    return convert
+
+
+def as_member(enum: type[Enum]) -> Callable[[Any], Any]:
+    """A member of this very enumeration."""
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, enum):
+            raise TypeError(f"expected a {enum.__name__}")
+        return value
+
+    return convert
+
+
+class Setting:
+    """One attribute of a strategy: its default, its check, and whether finalising freezes it."""
+
+    def __init__(
+        self, default: Any, convert: Callable[[Any], Any] = as_flag, *, freezes: bool = True
+    ) -> None:
+        self.default = default
+        self.convert = convert
+        self.freezes = freezes
+        self.name = ""
+
+    def __set_name__(self, owner: type[Settings], name: str) -> None:
+        self.name = name
+
+    def __get__(self, instance: Settings | None, owner: type[Settings]) -> Any:
+        if instance is None:
+            return self
+        return instance.values.get(self.name, self.default)
+
+    def __set__(self, instance: Settings, value: Any) -> None:
+        if self.freezes and instance.is_finalized:
+            raise StrategyError(FROZEN_TEXT)
+        try:
+            instance.values[self.name] = self.convert(value)
+        except TypeError as error:
+            raise TypeError(
+                f"{type(instance).__name__}.{self.name}: incompatible function arguments: "
+                f"{error}, found {value!r}"
+            ) from None
+        except ValueError as error:
+            raise ValueError(f"{self.name} {error}, found {value!r}") from None
+
+
+class Settings:
+    """Base of the strategy classes: only declared settings can be set."""
+
+    def __init__(self) -> None:
+        object.__setattr__(self, "values", {})
+        object.__setattr__(self, "is_finalized", False)
+
+    values: dict[str, Any]
+    is_finalized: bool
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not isinstance(getattr(type(self), name, None), Setting):
+            known = [n for n in self.all_settings() if n.startswith(name[:4])]
+            hint = f"; did you mean {', '.join(known)}?" if known else ""
+            raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
+        super().__setattr__(name, value)
+
+    @classmethod
+    def all_settings(cls) -> tuple[str, ...]:
+        """The names of the settings in the order of their declaration."""
+        return tuple(name for name, item in vars(cls).items() if isinstance(item, Setting))
+
+    def key(self) -> tuple[Any, ...]:
+        """A hashable copy of all values."""
+        return tuple(
+            tuple(sorted(value)) if isinstance(value, (list, set)) else value
+            for value in (getattr(self, name) for name in self.all_settings())
+        )
+
+    def __repr__(self) -> str:
+        changed = ", ".join(f"{name}={value!r}" for name, value in sorted(self.values.items()))
+        return f"{type(self).__name__}({changed})"

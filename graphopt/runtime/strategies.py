@@ -1,0 +1,121 @@
+"""BuildStrategy and ExecutionStrategy as tables of settings (SEMANTICS 5 and 6).
+
+What a flag does is not decided here: `passes/pipeline.py` has the table flag -> passes.
+Paddle pages: paddle.static.BuildStrategy, paddle.static.ExecutionStrategy.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+
+from graphopt.runtime.settings import (
+    Setting,
+    Settings,
+    as_flag,
+    as_member,
+    as_names,
+    as_size,
+    as_text,
+    as_tristate,
+)
+
+
+class ReduceStrategy(Enum):
+    """How data parallelism updates parameters: everywhere, or sharded over the devices."""
+
+    AllReduce = 0
+    Reduce = 1
+    _NoReduce = 2
+
+
+class GradientScaleStrategy(Enum):
+    """What the gradient of the loss starts from: 1 / devices, 1, or a fed value."""
+
+    CoeffNumDevice = 0
+    One = 1
+    Customized = 2
+
+
+class BuildStrategy(Settings):
+    """Which optimisations to apply to a program; defaults and checks are those of Paddle 2.6.
+
+    Setting a wrong type raises TypeError, an unknown name AttributeError, and a frozen strategy
+    RuntimeError.
+    """
+
+    ReduceStrategy = ReduceStrategy
+    GradientScaleStrategy = GradientScaleStrategy
+
+    # fusions
+    fuse_elewise_add_act_ops = Setting(False)
+    fuse_bn_act_ops = Setting(False)
+    fuse_bn_add_act_ops = Setting(True)
+    fuse_relu_depthwise_conv = Setting(False)
+    fuse_gemm_epilogue = Setting(False)
+    fused_attention = Setting(False)
+    fused_feedforward = Setting(False)
+    enable_auto_fusion = Setting(False)
+    build_cinn_pass = Setting(False)
+    fuse_dot_product_attention = Setting(False)
+    # optimizers and communication
+    fuse_adamw = Setting(False)
+    fuse_all_optimizer_ops = Setting(False)
+    fuse_all_reduce_ops = Setting(True, freezes=False)
+    fuse_broadcast_ops = Setting(True)
+    reduce_strategy = Setting(ReduceStrategy.AllReduce, as_member(ReduceStrategy))
+    gradient_scale_strategy = Setting(
+        GradientScaleStrategy.CoeffNumDevice, as_member(GradientScaleStrategy)
+    )
+    sync_batch_norm = Setting(False)
+    num_trainers = Setting(1, as_size, freezes=False)
+    trainer_id = Setting(0, as_size, freezes=False)
+    trainers_endpoints = Setting([], as_names(list), freezes=False)
+    nccl_comm_num = Setting(1, as_size, freezes=False)
+    bkcl_comm_num = Setting(1, as_size, freezes=False)
+    use_hierarchical_allreduce = Setting(False, freezes=False)
+    hierarchical_allreduce_inter_nranks = Setting(0, as_size, freezes=False)
+    async_mode = Setting(False, freezes=False)
+    is_distribution = Setting(False, freezes=False)
+    # memory, order and debugging
+    memory_optimize = Setting(None, as_tristate, freezes=False)
+    enable_inplace = Setting(True, as_flag, freezes=False)
+    enable_addto = Setting(False, freezes=False)
+    enable_sequential_execution = Setting(False)
+    sequential_run = Setting(False)
+    fix_op_run_order = Setting(False, freezes=False)
+    remove_unnecessary_lock = Setting(True)
+    cache_runtime_context = Setting(False, freezes=False)
+    enable_backward_optimizer_op_deps = Setting(True, freezes=False)
+    allow_cuda_graph_capture = Setting(False, freezes=False)
+    mkldnn_enabled_op_types = Setting(frozenset(), as_names(set), freezes=False)
+    debug_graphviz_path = Setting("", as_text)
+
+    def _finalize_strategy_and_create_passes(self) -> list[str]:
+        """Freeze the strategy and return the names of the passes that it selects, in order."""
+        from graphopt.passes.pipeline import Setup, select
+
+        object.__setattr__(self, "is_finalized", True)
+        flags = {name: getattr(self, name) for name in self.all_settings()}
+        return [made.name for _, made in select(Setup(flags))]
+
+    def _copy(self) -> BuildStrategy:
+        """A copy that is not finalised."""
+        twin = BuildStrategy()
+        twin.values.update(self.values)
+        return twin
+
+    def _clear_finalized(self) -> None:
+        object.__setattr__(self, "is_finalized", False)
+
+
+class ExecutionStrategy(Settings):
+    """How the executor runs a program; wrong types raise TypeError."""
+
+    num_threads = Setting(0, as_size)
+    num_iteration_per_drop_scope = Setting(100, as_size)
+    num_iteration_per_run = Setting(1, as_size)
+    allow_op_delay = Setting(False)
+    use_experimental_executor = Setting(True)
+    use_thread_barrier = Setting(False)
+    use_cuda = Setting(True)
+    _dry_run = Setting(False)
