@@ -1,0 +1,113 @@
+# Everything one does with the repository. `make help` lists the targets; each sets up what it needs.
+#
+# VENV holds the tools and an editable install of the package. A stamp file in it remembers each
+# set of extras, so that a second run installs nothing; pyproject.toml and the constraints are its
+# prerequisites.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules
+
+VENV ?= .venv
+LATEST_VENV ?= .venv-latest
+BIN := $(VENV)/bin
+LATEST_BIN := $(LATEST_VENV)/bin
+
+# Each candidate is run, not only looked up: a shim on the PATH may stand for nothing. The Python
+# of an environment that exists comes first.
+# $(call find_python,minor,candidates): the first candidate that is Python 3.<minor> or newer.
+find_python = $(shell for python in $(2); do \
+	"$$python" -c 'import sys, ensurepip; assert sys.version_info >= (3, $(1)); print(sys.executable)' \
+	2>/dev/null && break; done)
+
+ifndef PYTHON
+PYTHON := $(call find_python,11,$(wildcard $(BIN)/python) python3 python3.11 python3.12 python3.13)
+endif
+ifndef LATEST_PYTHON
+LATEST_PYTHON := $(call find_python,12,python3 python3.13 python3.12 \
+	$(wildcard $(HOME)/.pyenv/versions/3.1[2-9]*/bin/python3))
+endif
+
+# Versions that the tests pass with: one list for Python 3.11, one for the newer ones.
+is_3_11 := $(filter 3.11,$(if $(PYTHON),$(shell "$(PYTHON)" -c \
+	'import sys; print("%d.%d" % sys.version_info[:2])')))
+CONSTRAINTS := $(if $(is_3_11),constraints.txt,constraints-latest.txt)
+
+# A test process holds JAX and its compiled programs, so two of them unless told otherwise.
+WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 2 ? n : 2)))
+TESTS ?=
+
+PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
+
+.PHONY: help
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: demo
+demo: $(VENV)/.demo ## train the digits example; results go to out/
+	mkdir -p out
+	$(BIN)/python examples/digits/train.py
+
+.PHONY: test
+test: $(VENV)/.dev ## run the tests (some of them: make test TESTS=tests/test_architecture.py)
+	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+
+.PHONY: test-latest
+test-latest: $(LATEST_VENV)/.dev ## run the smoke tests on Python 3.12 or newer with the newest JAX
+	$(LATEST_BIN)/python -m pytest -m smoke $(TESTS)
+
+.PHONY: lint
+lint: $(VENV)/.dev ## check style and formatting
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+
+.PHONY: format
+format: $(VENV)/.dev ## mend what can be mended of style and formatting
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+.PHONY: types
+types: $(VENV)/.dev ## check types (strict in graphopt/ir and graphopt/passes)
+	$(BIN)/basedpyright --pythonpath $(BIN)/python
+
+.PHONY: wheel
+wheel: $(VENV)/.dev ## build wheel and sdist into dist/ and check what is in the wheel
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation --outdir dist
+	$(BIN)/check-wheel-contents dist
+
+.PHONY: bench
+bench: $(VENV)/.dev ## run the benchmarks, one after the other
+	for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit; done
+
+.PHONY: has-latest
+has-latest: # which Python test-latest would use; fails when there is none
+	@if [ -n "$(LATEST_PYTHON)" ]; then echo "$(LATEST_PYTHON)"; \
+	else echo "no Python 3.12 or newer found; name one with LATEST_PYTHON=..." >&2; exit 1; fi
+
+.PHONY: clean
+clean: ## remove what the other targets made, environments included
+	rm -rf $(VENV) $(LATEST_VENV) dist out .hypothesis .pytest_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(VENV)/.demo: pyproject.toml $(CONSTRAINTS) | $(BIN)/pip
+	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable '.[demo]'
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/pip
+	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable '.[dev]'
+	@touch $@
+
+$(LATEST_VENV)/.dev: pyproject.toml constraints-latest.txt | $(LATEST_BIN)/pip
+	$(LATEST_BIN)/python $(PIP_INSTALL) --constraint constraints-latest.txt --editable '.[dev]'
+	@touch $@
+
+$(BIN)/pip:
+	@[ -n "$(PYTHON)" ] || { echo "Python 3.11 or newer is needed, with its venv module;" \
+		"name one with PYTHON=..." >&2; exit 1; }
+	"$(PYTHON)" -m venv $(VENV)
+
+$(LATEST_BIN)/pip: | has-latest
+	"$(LATEST_PYTHON)" -m venv $(LATEST_VENV)
