@@ -24,7 +24,7 @@ from graphopt.ir.ops.index import Embedding
 from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.ops.shape import Flatten, Reshape, Squeeze
-from graphopt.ir.program import EMPTY, Operator
+from graphopt.ir.program import EMPTY, AttrKind, Operator
 from graphopt.ir.types import rank_of, shape_of
 
 # The operator that the front end appends for a derivative (see ir/ops/grad.py).
@@ -117,6 +117,11 @@ def row_attrs(op: Operator, row: Row) -> dict[str, Any]:
     attrs: dict[str, Any] = {}
     for name in attr_kinds(row.op):
         legacy_name = row.renamed.get(name, name)
+        if op.attr_kinds.get(legacy_name) in (AttrKind.VAR, AttrKind.VARS):
+            raise UnsupportedError(
+                f"operator {op.type} takes '{legacy_name}' from the variable "
+                f"{op.attrs[legacy_name]}; only constants are supported there"
+            )
         if legacy_name in op.attrs:
             attrs[name] = op.attrs[legacy_name]
     return attrs

@@ -28,28 +28,43 @@ class BatchNormActivation(Fusion):
     root = activation = Node(ACTIVATIONS, batch_norm)
 
     def check(self, match: Match) -> Reason | None:
-        if match[self.batch_norm].attr("sync"):
-            return Reason(
-                "synchronised", "`batch_norm` combines its statistics over devices (sync_batch_norm)"
-            )
-        return None
+        return check_not_synchronised(match[self.batch_norm])
 
     def build(self, match: Match) -> PdOp:
         norm = match[self.batch_norm]
-        x, mean, variance, scale, bias = norm.operand_groups()
+        x, mean, variance, scale, bias = norm_operands(norm)
         return FusedBatchNormAct.make(
-            x[0],
-            mean[0],
-            variance[0],
-            scale[0] if scale else None,
-            bias[0] if bias else None,
+            x,
+            mean,
+            variance,
+            scale,
+            bias,
             activation=match[self.activation].name.removeprefix("pd."),
             **norm.attr_values(),
         )
 
     def results(self, match: Match, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
-        statistics = zip(match[self.batch_norm].results[1:], fused.results[1:], strict=True)
-        return {match[self.root].results[0]: fused.results[0], **dict(statistics)}
+        return norm_results(match[self.root], match[self.batch_norm], fused)
+
+
+def check_not_synchronised(norm: PdOp) -> Reason | None:
+    """A reason to leave a synchronised batch_norm alone, as Paddle does."""
+    if norm.attr("sync"):
+        return Reason(
+            "synchronised", "`batch_norm` combines its statistics over devices (sync_batch_norm)"
+        )
+    return None
+
+
+def norm_operands(norm: PdOp) -> list[SSAValue | None]:
+    """x, mean, variance, scale and bias; absent ones are None."""
+    return [group[0] if group else None for group in norm.operand_groups()]
+
+
+def norm_results(root: PdOp, norm: PdOp, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
+    """The fused op's output stands for the root's, its statistics for the batch_norm's."""
+    statistics = zip(norm.results[1:], fused.results[1:], strict=True)
+    return {root.results[0]: fused.results[0], **dict(statistics)}
 
 
 @dataclass(frozen=True)

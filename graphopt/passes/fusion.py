@@ -5,8 +5,9 @@ a picture that is there must be left alone, and in `build` what replaces it. The
 declines when a value inside the picture is needed elsewhere: fetched, kept as state,
 differentiated, or read by another op. Every decline has a named reason and is kept for `explain`.
 
-The sweep goes from the last op to the first and tries the rules in their given order, so a larger
-picture takes its ops before a smaller one that ends further up.
+The sweep goes from the last op to the first, so a picture takes its ops before another one that
+ends inside it. Rules are ranked by their order: a rule leaves an op alone that ends a picture of a
+rule before it. So the outcome depends on the table and the program, never on chance.
 """
 
 from __future__ import annotations
@@ -147,34 +148,66 @@ class FusionPass(ModulePass, ABC):
 
 def sweep(module: ModuleOp, rules: Sequence[tuple[str, Fusion]]) -> list[Outcome]:
     """Apply (pass name, rule) pairs everywhere, last op first; what happened, in that order."""
-    by_root: dict[type[Operation], list[tuple[str, Fusion]]] = {}
-    for name, rule in rules:
-        for op_class in rule.root.types:
-            by_root.setdefault(op_class, []).append((name, rule))
+    ranked = [_Ranked(rank, name, rule) for rank, (name, rule) in enumerate(rules)]
+    by_root: dict[type[Operation], list[_Ranked]] = {}
+    for entry in ranked:
+        for op_class in entry.rule.root.types:
+            by_root.setdefault(op_class, []).append(entry)
     outcomes: list[Outcome] = []
     candidates = [op for op in module.walk() if type(op) in by_root]
     for op in reversed(candidates):
-        for name, rule in by_root[type(op)]:
+        assert isinstance(op, PdOp)
+        for entry in by_root[type(op)]:
             if op.parent is None:
                 break  # an earlier fusion took it
-            assert isinstance(op, PdOp)
-            outcome = _try(name, rule, op)
+            outcome = _try(entry, op, by_root)
             if outcome is not None:
                 outcomes.append(outcome)
     return outcomes
 
 
-def _try(name: str, rule: Fusion, root: PdOp) -> Outcome | None:
-    match = _match(rule.root, root, Match())
+@dataclass(frozen=True)
+class _Ranked:
+    """A rule with its pass and its place in the order of the rules."""
+
+    rank: int
+    name: str
+    rule: Fusion
+
+
+def _try(
+    entry: _Ranked, root: PdOp, by_root: Mapping[type[Operation], Sequence[_Ranked]]
+) -> Outcome | None:
+    match = _match(entry.rule.root, root, Match())
     if match is None:
         return None
     anchor, location = _show(root), str(root.location)
-    reason = _needed_elsewhere(rule, match) or rule.check(match)
+    reason = _refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
     if reason is not None:
-        return Declined(name, anchor, reason, location)
+        return Declined(entry.name, anchor, reason, location)
     replaced = tuple(_show(op) for op in match.ops.values())
-    _replace(rule, match, root)
-    return Applied(name, anchor, replaced, location)
+    _replace(entry.rule, match, root)
+    return Applied(entry.name, anchor, replaced, location)
+
+
+def _refusal(rule: Fusion, match: Match) -> Reason | None:
+    return _needed_elsewhere(rule, match) or rule.check(match)
+
+
+def _left_to_larger(
+    entry: _Ranked, match: Match, by_root: Mapping[type[Operation], Sequence[_Ranked]]
+) -> Reason | None:
+    """A reason when an op inside the match ends a picture of a rule that ranks higher."""
+    for node, op in match.ops.items():
+        if node is entry.rule.root:
+            continue
+        for other in by_root.get(type(op), ()):
+            if other.rank >= entry.rank:
+                break
+            larger = _match(other.rule.root, op, Match())
+            if larger is not None and _refusal(other.rule, larger) is None:
+                return Reason("left-to-larger", f"`{node.name}` ends a {other.name} pattern")
+    return None
 
 
 def _match(node: Node, op: PdOp, match: Match) -> Match | None:

@@ -51,12 +51,11 @@ class Report:
             lines.append(f"{flag} ({pass_name}, {seconds * 1e3:.1f} ms): {_count(applied, declined)}")
             lines += [f"  applied at {o.anchor} {_at(o.location)}" for o in applied]
             lines += [f"  declined at {o.anchor} {_at(o.location)}: {o.reason}" for o in declined]
-        for flag, effect in RUNTIME.items():
-            if self.setup.flags.get(flag):
-                lines.append(f"{flag}: {effect}")
-        for flag, why in WITHOUT_PASS.items():
-            if self.setup.flags.get(flag):
-                lines.append(f"{flag}: no effect here ({why})")
+        for flag in sorted(self.setup.asked):
+            if flag in RUNTIME:
+                lines.append(f"{flag}: {RUNTIME[flag]}")
+            if flag in WITHOUT_PASS:
+                lines.append(f"{flag}: no effect here ({WITHOUT_PASS[flag]})")
         if getattr(self.setup.flags.get("reduce_strategy"), "name", "") == "Reduce":
             lines.append("reduce_strategy=Reduce: updates are replicated (same numbers as sharded)")
         return "\n".join(lines)

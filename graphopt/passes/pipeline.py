@@ -14,7 +14,9 @@ from typing import Any
 from xdsl.passes import ModulePass
 
 from graphopt.passes.all_reduce_gradients import AllReduceGradients
+from graphopt.passes.fold_identity import FoldIdentity
 from graphopt.passes.fuse_bn_act import FuseBnAct
+from graphopt.passes.fuse_bn_add_act import FuseBnAddAct
 from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.mark_per_replica import MarkPerReplica
@@ -37,6 +39,8 @@ class Setup:
     """What a row may look at: the flags by name, and the replicas (None without a strategy)."""
 
     flags: Flags
+    asked: frozenset[str] = frozenset()
+    """The flags that the user has set; `explain` is silent about the others' lack of effect."""
     replicas: int = 1
     data_parallel: bool = False
     loss_grad: str = ""
@@ -80,6 +84,13 @@ def _all_reduce(setup: Setup) -> ModulePass | None:
 
 ROWS: tuple[Row, ...] = (
     Row(
+        "any strategy",
+        Phase.PREPARE,
+        FoldIdentity.name,
+        lambda setup: FoldIdentity() if setup.flags else None,
+        "first: scales by one, which saved models have at every output, would hide patterns",
+    ),
+    Row(
         "sync_batch_norm",
         Phase.PREPARE,
         SyncBatchNorm.name,
@@ -92,6 +103,13 @@ ROWS: tuple[Row, ...] = (
         FuseGemmEpilogue.name,
         _when("fuse_gemm_epilogue", FuseGemmEpilogue),
         "matmul + add + activation is a larger picture than the add + activation in it",
+    ),
+    Row(
+        "fuse_bn_add_act_ops",
+        Phase.FUSE,
+        FuseBnAddAct.name,
+        _when("fuse_bn_add_act_ops", FuseBnAddAct),
+        "three ops; before the pairs batch_norm + activation and add + activation in it",
     ),
     Row(
         "fuse_bn_act_ops",
@@ -133,7 +151,6 @@ ROWS: tuple[Row, ...] = (
 _XLA = "XLA decides this for the whole program"
 _PENDING = "accepted, but graphopt has no rewrite for this flag yet: the program runs unfused"
 WITHOUT_PASS: Mapping[str, str] = {
-    "fuse_bn_add_act_ops": _PENDING,
     "fuse_relu_depthwise_conv": _PENDING,
     "fused_attention": _PENDING,
     "fused_feedforward": _PENDING,

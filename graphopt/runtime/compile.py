@@ -100,8 +100,7 @@ def _setup(request: Request) -> Setup:
     """What the pipeline needs to know; a plain program has no flags."""
     if request.strategy is None:
         return Setup({})
-    return Setup(
-        {name: getattr(request.strategy, name) for name in request.strategy.all_settings()},
+    return request.strategy.setup(
         replicas=len(request.places),
         data_parallel=request.data_parallel,
         loss_grad=next((name for name in request.feeds if name.endswith(GRAD_SUFFIX)), ""),

@@ -7,7 +7,9 @@ Paddle pages: paddle.static.BuildStrategy, paddle.static.ExecutionStrategy.
 from __future__ import annotations
 
 from enum import Enum
+from typing import Any
 
+from graphopt.passes.pipeline import Setup, select
 from graphopt.runtime.settings import (
     Setting,
     Settings,
@@ -92,11 +94,13 @@ class BuildStrategy(Settings):
 
     def _finalize_strategy_and_create_passes(self) -> list[str]:
         """Freeze the strategy and return the names of the passes that it selects, in order."""
-        from graphopt.passes.pipeline import Setup, select
-
         object.__setattr__(self, "is_finalized", True)
+        return [made.name for _, made in select(self.setup())]
+
+    def setup(self, **options: Any) -> Setup:
+        """What the pipeline is told: the flags, and `options` about the run."""
         flags = {name: getattr(self, name) for name in self.all_settings()}
-        return [made.name for _, made in select(Setup(flags))]
+        return Setup(flags, frozenset(self.values), **options)
 
     def _copy(self) -> BuildStrategy:
         """A copy that is not finalised."""

@@ -53,6 +53,11 @@ def explicit_pads(
     raise ProgramError(f"paddings must have {len(kernel)} or {2 * len(kernel)} numbers")
 
 
+def used_dilations(dilations: Sequence[int], algorithm: str) -> tuple[int, ...]:
+    """The dilations that count: under SAME, Paddle takes all of them for 1."""
+    return (1,) * len(dilations) if algorithm == "SAME" else tuple(dilations)
+
+
 def window_output(size: int, window: int, stride: int, pads: tuple[int, int], ceil: bool) -> int:
     """How many windows fit in a padded dimension."""
     if size == UNKNOWN:
@@ -104,6 +109,7 @@ class Conv2dBase(PureOp, ABC):
         if w[0] % groups:
             raise ProgramError(f"{w[0]} output channels cannot be split in {groups} groups")
         kernel = w[2:]
+        dilations = used_dilations(dilations, padding_algorithm)
         pads = explicit_pads(paddings, padding_algorithm, spatial, kernel, strides, dilations)
         out = [
             window_output(size, d * (k - 1) + 1, stride, pad, ceil=False)

@@ -11,7 +11,7 @@ from graphopt.ir.attrs import flag, number, string, strings
 from graphopt.ir.ops.base import Binary, PureOp
 from graphopt.ir.ops.linear import matmul_type
 from graphopt.ir.ops.norm import BatchNormBase, check_vector
-from graphopt.ir.types import Tensor, shape_of
+from graphopt.ir.types import Tensor, compatible, shape_of
 
 
 @irdl_op_definition
@@ -41,6 +41,30 @@ class FusedBatchNormAct(BatchNormBase):
 
     name = "pd.fused_batch_norm_act"
     activation = string("relu")
+
+
+@irdl_op_definition
+class FusedBnAddActivation(BatchNormBase):
+    """activation(batch_norm(x) + z), with z shaped like x. Paddle: fused_bn_add_activation."""
+
+    name = "pd.fused_bn_add_activation"
+    x = operand_def(Tensor)
+    z = operand_def(Tensor)
+    activation = string("relu")
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        scale: Tensor | None,
+        bias: Tensor | None,
+        data_format: str,
+        z: Tensor | None = None,
+    ) -> tuple[Tensor, ...]:
+        if z is None or not compatible(x, z):
+            raise ProgramError("z must be shaped like x")
+        return BatchNormBase.infer(x, mean, variance, scale, bias, data_format)
 
 
 @irdl_op_definition

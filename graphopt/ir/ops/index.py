@@ -8,7 +8,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.attrs import dtype as dtype_property
 from graphopt.ir.attrs import flag, integer
 from graphopt.ir.ops.base import PureOp
-from graphopt.ir.types import Tensor, dtype_of, like, normalize_axis, rank_of, shape_of
+from graphopt.ir.types import Tensor, dtype_of, like, normalize_axis, rank_of, shape_of, show
 
 
 def check_integer(what: str, value: Tensor) -> None:
@@ -64,6 +64,8 @@ class Gather(PureOp):
     @staticmethod
     def infer(x: Tensor, index: Tensor, axis: int) -> Tensor:
         check_integer("index", index)
+        if rank_of(index) > 1 and shape_of(index)[1:] != (1,):
+            raise ProgramError(f"'index' should have shape [n], [n, 1] or [], found {show(index)}")
         shape, at = shape_of(x), normalize_axis(axis, rank_of(x))
         return like(x, shape=(*shape[:at], *shape_of(index)[:1], *shape[at + 1 :]))
 

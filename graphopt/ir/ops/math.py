@@ -183,9 +183,14 @@ class Square(Unary):
 
 @irdl_op_definition
 class Abs(Unary):
-    """The absolute value. Paddle: abs."""
+    """The absolute value, of complex numbers the magnitude. Paddle: abs."""
 
     name = "pd.abs"
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        real = {"complex64": "float32", "complex128": "float64"}
+        return like(x, dtype=real.get(dtype_of(x), dtype_of(x)))
 
 
 @irdl_op_definition

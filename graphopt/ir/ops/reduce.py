@@ -10,6 +10,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import dtype as dtype_property
 from graphopt.ir.attrs import flag, integer, integers
+from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.types import Shape, Tensor, dtype_of, like, normalize_axes, normalize_axis, shape_of
 
@@ -48,6 +49,11 @@ class Mean(Reduce):
         return Reduce.infer(x, axis, keepdim)
 
 
+def sum_dtype(source: DType, wanted: str | None) -> DType:
+    """What a sum adds up in: the wanted dtype, else int64 for bool and int32, else its own."""
+    return as_dtype(wanted or ("int64" if source in ("bool", "int32") else source))
+
+
 @irdl_op_definition
 class Sum(Reduce):
     """The sum; bool and int32 add up in int64. Paddle: reduce_sum."""
@@ -58,8 +64,7 @@ class Sum(Reduce):
 
     @staticmethod
     def infer(x: Tensor, axis: Sequence[int], keepdim: bool, dtype: str | None) -> Tensor:
-        widened = "int64" if dtype_of(x) in ("bool", "int32") else dtype_of(x)
-        return like(Reduce.infer(x, axis, keepdim), dtype=dtype or widened)
+        return like(Reduce.infer(x, axis, keepdim), dtype=sum_dtype(dtype_of(x), dtype))
 
 
 @irdl_op_definition

@@ -140,7 +140,10 @@ class Flatten(PureOp):
 
 @irdl_op_definition
 class Squeeze(PureOp):
-    """Drop axes of size 1 (those given, or all). Paddle: squeeze2."""
+    """Drop axes of size 1 (those given, or all). Paddle: squeeze2.
+
+    An unknown size of an axis that is given is taken to be 1, as in Paddle.
+    """
 
     name = "pd.squeeze"
     x = operand_def(Tensor)
@@ -151,7 +154,7 @@ class Squeeze(PureOp):
     def infer(x: Tensor, axis: Sequence[int]) -> Tensor:
         shape = shape_of(x)
         candidates = normalize_axes(axis, len(shape)) if axis else range(len(shape))
-        dropped = {i for i in candidates if shape[i] == 1}
+        dropped = {i for i in candidates if shape[i] == 1 or (axis and shape[i] == UNKNOWN)}
         return like(x, shape=[dim for i, dim in enumerate(shape) if i not in dropped])
 
 

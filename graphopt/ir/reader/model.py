@@ -1,0 +1,129 @@
+"""Loading a saved model: finding its files, telling formats apart, putting the parts together."""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TypeAlias
+
+from graphopt.errors import FormatError, UnsupportedError
+from graphopt.ir.program import Program
+from graphopt.ir.reader.files import read_file
+from graphopt.ir.reader.graph_check import column_names
+from graphopt.ir.reader.limits import Limits
+from graphopt.ir.reader.parameters import read_combined, read_folder, stored_variables
+from graphopt.ir.reader.program_desc import read_program
+from graphopt.ir.reader.quote import quote
+from graphopt.ir.reader.tensor_stream import Array, SavedTensor
+
+PathLike: TypeAlias = str | os.PathLike[str]
+
+# Pickles start with an opcode and a protocol number; a JSON object with its first key. A newline or
+# a brace alone would not do: both are valid in a ProgramDesc.
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+_JSON = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"')
+
+
+@dataclass(frozen=True)
+class LoadedModel:
+    """A program with its parameters.
+
+    `feed_names` and `fetch_names` are in the order of the model's inputs and outputs, empty for a
+    training program. `parameters` are read-only arrays by variable name; empty when the program
+    came without them.
+    """
+
+    program: Program
+    feed_names: list[str]
+    fetch_names: list[str]
+    parameters: dict[str, Array]
+
+
+def load_model(
+    path: PathLike, params: PathLike | None = None, limits: Limits | None = None
+) -> LoadedModel:
+    """Load a model that Paddle 1.x or 2.x saved, or 3.x in the old format.
+
+    `path` is a `.pdmodel` file or the prefix before that suffix, a folder that holds `__model__`,
+    or a file with a bare serialized program. `params` is a combined parameter file or a folder with
+    one file per variable, also relative to the program's folder; left out, it is what Paddle
+    writes beside the program. Formats are told by content, never by suffix.
+
+    Raises FormatError for files that are malformed or do not belong together, LimitError for ones
+    that exceed `limits`, UnsafeError for ones that point out of their folder, UnsupportedError for
+    formats that this reader does not take, and FileNotFoundError.
+    """
+    limits = limits or Limits()
+    file = _program_file(Path(path))
+    data = read_file(file, limits.program_bytes, str(file))
+    _refuse_other_formats(data, file)
+    program = read_program(data, str(file), limits)
+    feeds, fetches = column_names(program, "feed"), column_names(program, "fetch")
+    source = _beside(file) if params is None else _given(file, Path(params))
+    if source is None and (feeds or fetches):
+        _refuse_missing_parameters(program, file)
+    tensors = {} if source is None else _read_parameters(program, source, limits)
+    parameters = {name: tensor.array for name, tensor in tensors.items()}
+    return LoadedModel(program, feeds, fetches, parameters)
+
+
+def _program_file(path: Path) -> Path:
+    in_folder = [path / "__model__", path / "__model__.json"] if path.is_dir() else [path]
+    candidates = [*in_folder, *(Path(f"{path}{suffix}") for suffix in (".pdmodel", ".json"))]
+    for candidate in candidates:
+        if candidate.exists():
+            return candidate
+    raise FileNotFoundError(f"no model: looked for {', '.join(map(str, candidates))}")
+
+
+def _refuse_other_formats(data: bytes, file: Path) -> None:
+    if _JSON.match(data):
+        raise UnsupportedError(
+            f"{file}: this is a program in Paddle 3's PIR JSON format, which graphopt does not "
+            "read; save it with FLAGS_enable_pir_api=0 to get a .pdmodel"
+        )
+    if _PICKLE.match(data):
+        raise UnsupportedError(
+            f"{file}: this is a pickle (.pdparams, .pdopt, paddle.save), not a program; "
+            "give the path of the .pdmodel or __model__ file"
+        )
+
+
+def _beside(file: Path) -> Path | None:
+    """Where Paddle puts the parameters of a program file; None when nothing is there."""
+    if file.name == "__model__":
+        combined = file.with_name("__params__")
+        return combined if combined.exists() else file.parent
+    combined = Path(f"{str(file).removesuffix('.pdmodel')}.pdiparams")
+    return combined if combined.exists() else None
+
+
+def _given(file: Path, params: Path) -> Path:
+    for candidate in (params, file.parent / params):
+        if candidate.exists():
+            return candidate
+    raise FileNotFoundError(f"no parameters at {params}, nor at {file.parent / params}")
+
+
+def _refuse_missing_parameters(program: Program, file: Path) -> None:
+    stored = stored_variables(program)
+    if stored:
+        raise FormatError(
+            f"{file}: expected a parameter file beside it for the program's {len(stored)} stored "
+            f"variables ({quote(stored[0].name)} ...), found none; pass it as params"
+        )
+
+
+def _read_parameters(program: Program, source: Path, limits: Limits) -> dict[str, SavedTensor]:
+    variables = stored_variables(program)
+    if source.is_dir():
+        return read_folder(source, variables, limits)
+    data = read_file(source, limits.params_bytes, str(source))
+    if _PICKLE.match(data):
+        raise UnsupportedError(
+            f"{source}: this is a pickle (.pdparams), not a file of tensors; give the .pdiparams "
+            "file that save_inference_model or jit.save wrote"
+        )
+    return read_combined(data, variables, str(source), limits)

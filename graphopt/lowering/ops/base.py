@@ -1,0 +1,55 @@
+"""What several families of rules need: dtypes to compute in, constants, limits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+Array = jax.Array
+
+
+def is_floating(x: Array) -> bool:
+    """True when x holds real floating-point numbers."""
+    return bool(jnp.issubdtype(x.dtype, jnp.floating))
+
+
+def wide_dtype(dtype: Any) -> np.dtype[Any]:
+    """The dtype to compute in: float32 for float16 and bfloat16, else the same."""
+    half = jnp.issubdtype(dtype, jnp.floating) and np.dtype(dtype).itemsize < 4
+    return np.dtype(np.float32 if half else dtype)
+
+
+def wide(x: Array) -> Array:
+    """x in the dtype to compute in."""
+    return x.astype(wide_dtype(x.dtype))
+
+
+def widened(rule: Callable[..., Array]) -> Callable[..., Array]:
+    """Let a rule of several steps compute on `wide(x)`, so that half types round only once."""
+
+    @wraps(rule)
+    def on_wide(x: Array, **attrs: Any) -> Array:
+        return rule(wide(x), **attrs).astype(x.dtype)
+
+    return on_wide
+
+
+def constant(value: float, dtype: Any) -> np.ndarray[Any, Any]:
+    """A property as a number of this dtype; for integers cut towards zero and kept in range."""
+    dtype = np.dtype(dtype)
+    if jnp.issubdtype(dtype, jnp.integer):
+        limits = jnp.iinfo(dtype)
+        return np.asarray(int(min(max(value, limits.min), limits.max)), dtype)
+    with np.errstate(over="ignore"):  # a number outside a half type becomes infinite
+        return np.asarray(value, dtype)
+
+
+def limit(x: Array, low: float, high: float) -> Array:
+    """x kept in [low, high]; as in Paddle 2.6, no gradient at the bounds."""
+    bottom, top = constant(low, x.dtype), constant(high, x.dtype)
+    return jnp.where(x <= bottom, bottom, jnp.where(x >= top, top, x))

@@ -1,0 +1,151 @@
+"""Convolution and pooling over two spatial dimensions in JAX."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.ops.conv import (
+    Conv2d,
+    DepthwiseConv2d,
+    Pool2d,
+    explicit_pads,
+    is_channels_last,
+    used_dilations,
+    window_output,
+)
+from graphopt.lowering.ops.base import Array, is_floating, wide
+from graphopt.lowering.registry import lowers
+
+Ints = tuple[int, ...]
+Bounds = np.ndarray[Any, Any]
+
+
+@lowers(Conv2d, DepthwiseConv2d)
+def conv2d(
+    input: Array,
+    filter: Array,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    dilations: Ints,
+    groups: int,
+    data_format: str,
+) -> Array:
+    sizes = _spatial(input, data_format)
+    dilations = used_dilations(dilations, padding_algorithm)
+    kernel = filter.shape[2:]
+    layout = "NHWC" if is_channels_last(data_format) else "NCHW"
+    return lax.conv_general_dilated(
+        input,
+        filter,
+        strides,
+        explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations),
+        rhs_dilation=dilations,
+        dimension_numbers=(layout, "OIHW", layout),
+        feature_group_count=groups,
+    )
+
+
+def _spatial(x: Array, data_format: str) -> Ints:
+    """Height and width."""
+    return x.shape[1:3] if is_channels_last(data_format) else x.shape[2:]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The pooling windows along one dimension.
+
+    `starts` and `stops` bound the elements of each; `counts` is what an average divides by. When
+    all windows are alike, `slide` says how: (size, stride, (padding before, after)).
+    """
+
+    starts: Bounds
+    stops: Bounds
+    counts: Bounds
+    slide: tuple[int, int, tuple[int, int]] | None
+
+
+def sliding(
+    size: int, window: int, stride: int, pads: tuple[int, int], ceil_mode: bool, exclusive: bool
+) -> Windows:
+    """Windows of one size; `exclusive` averages leave the padding out of the count."""
+    number = window_output(size, window, stride, pads, ceil_mode)
+    first = np.arange(number) * stride - pads[0]
+    starts, stops = np.clip(first, 0, size), np.clip(first + window, 0, size)
+    # Paddle counts the padding before a dimension, and as much after it whatever `pads[1]` is
+    padded = np.minimum(first + window, size + pads[0]) - first
+    counts = stops - starts if exclusive else np.maximum(padded, 1)
+    after = max(int(first[-1]) + window - size, pads[1])
+    return Windows(starts, stops, counts, (window, stride, (pads[0], after)))
+
+
+def adaptive_windows(size: int, number: int) -> Windows:
+    """`number` windows that cover a dimension, overlapping when it does not divide."""
+    index = np.arange(number)
+    starts, stops = index * size // number, -(-(index + 1) * size // number)
+    slide = (size // number,) * 2 + ((0, 0),) if size and size % number == 0 else None
+    return Windows(starts, stops, stops - starts, slide)
+
+
+@lowers(Pool2d)
+def pool2d(
+    x: Array,
+    kernel_size: Ints,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+) -> Array:
+    sizes = _spatial(x, data_format)
+    first = 1 if is_channels_last(data_format) else 2
+    if global_pooling or adaptive:
+        numbers = (1, 1) if global_pooling else kernel_size
+        windows = [adaptive_windows(*pair) for pair in zip(sizes, numbers, strict=True)]
+    else:
+        pads = explicit_pads(paddings, padding_algorithm, sizes, kernel_size, strides, (1, 1))
+        shapes = zip(sizes, kernel_size, strides, pads, strict=True)
+        windows = [sliding(*shape, ceil_mode, exclusive) for shape in shapes]
+    if pooling_type == "max":
+        return reduce_windows(x, windows, first, lax.max, _lowest(x))
+    total = reduce_windows(wide(x), windows, first, lax.add, 0)
+    counts = np.multiply.outer(windows[0].counts, windows[1].counts).astype(total.dtype)
+    return (total / (counts[..., None] if first == 1 else counts)).astype(x.dtype)
+
+
+def _lowest(x: Array) -> float:
+    return -np.inf if is_floating(x) else int(jnp.iinfo(x.dtype).min)
+
+
+def reduce_windows(
+    x: Array, windows: Sequence[Windows], first: int, combine: Any, neutral: float
+) -> Array:
+    """Combine the elements of each window of the dimensions `first` and `first + 1` of x."""
+    start = np.asarray(neutral, x.dtype)
+    shape, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
+    for axis, window in enumerate(windows, start=first):
+        if window.slide is None:
+            x = _reduce_uneven(x, window, axis, combine, start)
+        else:
+            shape[axis], strides[axis], pads[axis] = window.slide
+    return lax.reduce_window(x, start, combine, shape, strides, pads)
+
+
+def _reduce_uneven(x: Array, windows: Windows, axis: int, combine: Any, start: Any) -> Array:
+    """Gather windows of different lengths, padded to the longest, and reduce each."""
+    longest = int(max(windows.stops - windows.starts))
+    positions = windows.starts[:, None] + np.arange(longest)
+    inside = positions < windows.stops[:, None]
+    gathered = jnp.take(x, np.where(inside, positions, 0), axis)
+    mask = np.expand_dims(inside, [i for i in range(gathered.ndim) if i not in (axis, axis + 1)])
+    return lax.reduce(jnp.where(mask, gathered, start), start, combine, (axis + 1,))

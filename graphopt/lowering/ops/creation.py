@@ -1,0 +1,27 @@
+"""Tensors of constants in JAX."""
+
+from __future__ import annotations
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.dtypes import DType
+from graphopt.ir.ops.creation import AssignValue, Full, FullLike
+from graphopt.lowering.ops.base import Array, constant
+from graphopt.lowering.registry import lowers
+
+
+@lowers(Full)
+def full(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
+    return lax.full(shape, constant(value, dtype.numpy))
+
+
+@lowers(FullLike)
+def full_like(x: Array, value: float, dtype: DType | None) -> Array:
+    return lax.full(x.shape, constant(value, dtype.numpy if dtype else x.dtype))
+
+
+@lowers(AssignValue)
+def assign_value(shape: tuple[int, ...], values: tuple[float, ...], dtype: DType) -> Array:
+    return jnp.asarray(np.reshape([constant(v, dtype.numpy) for v in values], shape), dtype.numpy)

@@ -1,0 +1,217 @@
+"""Elementwise arithmetic, comparisons and logic in JAX."""
+
+from __future__ import annotations
+
+import operator
+from functools import reduce
+
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.dtypes import DType
+from graphopt.ir.ops.math import (
+    Abs,
+    Add,
+    AddN,
+    Cast,
+    Clip,
+    Cumsum,
+    Divide,
+    ElementwisePow,
+    Equal,
+    Erf,
+    Exp,
+    GreaterEqual,
+    GreaterThan,
+    LessEqual,
+    LessThan,
+    Log,
+    LogicalAnd,
+    LogicalNot,
+    LogicalOr,
+    Maximum,
+    Minimum,
+    Multiply,
+    NotEqual,
+    Pow,
+    Rsqrt,
+    Scale,
+    Sqrt,
+    Square,
+    Subtract,
+    Where,
+)
+from graphopt.ir.types import normalize_axis
+from graphopt.lowering.ops.base import Array, constant, is_floating, limit, widened
+from graphopt.lowering.registry import lowers
+
+
+@lowers(Add)
+def add(x: Array, y: Array) -> Array:
+    return x + y
+
+
+@lowers(Subtract)
+def subtract(x: Array, y: Array) -> Array:
+    return x - y
+
+
+@lowers(Multiply)
+def multiply(x: Array, y: Array) -> Array:
+    return x * y
+
+
+@lowers(Divide)
+def divide(x: Array, y: Array) -> Array:
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        return lax.div(*jnp.broadcast_arrays(x, y))  # towards zero, where `//` goes down
+    return x / y
+
+
+@lowers(Maximum)
+def maximum(x: Array, y: Array) -> Array:
+    return jnp.maximum(x, y)
+
+
+@lowers(Minimum)
+def minimum(x: Array, y: Array) -> Array:
+    return jnp.minimum(x, y)
+
+
+@lowers(ElementwisePow)
+def elementwise_pow(x: Array, y: Array) -> Array:
+    if not jnp.issubdtype(x.dtype, jnp.integer):
+        return jnp.power(x, y)
+    # a negative power of an integer is cut to 0, except of 1 and -1
+    return jnp.where((y < 0) & (jnp.abs(x) > 1), 0, jnp.power(x, jnp.abs(y)))
+
+
+@lowers(Equal)
+def equal(x: Array, y: Array) -> Array:
+    return x == y
+
+
+@lowers(NotEqual)
+def not_equal(x: Array, y: Array) -> Array:
+    return x != y
+
+
+@lowers(LessThan)
+def less_than(x: Array, y: Array) -> Array:
+    return x < y
+
+
+@lowers(LessEqual)
+def less_equal(x: Array, y: Array) -> Array:
+    return x <= y
+
+
+@lowers(GreaterThan)
+def greater_than(x: Array, y: Array) -> Array:
+    return x > y
+
+
+@lowers(GreaterEqual)
+def greater_equal(x: Array, y: Array) -> Array:
+    return x >= y
+
+
+@lowers(LogicalAnd)
+def logical_and(x: Array, y: Array) -> Array:
+    return jnp.logical_and(x, y)
+
+
+@lowers(LogicalOr)
+def logical_or(x: Array, y: Array) -> Array:
+    return jnp.logical_or(x, y)
+
+
+@lowers(LogicalNot)
+def logical_not(x: Array) -> Array:
+    return jnp.logical_not(x)
+
+
+@lowers(Exp)
+def exp(x: Array) -> Array:
+    return lax.exp(x)
+
+
+@lowers(Log)
+def log(x: Array) -> Array:
+    return lax.log(x)
+
+
+@lowers(Sqrt)
+def sqrt(x: Array) -> Array:
+    return lax.sqrt(x)
+
+
+@lowers(Rsqrt)
+def rsqrt(x: Array) -> Array:
+    return lax.rsqrt(x)
+
+
+@lowers(Erf)
+def erf(x: Array) -> Array:
+    return lax.erf(x)
+
+
+@lowers(Square)
+def square(x: Array) -> Array:
+    return lax.square(x)
+
+
+@lowers(Abs)
+def abs_(x: Array) -> Array:
+    return jnp.abs(x)
+
+
+@lowers(Pow)
+def pow_(x: Array, factor: float) -> Array:
+    if jnp.issubdtype(x.dtype, jnp.integer):
+        return elementwise_pow(x, jnp.full_like(x, int(factor)))
+    # small whole powers are products, and have a gradient at 0 and below
+    if factor == int(factor) and abs(factor) <= 64:
+        return lax.integer_pow(x, int(factor))
+    return jnp.power(x, factor)
+
+
+@lowers(Clip)
+def clip(x: Array, min: float, max: float) -> Array:
+    return limit(x, min, max)
+
+
+@lowers(Scale)
+@widened
+def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array:
+    factor, offset = constant(scale, x.dtype), constant(bias, x.dtype)
+    return x * factor + offset if bias_after_scale else (x + offset) * factor
+
+
+@lowers(Cast)
+def cast(x: Array, dtype: DType) -> Array:
+    if jnp.iscomplexobj(x) and not dtype.is_complex:
+        x = lax.real(x)
+    return x.astype(dtype.numpy)
+
+
+@lowers(AddN)
+def add_n(inputs: tuple[Array, ...]) -> Array:
+    return reduce(operator.add, inputs)
+
+
+@lowers(Where)
+def where(condition: Array, x: Array, y: Array) -> Array:
+    return jnp.where(condition, x, y)
+
+
+@lowers(Cumsum)
+def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
+    if flatten:
+        x, axis = x.reshape(x.size), 0
+    axis = normalize_axis(axis, x.ndim)
+    if exclusive:  # shift by one: a zero comes in where the sum starts, the last element drops out
+        padding = [(0, 0, 0)] * x.ndim
+        padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
+        x = lax.pad(x, jnp.zeros((), x.dtype), padding)
+    return lax.cumsum(x, axis, reverse=reverse)

@@ -1,0 +1,105 @@
+"""Moving, joining and cutting elements in JAX."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.ops.shape import (
+    Assign,
+    Concat,
+    Expand,
+    Flatten,
+    Reshape,
+    ShapeOf,
+    Slice,
+    Split,
+    Squeeze,
+    Stack,
+    Transpose,
+    Unsqueeze,
+    resolve_shape,
+    slice_bounds,
+    split_sizes,
+)
+from graphopt.ir.types import normalize_axes, normalize_axis
+from graphopt.lowering.ops.base import Array
+from graphopt.lowering.registry import lowers
+
+Ints = tuple[int, ...]
+
+
+@lowers(Assign)
+def assign(x: Array) -> Array:
+    return x
+
+
+@lowers(Reshape)
+def reshape(x: Array, shape: Ints) -> Array:
+    return x.reshape(resolve_shape(x.shape, shape))
+
+
+@lowers(Transpose)
+def transpose(x: Array, perm: Ints) -> Array:
+    return lax.transpose(x, [normalize_axis(axis, x.ndim) for axis in perm])
+
+
+@lowers(Flatten)
+def flatten(x: Array, start_axis: int, stop_axis: int) -> Array:
+    if x.ndim == 0:
+        return x.reshape(1)
+    start, stop = normalize_axis(start_axis, x.ndim), normalize_axis(stop_axis, x.ndim) + 1
+    return x.reshape(*x.shape[:start], math.prod(x.shape[start:stop]), *x.shape[stop:])
+
+
+@lowers(Squeeze)
+def squeeze(x: Array, axis: Ints) -> Array:
+    candidates = normalize_axes(axis, x.ndim) if axis else range(x.ndim)
+    return lax.squeeze(x, [i for i in candidates if x.shape[i] == 1])
+
+
+@lowers(Unsqueeze)
+def unsqueeze(x: Array, axis: Ints) -> Array:
+    for position in axis:
+        x = jnp.expand_dims(x, position)
+    return x
+
+
+@lowers(Concat)
+def concat(inputs: tuple[Array, ...], axis: int) -> Array:
+    return lax.concatenate(inputs, normalize_axis(axis, inputs[0].ndim))
+
+
+@lowers(Stack)
+def stack(inputs: tuple[Array, ...], axis: int) -> Array:
+    return jnp.stack(inputs, axis)
+
+
+@lowers(Split)
+def split(x: Array, axis: int, num: int, sections: Ints) -> tuple[Array, ...]:
+    axis = normalize_axis(axis, x.ndim)
+    return tuple(lax.split(x, split_sizes(x.shape[axis], num, sections), axis))
+
+
+@lowers(Slice)
+def slice_(input: Array, axes: Ints, starts: Ints, ends: Ints, decrease_axis: Ints) -> Array:
+    for axis, start, end in zip(axes, starts, ends, strict=True):
+        axis = normalize_axis(axis, input.ndim)
+        low, high = slice_bounds(input.shape[axis], start, end)
+        input = lax.slice_in_dim(input, low, high, axis=axis)
+    return lax.squeeze(input, normalize_axes(decrease_axis, input.ndim))
+
+
+@lowers(Expand)
+def expand(x: Array, shape: Ints) -> Array:
+    own = (1,) * (len(shape) - x.ndim) + x.shape
+    kept = zip(shape, own, strict=True)
+    return jnp.broadcast_to(x, [dim if wanted == -1 else wanted for wanted, dim in kept])
+
+
+@lowers(ShapeOf)
+def shape_of(input: Array) -> Array:
+    return jnp.asarray(np.asarray(input.shape, np.int32))

@@ -1,0 +1,60 @@
+"""A module as StableHLO text: what XLA is given, for one replica."""
+
+from __future__ import annotations
+
+import jax
+from jax import export
+from jax import numpy as jnp
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.signature import FEED, Port
+from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
+from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.mappers import Plan, replica_function
+
+
+def to_stablehlo(module: ModuleOp, *, unknown: int | None = None) -> str:
+    """The StableHLO of a module's replica function.
+
+    Unknown dimensions become symbols: the first one of every feed is the batch `b`, others have a
+    symbol of their own; `unknown` gives all of them this size instead. A program whose shapes do
+    not follow from the symbols raises what JAX raises for it.
+    """
+    plan = Plan.of(module)
+    ports = (plan.updated, plan.read_only, plan.feeds)
+    symbols = _Symbols()
+    with jax.enable_x64(True):
+        groups = [
+            tuple(
+                jax.ShapeDtypeStruct(symbols.shape(port, unknown), dtype_of(port.type).numpy)
+                for port in group
+            )
+            for group in ports
+        ]
+        function = jax.jit(replica_function(module, plan, ALONE))
+        exported = export.export(function)(*groups, jax.ShapeDtypeStruct((2,), jnp.uint32))
+        return exported.mlir_module()
+
+
+class _Symbols:
+    """Hands out symbolic dimensions of one scope."""
+
+    def __init__(self) -> None:
+        self.scope = export.SymbolicScope()
+        self.count = 0
+
+    def shape(self, port: Port, unknown: int | None) -> tuple[object, ...]:
+        return tuple(
+            self.dim(port, position, unknown) if dim == UNKNOWN else dim
+            for position, dim in enumerate(shape_of(port.type))
+        )
+
+    def dim(self, port: Port, position: int, unknown: int | None) -> object:
+        if unknown is not None:
+            return unknown
+        if position == 0 and port.kind == FEED:
+            name = "b"
+        else:
+            self.count += 1
+            name = f"d{self.count}"
+        return export.symbolic_shape(name, scope=self.scope)[0]

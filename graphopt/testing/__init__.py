@@ -1,0 +1,15 @@
+"""Helpers for testing passes, in graphopt and outside of it (needs the `testing` extra).
+
+`programs()` generates well-typed modules with planted patterns, `check_preserves_meaning` runs a
+module before and after a pass, `load_page` reads the before/after pages of `tests/passes`.
+"""
+
+from graphopt.testing.compare import assert_same_results as assert_same_results
+from graphopt.testing.compare import check_preserves_meaning as check_preserves_meaning
+from graphopt.testing.compare import random_inputs as random_inputs
+from graphopt.testing.compare import run_module as run_module
+from graphopt.testing.pages import Case as Case
+from graphopt.testing.pages import check_case as check_case
+from graphopt.testing.pages import load_page as load_page
+from graphopt.testing.pages import parse as parse
+from graphopt.testing.programs import programs as programs

@@ -1,0 +1,97 @@
+"""Running two versions of a module on the same numbers and comparing all their results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.dtypes import DType
+from graphopt.ir.signature import Port, signature_of
+from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.verify_ssa import verify_ssa
+
+Array = np.ndarray[Any, Any]
+# Absolute and relative tolerance by element type: a fused op may round differently.
+TOLERANCE: Mapping[str, float] = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-4}
+
+
+def random_inputs(module: ModuleOp, seed: int = 0, unknown: int = 3) -> dict[str, Array]:
+    """Random feeds and state by name; unknown dimensions get the size `unknown`.
+
+    Variances are positive, integers small and non-negative.
+    """
+    generator = np.random.default_rng(seed)
+    return {port.name: _random(port, generator, unknown) for port in signature_of(module).arguments}
+
+
+def _random(port: Port, generator: np.random.Generator, unknown: int) -> Array:
+    shape = tuple(unknown if dim == UNKNOWN else dim for dim in shape_of(port.type))
+    dtype = dtype_of(port.type)
+    if dtype.is_differentiable:
+        values = generator.normal(size=shape)
+        if "variance" in port.name or "pow" in port.name:
+            values = 0.5 + np.abs(values) / 2
+        return values.astype(dtype.numpy)
+    return generator.integers(0, 2, size=shape).astype(dtype.numpy)
+
+
+def run_module(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict[str, Array]:
+    """Every result of a module by kind and name (`pd.fetch x`), on one device, without donation."""
+    import jax
+
+    from graphopt.lowering.mappers import Plan, alone
+
+    plan = Plan.of(module)
+    with jax.enable_x64(True):
+        mapped = alone(module, plan, jax.devices("cpu")[0], donate=False)
+        fetches, written = mapped.function(
+            tuple(inputs[port.name] for port in plan.updated),
+            tuple(inputs[port.name] for port in plan.read_only),
+            tuple(inputs[port.name] for port in plan.feeds),
+            np.array([seed, 1], np.uint32),
+        )
+        ports = (*plan.fetches, *plan.written)
+        arrays = map(np.array, (*fetches, *written))
+        return {f"{p.kind} {p.name}": a for p, a in zip(ports, arrays, strict=True)}
+
+
+def assert_same_results(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:
+    """AssertionError, naming the result, unless both modules compute the same numbers.
+
+    The tolerance is that of the result's element type (`TOLERANCE`), scaled by its largest value.
+    """
+    inputs = random_inputs(before, seed)
+    wanted, found = run_module(before, inputs), run_module(after, inputs)
+    assert wanted.keys() == found.keys(), (
+        f"the results changed from {list(wanted)} to {list(found)}"
+    )
+    for name, array in wanted.items():
+        assert found[name].shape == array.shape, f"{name}: {array.shape} became {found[name].shape}"
+        assert found[name].dtype == array.dtype, f"{name}: {array.dtype} became {found[name].dtype}"
+        tolerance = TOLERANCE.get(DType(array.dtype.name), 1e-9)
+        scale = max(float(np.nanmax(np.abs(array.astype(np.float64)), initial=0.0)), 1.0)
+        np.testing.assert_allclose(
+            found[name].astype(np.float64),
+            array.astype(np.float64),
+            rtol=tolerance,
+            atol=tolerance * scale,
+            err_msg=name,
+        )
+
+
+def check_preserves_meaning(
+    module: ModuleOp, transform: Callable[[ModuleOp], Any], seed: int = 0
+) -> Any:
+    """Apply `transform` to a copy of `module`, and check that the copy is valid and means the same.
+
+    Returns what `transform` returned; raises AssertionError or VerifyException.
+    """
+    changed = module.clone()
+    outcome = transform(changed)
+    changed.verify()
+    verify_ssa(changed)
+    assert_same_results(module, changed, seed)
+    return outcome

@@ -1,0 +1,124 @@
+"""What an op needs to produce a float32 value of a given shape: operand shapes and properties.
+
+The program generator works backwards from shapes, so everything that it makes is well typed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from hypothesis import strategies as st
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops import activation as act
+from graphopt.ir.ops import conv, linear, math, norm, shape
+
+Draw = Callable[[Any], Any]
+Shape = tuple[int, ...]
+# a feed may have any size there; state must be known
+Need = Shape | None
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Operand shapes by position (None: leave out) and property values.
+
+    `state` are the positions of operands that must be state of their own, such as weights.
+    """
+
+    operands: tuple[Need, ...]
+    attrs: dict[str, Any] = field(default_factory=dict[str, Any])
+    state: tuple[int, ...] = ()
+    names: dict[int, str] = field(default_factory=dict[int, str])
+
+
+Maker = Callable[[Draw, Shape], Recipe | None]
+
+
+def _same(draw: Draw, out: Shape) -> Recipe:
+    return Recipe((out,))
+
+
+def _broadcast(draw: Draw, out: Shape) -> Recipe:
+    """The second operand may have fewer dimensions or ones; the first has the full shape."""
+    kept = draw(st.integers(0, len(out)))
+    small = tuple(1 if draw(st.booleans()) else dim for dim in out[kept:])
+    other = draw(st.sampled_from([out, out[-1:], small]))
+    return Recipe((out, other))
+
+
+def _matmul(draw: Draw, out: Shape) -> Recipe | None:
+    if len(out) < 2:
+        return None
+    inner = draw(st.integers(1, 4))
+    transpose = draw(st.booleans())
+    weight = (out[-1], inner) if transpose else (inner, out[-1])
+    return Recipe(((*out[:-1], inner), weight), {"transpose_y": transpose}, state=(1,))
+
+
+def _batch_norm(draw: Draw, out: Shape) -> Recipe | None:
+    if len(out) < 2 or out[1] < 1:
+        return None
+    vector = (out[1],)
+    return Recipe(
+        (out, vector, vector, vector, vector),
+        {"is_test": draw(st.booleans()), "momentum": 0.75},
+        state=(1, 2, 3, 4),
+        names={1: "mean", 2: "variance", 3: "scale", 4: "bias"},
+    )
+
+
+def _conv2d(draw: Draw, out: Shape) -> Recipe | None:
+    if len(out) != 4 or min(out[1:]) < 1:
+        return None
+    channels = draw(st.integers(1, 3))
+    size = draw(st.sampled_from([1, 3]))
+    image = (out[0], channels, *out[2:])
+    return Recipe(
+        (image, (out[1], channels, size, size)), {"paddings": (size // 2,) * 2}, state=(1,)
+    )
+
+
+def _scale(draw: Draw, out: Shape) -> Recipe:
+    attrs = {"scale": draw(st.sampled_from([1.0, 0.5, -2.0])), "bias": draw(st.sampled_from([0.0, 0.0, 1.0]))}
+    return Recipe((out,), attrs)
+
+
+def _gelu(draw: Draw, out: Shape) -> Recipe:
+    return Recipe((out,), {"approximate": draw(st.booleans())})
+
+
+def _layer_norm(draw: Draw, out: Shape) -> Recipe | None:
+    if len(out) < 2 or out[-1] < 2:
+        return None
+    vector = (out[-1],)
+    return Recipe((out, vector, vector), {"begin_norm_axis": len(out) - 1}, state=(1, 2))
+
+
+def _transpose(draw: Draw, out: Shape) -> Recipe:
+    perm = draw(st.permutations(range(len(out))))
+    source = [0] * len(out)
+    for position, axis in enumerate(perm):
+        source[axis] = out[position]
+    return Recipe((tuple(source),), {"perm": perm})
+
+
+MAKERS: dict[type[PdOp], Maker] = {
+    act.Relu: _same,
+    act.Relu6: _same,
+    act.Sigmoid: _same,
+    act.Silu: _same,
+    act.Tanh: _same,
+    act.Gelu: _gelu,
+    math.Add: _broadcast,
+    math.Subtract: _broadcast,
+    math.Multiply: _broadcast,
+    math.Scale: _scale,
+    linear.Matmul: _matmul,
+    conv.Conv2d: _conv2d,
+    norm.BatchNorm: _batch_norm,
+    norm.LayerNorm: _layer_norm,
+    shape.Transpose: _transpose,
+}

@@ -1,0 +1,116 @@
+"""Before/after pages: Markdown that documents a pass and tests it.
+
+A heading starts a case. Its first `mlir` block is the program before the pass; then comes either
+an `mlir` block with the program afterwards, or a `refused` block with the reason. Setting the
+environment variable GRAPHOPT_UPDATE_PAGES rewrites the second blocks with what happens now.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.parser import Parser
+
+from graphopt.ir.dialect import context
+from graphopt.passes.fusion import Declined, FusionPass, sweep
+from graphopt.passes.registry import all_passes
+from graphopt.testing.compare import assert_same_results
+
+_HEADING = re.compile(r"^(#+) +(.*)$")
+_FENCE = re.compile(r"^```(\w*) *$")
+UPDATE = "GRAPHOPT_UPDATE_PAGES"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case of a page: the pass, the program before, and what is expected."""
+
+    page: Path
+    title: str
+    pass_name: str
+    before: str
+    expected_kind: str
+    expected: str
+
+
+def load_page(path: Path) -> list[Case]:
+    """The cases of a page; the first heading names the pass. ValueError for a malformed page."""
+    title = pass_name = language = ""
+    blocks: list[tuple[str, str]] = []
+    lines: list[str] = []
+    cases: list[Case] = []
+    inside = False
+    for line in path.read_text().splitlines():
+        fence = _FENCE.match(line)
+        heading = None if inside else _HEADING.match(line)
+        if heading:
+            pass_name = pass_name or heading[2]
+            title, blocks = heading[2], []
+        elif fence and not inside:
+            inside, language, lines = True, fence[1], []
+        elif fence:
+            inside = False
+            blocks.append((language, "\n".join(lines)))
+            if len(blocks) == 2:
+                (_, before), (kind, expected) = blocks
+                cases.append(Case(path, title, pass_name, before, kind, expected))
+        elif inside:
+            lines.append(line)
+    if not cases or inside:
+        raise ValueError(f"{path} has no complete case")
+    return cases
+
+
+def parse(text: str, name: str = "<text>") -> ModuleOp:
+    """The module of IR text, verified."""
+    module = Parser(context(), text, name).parse_module()
+    module.verify()
+    return module
+
+
+def check_case(case: Case) -> None:
+    """AssertionError unless the pass does to the program what the page says.
+
+    A rewritten program must also compute the same numbers as before.
+    """
+    before = parse(case.before, f"{case.page}: {case.title}")
+    after = before.clone()
+    declined = run_pass(case.pass_name, after)
+    if str(after) == str(before):
+        kind, found = "refused", "\n".join(dict.fromkeys(str(d.reason) for d in declined))
+        found = found or "no pattern"
+    else:
+        kind, found = "mlir", str(after)
+        after.verify()
+        assert_same_results(before, after)
+    if os.environ.get(UPDATE):
+        _update(case, kind, found)
+        return
+    assert (kind, found) == (case.expected_kind, case.expected), (
+        f"{case.page.name}, '{case.title}': expected\n{case.expected}\nfound\n{found}\n"
+        f"(set {UPDATE}=1 to accept what happens now)"
+    )
+
+
+def run_pass(name: str, module: ModuleOp) -> list[Declined]:
+    """Run a pass by name; what its fusions declined."""
+    made = all_passes()[name]()()
+    if isinstance(made, FusionPass):
+        outcomes = sweep(module, [(name, rule) for rule in made.RULES])
+        return [outcome for outcome in outcomes if isinstance(outcome, Declined)]
+    made.apply(context(), module)
+    return []
+
+
+def _update(case: Case, kind: str, found: str) -> None:
+    old = f"```{case.expected_kind}\n{case.expected}\n```"
+    text = case.page.read_text()
+    at = text.index(f"# {case.title}\n")
+    start = text.index(old, text.index(case.before, at) + len(case.before))
+    case.page.write_text(
+        text[:start] + f"```{kind}\n{found}\n```" + text[start + len(old) :]
+    )

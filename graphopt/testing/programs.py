@@ -1,0 +1,206 @@
+"""A Hypothesis strategy for well-typed `pd` modules with planted fusion pictures.
+
+Each module has feeds and state, a few outputs made of planted pictures and random ops, a loss,
+its gradients with respect to the state, SGD updates, and some fetched intermediate values (which
+make a fusion decline now and then).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, Region, SSAValue
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.creation import Full, FullLike
+from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.math import AddN
+from graphopt.ir.ops.norm import BatchNormBase
+from graphopt.ir.ops.optimizer import Sgd
+from graphopt.ir.ops.reduce import Mean
+from graphopt.ir.signature import FEED, FETCH, STATE
+from graphopt.ir.types import dtype_of, shape_of, tensor
+from graphopt.passes.fusion import Fusion, Node
+from graphopt.testing.makers import MAKERS, Draw, Recipe, Shape
+
+SHAPES: Sequence[Shape] = ((2, 3), (1, 4), (3, 1), (2, 1, 3), (2, 3, 2, 2), (1, 2, 3, 1))
+
+
+class Generated:
+    """A generated module; shown as its text, which is what a failing test should print."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.module = module
+
+    def __repr__(self) -> str:
+        return f"\n{self.module}\n"
+
+
+@st.composite
+def programs(draw: Draw, plant: Sequence[Fusion] = (), training: bool = True) -> Generated:
+    """A module that contains the pictures of some of these fusions, often with other users.
+
+    Without `training` there is no loss, gradient or update.
+    """
+    builder = _Builder(draw)
+    outputs: list[SSAValue] = []
+    for _ in range(draw(st.integers(1, 3))):
+        shape = draw(st.sampled_from(SHAPES))
+        if plant and draw(st.integers(0, 3)):
+            fusion = draw(st.sampled_from(list(plant)))
+            planted = builder.plant(fusion.root, shape)
+            outputs.append(planted if planted is not None else builder.random_op(shape, 2))
+        else:
+            outputs.append(builder.random_op(shape, draw(st.integers(1, 3))))
+    return Generated(builder.finish(outputs, training=training))
+
+
+class _Builder:
+    """The module under construction."""
+
+    def __init__(self, draw: Draw) -> None:
+        self.draw = draw
+        self.block = Block()
+        self.ports: list[tuple[str, str]] = []
+        self.shared: list[SSAValue] = []
+        self.written: list[tuple[str, SSAValue]] = []
+
+    def leaf(self, kind: str, shape: Shape, name: str) -> SSAValue:
+        """A new argument of the function."""
+        index = len(self.block.args)
+        value = self.block.insert_arg(tensor(shape, "float32"), index)
+        self.ports.append((kind, f"{name}.{index}"))
+        return value
+
+    def value(self, shape: Shape, depth: int) -> SSAValue:
+        """A value of this shape: one that exists, a new feed, or a random op."""
+        existing = [v for v in (*self.block.args, *self.shared) if _fits(v, shape)]
+        choice = self.draw(st.integers(0, 3))
+        if existing and choice == 0:
+            return self.draw(st.sampled_from(existing))
+        if depth > 0 and choice > 1:
+            return self.random_op(shape, depth - 1)
+        return self.leaf(FEED, shape, "x")
+
+    def random_op(self, shape: Shape, depth: int) -> SSAValue:
+        """A random op that gives this shape."""
+        op_class = self.draw(st.sampled_from(list(MAKERS)))
+        recipe = MAKERS[op_class](self.draw, shape)
+        if recipe is None:
+            return self.leaf(FEED, shape, "x")
+        value = self.make(op_class, recipe, {}, depth)
+        self.shared.append(value)
+        return value
+
+    def plant(self, node: Node, shape: Shape) -> SSAValue | None:
+        """The picture below `node`, giving this shape; None when the op cannot give it.
+
+        Its inner values are private, but for one in eight: others would decline all the time.
+        """
+        op_class = self.draw(st.sampled_from([t for t in node.types if t in MAKERS]))
+        recipe = MAKERS[op_class](self.draw, shape)
+        if recipe is None:
+            return None
+        planted: dict[int, SSAValue] = {}
+        for position, hole in enumerate(self.draw(st.sampled_from(list(node.orders())))):
+            need = recipe.operands[position]
+            if isinstance(hole, Node) and need is not None:
+                below = self.plant(hole, need)
+                if below is None:
+                    return None
+                planted[position] = below
+        value = self.make(op_class, recipe, planted, 1)
+        if not self.draw(st.integers(0, 7)):
+            self.shared.append(value)
+        return value
+
+    def make(
+        self, op_class: type[PdOp], recipe: Recipe, planted: dict[int, SSAValue], depth: int
+    ) -> SSAValue:
+        """An op with these planted operands; the others are made to fit."""
+        operands: list[SSAValue | None] = []
+        for position, need in enumerate(recipe.operands):
+            if position in planted or need is None:
+                operands.append(planted.get(position))
+            elif position in recipe.state:
+                operands.append(self.leaf(STATE, need, recipe.names.get(position, "w")))
+            else:
+                operands.append(self.value(need, depth))
+        op = op_class.make(*operands, **recipe.attrs)
+        self.block.add_op(op)
+        if isinstance(op, BatchNormBase):
+            self.statistics(op)
+        return op.results[0]
+
+    def statistics(self, norm: BatchNormBase) -> None:
+        """The moving statistics are state that the program writes."""
+        for read, written in ((norm.mean, norm.mean_out), (norm.variance, norm.variance_out)):
+            index = self.block.args.index(read)
+            self.written.append((self.ports[index][1], written))
+
+    def finish(self, outputs: Sequence[SSAValue], *, training: bool) -> ModuleOp:
+        """Close the function with fetches and state, after a training step if asked for."""
+        results = [(FETCH, f"out.{i}", value) for i, value in enumerate(outputs)]
+        if training:
+            results += self.training_step(outputs)
+        if self.shared and not self.draw(st.integers(0, 3)):
+            results.append((FETCH, "inner", self.draw(st.sampled_from(self.shared))))
+        results += [(STATE, name, value) for name, value in self.written]
+        self.block.add_op(ReturnOp(*(value for _, _, value in results)))
+        return _module(self.block, self.ports, results)
+
+    def training_step(self, outputs: Sequence[SSAValue]) -> list[tuple[str, str, SSAValue]]:
+        """A loss, its gradients with respect to all arguments, and an update of the weights."""
+        weights = [
+            argument
+            for argument, (kind, name) in zip(self.block.args, self.ports, strict=True)
+            if kind == STATE and name.startswith("w.")
+        ]
+        others = [argument for argument in self.block.args if argument not in weights]
+        if self.shared and not self.draw(st.integers(0, 3)):
+            others.append(self.draw(st.sampled_from(self.shared)))
+        wrt = [*weights, *others]
+        loss = self.add(AddN, [self.add(Mean, value) for value in outputs])
+        seed = self.add(FullLike, loss, value=1.0)
+        grad = Grad.make([loss], wrt, [seed], [], parameters=tuple(range(len(weights))))
+        self.block.add_op(grad)
+        rate = self.add(Full, shape=(1,), value=0.1)
+        for weight, gradient in zip(weights, grad.results, strict=False):
+            name = self.ports[self.block.args.index(weight)][1]
+            self.written.append((name, self.add(Sgd, weight, gradient, rate)))
+        fetched = [(FETCH, "loss", loss)]
+        gradients = grad.results[len(weights) :]
+        return fetched + [(FETCH, f"grad.{i}", value) for i, value in enumerate(gradients)]
+
+    def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
+        """Append an op and give its first result."""
+        op = op_class.make(*operands, **attrs)
+        self.block.add_op(op)
+        return op.results[0]
+
+
+def _fits(value: SSAValue, shape: Shape) -> bool:
+    return shape_of(value.type) == shape and dtype_of(value.type) == "float32"
+
+
+def _module(
+    block: Block, ports: Sequence[tuple[str, str]], results: Sequence[tuple[str, str, SSAValue]]
+) -> ModuleOp:
+    inputs: list[Attribute] = [argument.type for argument in block.args]
+    outputs: list[Attribute] = [value.type for _, _, value in results]
+
+    def attrs(entries: Sequence[tuple[str, str]]) -> ArrayAttr[DictionaryAttr]:
+        return ArrayAttr([DictionaryAttr({kind: StringAttr(name)}) for kind, name in entries])
+
+    function = FuncOp(
+        "main",
+        FunctionType.from_lists(inputs, outputs),
+        Region(block),
+        arg_attrs=attrs(ports),
+        res_attrs=attrs([(kind, name) for kind, name, _ in results]),
+    )
+    return ModuleOp([function])

@@ -1,0 +1,152 @@
+"""graphopt-opt: read a program, run passes, print it. Like mlir-opt, on xDSL's own driver.
+
+Reads `.mlir` text and Paddle's `.pdmodel`; `-p` runs passes by name, `--build-strategy` those that
+a BuildStrategy selects.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from typing import IO, Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+from xdsl.xdsl_opt_main import xDSLOptMain
+
+from graphopt.errors import GraphoptError
+from graphopt.passes.pipeline import Setup
+from graphopt.passes.registry import all_passes
+from graphopt.universe import UNIVERSE
+
+
+class OptMain(xDSLOptMain):
+    """xDSL's driver with our dialects, passes and targets, and with model files as input."""
+
+    version_format = "graphopt-opt on xdsl {xdsl_version}"
+
+    def register_all_dialects(self) -> None:
+        from xdsl.dialects.builtin import Builtin
+        from xdsl.dialects.func import Func
+
+        self.ctx.register_dialect("builtin", lambda: Builtin)
+        self.ctx.register_dialect("func", lambda: Func)
+        for name, factory in UNIVERSE.all_dialects.items():
+            self.ctx.register_dialect(name, factory)
+
+    def register_all_frontends(self) -> None:
+        super().register_all_frontends()
+        self.available_frontends["pdmodel"] = self._read_pdmodel
+
+    def register_all_passes(self) -> None:
+        for name, factory in all_passes().items():
+            self.register_pass(name, factory)
+
+    def register_all_targets(self) -> None:
+        from xdsl.targets import get_all_targets
+
+        self.available_targets |= get_all_targets() | UNIVERSE.all_targets
+
+    def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
+        super().register_all_arguments(arg_parser)
+        arg_parser.add_argument(
+            "--emit",
+            dest="target",
+            metavar="TARGET",
+            help="the same as --target: mlir, stablehlo, stablehlo{dim=8}, dot",
+        )
+        arg_parser.add_argument(
+            "--build-strategy",
+            metavar="FLAG=VALUE,...",
+            default=None,
+            help="run the passes that these BuildStrategy flags select (a bare flag means 1)",
+        )
+        arg_parser.add_argument(
+            "--dump-pass-pipeline",
+            action="store_true",
+            help="print the passes that --build-strategy selects, as -p would take them",
+        )
+        arg_parser.add_argument(
+            "--explain",
+            action="store_true",
+            help="print on stderr what --build-strategy did, and what it declined and why",
+        )
+
+    def apply_passes(self, prog: ModuleOp) -> None:
+        if self.args.build_strategy is not None:
+            self._apply_strategy(prog)
+        super().apply_passes(prog)
+
+    def _apply_strategy(self, module: ModuleOp) -> None:
+        from graphopt.passes.manager import optimize
+        from graphopt.passes.pipeline import select
+
+        setup = parse_strategy(self.args.build_strategy)
+        if self.args.dump_pass_pipeline:
+            print(",".join(str(made) for _, made in select(setup)), file=sys.stderr)
+        report = optimize(module, setup)
+        if self.args.explain:
+            print(report.explain(), file=sys.stderr)
+
+    def _read_pdmodel(self, stream: IO[bytes]) -> ModuleOp:
+        from graphopt.ir.parse_program import parse_program
+        from graphopt.ir.reader import read_program
+        from graphopt.ir.reader.graph_check import column_names
+
+        program = read_program(stream.read(), self.get_input_name())
+        return parse_program(
+            program, column_names(program, "feed"), column_names(program, "fetch")
+        )
+
+
+def parse_strategy(text: str) -> Setup:
+    """What the pipeline is told by a BuildStrategy with these flags set.
+
+    `text` is `flag=value,…`; values are 0, 1, true, false, none, numbers, or names of enumeration
+    members. Raises AttributeError for an unknown flag, TypeError or ValueError for a wrong value.
+    """
+    from graphopt.runtime.strategies import BuildStrategy
+
+    strategy = BuildStrategy()
+    for entry in filter(None, text.split(",")):
+        name, _, value = entry.partition("=")
+        setattr(strategy, name.strip(), _flag_value(strategy, name.strip(), value.strip() or "1"))
+    return strategy.setup()
+
+
+def _flag_value(strategy: Any, name: str, text: str) -> Any:
+    for enum in (strategy.ReduceStrategy, strategy.GradientScaleStrategy):
+        if text in enum.__members__ and isinstance(getattr(strategy, name, None), enum):
+            return enum[text]
+    words = {"true": True, "false": False, "none": None}
+    if text.lower() in words:
+        return words[text.lower()]
+    current = getattr(strategy, name, None)
+    if isinstance(current, bool) or current is None:
+        return {"0": False, "1": True}.get(text, text)
+    return int(text) if text.lstrip("-").isdigit() and not isinstance(current, str) else text
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run the tool; 0 when all went well, 1 with one message on stderr when it did not."""
+    try:
+        OptMain(description="graphopt's program optimizer driver", args=args).run()
+    except BrokenPipeError:
+        return 0
+    except (
+        GraphoptError,
+        ParseError,
+        DiagnosticException,
+        OSError,
+        AttributeError,
+        TypeError,
+        ValueError,
+    ) as error:
+        print(f"graphopt-opt: error: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The entry point through which xDSL's own tools find the `pd` dialect, our passes and targets."""
+
+from __future__ import annotations
+
+from xdsl.ir import Dialect
+from xdsl.universe import Universe
+from xdsl.utils.target import Target
+
+from graphopt.passes.registry import own_passes
+
+
+def _pd() -> Dialect:
+    from graphopt.ir.dialect import Pd
+
+    return Pd
+
+
+def _dot() -> type[Target]:
+    from graphopt.tools.targets import DotTarget
+
+    return DotTarget
+
+
+def _stablehlo() -> type[Target]:
+    from graphopt.tools.targets import StableHloTarget
+
+    return StableHloTarget
+
+
+UNIVERSE = Universe(
+    all_dialects={"pd": _pd},
+    all_passes=own_passes(),
+    all_targets={"dot": _dot, "stablehlo": _stablehlo},
+)

@@ -1,0 +1,260 @@
+"""Malformed and hostile files end in an error that says where, never in a crash or a hang."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+import tracemalloc
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+from graphopt.errors import FormatError, GraphoptError, LimitError, UnsafeError
+from graphopt.ir.program import AttrKind
+from graphopt.ir.reader import (
+    Limits,
+    load_model,
+    read_folder,
+    read_program,
+    read_tensor,
+    stored_variables,
+    write_folder,
+    write_program,
+)
+from graphopt.ir.reader.message import UNKNOWN, Message, encode
+from graphopt.ir.reader.schema import PROGRAM
+from graphopt.ir.reader.wire import WireReader
+from graphopt_tests import model_files
+from graphopt_tests.model_files import MODELS
+
+VERDICTS = {"format": FormatError, "limit": LimitError}
+
+
+class Case(NamedTuple):
+    """A file and what becomes of it."""
+
+    file: Path
+    kind: str
+    expect: str
+
+
+def hostile_cases() -> list[Case]:
+    """The cases of ProgramDesc and of tensor streams."""
+    folders = [folder / "hostile" for folder in model_files.model_folders()]
+    return [
+        Case(folder / row["file"], row["kind"], row["expect"])
+        for folder in folders
+        for row in json.loads((folder / "cases.json").read_text())
+        if row["kind"] in ("pdmodel", "pdmodel+dir", "tensor")
+    ]
+
+
+def read_case(case: Case, scratch: Path) -> None:
+    if case.kind == "tensor":
+        data = case.file.read_bytes()
+        assert read_tensor(data, source=str(case.file))[1] == len(data)
+    elif case.kind == "pdmodel+dir":
+        shutil.copyfile(case.file, scratch / "__model__")
+        load_model(scratch)
+    else:
+        load_model(case.file)
+
+
+@pytest.mark.parametrize("case", hostile_cases(), ids=lambda case: case.file.name)
+def test_a_hostile_file_gets_its_verdict(case: Case, tmp_path: Path) -> None:
+    if case.expect == "ok":
+        read_case(case, tmp_path)
+        return
+    with pytest.raises(VERDICTS[case.expect]) as caught:
+        read_case(case, tmp_path)
+    assert isinstance(caught.value, LimitError) == (case.expect == "limit")
+    message = str(caught.value)
+    assert "expected" in message
+    assert case.file.name in message or str(tmp_path) in message
+    assert any(place in message for place in ("byte ", "block ", "variable "))
+
+
+def test_a_claim_costs_no_memory() -> None:
+    data = (MODELS / "hostile" / "t_dims_petabyte.pdiparams").read_bytes()
+    tracemalloc.start()
+    with pytest.raises(LimitError):
+        read_tensor(data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 100_000
+
+
+def block(idx: int = 0, parent: int = -1, /, **fields: Any) -> Message:
+    """A block message with the given fields."""
+    return {"idx": idx, "parent_idx": parent, **fields}
+
+
+def read_blocks(*blocks: Message, **limits: int) -> None:
+    read_program(encode(PROGRAM, {"blocks": blocks}), "it", Limits(**limits))
+
+
+def variable(name: str, kind: int = 7, /, **fields: Any) -> Message:
+    return {"name": name, "type": {"type": kind}, **fields}
+
+
+def runs(*targets: int) -> Message:
+    attrs = [
+        {"name": f"b{i}", "type": AttrKind.BLOCK, "block_idx": t} for i, t in enumerate(targets)
+    ]
+    return {"type": "run", "attrs": attrs}
+
+
+def test_blocks_that_unfold_without_end_are_refused() -> None:
+    chain = [block(i, min(0, i - 1), ops=[runs(i + 1, i + 1)]) for i in range(40)]
+    with pytest.raises(LimitError, match="unfolded"):
+        read_blocks(*chain, block(40, 0))
+    deep = [block(i, min(0, i - 1), ops=[runs(i + 1)]) for i in range(400)]
+    with pytest.raises(LimitError, match="deep"):
+        read_blocks(*deep, block(400, 0))
+
+
+def test_a_block_sees_the_block_that_it_mirrors() -> None:
+    forward = block(1, 0, vars=[variable("hidden")])
+    reads = {"type": "read", "inputs": [{"parameter": "X", "arguments": ["hidden"]}]}
+    read_blocks(block(), forward, block(2, 0, ops=[reads], forward_block_idx=1))
+    with pytest.raises(FormatError, match=r"block 2, operator 0 \('read'\).*'hidden'"):
+        read_blocks(block(), forward, block(2, 0, ops=[reads]))
+    with pytest.raises(FormatError, match="forward block"):
+        read_blocks(block(), block(1, 0, forward_block_idx=2))
+    with pytest.raises(FormatError, match="tree"):
+        read_blocks(block(), block(1, 2), block(2, 1))
+
+
+def test_variables_in_attributes_must_be_visible() -> None:
+    attr = {"name": "axis", "type": AttrKind.VAR, "var_name": "gone"}
+    with pytest.raises(FormatError, match=r"attribute 'axis'.*'gone'"):
+        read_blocks(block(ops=[{"type": "reads", "attrs": [attr]}]))
+
+
+@pytest.mark.parametrize("kind", [AttrKind.FLOAT, AttrKind.LONG])
+def test_a_column_is_a_number(kind: int) -> None:
+    value = {"l" if kind == AttrKind.LONG else "f": 0}
+    feed = {
+        "type": "feed",
+        "outputs": [{"parameter": "Out", "arguments": ["x"]}],
+        "attrs": [{"name": "col", "type": kind, **value}],
+    }
+    with pytest.raises(FormatError, match=r"operator 0 \('feed'\).*INT attribute 'col'"):
+        read_blocks(block(vars=[variable("x")], ops=[feed]))
+    feed["outputs"] = []
+    with pytest.raises(FormatError, match="one variable of block 0 in 'Out'"):
+        read_blocks(block(vars=[variable("x")], ops=[feed]))
+
+
+def test_limits_are_kept() -> None:
+    ops = [{"type": "a"}, {"type": "b"}]
+    names = [variable("a"), variable("b")]
+    for limit, content in (("operators", {"ops": ops}), ("variables", {"vars": names})):
+        read_blocks(block(**content), **{limit: 2})
+        with pytest.raises(LimitError, match=f"at most 1 {limit}"):
+            read_blocks(block(**content), **{limit: 1})
+    with pytest.raises(LimitError, match="at most 1 blocks"):
+        read_blocks(block(), block(1, 0), blocks=1)
+    with pytest.raises(LimitError, match="at most 5 messages"):
+        read_blocks(block(ops=ops, vars=names), messages=5)
+    with pytest.raises(LimitError, match="at most 10 bytes"):
+        load_model(MODELS / "infer_lenet" / "model", limits=Limits(program_bytes=10))
+    with pytest.raises(LimitError, match="at most 10 bytes"):
+        load_model(MODELS / "infer_lenet" / "model", limits=Limits(params_bytes=10))
+
+
+def test_many_unknown_fields_take_linear_time() -> None:
+    unknown = b"\xf8\x01\x07" * 200_000
+    program = read_program(encode(PROGRAM, {"blocks": [block(**{UNKNOWN: unknown})]}))
+    assert unknown in write_program(program)
+
+
+def test_errors_can_be_printed_whatever_the_names() -> None:
+    names = [variable("\udcff" * 10_000), variable("\udcff" * 10_000)]
+    with pytest.raises(FormatError) as caught:
+        read_blocks(block(vars=names))
+    assert len(str(caught.value).encode()) < 400
+
+
+def stored(name: str, folder: Path) -> None:
+    """Load a program with one stored variable from a folder of parameters."""
+    data = encode(PROGRAM, {"blocks": [block(vars=[variable(name, persistable=True)])]})
+    (folder / "__model__").write_bytes(data)
+    load_model(folder)
+
+
+def test_variable_names_stay_in_their_folder(tmp_path: Path) -> None:
+    fluid = MODELS / "fluid18_mnist_conv" / "model"
+    variables = stored_variables(load_model(fluid).program)[:1]
+    (tensor,) = read_folder(fluid, variables).values()
+    folder = tmp_path / "model"
+    folder.mkdir()
+    write_folder(folder, {"scope/w": tensor})
+    stored("scope/w", folder)
+    write_folder(tmp_path, {"outside": tensor})
+    (folder / "link").symlink_to(tmp_path / "outside")
+    (folder / "self").symlink_to(folder / "self")
+    for name in ("../outside", str(tmp_path / "outside"), "link", "", ".", "scope/.."):
+        with pytest.raises(UnsafeError, match="stored in the folder"):
+            stored(name, folder)
+        with pytest.raises(UnsafeError, match="stored in the folder"):
+            write_folder(folder, {name: tensor})
+    for name in ("a\0b", "gone", "x" * 5000, "scope", "self", "__model__/w"):
+        with pytest.raises(FormatError):
+            stored(name, folder)
+
+
+MUTANTS = ("infer_static_attr_types", "infer_loop_if")
+
+
+def mutate(data: bytes, chance: random.Random) -> bytes:
+    """Change, insert, delete or repeat a few bytes."""
+    mutant = bytearray(data)
+    for _ in range(chance.randint(1, 3)):
+        at, size = chance.randrange(len(mutant)), chance.choice((1, 1, 1, 2, 8, 40))
+        piece = mutant[at : at + size]
+        new: bytes = chance.choice(
+            (chance.randbytes(size), b"", bytes(piece) * 2, b"\xff" * size, b"\0" * size)
+        )
+        mutant[at : at + size] = new
+    return bytes(mutant)
+
+
+@pytest.mark.parametrize("case", MUTANTS)
+def test_mutants_are_read_or_refused(case: str) -> None:
+    data = (MODELS / case / "model.pdmodel").read_bytes()
+    chance = random.Random(case)
+    refused = 0
+    for _ in range(150):
+        mutant = mutate(data, chance)
+        try:
+            program = read_program(mutant)
+        except GraphoptError:
+            refused += 1
+            continue
+        written = write_program(program)
+        assert write_program(read_program(written)) == written
+    assert 0 < refused < 150
+
+
+def test_mutated_tensors_are_read_or_refused() -> None:
+    data = (MODELS / "state_lod_tensor_v26" / "v").read_bytes()
+    chance = random.Random("tensor")
+    refused = 0
+    for _ in range(300):
+        try:
+            read_tensor(mutate(data, chance))
+        except GraphoptError:
+            refused += 1
+    assert 0 < refused < 300
+
+
+@pytest.mark.parametrize("case", MUTANTS)
+def test_a_cut_program_is_refused(case: str) -> None:
+    data = (MODELS / case / "model.pdmodel").read_bytes()
+    end_of_block = WireReader(data, "", Limits()).record(0, len(data))[-1]
+    for stop in random.Random(case).sample(range(1, end_of_block), 60):
+        with pytest.raises(FormatError, match="cut: byte "):
+            read_program(data[:stop], "cut")

@@ -1,0 +1,75 @@
+"""The saved models that tests run over: a few kept here, and a whole corpus where there is one.
+
+The corpus is the folder that GRAPHOPT_CORPUS names, else `shared/models` beside the checkout.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+MODELS = Path(__file__).parent / "data" / "models"
+_ROOT = Path(__file__).parents[1]
+
+
+def model_folders() -> list[Path]:
+    """The folders that hold cases: ours, then the corpus."""
+    corpus = Path(os.environ.get("GRAPHOPT_CORPUS") or _ROOT.parent / "shared" / "models")
+    return [MODELS, corpus] if corpus.is_dir() else [MODELS]
+
+
+def cases() -> list[Path]:
+    """Every case, each once; a case of the corpus stands for ours of the same name."""
+    found = {case.name: case for folder in model_folders() for case in sorted(folder.iterdir())}
+    return [case for case in found.values() if (case / "meta.json").exists()]
+
+
+def meta(case: Path) -> dict[str, Any]:
+    """What is known about a case."""
+    return json.loads((case / "meta.json").read_text())
+
+
+def program_files() -> list[Path]:
+    """Every sound serialized ProgramDesc."""
+    patterns = ("**/*.pdmodel", "**/__model__", "**/*.program")
+    return [file for case in cases() for pattern in patterns for file in case.glob(pattern)]
+
+
+class SavedModel(NamedTuple):
+    """A program file and its parameters, a file or a folder; `feeds` when its order is known."""
+
+    program: Path
+    params: Path
+    feeds: list[str] | None
+
+
+def saved_models() -> list[SavedModel]:
+    """Every program that has parameters in Paddle's tensor streams."""
+    return list(_saved_models())
+
+
+def _saved_models() -> Iterator[SavedModel]:
+    for case in cases():
+        about = meta(case)
+        for artifact in about.get("artifacts", ()):
+            names = artifact.get("model"), artifact.get("params")
+            # Of some cases we keep only the files of one release.
+            if artifact["format"] == "pdmodel" and all(n and (case / n).exists() for n in names):
+                yield SavedModel(case / names[0], case / names[1], artifact["feed_order"])
+        if about.get("format") == "__model__":
+            combined = case / "model" / "__params__"
+            params = combined if combined.exists() else case / "model"
+            yield SavedModel(case / "model" / "__model__", params, about["feed_order"])
+        if (case / "main.program").exists():
+            yield SavedModel(case / "main.program", case / "state0", None)
+
+
+def name_of(value: object) -> str:
+    """How a parametrised test calls a file: by its case and name."""
+    file = value.program if isinstance(value, SavedModel) else value
+    assert isinstance(file, Path)
+    case = next(p for p in file.parents if (p / "meta.json").exists() or p.name == "hostile")
+    return str(file.relative_to(case.parent))
