@@ -6,6 +6,7 @@ text form shows `axis = 1` without a type suffix, because the declaration alread
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,7 +15,7 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     FloatAttr,
     IntegerAttr,
-    NoneAttr,
+    NoneType,
     StringAttr,
     f64,
     i1,
@@ -22,7 +23,7 @@ from xdsl.dialects.builtin import (
 )
 from xdsl.ir import Attribute
 from xdsl.irdl import AttrConstraint, VerificationContext, prop_def
-from xdsl.parser import AttrParser, Parser
+from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
@@ -87,11 +88,10 @@ def _encode_string(value: Any) -> Attribute:
 
 
 def _print_number(printer: Printer, value: float) -> None:
-    if value != value or value in (float("inf"), float("-inf")):
-        printer.print_float(value, f64)
-    else:
-        text = repr(value)
-        printer.print_string(text if "." in text else text.replace("e", ".0e"))
+    text = repr(value)
+    if "." not in text and math.isfinite(value):
+        text = text.replace("e", ".0e")
+    printer.print_string(text)
 
 
 def _print_list(printer: Printer, values: Sequence[Any], item: Callable[..., None]) -> None:
@@ -104,12 +104,11 @@ def _print_int(printer: Printer, value: int) -> None:
 
 
 def _parse_number(parser: AttrParser) -> float:
-    if isinstance(parser, Parser):
-        value = parser.parse_number(allow_boolean=False)
-        if isinstance(value, int) and not isinstance(value, bool):
-            return float(value)
-        return float(value)
-    return float(parser.parse_number())
+    sign = -1.0 if parser.parse_optional_punctuation("-") else 1.0
+    for special in ("inf", "nan"):
+        if parser.parse_optional_keyword(special):
+            return sign * float(special)
+    return sign * float(parser.parse_number(allow_boolean=False))
 
 
 def _list_kind(name: str, item: Kind) -> Kind:
@@ -146,8 +145,9 @@ def _optional_kind(item: Kind) -> Kind:
 
     return Kind(
         f"{item.name} or none",
-        lambda value: NoneAttr() if value is None else item.encode(value),
-        lambda attr: None if isinstance(attr, NoneAttr) else item.decode(attr),
+        # NoneAttr prints alike, but the generic text form reads back as this type
+        lambda value: NoneType() if value is None else item.encode(value),
+        lambda attr: None if isinstance(attr, NoneType) else item.decode(attr),
         print_value,
         parse_value,
     )

@@ -12,7 +12,7 @@ import inspect
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i32
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -40,7 +40,6 @@ Operand = SSAValue | Sequence[SSAValue] | None
 
 class PdOp(IRDLOperation, ABC):
     """An operation of the `pd` dialect on tensors; `infer` gives the result types."""
-
 
     @staticmethod
     def infer(*args: Any, **kwargs: Any) -> Any:
@@ -336,9 +335,7 @@ def _print_properties(printer: Printer, op: PdOp) -> None:
 def _parse_groups(parser: Parser, cls: type[PdOp]) -> list[list[Any]]:
     fields = definition(cls).operands
     groups: dict[str, list[Any]] = {name: [] for name, _ in fields}
-    required = [
-        name for name, f in fields if not isinstance(f, (OptOperandDef, VarOperandDef))
-    ]
+    required = [name for name, f in fields if not isinstance(f, (OptOperandDef, VarOperandDef))]
     bare = iter(required)
 
     def entry() -> None:
@@ -392,16 +389,12 @@ def _parse_types(
     parser: Parser, cls: type[PdOp], operands: int
 ) -> tuple[list[Attribute], list[Attribute]]:
     """`T` for a single type shared by all operands and the one result, else a function type."""
-    inputs = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.PAREN, parser.parse_type
-    )
+    inputs = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
     if inputs is None:
         shared = parser.parse_type()
         return [shared] * operands, [shared]
     parser.parse_punctuation("->")
-    outputs = parser.parse_optional_comma_separated_list(
-        parser.Delimiter.PAREN, parser.parse_type
-    )
+    outputs = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
     if outputs is None:
         outputs = [parser.parse_type()]
     fields = definition(cls).results
@@ -412,4 +405,3 @@ def _parse_types(
             f"found {len(inputs)} and {len(outputs)}"
         )
     return inputs, outputs
-

@@ -168,5 +168,3 @@ def _with_more_gradients(op: Operator, wanted: Sequence[str]) -> Operator:
     inputs = {**op.inputs, "X": [*op.input("X"), *sources]}
     outputs = {**op.outputs, "XGrad": [*op.output("XGrad"), *wanted]}
     return Operator(op.block, op.type, inputs, outputs, op.attrs, op.location)
-
-

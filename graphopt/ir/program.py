@@ -402,9 +402,7 @@ class Block:
 
     def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
         attributes = {"op_role": self.program._op_role, **(attrs or {})}
-        return Operator(
-            self, type, _names(inputs), _names(outputs), attributes, caller_location()
-        )
+        return Operator(self, type, _names(inputs), _names(outputs), attributes, caller_location())
 
     def all_parameters(self) -> list[Parameter]:
         """The parameters of this block in the order of their creation."""
@@ -518,9 +516,7 @@ class Program:
             copied.saved = block.saved
             copied.vars = {name: v.copy_to(copied) for name, v in block.vars.items()}
             copied.ops = [
-                op.copy_to(copied)
-                for op in block.ops
-                if not (for_test and _is_training_only(op))
+                op.copy_to(copied) for op in block.ops if not (for_test and _is_training_only(op))
             ]
             twin.blocks.append(copied)
         if for_test:

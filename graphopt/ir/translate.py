@@ -65,9 +65,7 @@ class Translator:
             raise UnsupportedError(f"operator type '{op.type}' has no translation")
         return self.by_row(op, row)
 
-    def by_row(
-        self, op: Operator, row: Row, *operands: Any, **attrs: Any
-    ) -> dict[str, SSAValue]:
+    def by_row(self, op: Operator, row: Row, *operands: Any, **attrs: Any) -> dict[str, SSAValue]:
         """Translate by a table row; `operands` and `attrs` replace what the row would give."""
         _refuse_other_inputs(op, row)
         given = operands or [self.operand(op, row, i) for i in range(len(row.inputs))]
@@ -86,7 +84,9 @@ class Translator:
             raise ProgramError(f"operator {op.type} needs an input '{row.inputs[index]}'")
         return self.read(names[0])
 
-    def emit(self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any) -> PdOp:
+    def emit(
+        self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any
+    ) -> PdOp:
         """Make an op at the end of the block."""
         if issubclass(op_class, RandomOp) and not attrs.get("seed"):
             self.random_ops += 1
@@ -231,7 +231,9 @@ def _swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
 def _hard_swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
     constants = [float(op.attrs.get(n, d)) for n, d in _HARD_SWISH_DEFAULTS.items()]
     if constants != list(_HARD_SWISH_DEFAULTS.values()):
-        raise UnsupportedError("hard_swish with other constants than threshold 6, scale 6, offset 3")
+        raise UnsupportedError(
+            "hard_swish with other constants than threshold 6, scale 6, offset 3"
+        )
     made = self.emit(Hardswish, op, self.read(op.input("X")[0]))
     return {op.output("Out")[0]: made.results[0]}
 

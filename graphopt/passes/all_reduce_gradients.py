@@ -32,5 +32,7 @@ class AllReduceGradients(ModulePass):
                 total = AllReduce.make(local, location=grad.location)
                 grad.parent.insert_op_after(total, last)
                 last = total
-                local.replace_uses_with_if(total.results[0], lambda use, t=total: use.operation is not t)
+                local.replace_uses_with_if(
+                    total.results[0], lambda use, t=total: use.operation is not t
+                )
                 total.results[0].name_hint = local.name_hint

@@ -28,7 +28,7 @@ from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Valu
 class BatchNormAddActivation(Fusion):
     """activation(batch_norm(x) + z), with the operands of the add in either order."""
 
-    x, z = Value(), Value()
+    x, z = Value(), Value("full")
     batch_norm = Node(BatchNorm, x)
     add = Node(Add, batch_norm, z, commutes=True)
     root = activation = Node(ACTIVATIONS, add)

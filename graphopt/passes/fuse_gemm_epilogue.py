@@ -38,7 +38,7 @@ def check_linear(match: Match, matmul: Node, bias: Value) -> Reason | None:
 class LinearActivation(Fusion):
     """activation(matmul(x, w) + bias)."""
 
-    x, w, bias = Value(), Value(), Value()
+    x, w, bias = Value(), Value(), Value("vector")
     matmul = Node(Matmul, x, w)
     add = Node(Add, matmul, bias, commutes=True)
     root = activation = Node(ACTIVATIONS, add)
@@ -61,7 +61,7 @@ class LinearActivation(Fusion):
 class Linear(Fusion):
     """matmul(x, w) + bias."""
 
-    x, w, bias = Value(), Value(), Value()
+    x, w, bias = Value(), Value(), Value("vector")
     matmul = Node(Matmul, x, w)
     root = add = Node(Add, matmul, bias, commutes=True)
 

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import FusedLoc, ModuleOp, NoneAttr, UnknownLoc
@@ -29,9 +29,16 @@ from graphopt.ir.signature import signature_of
 
 
 class Value:
-    """A hole in a picture: any value that flows into it."""
+    """A hole in a picture: any value that flows into it.
+
+    `usually` tells program generators what belongs there: a "vector" along the last axis, or a
+    value of the "full" shape of the op's result. What is required is for `check` to say.
+    """
 
     name = "value"
+
+    def __init__(self, usually: Literal["any", "vector", "full"] = "any") -> None:
+        self.usually = usually
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -244,6 +251,9 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
     """A reason when a value that the fusion would remove has another use."""
     root = match[rule.root]
     inside = set(match.ops.values())
+    for hole, value in match.values.items():
+        if value.owner in inside:
+            return Reason("part-of-itself", f"`{hole.name}` is a value inside the pattern")
     for node, op in match.ops.items():
         if op is root:
             continue
@@ -315,5 +325,3 @@ def _show(op: Operation) -> str:
         return op.name
     hint = op.results[0].name_hint
     return f"{op.name} %{hint}" if hint else op.name
-
-

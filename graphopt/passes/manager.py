@@ -48,7 +48,9 @@ class Report:
         lines = [f"{self.ops_before} ops before, {self.ops_after} after"]
         for flag, pass_name, seconds in self.ran:
             applied, declined = self.applied(pass_name), self.declined(pass_name)
-            lines.append(f"{flag} ({pass_name}, {seconds * 1e3:.1f} ms): {_count(applied, declined)}")
+            lines.append(
+                f"{flag} ({pass_name}, {seconds * 1e3:.1f} ms): {_count(applied, declined)}"
+            )
             lines += [f"  applied at {o.anchor} {_at(o.location)}" for o in applied]
             lines += [f"  declined at {o.anchor} {_at(o.location)}: {o.reason}" for o in declined]
         for flag in sorted(self.setup.asked):
@@ -122,7 +124,9 @@ def _check(module: ModuleOp, passes: Iterable[str]) -> None:
         verify_ssa(module)
     except VerifyException as error:
         names = ", ".join(passes)
-        raise PassError(f"the IR is not valid after {names}; this is a bug there: {error}") from error
+        raise PassError(
+            f"the IR is not valid after {names}; this is a bug there: {error}"
+        ) from error
 
 
 def _op_count(module: ModuleOp) -> int:
@@ -133,4 +137,4 @@ def _dump(module: ModuleOp, path: str, suffix: str) -> None:
     """Write the graph under Paddle's name for this stage, and the IR beside it."""
     if path:
         Path(path + suffix).write_text(to_dot(module))
-        Path(path + suffix + ".mlir").write_text(f"{module}\n")
+        Path(path + suffix + ".mlir").write_text(str(module) + "\n")

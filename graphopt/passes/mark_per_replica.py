@@ -79,7 +79,9 @@ def _mark(
     results: tuple[Port, ...],
     varying_state: frozenset[str],
 ) -> None:
-    def marked(ports: tuple[Port, ...], attrs: ArrayAttr[DictionaryAttr] | None) -> ArrayAttr[DictionaryAttr]:
+    def marked(
+        ports: tuple[Port, ...], attrs: ArrayAttr[DictionaryAttr] | None
+    ) -> ArrayAttr[DictionaryAttr]:
         assert attrs is not None
         return ArrayAttr(
             [

@@ -30,7 +30,9 @@ def all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
     """The passes of graphopt and the ones of xDSL that make sense on its programs."""
     return {
         **own_passes(),
-        "cse": _loader("xdsl.transforms.common_subexpression_elimination", "CommonSubexpressionElimination"),
+        "cse": _loader(
+            "xdsl.transforms.common_subexpression_elimination", "CommonSubexpressionElimination"
+        ),
         "dce": _loader("xdsl.transforms.dead_code_elimination", "DeadCodeElimination"),
     }
 

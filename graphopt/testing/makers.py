@@ -45,7 +45,7 @@ def _broadcast(draw: Draw, out: Shape) -> Recipe:
     """The second operand may have fewer dimensions or ones; the first has the full shape."""
     kept = draw(st.integers(0, len(out)))
     small = tuple(1 if draw(st.booleans()) else dim for dim in out[kept:])
-    other = draw(st.sampled_from([out, out[-1:], small]))
+    other = draw(st.sampled_from([out, out, out[-1:], small]))
     return Recipe((out, other))
 
 
@@ -82,7 +82,10 @@ def _conv2d(draw: Draw, out: Shape) -> Recipe | None:
 
 
 def _scale(draw: Draw, out: Shape) -> Recipe:
-    attrs = {"scale": draw(st.sampled_from([1.0, 0.5, -2.0])), "bias": draw(st.sampled_from([0.0, 0.0, 1.0]))}
+    attrs = {
+        "scale": draw(st.sampled_from([1.0, 0.5, -2.0])),
+        "bias": draw(st.sampled_from([0.0, 0.0, 1.0])),
+    }
     return Recipe((out,), attrs)
 
 

@@ -111,6 +111,4 @@ def _update(case: Case, kind: str, found: str) -> None:
     text = case.page.read_text()
     at = text.index(f"# {case.title}\n")
     start = text.index(old, text.index(case.before, at) + len(case.before))
-    case.page.write_text(
-        text[:start] + f"```{kind}\n{found}\n```" + text[start + len(old) :]
-    )
+    case.page.write_text(text[:start] + f"```{kind}\n{found}\n```" + text[start + len(old) :])

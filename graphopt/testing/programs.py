@@ -24,7 +24,7 @@ from graphopt.ir.ops.optimizer import Sgd
 from graphopt.ir.ops.reduce import Mean
 from graphopt.ir.signature import FEED, FETCH, STATE
 from graphopt.ir.types import dtype_of, shape_of, tensor
-from graphopt.passes.fusion import Fusion, Node
+from graphopt.passes.fusion import Fusion, Node, Value
 from graphopt.testing.makers import MAKERS, Draw, Recipe, Shape
 
 SHAPES: Sequence[Shape] = ((2, 3), (1, 4), (3, 1), (2, 1, 3), (2, 3, 2, 2), (1, 2, 3, 1))
@@ -106,7 +106,9 @@ class _Builder:
         if recipe is None:
             return None
         planted: dict[int, SSAValue] = {}
-        for position, hole in enumerate(self.draw(st.sampled_from(list(node.orders())))):
+        order = self.draw(st.sampled_from(list(node.orders())))
+        recipe = _as_usual(recipe, order, shape, self.draw(st.integers(0, 3)) > 0)
+        for position, hole in enumerate(order):
             need = recipe.operands[position]
             if isinstance(hole, Node) and need is not None:
                 below = self.plant(hole, need)
@@ -181,6 +183,15 @@ class _Builder:
         op = op_class.make(*operands, **attrs)
         self.block.add_op(op)
         return op.results[0]
+
+
+def _as_usual(recipe: Recipe, order: Sequence[Value | Node], shape: Shape, wanted: bool) -> Recipe:
+    """The recipe with the operand shapes that the picture's holes usually have."""
+    usual = [hole.usually if isinstance(hole, Value) else "full" for hole in order]
+    if not wanted or "any" in usual or len(usual) < len(recipe.operands):
+        return recipe
+    operands = tuple(shape[-1:] if kind == "vector" else shape for kind in usual)
+    return Recipe(operands, recipe.attrs, recipe.state, recipe.names)
 
 
 def _fits(value: SSAValue, shape: Shape) -> bool:

@@ -95,9 +95,7 @@ class OptMain(xDSLOptMain):
         from graphopt.ir.reader.graph_check import column_names
 
         program = read_program(stream.read(), self.get_input_name())
-        return parse_program(
-            program, column_names(program, "feed"), column_names(program, "fetch")
-        )
+        return parse_program(program, column_names(program, "feed"), column_names(program, "fetch"))
 
 
 def parse_strategy(text: str) -> Setup:

@@ -101,18 +101,18 @@ class Conv2dBase(PureOp, ABC):
             raise ProgramError("conv2d needs a 4-D input and a 4-D filter")
         last = is_channels_last(data_format)
         channels, spatial = (x[3], x[1:3]) if last else (x[1], x[2:])
-        if groups < 1 or (channels != UNKNOWN and channels != w[1] * groups):
+        if groups < 1 or (UNKNOWN not in (channels, w[1]) and channels != w[1] * groups):
             raise ProgramError(
                 f"the input has {channels} channels but the filter {list(w)} "
                 f"with groups={groups} wants {w[1] * groups}"
             )
-        if w[0] % groups:
+        if w[0] != UNKNOWN and w[0] % groups:
             raise ProgramError(f"{w[0]} output channels cannot be split in {groups} groups")
         kernel = w[2:]
         dilations = used_dilations(dilations, padding_algorithm)
         pads = explicit_pads(paddings, padding_algorithm, spatial, kernel, strides, dilations)
         out = [
-            window_output(size, d * (k - 1) + 1, stride, pad, ceil=False)
+            UNKNOWN if k == UNKNOWN else window_output(size, d * (k - 1) + 1, stride, pad, False)
             for size, d, k, stride, pad in zip(
                 spatial, dilations, kernel, strides, pads, strict=True
             )
@@ -177,9 +177,7 @@ class Pool2d(PureOp):
         elif adaptive:
             out = tuple(kernel_size)
         else:
-            pads = explicit_pads(
-                paddings, padding_algorithm, spatial, kernel_size, strides, (1, 1)
-            )
+            pads = explicit_pads(paddings, padding_algorithm, spatial, kernel_size, strides, (1, 1))
             out = [
                 window_output(size, k, stride, pad, ceil_mode)
                 for size, k, stride, pad in zip(spatial, kernel_size, strides, pads, strict=True)

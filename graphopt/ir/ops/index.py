@@ -8,7 +8,16 @@ from graphopt.errors import ProgramError
 from graphopt.ir.attrs import dtype as dtype_property
 from graphopt.ir.attrs import flag, integer
 from graphopt.ir.ops.base import PureOp
-from graphopt.ir.types import Tensor, dtype_of, like, normalize_axis, rank_of, shape_of, show
+from graphopt.ir.types import (
+    UNKNOWN,
+    Tensor,
+    dtype_of,
+    like,
+    normalize_axis,
+    rank_of,
+    shape_of,
+    show,
+)
 
 
 def check_integer(what: str, value: Tensor) -> None:
@@ -64,7 +73,7 @@ class Gather(PureOp):
     @staticmethod
     def infer(x: Tensor, index: Tensor, axis: int) -> Tensor:
         check_integer("index", index)
-        if rank_of(index) > 1 and shape_of(index)[1:] != (1,):
+        if rank_of(index) > 1 and shape_of(index)[1:] not in ((1,), (UNKNOWN,)):
             raise ProgramError(f"'index' should have shape [n], [n, 1] or [], found {show(index)}")
         shape, at = shape_of(x), normalize_axis(axis, rank_of(x))
         return like(x, shape=(*shape[:at], *shape_of(index)[:1], *shape[at + 1 :]))

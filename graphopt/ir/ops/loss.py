@@ -57,6 +57,4 @@ class CrossEntropyWithSoftmax(PureOp):
 
 
 def _agree(a: tuple[int, ...], b: list[int]) -> bool:
-    return len(a) == len(b) and all(
-        x == y or UNKNOWN in (x, y) for x, y in zip(a, b, strict=True)
-    )
+    return len(a) == len(b) and all(x == y or UNKNOWN in (x, y) for x, y in zip(a, b, strict=True))

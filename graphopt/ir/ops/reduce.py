@@ -12,7 +12,15 @@ from graphopt.ir.attrs import dtype as dtype_property
 from graphopt.ir.attrs import flag, integer, integers
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.ops.base import PureOp
-from graphopt.ir.types import Shape, Tensor, dtype_of, like, normalize_axes, normalize_axis, shape_of
+from graphopt.ir.types import (
+    Shape,
+    Tensor,
+    dtype_of,
+    like,
+    normalize_axes,
+    normalize_axis,
+    shape_of,
+)
 
 
 def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:

@@ -1,0 +1,162 @@
+"""The before/after pages of `tests/passes`, and properties of every fusion on generated programs."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+
+from graphopt.ir.signature import signature_of
+from graphopt.passes.fusion import Applied, Declined, FusionPass, sweep
+from graphopt.passes.pipeline import ROWS, Setup, select
+from graphopt.passes.registry import own_passes
+from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs
+from graphopt.testing.programs import Generated
+
+PAGES = sorted((Path(__file__).parent / "passes").glob("*.md"))
+CASES = [case for page in PAGES for case in load_page(page)]
+FUSIONS = [
+    loaded
+    for loaded in (load() for load in own_passes().values())
+    if issubclass(loaded, FusionPass)
+]
+# how often a fusion must fire in the programs that plant its pictures
+EXAMPLES, MUST_FIRE = 25, 8
+
+quick = settings(
+    max_examples=EXAMPLES,
+    deadline=None,
+    derandomize=True,
+    suppress_health_check=list(HealthCheck),
+    phases=(Phase.generate, Phase.explicit),
+)
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
+def test_page(case: Case) -> None:
+    """What the page says happens, and a rewritten program computes the same numbers."""
+    check_case(case)
+
+
+def test_every_pass_has_a_page() -> None:
+    """Each pass that rewrites programs is documented by a page."""
+    scaled_or_marked = {"scale-loss-grad", "mark-per-replica"}  # see test_data_parallel_passes
+    pages = {case.pass_name for case in CASES}
+    assert own_passes().keys() - pages == scaled_or_marked
+
+
+def test_every_reason_has_a_page() -> None:
+    """Each named reason for which a fusion declines is shown by a refused case, or tested here."""
+    source = Path(__file__).parent.parent / "graphopt" / "passes"
+    named = {
+        name
+        for file in source.glob("*.py")
+        for name in re.findall(r"Reason\(\s*\"([a-z-]+)\"", file.read_text())
+    }
+    shown = {c.expected.partition(":")[0] for c in CASES if c.expected_kind == "refused"}
+    assert named - shown == {"left-to-larger"}  # see test_larger_picture_wins
+
+
+@pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
+def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
+    """Outputs, gradients and updated state stay the same, and the fusion really fires."""
+    seen: Counter[str] = Counter()
+
+    @quick
+    @given(programs(plant=fusion.RULES))
+    def check(generated: Generated) -> None:
+        rules = [(fusion.name, rule) for rule in fusion.RULES]
+        outcomes = check_preserves_meaning(generated.module, lambda m: sweep(m, rules))
+        seen.update(type(outcome).__name__ for outcome in outcomes)
+
+    check()
+    assert seen["Applied"] >= MUST_FIRE, dict(seen)
+
+
+def test_everything_on_preserves_meaning() -> None:
+    """All fusions of the pipeline together."""
+    setup = Setup({row.flag: True for row in ROWS if row.flag.startswith("fuse")})
+    rules = [
+        (made.name, rule)
+        for _, made in select(setup)
+        if isinstance(made, FusionPass)
+        for rule in made.RULES
+    ]
+    fired: Counter[str] = Counter()
+
+    @quick
+    @given(programs(plant=[rule for _, rule in rules]))
+    def check(generated: Generated) -> None:
+        outcomes = check_preserves_meaning(generated.module, lambda m: sweep(m, rules))
+        fired.update(o.rule for o in outcomes if isinstance(o, Applied))
+
+    check()
+    assert fired.keys() == {name for name, _ in rules}, dict(fired)
+
+
+@pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
+def test_fusion_is_idempotent(fusion: type[FusionPass]) -> None:
+    """A second sweep finds nothing to do, and the signature never changes."""
+
+    @settings(quick, max_examples=60)
+    @given(programs(plant=fusion.RULES))
+    def check(generated: Generated) -> None:
+        module, rules = generated.module, [(fusion.name, rule) for rule in fusion.RULES]
+        signature = signature_of(module)
+        sweep(module, rules)
+        assert signature_of(module) == signature
+        assert not any(isinstance(o, Applied) for o in sweep(module, rules))
+
+    check()
+
+
+@pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
+def test_a_wrong_fusion_is_caught(fusion: type[FusionPass]) -> None:
+    """The property test notices a fusion that forgets the root op: it is no rubber stamp."""
+    caught = 0
+
+    @settings(quick, max_examples=12)
+    @given(programs(plant=fusion.RULES, training=False))
+    def check(generated: Generated) -> None:
+        nonlocal caught
+
+        def wrong(module: object) -> None:
+            for op in reversed(list(generated_ops(module))):
+                for rule in fusion.RULES:
+                    if type(op) in rule.root.types and op.results[0].type == op.operands[0].type:
+                        op.results[0].replace_all_uses_with(op.operands[0])
+                        return
+
+        try:
+            check_preserves_meaning(generated.module, wrong)
+        except AssertionError:
+            caught += 1
+
+    check()
+    assert caught >= 3
+
+
+def generated_ops(module: object) -> list:
+    """Every op of a module in order."""
+    return list(module.walk())  # type: ignore[attr-defined]
+
+
+def test_larger_picture_wins() -> None:
+    """An add that ends a linear layer is not taken by add + activation, and the reason says so."""
+    page = next(page for page in PAGES if page.stem == "fuse-gemm-epilogue")
+    from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
+    from graphopt.passes.fuse_gemm_epilogue import Linear
+    from graphopt.testing import parse
+
+    case = next(c for c in load_page(page) if c.title == "A linear layer with its activation")
+    module = parse(case.before)
+    rules = [("fuse-gemm-epilogue", Linear())]
+    rules += [("fuse-elewise-add-act", rule) for rule in FuseElewiseAddAct.RULES]
+    declined, applied = sweep(module, rules)
+    assert isinstance(declined, Declined)
+    assert declined.reason.name == "left-to-larger"
+    assert isinstance(applied, Applied)
+    assert applied.rule == "fuse-gemm-epilogue"
