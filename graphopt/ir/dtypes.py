@@ -6,7 +6,7 @@ xDSL type, its NumPy type and the number that Paddle's files use for it.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import ml_dtypes
 import numpy as np
@@ -73,7 +73,7 @@ _CODE = {name: code for name, code, _, _ in _ROWS}
 _IR = {name: ir for name, _, ir, _ in _ROWS}
 _NUMPY = {name: np.dtype(numpy_type) for name, _, _, numpy_type in _ROWS}
 _FROM_CODE = {code: DType(name) for name, code, _, _ in _ROWS}
-_FROM_IR = {ir: DType(name) for name, _, ir, _ in _ROWS}
+_FROM_IR: dict[Attribute, DType] = {ir: DType(name) for name, _, ir, _ in _ROWS}
 _ALIASES = {"uint16": "bfloat16", "float": "float32", "double": "float64", "int": "int32"}
 
 bool_ = DType("bool")
@@ -91,7 +91,7 @@ complex128 = DType("complex128")
 ALL = tuple(DType(name) for name in _CODE)
 
 
-def as_dtype(spec: Any) -> DType:
+def as_dtype(spec: object) -> DType:
     """The `DType` for a name, a NumPy type, a `DType`, or a `VarType.Type` number.
 
     Raises TypeError for anything that is not an element type.
@@ -107,7 +107,7 @@ def as_dtype(spec: Any) -> DType:
             return _FROM_CODE[spec]
     else:
         try:
-            name = np.dtype(spec).name
+            name = np.dtype(cast(Any, spec)).name
         except TypeError:
             name = ""
         if name in _CODE:

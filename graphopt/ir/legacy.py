@@ -22,7 +22,7 @@ class Row:
     op: type[PdOp]
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    renamed: Mapping[str, str] = field(default_factory=dict[str, str])
     """`pd` property -> legacy attribute."""
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-import sys
 from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
@@ -21,7 +21,7 @@ class Location(NamedTuple):
 
 def caller_location() -> Location | None:
     """The innermost frame that is outside the graphopt package; None when there is none."""
-    frame = sys._getframe(1)
+    frame = inspect.currentframe()
     while frame is not None:
         code = frame.f_code
         if not code.co_filename.startswith(_PACKAGE):

@@ -55,7 +55,7 @@ class PdOp(IRDLOperation, ABC):
         fields = definition(cls).operands
         operands = operands + (None,) * (len(fields) - len(operands))
         groups = [_as_group(operand) for operand in operands]
-        values = default_attrs(cls) | attrs
+        values = {**default_attrs(cls), **attrs}
         types = infer_types(cls, [[value.type for value in group] for group in groups], values)
         op = cls.create(
             operands=[value for group in groups for value in group],
@@ -74,7 +74,7 @@ class PdOp(IRDLOperation, ABC):
             for name, attr in self.properties.items()
             if name in kinds
         }
-        return default_attrs(type(self)) | given
+        return {**default_attrs(type(self)), **given}
 
     def attr(self, name: str) -> Any:
         """One property as a Python value."""
@@ -301,7 +301,9 @@ def _labelled_groups(op: PdOp) -> list[tuple[str | None, Sequence[SSAValue] | SS
     return shown
 
 
-def _print_group(printer: Printer, label: str | None, group: Any) -> None:
+def _print_group(
+    printer: Printer, label: str | None, group: Sequence[SSAValue] | SSAValue
+) -> None:
     if label is not None:
         printer.print_string(f"{label} = ")
     if isinstance(group, SSAValue):
@@ -404,4 +406,4 @@ def _parse_types(
             f"expected {operands} operand and {len(fields)} result types, "
             f"found {len(inputs)} and {len(outputs)}"
         )
-    return inputs, outputs
+    return list(inputs), list(outputs)

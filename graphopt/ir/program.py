@@ -10,9 +10,9 @@ from __future__ import annotations
 
 import copy
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, cast
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dtypes import DType, as_dtype
@@ -401,7 +401,7 @@ class Block:
         self.program.touch()
 
     def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
-        attributes = {"op_role": self.program._op_role, **(attrs or {})}
+        attributes: dict[str, Any] = {"op_role": self.program.op_role, **(attrs or {})}
         return Operator(self, type, _names(inputs), _names(outputs), attributes, caller_location())
 
     def all_parameters(self) -> list[Parameter]:
@@ -423,7 +423,7 @@ def _names(slots: Mapping[str, Any] | None) -> dict[str, list[str]]:
     for slot, value in (slots or {}).items():
         if value is None:
             continue
-        items: Iterable[Any] = value if isinstance(value, (list, tuple)) else (value,)
+        items = cast(Iterable[Any], value if isinstance(value, (list, tuple)) else (value,))
         result[slot] = [item if isinstance(item, str) else item.name for item in items]
     return result
 
@@ -448,7 +448,7 @@ class Program:
         self.serial = next(_serial)
         self.version = 0
         self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
-        self._op_role = OpRole.FORWARD
+        self.op_role = OpRole.FORWARD
 
     def touch(self) -> None:
         """Note that the content has changed."""
@@ -492,13 +492,13 @@ class Program:
         return [p for block in self.blocks for p in block.all_parameters()]
 
     @contextmanager
-    def role(self, role: int) -> Iterator[None]:
+    def role(self, role: int) -> Generator[None]:
         """Give operators appended inside the block this `op_role`."""
-        saved, self._op_role = self._op_role, role
+        saved, self.op_role = self.op_role, role
         try:
             yield
         finally:
-            self._op_role = saved
+            self.op_role = saved
 
     def clone(self, for_test: bool = False) -> Program:
         """A copy whose variables have the same names (and so share values through the scope).
@@ -561,13 +561,19 @@ def default_startup_program() -> Program:
     return _startup_program
 
 
+def _check_program(program: object) -> None:
+    if program is not None and not isinstance(program, Program):
+        raise TypeError(f"program_guard takes Programs, got {type(program).__name__}")
+
+
 @contextmanager
-def program_guard(main_program: Program, startup_program: Program | None = None) -> Iterator[None]:
+def program_guard(
+    main_program: Program, startup_program: Program | None = None
+) -> Generator[None]:
     """Make these the default programs inside the block (paddle.static.program_guard)."""
     global _main_program, _startup_program
     for program in (main_program, startup_program):
-        if program is not None and not isinstance(program, Program):
-            raise TypeError(f"program_guard takes Programs, got {type(program).__name__}")
+        _check_program(program)
     saved = _main_program, _startup_program
     _main_program = main_program
     if startup_program is not None:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
-from graphopt.ir.program import OpRole, Program
+from graphopt.ir.program import Operator, OpRole, Program
 
 
-def prune(program: Program, fetches: Iterable[str]) -> Program:
+def prune(
+    program: Program,
+    fetches: Iterable[str],
+    feeds: Iterable[str] = (),
+    updates: Collection[Operator] = (),
+) -> Program:
     """A copy without the operators that reach neither a fetch nor an optimizer operator.
 
-    Optimizer operators are always kept, as Paddle does: fetching only a forward value still
-    trains (SEMANTICS 2, rule 12).
+    Optimizer operators are kept, as Paddle does: fetching only a forward value still trains
+    (SEMANTICS 2, rule 12). When some are given as `updates`, only these are. What is fed is not
+    computed.
     """
+    fed = frozenset(feeds)
+    needed = set(fetches) - fed
+    kept: list[bool] = []
+    for op in reversed(program.global_block().ops):
+        is_root = op in updates if updates else bool(op.role & OpRole.OPTIMIZE)
+        kept.append(is_root or not needed.isdisjoint(op.output_arg_names))
+        if kept[-1]:
+            needed |= set(op.input_arg_names) - fed
     twin = program.clone()
     twin.lr_schedulers = dict(program.lr_schedulers)
     block = twin.global_block()
-    needed = set(fetches)
-    kept = []
-    for op in reversed(block.ops):
-        if op.role & OpRole.OPTIMIZE or needed.intersection(op.output_arg_names):
-            needed.update(op.input_arg_names)
-            kept.append(op)
-    block.ops = kept[::-1]
+    block.ops = [op for op, keep in zip(block.ops, reversed(kept), strict=True) if keep]
     twin.touch()
     return twin

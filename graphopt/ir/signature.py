@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
 from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute
 
 from graphopt.ir.types import Tensor
 
@@ -81,16 +84,18 @@ def signature_of(module: ModuleOp) -> Signature:
 
 
 def _ports(
-    attrs: ArrayAttr[DictionaryAttr] | None, types: tuple[object, ...], what: str
+    attrs: ArrayAttr[DictionaryAttr] | None, types: tuple[Attribute, ...], what: str
 ) -> tuple[Port, ...]:
-    dictionaries = [d.data for d in attrs] if attrs is not None else [{} for _ in types]
+    dictionaries: list[Mapping[str, Attribute]] = (
+        [d.data for d in attrs] if attrs is not None else [{} for _ in types]
+    )
     ports: list[Port] = []
     for position, (entry, type_) in enumerate(zip(dictionaries, types, strict=True)):
         for kind in (FEED, STATE, FETCH):
             name = entry.get(kind)
             if isinstance(name, StringAttr):
                 per_replica = isinstance(entry.get(PER_REPLICA), UnitAttr)
-                ports.append(Port(kind, name.data, type_, per_replica))  # pyright: ignore
+                ports.append(Port(kind, name.data, cast(Tensor, type_), per_replica))
                 break
         else:
             raise ValueError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, cast
 
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
@@ -50,7 +50,7 @@ def shape_of(type: Attribute) -> Shape:
 def dtype_of(type: Attribute) -> DType:
     """The element type of a tensor type."""
     assert isinstance(type, TensorType), type
-    return from_ir(type.element_type)
+    return from_ir(cast(Tensor, type).element_type)
 
 
 def rank_of(type: Attribute) -> int:
@@ -137,6 +137,7 @@ def compatible(declared: Attribute, inferred: Attribute) -> bool:
     """True when two tensor types agree wherever both know a dimension."""
     if not (isinstance(declared, TensorType) and isinstance(inferred, TensorType)):
         return declared == inferred
+    declared, inferred = cast(Tensor, declared), cast(Tensor, inferred)
     a, b = shape_of(declared), shape_of(inferred)
     return (
         declared.element_type == inferred.element_type

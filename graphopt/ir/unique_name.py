@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 
 _counters: defaultdict[str, int] = defaultdict(int)
@@ -17,10 +17,10 @@ def generate(key: str) -> str:
 
 
 @contextmanager
-def guard() -> Iterator[None]:
+def guard() -> Generator[None]:
     """Count from zero inside the block and restore the counters afterwards."""
     global _counters
-    saved, _counters = _counters, defaultdict(int)
+    saved, _counters = _counters, defaultdict[str, int](int)
     try:
         yield
     finally:

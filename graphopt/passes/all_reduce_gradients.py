@@ -7,9 +7,11 @@ update, and only gradients of parameters are summed.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.ops.comm import AllReduce
@@ -24,15 +26,16 @@ class AllReduceGradients(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for grad in list(op.walk()):
-            if not isinstance(grad, Grad):
-                continue
-            last = grad
-            for position in grad.attr("parameters"):
-                local = grad.results[position]
-                total = AllReduce.make(local, location=grad.location)
-                grad.parent.insert_op_after(total, last)
-                last = total
-                local.replace_uses_with_if(
-                    total.results[0], lambda use, t=total: use.operation is not t
-                )
-                total.results[0].name_hint = local.name_hint
+            if isinstance(grad, Grad):
+                for position in reversed(grad.attr("parameters")):
+                    all_reduce(grad, cast(SSAValue, grad.results[position]))
+
+
+def all_reduce(grad: Grad, local: SSAValue) -> None:
+    """Let everything that reads `local` read its sum over the replicas instead."""
+    total = AllReduce.make(local, location=grad.location)
+    block = grad.parent
+    assert block is not None
+    block.insert_op_after(total, grad)
+    total.results[0].name_hint = local.name_hint
+    local.replace_uses_with_if(total.results[0], lambda use: use.operation is not total)

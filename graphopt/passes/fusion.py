@@ -18,7 +18,14 @@ from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import FusedLoc, ModuleOp, NoneAttr, UnknownLoc
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    FusedLoc,
+    LocationAttr,
+    ModuleOp,
+    NoneAttr,
+    UnknownLoc,
+)
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -312,11 +319,11 @@ def _replace(rule: Fusion, match: Match, root: PdOp) -> None:
         op.erase()
 
 
-def _joined_location(ops: Iterable[Operation]) -> FusedLoc | UnknownLoc | Attribute:
+def _joined_location(ops: Iterable[Operation]) -> LocationAttr:
     found = list(dict.fromkeys(op.location for op in ops if op.location != UnknownLoc()))
     if len(found) < 2:
         return found[0] if found else UnknownLoc()
-    return FusedLoc(found, NoneAttr())
+    return FusedLoc(ArrayAttr[Attribute](found), NoneAttr())
 
 
 def _show(op: Operation) -> str:

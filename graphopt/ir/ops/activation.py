@@ -82,7 +82,7 @@ class AlongAxis(FloatUnary):
     axis = integer(-1)
 
     @staticmethod
-    def infer(x: Tensor, axis: int) -> Tensor:
+    def infer(x: Tensor, axis: int = -1) -> Tensor:
         if rank_of(x):
             normalize_axis(axis, rank_of(x))
         return FloatUnary.infer(x)

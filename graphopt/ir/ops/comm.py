@@ -18,7 +18,7 @@ class AllReduce(Unary):
     reduction = string("sum")
 
     @staticmethod
-    def infer(x: Tensor, reduction: str) -> Tensor:
+    def infer(x: Tensor, reduction: str = "sum") -> Tensor:
         if reduction not in ("sum", "mean"):
             raise ProgramError(f"reduction must be sum or mean, found '{reduction}'")
         return x

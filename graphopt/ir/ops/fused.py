@@ -80,7 +80,7 @@ class FusedElemwiseAddActivation(Binary):
     approximate = flag(False)
 
     @staticmethod
-    def infer(x: Tensor, y: Tensor, functor_list: Sequence[str]) -> Tensor:
+    def infer(x: Tensor, y: Tensor, functor_list: Sequence[str] = ()) -> Tensor:
         if len(functor_list) != 2 or "elementwise_add" not in functor_list:
             raise ProgramError(f"functor_list {list(functor_list)} is not an add and an activation")
         return Binary.infer(x, y)

@@ -9,6 +9,7 @@ from graphopt.ir.attrs import flag
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.types import (
     UNKNOWN,
+    Shape,
     Tensor,
     broadcast_shapes,
     like,
@@ -23,8 +24,8 @@ def matmul_type(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> T
     a, b = shape_of(x), shape_of(y)
     if not a or not b:
         raise ProgramError("matmul needs tensors of rank 1 or more")
-    rows, inner_x = _matrix_dims(a, transpose_x, left=True)
-    inner_y, columns = _matrix_dims(b, transpose_y, left=False)
+    rows, inner_x = _kept_and_contracted(a, transpose_x)
+    columns, inner_y = _kept_and_contracted(b, not transpose_y)
     if inner_x != inner_y and UNKNOWN not in (inner_x, inner_y):
         raise ProgramError(
             f"matmul contracts dimensions of different size: {inner_x} in x {list(a)} "
@@ -34,14 +35,12 @@ def matmul_type(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> T
     return like(x, shape=(*batch, *rows, *columns))
 
 
-def _matrix_dims(shape: tuple[int, ...], transpose: bool, *, left: bool) -> tuple[object, object]:
-    """(kept dims, contracted dim) of a left operand, (contracted dim, kept dims) of a right one."""
+def _kept_and_contracted(shape: Shape, contract_first: bool) -> tuple[Shape, int]:
+    """The dimensions of a matrix (or vector) that stay, and the one that is summed over."""
     if len(shape) == 1:
-        return ((), shape[0]) if left else (shape[0], ())
+        return (), shape[0]
     first, second = shape[-2:]
-    if transpose:
-        first, second = second, first
-    return ((first,), second) if left else (first, (second,))
+    return ((second,), first) if contract_first else ((first,), second)
 
 
 @irdl_op_definition
