@@ -170,6 +170,7 @@ def text_files() -> Iterator[Path]:
             and not (here / name).is_symlink()
             and name != "__pycache__"
             and (here != ROOT or name not in ("dist", "out"))
+            and here / name != ROOT / "tests" / "data"  # recorded files, some binary
         ]
         for name in names:
             own = not name.startswith(".") or name in OWN_DOT_NAMES

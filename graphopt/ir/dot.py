@@ -31,7 +31,7 @@ def to_dot(module: ModuleOp) -> str:
         lines.append(f'  op{index} [label="{_escape(op.name)}"];')
         for value in op.operands:
             lines.append(f'  {node_of[value]} -> op{index} [label="{_escape(show(value.type))}"];')
-        node_of |= {result: f"op{index}" for result in op.results}
+        node_of |= dict.fromkeys(op.results, f"op{index}")
     return "\n".join([*lines, "}", ""])
 
 

@@ -50,7 +50,7 @@ class DType(str):
         return self.is_floating or self.is_complex
 
     def __repr__(self) -> str:
-        return f"paddle.{str(self)}"
+        return f"paddle.{self!s}"
 
 
 # name, number in VarType.Type, xDSL element type, NumPy type

@@ -22,7 +22,6 @@ from xdsl.irdl import (
     OpDef,
     OptOperandDef,
     VarOperandDef,
-    VarResultDef,
 )
 from xdsl.parser import Parser
 from xdsl.printer import Printer
@@ -60,7 +59,7 @@ class PdOp(IRDLOperation, ABC):
         op = cls.create(
             operands=[value for group in groups for value in group],
             result_types=types,
-            properties=encode_attrs(cls, attrs) | _segments(cls, [len(g) for g in groups]),
+            properties=encode_attrs(cls, attrs) | segments(cls, [len(g) for g in groups]),
         )
         if location is not None:
             op.location = location
@@ -118,46 +117,16 @@ class PdOp(IRDLOperation, ABC):
 
     def print(self, printer: Printer) -> None:
         """`pd.name(%x, bias = %b, rest = [%c]) {axis = 1} : (types) -> types`."""
-        with printer.in_parens():
-            first = True
-            for label, group in _labelled_groups(self):
-                if not first:
-                    printer.print_string(", ")
-                first = False
-                _print_group(printer, label, group)
-        _print_properties(printer, self)
-        printer.print_op_attributes(self.attributes, print_keyword=True)
-        printer.print_string(" : ")
-        types = [value.type for value in self.operands]
-        results = [result.type for result in self.results]
-        if types and len(results) == 1 and len(set(types + results)) == 1:
-            printer.print_attribute(results[0])
-        else:
-            printer.print_function_type(types, results)
+        from graphopt.ir.assembly import print_op
+
+        print_op(self, printer)
 
     @classmethod
     def parse(cls, parser: Parser) -> Self:
         """The inverse of `print`; errors carry the position in the text."""
-        start = parser.pos
-        groups = _parse_groups(parser, cls)
-        properties = _parse_properties(parser, cls)
-        attributes = parser.parse_optional_attr_dict_with_keyword()
-        parser.parse_punctuation(":")
-        flat = [operand for group in groups for operand in group]
-        position = parser.pos
-        types, results = _parse_types(parser, cls, len(flat))
-        operands = parser.resolve_operands(flat, types, position)
-        op = cls.create(
-            operands=operands,
-            result_types=results,
-            properties=properties | _segments(cls, [len(group) for group in groups]),
-            attributes={} if attributes is None else attributes.data,
-        )
-        try:
-            op.verify_()
-        except VerifyException as error:
-            parser.raise_error(str(error), start, parser.pos)
-        return op
+        from graphopt.ir.assembly import parse_op
+
+        return parse_op(cls, parser)
 
 
 @cache
@@ -272,7 +241,7 @@ def _as_group(operand: Any) -> list[SSAValue]:
     return [SSAValue.get(item) for item in operand]
 
 
-def _segments(cls: type[PdOp], sizes: Sequence[int]) -> dict[str, Attribute]:
+def segments(cls: type[PdOp], sizes: Sequence[int]) -> dict[str, Attribute]:
     if SEGMENTS not in definition(cls).options:
         return {}
     return {_SEGMENT_NAME: DenseArrayBase.from_list(i32, list(sizes))}
@@ -285,125 +254,3 @@ def _show_operands(cls: type[PdOp], groups: Sequence[Sequence[Attribute]]) -> st
         if group:
             shown.append(f"{name} {types}")
     return "; ".join(shown) or "none"
-
-
-def _labelled_groups(op: PdOp) -> list[tuple[str | None, Sequence[SSAValue] | SSAValue]]:
-    """What to print of each operand field: single operands bare, others with their name."""
-    shown: list[tuple[str | None, Sequence[SSAValue] | SSAValue]] = []
-    fields = definition(type(op)).operands
-    for (name, field), group in zip(fields, op.operand_groups(), strict=True):
-        if isinstance(field, OptOperandDef):
-            shown += [(name, group[0])] if group else []
-        elif isinstance(field, VarOperandDef):
-            shown += [(name, group)] if group else []
-        else:
-            shown.append((None, group[0]))
-    return shown
-
-
-def _print_group(
-    printer: Printer, label: str | None, group: Sequence[SSAValue] | SSAValue
-) -> None:
-    if label is not None:
-        printer.print_string(f"{label} = ")
-    if isinstance(group, SSAValue):
-        printer.print_ssa_value(group)
-    else:
-        with printer.in_square_brackets():
-            printer.print_list(group, printer.print_ssa_value)
-
-
-def _print_properties(printer: Printer, op: PdOp) -> None:
-    kinds = attr_kinds(type(op))
-    declared = definition(type(op)).properties
-    shown = [
-        (name, attr)
-        for name, attr in op.properties.items()
-        if name in kinds and attr != declared[name].default_value
-    ]
-    if not shown:
-        return
-    printer.print_string(" ")
-
-    def entry(item: tuple[str, Attribute]) -> None:
-        name, attr = item
-        printer.print_string(f"{name} = ")
-        kinds[name].print_value(printer, kinds[name].decode(attr))
-
-    with printer.in_braces():
-        printer.print_list(sorted(shown), entry)
-
-
-def _parse_groups(parser: Parser, cls: type[PdOp]) -> list[list[Any]]:
-    fields = definition(cls).operands
-    groups: dict[str, list[Any]] = {name: [] for name, _ in fields}
-    required = [name for name, f in fields if not isinstance(f, (OptOperandDef, VarOperandDef))]
-    bare = iter(required)
-
-    def entry() -> None:
-        operand = parser.parse_optional_unresolved_operand()
-        if operand is not None:
-            name = next(bare, None)
-            if name is None:
-                parser.raise_error(f"'{cls.name}' takes {len(required)} unnamed operands")
-            groups[name] = [operand]
-            return
-        name = parser.parse_identifier()
-        if name not in groups or name in required:
-            parser.raise_error(f"'{cls.name}' has no named operand '{name}'")
-        parser.parse_punctuation("=")
-        single = parser.parse_optional_unresolved_operand()
-        if single is not None:
-            groups[name] = [single]
-        else:
-            groups[name] = parser.parse_comma_separated_list(
-                parser.Delimiter.SQUARE, parser.parse_unresolved_operand
-            )
-
-    parser.parse_comma_separated_list(parser.Delimiter.PAREN, entry)
-    for name in required:
-        if not groups[name]:
-            parser.raise_error(f"'{cls.name}' needs an operand '{name}'")
-    return list(groups.values())
-
-
-def _parse_properties(parser: Parser, cls: type[PdOp]) -> dict[str, Attribute]:
-    kinds = attr_kinds(cls)
-    values: dict[str, Any] = {}
-
-    def entry() -> None:
-        name = parser.parse_identifier()
-        if name not in kinds:
-            parser.raise_error(f"'{cls.name}' has no attribute '{name}'")
-        parser.parse_punctuation("=")
-        values[name] = kinds[name].parse_value(parser)
-
-    if parser.parse_optional_punctuation("{"):
-        if not parser.parse_optional_punctuation("}"):
-            entry()
-            while parser.parse_optional_punctuation(","):
-                entry()
-            parser.parse_punctuation("}")
-    return encode_attrs(cls, values)
-
-
-def _parse_types(
-    parser: Parser, cls: type[PdOp], operands: int
-) -> tuple[list[Attribute], list[Attribute]]:
-    """`T` for a single type shared by all operands and the one result, else a function type."""
-    inputs = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    if inputs is None:
-        shared = parser.parse_type()
-        return [shared] * operands, [shared]
-    parser.parse_punctuation("->")
-    outputs = parser.parse_optional_comma_separated_list(parser.Delimiter.PAREN, parser.parse_type)
-    if outputs is None:
-        outputs = [parser.parse_type()]
-    fields = definition(cls).results
-    variadic = any(isinstance(field, VarResultDef) for _, field in fields)
-    if len(inputs) != operands or (not variadic and len(outputs) != len(fields)):
-        parser.raise_error(
-            f"expected {operands} operand and {len(fields)} result types, "
-            f"found {len(inputs)} and {len(outputs)}"
-        )
-    return list(inputs), list(outputs)

@@ -1,299 +1,27 @@
 """The names-level model of a program: what scripts build and what saved models decode to.
 
-A `Program` is a list of `Block`s; a block has `Variable`s by name and `Operator`s in order. Operators
-keep Paddle's own (legacy) types, slots and attributes, and may overwrite names; the parser
-(`ir/parse_program.py`) turns all that into SSA values. Paddle pages: paddle.static.Program, Block,
-Operator, Variable.
+A `Program` is a list of `Block`s; a block has `Variable`s by name and `Operator`s in order, which
+may overwrite names. The parser (`ir/parse_program.py`) turns all that into SSA values. Paddle
+page: paddle.static.Program.
 """
 
 from __future__ import annotations
 
-import copy
 import itertools
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, cast
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dtypes import DType, as_dtype
-from graphopt.ir.location import Location, caller_location
-
-GRAD_SUFFIX = "@GRAD"
-EMPTY = "@EMPTY@"
-
-
-class OpRole:
-    """The bit flags of the `op_role` attribute (Paddle: OpProtoAndCheckerMaker.OpRole)."""
-
-    FORWARD = 0
-    BACKWARD = 1
-    OPTIMIZE = 2
-    LR_SCHEDULE = 16
-    LOSS = 256
-
-
-class VarKind:
-    """The kinds of variable that saved programs declare (Paddle: VarType.Type)."""
-
-    DENSE_TENSOR = 7
-    SELECTED_ROWS = 8
-    FEED_MINIBATCH = 9
-    FETCH_LIST = 10
-    STEP_SCOPES = 11
-    TENSOR_ARRAY = 13
-    READER = 15
-    RAW = 17
-
-
-class AttrKind:
-    """The kinds of attribute that saved programs declare (Paddle: AttrType).
-
-    A `BLOCK` is held as a block's index; a `VAR` as the name of a variable that the operator reads.
-    """
-
-    INT = 0
-    FLOAT = 1
-    STRING = 2
-    INTS = 3
-    FLOATS = 4
-    STRINGS = 5
-    BOOLEAN = 6
-    BOOLEANS = 7
-    BLOCK = 8
-    LONG = 9
-    BLOCKS = 10
-    LONGS = 11
-    FLOAT64S = 12
-    VAR = 13
-    VARS = 14
-    FLOAT64 = 15
-    SCALAR = 16
-    SCALARS = 17
-
-
-class Variable:
-    """A named tensor of a block.
-
-    `shape` is a tuple with -1 for a dimension known only when the program runs; `dtype` is a
-    `DType`. `stop_gradient=True` keeps gradients from flowing through it. `saved` is the bytes
-    that a loaded variable was declared with, which the writer repeats if nothing was changed.
-    """
-
-    saved: bytes | None = None
-
-    def __init__(
-        self,
-        block: Block,
-        name: str,
-        shape: Sequence[int] | None = None,
-        dtype: Any = None,
-        *,
-        persistable: bool = False,
-        stop_gradient: bool = False,
-        is_data: bool = False,
-        need_check_feed: bool = False,
-        is_parameter: bool = False,
-        lod_level: int = 0,
-        kind: int = VarKind.DENSE_TENSOR,
-    ) -> None:
-        self.block = block
-        self.name = name
-        self._shape = None if shape is None else tuple(int(d) for d in shape)
-        self._dtype = None if dtype is None else as_dtype(dtype)
-        self.persistable = persistable
-        self.stop_gradient = stop_gradient
-        self.is_data = is_data
-        self.need_check_feed = need_check_feed
-        self.is_parameter = is_parameter
-        self.lod_level = lod_level
-        self.kind = kind
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The dimensions, -1 where unknown until run time."""
-        if self._shape is None:
-            raise ProgramError(f"the shape of variable '{self.name}' is not known yet")
-        return self._shape
-
-    @shape.setter
-    def shape(self, shape: Sequence[int]) -> None:
-        self._shape = tuple(int(d) for d in shape)
-
-    @property
-    def dtype(self) -> DType:
-        """The element type."""
-        if self._dtype is None:
-            raise ProgramError(f"the dtype of variable '{self.name}' is not known yet")
-        return self._dtype
-
-    @dtype.setter
-    def dtype(self, dtype: Any) -> None:
-        self._dtype = as_dtype(dtype)
-
-    @property
-    def has_type(self) -> bool:
-        """True when both shape and dtype are known."""
-        return self._shape is not None and self._dtype is not None
-
-    @property
-    def grad_name(self) -> str:
-        """The name of this variable's gradient."""
-        return self.name + GRAD_SUFFIX
-
-    def copy_to(self, block: Block) -> Variable:
-        """A variable like this one that belongs to `block`."""
-        twin = copy.copy(self)
-        twin.block = block
-        return twin
-
-    def __repr__(self) -> str:
-        shape = "?" if self._shape is None else ", ".join(map(str, self._shape))
-        flags = "".join(
-            f", {flag}" for flag in ("persistable", "stop_gradient") if getattr(self, flag)
-        )
-        return f"var {self.name} : [{shape}] {self._dtype}{flags}"
-
-    to_string = __repr__
-
-
-class Parameter(Variable):
-    """A persistable variable that optimizers update.
-
-    `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
-    and `need_clip` steer `Optimizer.minimize`.
-    """
-
-    def __init__(
-        self,
-        block: Block,
-        name: str,
-        shape: Sequence[int],
-        dtype: Any,
-        *,
-        trainable: bool = True,
-        optimize_attr: Mapping[str, Any] | None = None,
-        regularizer: Any = None,
-        need_clip: bool = True,
-    ) -> None:
-        super().__init__(
-            block,
-            name,
-            shape,
-            dtype,
-            persistable=True,
-            stop_gradient=not trainable,
-            is_parameter=True,
-        )
-        self.trainable = trainable
-        self.optimize_attr = dict(optimize_attr or {"learning_rate": 1.0})
-        self.regularizer = regularizer
-        self.need_clip = need_clip
-
-
-class Operator:
-    """One step of a block: a type, named slots of variable names, attributes.
-
-    `location` is the user's source line, None where a loaded model does not say. `attr_kinds` has
-    the `AttrKind` of each attribute of a loaded operator, and nothing for operators made here;
-    `saved` is the loaded operator's own bytes, which the writer repeats if nothing was changed.
-    """
-
-    saved: bytes | None = None
-
-    def __init__(
-        self,
-        block: Block,
-        type: str,
-        inputs: Mapping[str, Sequence[str]],
-        outputs: Mapping[str, Sequence[str]],
-        attrs: Mapping[str, Any],
-        location: Location | None = None,
-    ) -> None:
-        self.block = block
-        self.type = type
-        self.inputs = {slot: list(names) for slot, names in inputs.items()}
-        self.outputs = {slot: list(names) for slot, names in outputs.items()}
-        self.attrs = dict(attrs)
-        self.attr_kinds: dict[str, int] = {}
-        self.location = location
-
-    def copy_to(self, block: Block) -> Operator:
-        """An operator like this one that belongs to `block`."""
-        twin = Operator(block, self.type, self.inputs, self.outputs, self.attrs, self.location)
-        twin.attr_kinds = dict(self.attr_kinds)
-        twin.saved = self.saved
-        return twin
-
-    def input(self, slot: str) -> list[str]:
-        """The variable names in an input slot, [] when the slot is absent."""
-        return list(self.inputs.get(slot, ()))
-
-    def output(self, slot: str) -> list[str]:
-        """The variable names in an output slot, [] when the slot is absent."""
-        return list(self.outputs.get(slot, ()))
-
-    @property
-    def input_names(self) -> list[str]:
-        """The names of the input slots."""
-        return list(self.inputs)
-
-    @property
-    def output_names(self) -> list[str]:
-        """The names of the output slots."""
-        return list(self.outputs)
-
-    @property
-    def input_arg_names(self) -> list[str]:
-        """Every variable name read, in slot order."""
-        return [name for names in self.inputs.values() for name in names if name != EMPTY]
-
-    @property
-    def output_arg_names(self) -> list[str]:
-        """Every variable name written, in slot order."""
-        return [name for names in self.outputs.values() for name in names if name != EMPTY]
-
-    @property
-    def role(self) -> int:
-        """The `op_role` flags, Forward when unset."""
-        return int(self.attrs.get("op_role", OpRole.FORWARD))
-
-    def attr(self, name: str) -> Any:
-        """The value of an attribute; ValueError when the operator has none of that name."""
-        try:
-            return self.attrs[name]
-        except KeyError:
-            raise ValueError(f"operator {self.type} has no attribute '{name}'") from None
-
-    def has_attr(self, name: str) -> bool:
-        """True when the attribute is set."""
-        return name in self.attrs
-
-    def all_attrs(self) -> dict[str, Any]:
-        """A copy of the attributes."""
-        return dict(self.attrs)
-
-    @property
-    def attr_names(self) -> list[str]:
-        """The names of the attributes that are set."""
-        return list(self.attrs)
-
-    def _set_attr(self, name: str, value: Any) -> None:
-        self.attrs[name] = value
-        self.block.program.touch()
-
-    def __repr__(self) -> str:
-        def slots(slots: Mapping[str, Sequence[str]]) -> str:
-            return ", ".join(f"{slot}=[{', '.join(names)}]" for slot, names in slots.items())
-
-        attrs = ", ".join(
-            f"{name}={value!r}"
-            for name, value in sorted(self.attrs.items())
-            if name not in ("op_callstack", "op_namescope", "op_device")
-        )
-        where = f"  # {self.location}" if self.location else ""
-        return f"{{{slots(self.outputs)}}} = {self.type}({slots(self.inputs)}, {attrs}){where}"
-
-    to_string = __repr__
+from graphopt.ir.location import caller_location
+from graphopt.ir.operator import EMPTY as EMPTY
+from graphopt.ir.operator import AttrKind as AttrKind
+from graphopt.ir.operator import Operator as Operator
+from graphopt.ir.operator import OpRole as OpRole
+from graphopt.ir.variable import GRAD_SUFFIX as GRAD_SUFFIX
+from graphopt.ir.variable import Parameter as Parameter
+from graphopt.ir.variable import Variable as Variable
+from graphopt.ir.variable import VarKind as VarKind
 
 
 class Block:
@@ -567,9 +295,7 @@ def _check_program(program: object) -> None:
 
 
 @contextmanager
-def program_guard(
-    main_program: Program, startup_program: Program | None = None
-) -> Generator[None]:
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Generator[None]:
     """Make these the default programs inside the block (paddle.static.program_guard)."""
     global _main_program, _startup_program
     for program in (main_program, startup_program):

@@ -1,4 +1,4 @@
-"""Automatic names as Paddle makes them: `fc_0`, `fc_0.w_0`, `fc_0.tmp_1` (paddle.utils.unique_name)."""
+"""Automatic names as Paddle makes them, `fc_0`, `fc_0.w_0`, `fc_0.tmp_1` (utils.unique_name)."""
 
 from __future__ import annotations
 

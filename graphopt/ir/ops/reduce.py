@@ -71,9 +71,7 @@ class Sum(Reduce):
     dtype = dtype_property(None)
 
     @staticmethod
-    def infer(
-        x: Tensor, axis: Sequence[int], keepdim: bool, dtype: str | None = None
-    ) -> Tensor:
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool, dtype: str | None = None) -> Tensor:
         return like(Reduce.infer(x, axis, keepdim), dtype=sum_dtype(dtype_of(x), dtype))
 
 
