@@ -12,7 +12,7 @@ from collections.abc import Iterable, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Block, Region, SSAValue
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 
 from graphopt.errors import FeedError, FetchError, UnsupportedError
 from graphopt.ir.program import (
@@ -66,8 +66,14 @@ class _Parser:
                 self.step(_with_more_gradients(op, wanted) if op.type == GRAD_TYPE else op)
         self.reader = None
         results = [(FETCH, name, self.fetch(name)) for name in fetches]
-        results += [(STATE, name, self.values[name]) for name in self.written]
+        results += [(STATE, name, self.values[name]) for name in self.written if self.changed(name)]
         return self.finish(results)
+
+    def changed(self, name: str) -> bool:
+        """True unless the name still has the value that the state of this name came with."""
+        value = self.values[name]
+        kept = isinstance(value, BlockArgument) and self.arg_attrs[value.index].data
+        return not kept or kept.get(STATE) != StringAttr(name)
 
     def step(self, op: Operator) -> None:
         self.reader = op

@@ -22,6 +22,7 @@ from graphopt.ir.ops.creation import AssignValue, FullLike
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.index import Embedding
 from graphopt.ir.ops.linear import Matmul
+from graphopt.ir.ops.norm import BatchNorm
 from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.ops.shape import Flatten, Reshape, Squeeze
 from graphopt.ir.program import EMPTY, AttrKind, Operator
@@ -241,8 +242,15 @@ def _hard_swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
 _HARD_SWISH_DEFAULTS = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
 
 
-def _sync_batch_norm(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    return self.by_row(op, BY_TYPE["batch_norm"], sync=True)
+def _batch_norm(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """Where the moving statistics only pass through, their names keep the values they have."""
+    sync = {"sync": True} if op.type == "sync_batch_norm" else {}
+    written = self.by_row(op, BY_TYPE["batch_norm"], **sync)
+    norm = written[op.output("Y")[0]].owner
+    if isinstance(norm, BatchNorm) and norm.keeps_statistics:
+        for slot, value in (("MeanOut", norm.mean), ("VarianceOut", norm.variance)):
+            written.update(dict.fromkeys(op.output(slot), value))
+    return written
 
 
 def _grad(self: Translator, op: Operator) -> dict[str, SSAValue]:
@@ -279,7 +287,8 @@ SPECIAL: Mapping[str, Special] = {
     "assign_value": _assign_value,
     "swish": _swish,
     "hard_swish": _hard_swish,
-    "sync_batch_norm": _sync_batch_norm,
+    "batch_norm": _batch_norm,
+    "sync_batch_norm": _batch_norm,
     GRAD_TYPE: _grad,
     **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},
     **{t: _reduce for t in BY_TYPE if t.startswith("reduce_")},

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.ir.signature import FEED, STATE
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Array, Context, Lanes, evaluate
-from graphopt.lowering.mappers import Arrays, Mapped, Plan, home_of
+from graphopt.lowering.mappers import Arrays, Mapped, Plan, home_of, repeated
 
 
 def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Mapped:
@@ -38,5 +38,5 @@ def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Mapped:
             jnp.stack(lanes) if port.per_replica else lanes[0] for port, lanes in written
         )
 
-    function = jax.jit(run, out_shardings=sharding)
+    function = jax.jit(repeated(run, plan), out_shardings=sharding)
     return Mapped("lockstep", function, count, lambda _: sharding, home_of(device))

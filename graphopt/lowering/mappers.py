@@ -18,6 +18,7 @@ from typing import Any
 
 import jax
 import numpy as np
+from jax import numpy as jnp
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from xdsl.dialects.builtin import ModuleOp
@@ -33,16 +34,17 @@ Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
 
 @dataclass(frozen=True)
 class Plan:
-    """The order in which arrays travel: names of the ports of each argument and result."""
+    """The order in which arrays travel, and how many `steps` a call runs on the same feeds."""
 
     updated: tuple[Port, ...]
     read_only: tuple[Port, ...]
     feeds: tuple[Port, ...]
     fetches: tuple[Port, ...]
     written: tuple[Port, ...]
+    steps: int = 1
 
     @classmethod
-    def of(cls, module: ModuleOp) -> Plan:
+    def of(cls, module: ModuleOp, steps: int = 1) -> Plan:
         """The plan of a module; state that is read and written can be donated."""
         signature = signature_of(module)
         writes = set(signature.writes)
@@ -53,6 +55,7 @@ class Plan:
             feeds=tuple(port for port in signature.arguments if port.kind == FEED),
             fetches=tuple(port for port in signature.results if port.kind == FETCH),
             written=tuple(port for port in signature.results if port.kind == STATE),
+            steps=steps,
         )
 
 
@@ -85,13 +88,37 @@ def replica_function(module: ModuleOp, plan: Plan, replicas: Replicas) -> Replic
         for kind, ports, arrays in (
             (STATE, plan.updated, updated),
             (STATE, plan.read_only, read_only),
-            (FEED, plan.feeds, feeds),
+            (FEED, plan.feeds, _feed_blocks(plan, feeds)),
         ):
             inputs |= {(kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
         results = [lane for (lane,) in evaluate(module, inputs, Context(replicas, key))]
         return tuple(results[: len(plan.fetches)]), tuple(results[len(plan.fetches) :])
 
-    return replica
+    return repeated(replica, plan)
+
+
+def repeated(step: Replica, plan: Plan) -> Replica:
+    """`plan.steps` steps in one call; each has the next run's key, the last one's results count."""
+    if plan.steps == 1:
+        return step
+    position = {port.name: index for index, port in enumerate(plan.written)}
+    kept = [position[port.name] for port in plan.updated]
+
+    def steps(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        def advance(number: Array, state: Arrays) -> Arrays:
+            _, written = step(state, read_only, feeds, _later(key, number))
+            return tuple(written[index] for index in kept)
+
+        last = plan.steps - 1
+        state = jax.lax.fori_loop(0, last, advance, updated)
+        return step(state, read_only, feeds, _later(key, last))
+
+    return steps
+
+
+def _later(key: Array, runs: Any) -> Array:
+    """The key data of a later run: the generator counts runs in the second word."""
+    return key.at[1].add(jnp.asarray(runs, "uint32"))
 
 
 def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Mapped:
@@ -126,7 +153,7 @@ def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
         fetches, written = replica(
             squeeze(plan.updated, updated),
             squeeze(plan.read_only, read_only),
-            _feed_blocks(plan, feeds),
+            feeds,
             key,
         )
         return (

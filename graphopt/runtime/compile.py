@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -19,6 +19,7 @@ from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.parse_program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.signature import Port
+from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
 from graphopt.lowering import mappers
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
@@ -36,7 +37,7 @@ MAX_IN_FLIGHT = 8
 
 @dataclass(frozen=True)
 class Request:
-    """What to compile: the program, its feeds and fetches, the strategy and the places."""
+    """What to compile: the program, its feeds and fetches, the strategy, the places; `steps` a run."""
 
     program: Program
     feeds: tuple[str, ...]
@@ -44,6 +45,7 @@ class Request:
     strategy: Any
     places: tuple[Place, ...]
     data_parallel: bool
+    steps: int = 1
 
 
 @dataclass
@@ -93,7 +95,7 @@ def compile_program(request: Request) -> Compiled:
     module = parse_program(request.program, request.feeds, request.fetches)
     report = optimize(module, _setup(request))
     is_random = any(isinstance(op, RandomOp) for op in module.walk())
-    return Compiled(request, module, report, Plan.of(module), is_random)
+    return Compiled(request, module, report, Plan.of(module, request.steps), is_random)
 
 
 def _setup(request: Request) -> Setup:
@@ -113,19 +115,20 @@ _NO_KEY = np.zeros(2, np.uint32)
 class Executable:
     """A mapped module that XLA compiles at the first call, and the state it passes along."""
 
+    in_flight: ClassVar[int] = 0  # the steps of all executables since one was waited for
+
     def __init__(self, compiled: Compiled, mapped: Mapped) -> None:
         self.plan = compiled.plan
         self.is_random = compiled.is_random
         self.mapped = mapped
         self.function: Any = None
-        self.in_flight = 0
 
     def __call__(self, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
         """Run one step: state from and to the scope, fetches returned as JAX arrays."""
         plan = self.plan
-        updated = [self._take(port, scope) for port in plan.updated]
+        updated = [self._take(port, scope, keep=True) for port in plan.updated]
         read_only = tuple(self._take(port, scope) for port in plan.read_only)
-        key = default_generator().next_key() if self.is_random else _NO_KEY
+        key = default_generator().next_key(plan.steps) if self.is_random else _NO_KEY
         ordered = tuple(feeds[port.name] for port in plan.feeds)
         with jax.enable_x64(True):
             if self.function is None:
@@ -144,35 +147,61 @@ class Executable:
         lower = getattr(self.mapped.function, "lower", None)
         return self.mapped.function if lower is None else lower(*arguments).compile()
 
-    def _take(self, port: Port, scope: Scope) -> Any:
-        """The state array where this executable wants it."""
+    def _take(self, port: Port, scope: Scope, *, keep: bool = False) -> Any:
+        """The state array where this executable wants it.
+
+        With `keep`, or when the value is on no device yet, the slot holds it there from now on.
+        """
         slot = scope.find_var(port.name)
         if slot is None or slot.value is None:
             raise ScopeError(
                 f"variable '{port.name}' has not been initialized in the scope; run the "
                 "startup_program first: exe.run(static.default_startup_program())"
             )
-        replicas = self.mapped.replicas if port.per_replica else 0
-        if slot.home is not self.mapped.home or slot.replicas != replicas:
-            self._bring_home(slot, port, replicas)
-        return slot.value
+        home, replicas = self.mapped.home, self.mapped.replicas if port.per_replica else 0
+        array = slot.at(home, replicas)
+        if array is None:
+            array = self._bring_home(slot, port, replicas)
+        if array is not slot.value:
+            if keep or slot.home is None:
+                slot.put(array, replicas=replicas, home=home)
+            else:
+                slot.copy = home, replicas, array
+        return array
 
-    def _bring_home(self, slot: Slot, port: Port, replicas: int) -> None:
-        value = slot.numpy()
-        if replicas:
-            value = np.broadcast_to(value, (replicas, *value.shape))
+    def _bring_home(self, slot: Slot, port: Port, replicas: int) -> Any:
+        """A copy of the value on this executable's devices."""
+        if replicas and slot.replicas == replicas:
+            value = np.array(slot.value)
+        else:
+            value = slot.numpy()
+            check_state(port, value)
+            if replicas:
+                value = np.array(np.broadcast_to(value, (replicas, *value.shape)))
         with jax.enable_x64(True):
-            array = jax.device_put(np.array(value), self.mapped.place(port))
-        slot.put(array, replicas=replicas, home=self.mapped.home)
+            return jax.device_put(value, self.mapped.place(port))
 
     def _bound(self, fetches: Sequence[Any], written: Sequence[Any]) -> None:
         """Wait now and then, so that steps whose results nobody reads do not pile up."""
-        self.in_flight += 1
-        if self.in_flight >= MAX_IN_FLIGHT:
-            self.in_flight = 0
+        Executable.in_flight += 1
+        if Executable.in_flight >= MAX_IN_FLIGHT:
+            Executable.in_flight = 0
             jax.block_until_ready(fetches or written)
 
 
 def scope_slot(scope: Scope, name: str) -> Slot:
     """The slot that holds a name, made in this scope when nobody has it."""
     return scope.find_var(name) or scope.var(name)
+
+
+def check_state(port: Port, value: np.ndarray[Any, Any]) -> None:
+    """ScopeError unless the value has the shape and dtype that the program declares."""
+    shape, dtype = shape_of(port.type), dtype_of(port.type)
+    fits = len(shape) == value.ndim and all(
+        want in (UNKNOWN, got) for want, got in zip(shape, value.shape, strict=True)
+    )
+    if not fits or value.dtype != dtype.numpy:
+        raise ScopeError(
+            f"variable '{port.name}' is {dtype!s} {list(shape)} in the program, but the scope "
+            f"holds {value.dtype.name} {list(value.shape)}; set an array of that dtype and shape"
+        )

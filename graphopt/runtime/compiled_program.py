@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.errors import FeedError
-from graphopt.ir.program import Program
+from graphopt.ir.program import GRAD_SUFFIX, Program
+from graphopt.ir.translate import GRAD_TYPE
 from graphopt.runtime.executor import Executor, Runner, write_learning_rates
 from graphopt.runtime.feed import Parts, single_feed, split_feed
 from graphopt.runtime.fetch import as_result, merge_replicas, split_replicas
@@ -65,6 +66,11 @@ class CompiledProgram:
         assert self._data_parallel is None, (
             "Already compiled with parallel, cannot be recompiled."
         )
+        if loss_name is not None and not isinstance(loss_name, str):
+            raise TypeError(
+                "loss_name must be the name of the loss (loss.name), found "
+                f"{type(loss_name).__name__}"
+            )
         training = has_backward(self._program)
         if training:
             check_loss_name(self._program, loss_name)
@@ -117,7 +123,7 @@ class CompiledProgram:
             )
         if self._runner is None:
             self._runner = Runner((executor.place,), self._strategy)
-        check_customized_seed(self._program, self._strategy, feed, None)
+        check_customized_seed(self._program, self._runner.strategy, feed)
         feeds = single_feed(self._program, feed)
         fetches = self._runner.run(self._program, feeds, names, scope, wait=return_numpy)
         results = [as_result(array, return_numpy=return_numpy) for array in fetches]
@@ -126,6 +132,8 @@ class CompiledProgram:
     def _bind(self, scope: Scope, place: Place) -> None:
         if self._bound is None:
             self._bound = scope, place
+            # flags that are set from now on change nothing
+            self._strategy = self._strategy._copy()
         elif self._bound[0] is not scope:
             raise ValueError("Cannot compile program with different scope.")
         elif self._bound[1] != place:
@@ -162,7 +170,7 @@ class DataParallel:
         """One step on all devices."""
         places = self._places(executor.place)
         program, strategy = owner._program, owner._strategy
-        check_customized_seed(program, strategy, feed, self.loss_name)
+        check_customized_seed(program, strategy, feed)
         parts = split_feed(program, feed, len(places), training=self.training)
         write_learning_rates(program, scope)
         per_fetch = self._step(owner, program, strategy, places, parts, names, scope)
@@ -195,7 +203,8 @@ class DataParallel:
         key = (fed, names, parts.count)
         compiled = self.compiled.get(key)
         if compiled is None:
-            request = Request(program, fed, names, strategy, places[: parts.count], True)
+            steps = max(owner._exec_strategy.num_iteration_per_run, 1)
+            request = Request(program, fed, names, strategy, places[: parts.count], True, steps)
             compiled = self.compiled[key] = compile_program(request)
         arrays = [parts.whole] if parts.whole is not None else list(parts.chunks)
         shapes = tuple(tuple((a.shape, a.dtype) for a in part.values()) for part in arrays)
@@ -261,36 +270,36 @@ def has_backward(program: Program) -> bool:
     return any(op.type.endswith("_grad") for block in program.blocks for op in block.ops)
 
 
-def check_loss_name(program: Program, loss_name: Any) -> None:
-    """AssertionError, TypeError or ValueError unless it names the variable that is differentiated."""
+def losses(program: Program) -> list[str]:
+    """The names of the variables that the program differentiates."""
+    ops = program.global_block().ops
+    return sorted({name for op in ops if op.type == GRAD_TYPE for name in op.input("Y")})
+
+
+def check_loss_name(program: Program, loss_name: str | None) -> None:
+    """AssertionError or ValueError unless it names the variable that is differentiated."""
     assert loss_name is not None, (
         "The loss name should be set, because the program contains a backward part."
     )
-    if not isinstance(loss_name, str):
-        raise TypeError(
-            f"loss_name must be the name of the loss (loss.name), found {type(loss_name).__name__}"
-        )
-    targets = {name for op in program.global_block().ops for name in op.input("Y")
-               if op.type.endswith("_grad")}
-    if program.global_block().find_var(loss_name) is None or (targets and loss_name not in targets):
+    found = losses(program)
+    if program.global_block().find_var(loss_name) is None or (found and loss_name not in found):
         raise ValueError(
             f"loss_name '{loss_name}' is not the variable that the program differentiates"
-            + (f"; that is {', '.join(sorted(targets))}" if targets else "")
+            + (f"; that is {', '.join(found)}" if found else "")
         )
 
 
-def check_customized_seed(
-    program: Program, strategy: BuildStrategy, feed: Any, loss_name: str | None
-) -> None:
+def check_customized_seed(program: Program, strategy: BuildStrategy, feed: Any) -> None:
     """FeedError when the strategy wants the loss gradient to be fed and it is not."""
     if strategy.gradient_scale_strategy is not GradientScaleStrategy.Customized:
         return
     if not has_backward(program):
         return
     elements = feed if isinstance(feed, (list, tuple)) else [feed]
-    if all(any(name.endswith("@GRAD") for name in element or ()) for element in elements):
+    if all(any(name.endswith(GRAD_SUFFIX) for name in element or ()) for element in elements):
         return
+    wanted = " or ".join(f"'{name}{GRAD_SUFFIX}'" for name in losses(program))
     raise FeedError(
         "gradient_scale_strategy is Customized, so the gradient of the loss must be fed: the "
-        f"name of loss@GRAD is '{loss_name or '<loss name>'}@GRAD'"
+        f"name of loss@GRAD is {wanted}"
     )

@@ -5,9 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import Any
 
-from graphopt.ir.program import Program, default_main_program
+from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.runtime.feed import single_feed
-from graphopt.runtime.fetch import as_result, fetch_names
+from graphopt.runtime.fetch import as_result, fetch_names, split_updates
 from graphopt.runtime.places import Place, as_place, default_place
 from graphopt.runtime.scope import Scope, global_scope
 
@@ -49,7 +49,9 @@ class Executor:
         """Run a program once and return the fetched values in the order of `fetch_list`.
 
         `feed` maps variable names to arrays of exactly their dtype and rank. Fetched parameters
-        have the value after this run's update. `use_program_cache` is always on.
+        have the value after this run's update. `use_prune` leaves out the operators that neither a
+        fetch nor an update needs; optimizer operators in `fetch_list` do so too, and only they
+        update. `use_program_cache` is always on.
 
         Raises RuntimeError when closed, TypeError for arguments of the wrong kind, FeedError
         (ValueError) for feeds that do not fit, FetchError (KeyError, RuntimeError) for unknown
@@ -59,14 +61,17 @@ class Executor:
             raise RuntimeError("Attempted to use a closed Executor")
         scope = global_scope() if scope is None else scope
         program = default_main_program() if program is None else program
-        names = fetch_names(fetch_list)
         if isinstance(program, Program):
-            return self._run_program(program, feed, names, scope, return_numpy, use_prune)
+            fetch_list, updates = split_updates(fetch_list)
+            names = fetch_names(fetch_list)
+            prune = use_prune or bool(updates)
+            return self._run_program(program, feed, names, scope, return_numpy, prune, updates)
         run_compiled = getattr(program, "_run", None)
         if run_compiled is None:
             raise TypeError(
                 f"Executor requires Program as its Parameter. But you passed in {type(program)}"
             )
+        names = fetch_names(fetch_list)
         return run_compiled(self, feed, names, scope, return_numpy, return_merged)
 
     def _run_program(
@@ -77,13 +82,14 @@ class Executor:
         scope: Scope,
         return_numpy: bool,
         use_prune: bool,
+        updates: tuple[Operator, ...],
     ) -> list[Any]:
         if not program.global_block().ops and not names:
             warnings.warn("There are no operators in the program to be executed", stacklevel=3)
             return []
-        if use_prune:
-            program = self._runner.pruned(program, names)
         feeds = single_feed(program, feed)
+        if use_prune:
+            program = self._runner.pruned(program, names, tuple(feeds), updates)
         fetches = self._runner.run(program, feeds, names, scope, wait=return_numpy)
         return [as_result(array, return_numpy=return_numpy) for array in fetches]
 
@@ -129,13 +135,19 @@ class Runner:
             self.stats["compiled_programs"] += 1
         return found
 
-    def pruned(self, program: Program, names: tuple[str, ...]) -> Program:
+    def pruned(
+        self,
+        program: Program,
+        names: tuple[str, ...],
+        feeds: tuple[str, ...],
+        updates: tuple[Operator, ...],
+    ) -> Program:
         """The program without the operators that neither a fetch nor an update needs."""
         from graphopt.ir.prune import prune
 
-        key = (program.serial, program.version, names)
+        key = (program.serial, program.version, names, feeds, updates)
         if key not in self._pruned:
-            self._pruned[key] = prune(program, names)
+            self._pruned[key] = prune(program, names, feeds, updates)
         return self._pruned[key]
 
 

@@ -46,14 +46,7 @@ def single_feed(program: Program, feed: Any) -> dict[str, Array]:
         feed = feed[0]
     if not isinstance(feed, dict):
         raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
-    checked: dict[str, Array] = {}
-    for name, variable, value in _known(program, feed):
-        array = as_array(variable, value)
-        if not variable.shape and array.size == 1:
-            array = array.reshape(())
-        check_feed(variable, array.shape, array.dtype)
-        checked[name] = array
-    return checked
+    return dict(_checked(program, feed))
 
 
 def split_feed(program: Program, feed: Any, count: int, *, training: bool) -> Parts:
@@ -78,11 +71,12 @@ def _from_list(program: Program, feed: Sequence[Any], count: int, *, training: b
         if not isinstance(element, dict):
             raise TypeError("Each element of feed list should be a dict")
     filled = [element for element in feed if element]
-    if len(feed) != count if training else not 0 < len(filled) <= count:
+    if len(filled) != count if training else not 0 < len(filled) <= count:
         raise FeedError(
-            f"The feed data number {len(feed)} does not match the count of devices {count}"
+            f"The feed data number {len(filled)} does not match the count of devices {count}; give "
+            "one dict for each device"
         )
-    chunks = tuple({n: a for n, a in _checked(program, element)} for element in filled)
+    chunks = tuple(dict(_checked(program, element)) for element in filled)
     names = {tuple(sorted(chunk)) for chunk in chunks}
     if len(names) > 1:
         raise FeedError("Each element of feed list should be a dict with the same names")
@@ -92,6 +86,8 @@ def _from_list(program: Program, feed: Sequence[Any], count: int, *, training: b
 def _checked(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Array]]:
     for name, variable, value in _known(program, feed):
         array = as_array(variable, value)
+        if not variable.shape and array.shape == (1,):
+            array = array.reshape(())
         check_feed(variable, array.shape, array.dtype)
         yield name, array
 
@@ -111,46 +107,50 @@ def _join(chunks: tuple[dict[str, Array], ...]) -> Parts:
 
 
 def _from_dict(program: Program, feed: Mapping[str, Any], count: int, *, training: bool) -> Parts:
-    known = [(n, v, as_array(v, value)) for n, v, value in _known(program, feed)]
-    batched = [(n, v, a) for n, v, a in known if not _is_shared(v, a)]
-    rows = _row_count(batched)
+    known = [(v, as_array(v, value)) for _, v, value in _known(program, feed)]
+    rows = _row_count([(v, array) for v, array in known if not _is_shared(v)])
     used = count if rows is None else _chunk_count(rows, count, training=training)
     step = 0 if rows is None else -(-rows // used)
-    even = rows is None or rows == step * used
+    starts = range(0, used * step, step) if step else [0] * used
+    sizes = [min(step, (rows or 0) - start) for start in starts]
     whole: dict[str, Array] = {}
-    for name, variable, array in known:
-        shared = _is_shared(variable, array)
-        whole[name] = _repeat(variable, array, used) if shared else array
-        if variable.shape:
-            per_device = (1 if shared else (rows or 0) // used, *array.shape[1:])
-            check_feed(variable, array.shape if shared else per_device, array.dtype)
-        else:
-            check_dtype(variable, array.dtype)
-    if even:
+    for variable, array in known:
+        check_dtype(variable, array.dtype)
+        shared = _is_shared(variable)
+        whole[variable.name] = _repeat(variable, array, used) if shared else array
+        shape = whole[variable.name].shape
+        for size in [shape[0] // used] if shared else sorted(set(sizes), reverse=True):
+            _check_part(variable, shape, size)
+    if len(set(sizes)) == 1:
         return Parts(used, whole)
-    return Parts(
-        used,
-        None,
-        tuple(
-            {
-                name: whole[name][i : i + 1]
-                if _is_shared(variable, array)
-                else array[i * step : (i + 1) * step]
-                for name, variable, array in known
-            }
-            for i in range(used)
-        ),
-    )
+    chunks = [
+        {
+            v.name: whole[v.name][i : i + 1] if _is_shared(v) else array[i * step :][:step]
+            for v, array in known
+        }
+        for i in range(used)
+    ]
+    return Parts(used, None, tuple(chunks))
 
 
-def _is_shared(variable: Variable, array: Array) -> bool:
-    """Values that belong to the replicas and not to the batch: state, scalars, seeds."""
-    return variable.persistable or not variable.shape
+def _is_shared(variable: Variable) -> bool:
+    """Values that belong to the replicas and not to the batch: state, numbers, loss gradients."""
+    return variable.persistable or not variable.shape or _is_loss_grad(variable)
 
 
-def _row_count(batched: Sequence[tuple[str, Variable, Array]]) -> int | None:
+def _is_loss_grad(variable: Variable) -> bool:
+    return variable.name.endswith(GRAD_SUFFIX) and variable.shape in ((), (1,))
+
+
+def _check_part(variable: Variable, shape: Sequence[int], size: int) -> None:
+    """`check_feed` of the shape that a device gets: `size` rows, or its own number."""
+    part = (size, *shape[1:]) if shape and variable.shape else ()
+    check_feed(variable, part, variable.dtype.numpy)
+
+
+def _row_count(batched: Sequence[tuple[Variable, Array]]) -> int | None:
     """How many samples the feeds have, None when nothing is split; all must agree."""
-    counts = {name: array.shape[0] if array.shape else 0 for name, _, array in batched}
+    counts = {v.name: array.shape[0] for v, array in batched if array.shape}
     if len(set(counts.values())) > 1:
         shown = ", ".join(f"{name} {rows}" for name, rows in counts.items())
         raise FeedError(f"the feeds must have equally many rows to be split, found {shown}")
@@ -171,11 +171,19 @@ def _chunk_count(rows: int, count: int, *, training: bool) -> int:
 
 def _repeat(variable: Variable, array: Array, count: int) -> Array:
     """One row or number for each replica."""
-    if array.shape[:1] == (count,):
+    loss_grad = _is_loss_grad(variable)
+    if array.shape == (count,):
         return array
-    if array.size == 1 and not array.shape and not variable.name.endswith(GRAD_SUFFIX):
-        return np.repeat(array.reshape(1), count)
-    if array.shape[:1] == (1,) and variable.shape:
+    if not array.shape and (count == 1 or not loss_grad):
+        return np.repeat(array, count)
+    if loss_grad:
+        raise FeedError(
+            f"'{variable.name}' was fed {list(array.shape)}: as loss@GRAD it needs the shape "
+            f"[{count}], one number for each device"
+        )
+    if variable.shape and (count == 1 or array.shape[:1] == (count,)):
+        return array
+    if variable.shape and array.shape[:1] == (1,):
         return np.repeat(array, count, axis=0)
     raise FeedError(
         f"'{variable.name}' was fed {list(array.shape)}, whose first dimension does not match the "
@@ -194,15 +202,19 @@ def _known(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Var
 
 
 def as_array(variable: Variable, value: Any) -> Array:
-    """A feed as an array; lists and numbers take the variable's dtype."""
+    """A feed as an array; lists and numbers take the variable's dtype.
+
+    A number fed to a variable of rank 1 counts as one row.
+    """
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         return value
     if hasattr(value, "__array__"):
         return np.asarray(value)
     try:
-        return np.array(value, dtype=variable.dtype.numpy)
+        array = np.array(value, dtype=variable.dtype.numpy)
     except (TypeError, ValueError) as error:
         raise FeedError(f"the feed of '{variable.name}' is not an array: {error}") from None
+    return array.reshape(1) if not array.shape and len(variable.shape) == 1 else array
 
 
 def check_feed(variable: Variable, shape: Sequence[int], dtype: Any) -> None:

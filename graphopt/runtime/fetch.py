@@ -8,8 +8,27 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import FeedError
-from graphopt.ir.program import Variable
+from graphopt.ir.program import Operator, Variable
 from graphopt.runtime.scope import Slot, Tensor
+
+
+def split_updates(fetch_list: Any) -> tuple[Any, tuple[Operator, ...]]:
+    """The fetch list without its optimizer operators, and these: they select what is updated.
+
+    What `Optimizer.minimize` returns counts as its operators.
+    """
+    if not isinstance(fetch_list, (list, tuple)):
+        return fetch_list, ()
+    rest: list[Any] = []
+    updates: list[Operator] = []
+    for item in fetch_list:
+        ops = item[0] if isinstance(item, tuple) and item and isinstance(item[0], list) else item
+        ops = ops if isinstance(ops, (list, tuple)) else [ops]
+        if ops and all(isinstance(op, Operator) for op in ops):
+            updates += ops
+        else:
+            rest.append(item)
+    return rest, tuple(updates)
 
 
 def fetch_names(fetch_list: Any) -> tuple[str, ...]:

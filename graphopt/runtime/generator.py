@@ -21,10 +21,14 @@ class Generator:
         self._step = 0
         return self
 
-    def next_key(self) -> np.ndarray[Any, Any]:
-        """Two uint32 words, different at every call."""
-        self._step += 1
-        return np.array((self._word, self._step & 0xFFFFFFFF), dtype=np.uint32)
+    def next_key(self, runs: int = 1) -> np.ndarray[Any, Any]:
+        """Two uint32 words, different at every call; the second one counts the runs so far.
+
+        With `runs` the key is that of the first of so many runs.
+        """
+        first = self._step + 1
+        self._step += runs
+        return np.array((self._word, first & 0xFFFFFFFF), dtype=np.uint32)
 
 
 _default = Generator()

@@ -19,20 +19,27 @@ class Slot:
     """A named value: a NumPy or JAX array, or None before its first write.
 
     `replicas` > 0 says that the array has a leading axis with one value per replica; readers see
-    replica 0. `home` identifies the executable that wrote the array, which can take it back as is.
+    replica 0. `home` identifies the devices that the array is on. `copy` is what another program
+    that only reads the variable made of the value for its own devices: (home, replicas, array).
     """
 
-    __slots__ = ("home", "name", "replicas", "value")
+    __slots__ = ("copy", "home", "name", "replicas", "value")
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.value: Any = None
-        self.replicas = 0
-        self.home: Any = None
+        self.put(None)
 
     def put(self, value: Any, *, replicas: int = 0, home: Any = None) -> None:
         """Replace the value."""
         self.value, self.replicas, self.home = value, replicas, home
+        self.copy: tuple[Any, int, Any] = (None, 0, None)
+
+    def at(self, home: Any, replicas: int) -> Any:
+        """The array on these devices with this many replicas, None when there is no such."""
+        for where, count, array in ((self.home, self.replicas, self.value), self.copy):
+            if where is home and count == replicas:
+                return array
+        return None
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy of the value; ScopeError when there is none."""

@@ -7,8 +7,10 @@ Each converts and checks as Paddle's binding does (SEMANTICS 6.1) and can be fro
 from __future__ import annotations
 
 from collections.abc import Callable
+from copy import copy
 from enum import Enum
-from typing import Any
+from operator import index
+from typing import Any, SupportsIndex
 
 from graphopt.errors import StrategyError
 
@@ -16,10 +18,8 @@ FROZEN_TEXT = "BuildStrategy has been finalized, cannot be configured again."
 
 
 def as_flag(value: Any) -> bool:
-    """True or False; None counts as False, numbers by their truth."""
-    if value is None:
-        return False
-    if isinstance(value, (bool, int, float)):
+    """True or False by the truth of a number (NumPy's too); None counts as False."""
+    if hasattr(value, "__bool__"):
         return bool(value)
     raise TypeError("expected a bool")
 
@@ -33,9 +33,9 @@ def as_tristate(value: Any) -> bool | None:
 
 def as_size(value: Any) -> int:
     """A non-negative integer."""
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if not isinstance(value, SupportsIndex) or index(value) < 0:
         raise TypeError("expected a non-negative integer")
-    return value
+    return index(value)
 
 
 def as_text(value: Any) -> str:
@@ -84,7 +84,8 @@ class Setting:
     def __get__(self, instance: Settings | None, owner: type[Settings]) -> Any:
         if instance is None:
             return self
-        return instance.values.get(self.name, self.default)
+        value = instance.values.get(self.name, self.default)
+        return copy(value) if isinstance(value, (list, set)) else value
 
     def __set__(self, instance: Settings, value: Any) -> None:
         if self.freezes and instance.is_finalized:

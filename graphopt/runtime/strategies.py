@@ -71,7 +71,7 @@ class BuildStrategy(Settings):
     sync_batch_norm = Setting(False)
     num_trainers = Setting(1, as_size, freezes=False)
     trainer_id = Setting(0, as_size, freezes=False)
-    trainers_endpoints = Setting([], as_names(list), freezes=False)
+    trainers_endpoints = Setting(list[str](), as_names(list), freezes=False)
     nccl_comm_num = Setting(1, as_size, freezes=False)
     bkcl_comm_num = Setting(1, as_size, freezes=False)
     use_hierarchical_allreduce = Setting(False, freezes=False)
@@ -89,7 +89,7 @@ class BuildStrategy(Settings):
     cache_runtime_context = Setting(False, freezes=False)
     enable_backward_optimizer_op_deps = Setting(True, freezes=False)
     allow_cuda_graph_capture = Setting(False, freezes=False)
-    mkldnn_enabled_op_types = Setting(frozenset(), as_names(set), freezes=False)
+    mkldnn_enabled_op_types = Setting(set[str](), as_names(set), freezes=False)
     debug_graphviz_path = Setting("", as_text)
 
     def _finalize_strategy_and_create_passes(self) -> list[str]:

@@ -63,6 +63,12 @@ class BatchNormBase(PureOp, ABC):
 
     irdl_options = (SEGMENTS,)
 
+    @property
+    def keeps_statistics(self) -> bool:
+        """True when it normalises by the moving statistics and does not change them."""
+        testing = self.attr("is_test") and not self.attr("trainable_statistics")
+        return bool(testing or self.attr("use_global_stats"))
+
     @staticmethod
     def infer(
         x: Tensor,

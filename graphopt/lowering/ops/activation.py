@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from jax import numpy as jnp
 from jax import lax
+from jax import numpy as jnp
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.op import call_rule, default_attrs

@@ -89,7 +89,8 @@ def adaptive_windows(size: int, number: int) -> Windows:
     """`number` windows that cover a dimension, overlapping when it does not divide."""
     index = np.arange(number)
     starts, stops = index * size // number, -(-(index + 1) * size // number)
-    slide = (size // number,) * 2 + ((0, 0),) if size and size % number == 0 else None
+    each = size // number
+    slide = (each, each, (0, 0)) if size and size % number == 0 else None
     return Windows(starts, stops, stops - starts, slide)
 
 

@@ -42,7 +42,7 @@ from graphopt.ir.ops.math import (
     Where,
 )
 from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.base import Array, constant, is_floating, limit, widened
+from graphopt.lowering.ops.base import Array, constant, limit, widened
 from graphopt.lowering.registry import lowers
 
 
@@ -163,7 +163,9 @@ def square(x: Array) -> Array:
 
 @lowers(Abs)
 def abs_(x: Array) -> Array:
-    return jnp.abs(x)
+    magnitude = jnp.abs(x)
+    # jnp.abs has the gradient 1 at 0
+    return jnp.where(x == 0, jnp.zeros((), magnitude.dtype), magnitude)
 
 
 @lowers(Pow)
@@ -206,6 +208,7 @@ def where(condition: Array, x: Array, y: Array) -> Array:
 
 
 @lowers(Cumsum)
+@widened
 def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
     if flatten:
         x, axis = x.reshape(x.size), 0

@@ -35,7 +35,8 @@ def uniform(key: Array, shape: tuple[int, ...], dtype: DType, min: float, max: f
 
 @lowers(Gaussian)
 def gaussian(key: Array, shape: tuple[int, ...], dtype: DType, mean: float, std: float) -> Array:
-    return (mean + std * jax.random.normal(key, shape, wide_dtype(dtype))).astype(dtype.numpy)
+    standard = jax.random.normal(key, shape, wide_dtype(dtype))
+    return (mean + std * standard).astype(dtype.numpy)
 
 
 @lowers(TruncatedGaussian)

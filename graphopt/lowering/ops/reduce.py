@@ -8,7 +8,7 @@ from jax import numpy as jnp
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.ops.reduce import Argmax, Max, Mean, Min, Prod, Sum, sum_dtype
 from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.base import Array
+from graphopt.lowering.ops.base import Array, widened
 from graphopt.lowering.registry import lowers
 
 Axes = tuple[int, ...]
@@ -36,6 +36,7 @@ def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
 
 
 @lowers(Prod)
+@widened
 def prod(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.prod(x, axis or None, dtype=x.dtype, keepdims=keepdim)
 

@@ -1,0 +1,54 @@
+"""Which devices there are and which one is meant by default (paddle.device)."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+from graphopt.runtime.places import Place, as_place
+
+_CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
+_chosen: Place | None = None
+
+
+def is_compiled_with_cuda() -> bool:
+    """True when the installed JAX supports NVIDIA GPUs (paddle.device.is_compiled_with_cuda)."""
+    return any(find_spec(plugin) is not None for plugin in _CUDA_PLUGINS)
+
+
+def is_compiled_with_rocm() -> bool:
+    """True when the installed JAX supports AMD GPUs (paddle.device.is_compiled_with_rocm)."""
+    return any(find_spec(f"jax_rocm{version}_plugin") is not None for version in (60, 7))
+
+
+def is_compiled_with_xpu() -> bool:
+    """False: JAX has no backend for it (paddle.device.is_compiled_with_xpu)."""
+    return False
+
+
+def get_cudnn_version() -> int | None:
+    """None: XLA chooses its own libraries (paddle.device.get_cudnn_version)."""
+    return None
+
+
+def set_device(device: str) -> Place:
+    """The device that `get_device` reports, 'cpu' or 'gpu:<n>' (paddle.device.set_device).
+
+    Raises TypeError or ValueError for anything else.
+    """
+    global _chosen
+    if not isinstance(device, (str, Place)):
+        raise TypeError(f"set_device(): 'device' must be a str, found {type(device).__name__}")
+    try:
+        _chosen = as_place(device)
+    except TypeError:
+        raise ValueError(
+            f"set_device(): The device must be a string such as 'cpu' or 'gpu:0', got {device!r}"
+        ) from None
+    return _chosen
+
+
+def get_device() -> str:
+    """The device that was set, else the first GPU when JAX supports it, else 'cpu'."""
+    if _chosen is None:
+        return "gpu:0" if is_compiled_with_cuda() else "cpu"
+    return "cpu" if _chosen.platform == "cpu" else f"{_chosen.platform}:{_chosen.index}"

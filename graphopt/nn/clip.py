@@ -1,0 +1,109 @@
+"""Gradient clipping: rewrites of (parameter, gradient) pairs before regularisation and updates."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from graphopt.framework import op_attrs
+from graphopt.ir.program import Parameter, Variable
+from graphopt.tensor.creation import full
+from graphopt.tensor.math import add_n, clip, divide, maximum, multiply, sqrt, square, sum
+
+Pair = tuple[Parameter, Variable | None]
+
+
+class ClipGradBase(ABC):
+    """Base of the clips. Parameters with `need_clip=False` and those without a gradient pass."""
+
+    def __call__(self, params_grads: list[Pair]) -> list[Pair]:
+        """Append the operators that clip, and return the pairs with the new gradients."""
+        chosen = [(p, g) for p, g in params_grads if g is not None and p.need_clip]
+        clipped = dict(zip((p.name for p, _ in chosen), self.clip(chosen), strict=True))
+        return [(p, clipped.get(p.name, g)) for p, g in params_grads]
+
+    @abstractmethod
+    def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
+        """The clipped gradients of these parameters."""
+
+
+def _roles(parameter: Parameter, grad: Variable) -> Any:
+    """Note on the operators which parameter and gradient they belong to."""
+    return op_attrs(op_role_var=[parameter.name, grad.name])
+
+
+def _positive(value: Any, name: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise TypeError(f"the argument '{name}' must be a number, found {type(value).__name__}")
+    return float(value)
+
+
+class ClipGradByValue(ClipGradBase):
+    """Each element limited to [min, max]; min is -max by default.
+
+    Paddle page: paddle.nn.ClipGradByValue.
+    """
+
+    def __init__(self, max: float, min: float | None = None) -> None:
+        self.max = _positive(max, "max")
+        self.min = -self.max if min is None else _positive(min, "min")
+
+    def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
+        made: list[Variable] = []
+        for parameter, grad in chosen:
+            with _roles(parameter, grad):
+                made.append(clip(grad, self.min, self.max))
+        return made
+
+
+class ClipGradByNorm(ClipGradBase):
+    """Each gradient scaled down to a Euclidean norm of `clip_norm` at most.
+
+    Paddle page: paddle.nn.ClipGradByNorm.
+    """
+
+    def __init__(self, clip_norm: float) -> None:
+        self.clip_norm = _positive(clip_norm, "clip_norm")
+
+    def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
+        made: list[Variable] = []
+        for parameter, grad in chosen:
+            with _roles(parameter, grad):
+                norm = sqrt(sum(square(grad)))
+                made.append(multiply(grad, _share(norm, self.clip_norm)))
+        return made
+
+
+def _share(norm: Variable, limit: float) -> Variable:
+    """limit / max(norm, limit): 1 for norms that need no clipping."""
+    bound = full(norm.shape, limit, norm.dtype)
+    return divide(bound, maximum(norm, bound))
+
+
+class ClipGradByGlobalNorm(ClipGradBase):
+    """All gradients scaled by one number, so that their common norm is `clip_norm` at most.
+
+    `group_name` and `auto_skip_clip` are accepted for compatibility: an optimizer clips all its
+    gradients together. Paddle page: paddle.nn.ClipGradByGlobalNorm.
+    """
+
+    def __init__(
+        self, clip_norm: float, group_name: str = "default_group", auto_skip_clip: bool = False
+    ) -> None:
+        self.clip_norm = _positive(clip_norm, "clip_norm")
+        self.group_name = group_name
+        self.auto_skip_clip = auto_skip_clip
+
+    def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
+        if not chosen:
+            return []
+        squares: list[Variable] = []
+        for parameter, grad in chosen:
+            with _roles(parameter, grad):
+                squares.append(sum(square(grad)))
+        share = _share(sqrt(add_n(squares)), self.clip_norm)
+        made: list[Variable] = []
+        for parameter, grad in chosen:
+            with _roles(parameter, grad):
+                made.append(multiply(grad, share))
+        return made

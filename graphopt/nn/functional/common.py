@@ -1,0 +1,119 @@
+"""Linear maps, dropout and similarities."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt import arguments
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper
+from graphopt.tensor.creation import full_like
+from graphopt.tensor.math import clip, divide, max, multiply, sqrt, sum
+
+
+def linear(
+    x: Variable, weight: Variable, bias: Variable | None = None, name: str | None = None
+) -> Variable:
+    """x @ weight + bias: [..., in] by [in, out], and [out] (paddle.nn.functional.linear)."""
+    helper = LayerHelper("linear", name)
+    inputs = {"X": arguments.variable(x, "x", "linear")}
+    inputs["Y"] = arguments.variable(weight, "weight", "linear")
+    out = helper.emit("matmul_v2", inputs, {"trans_x": False, "trans_y": False})
+    if bias is None:
+        return out
+    return helper.emit("elementwise_add", {"X": out, "Y": bias}, {"axis": -1})
+
+
+DROPOUT_MODES = ("upscale_in_train", "downscale_in_infer")
+
+
+def dropout(
+    x: Variable,
+    p: float = 0.5,
+    axis: Any = None,
+    training: bool = True,
+    mode: str = "upscale_in_train",
+    name: str | None = None,
+) -> Variable:
+    """Zero each element with probability p in training (paddle.nn.functional.dropout).
+
+    `upscale_in_train` divides what is kept by 1 - p; `downscale_in_infer` multiplies by 1 - p
+    outside training instead. With `axis`, whole slices along those axes are kept or zeroed.
+    Raises ValueError when p is outside [0, 1] or the mode is unknown.
+    """
+    arguments.variable(x, "x", "dropout")
+    p = arguments.number(p, "p", "dropout")
+    if not 0 <= p <= 1:
+        raise ValueError(f"dropout(): p argument should between 0 and 1, found {p}")
+    arguments.choice(mode, "mode", "dropout", DROPOUT_MODES)
+    if axis is not None:
+        return _axis_dropout(x, p, arguments.integers(axis, "axis", "dropout"), training, mode)
+    helper = LayerHelper("dropout", name)
+    attrs = {
+        "dropout_prob": p,
+        "is_test": not training,
+        "dropout_implementation": _operator_mode(mode),
+        "seed": helper.main_program.random_seed,
+        "fix_seed": helper.main_program.random_seed != 0,
+    }
+    return helper.emit("dropout", {"X": x}, attrs)
+
+
+def _operator_mode(mode: str) -> str:
+    """The operator has its own word for one of the modes."""
+    return "downgrade_in_infer" if mode == "downscale_in_infer" else mode
+
+
+def _axis_dropout(x: Variable, p: float, axes: list[int], training: bool, mode: str) -> Variable:
+    """Dropout of a mask that has size 1 outside `axes`, times x."""
+    rank = len(x.shape)
+    kept = {axis % rank for axis in axes}
+    others = [axis for axis in range(rank) if axis not in kept]
+    # only the shape of the maximum is used: it works where dimensions are not known
+    ones = full_like(max(x, others, keepdim=True) if others else x, 1.0)
+    return multiply(x, dropout(ones, p, None, training, mode))
+
+
+def dropout2d(
+    x: Variable,
+    p: float = 0.5,
+    training: bool = True,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Zero whole channels of images [n, c, h, w] (paddle.nn.functional.dropout2d)."""
+    return _channel_dropout(x, p, training, data_format, "dropout2d", ("NCHW", "NHWC"))
+
+
+def dropout3d(
+    x: Variable,
+    p: float = 0.5,
+    training: bool = True,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Variable:
+    """Zero whole channels of volumes [n, c, d, h, w] (paddle.nn.functional.dropout3d)."""
+    return _channel_dropout(x, p, training, data_format, "dropout3d", ("NCDHW", "NDHWC"))
+
+
+def _channel_dropout(
+    x: Variable,
+    p: float,
+    training: bool,
+    data_format: str,
+    function: str,
+    formats: tuple[str, str],
+) -> Variable:
+    rank = len(arguments.variable(x, "x", function).shape)
+    if rank != len(formats[0]):
+        raise ValueError(f"{function}(): 'x' should have rank {len(formats[0])}, found {rank}")
+    arguments.choice(data_format, "data_format", function, formats)
+    return dropout(x, p, [0, 1 if data_format == formats[0] else rank - 1], training)
+
+
+def cosine_similarity(x1: Variable, x2: Variable, axis: int = 1, eps: float = 1e-8) -> Variable:
+    """The cosine of the angle between x1 and x2 along `axis` (nn.functional.cosine_similarity)."""
+    arguments.variable(x1, "x1", "cosine_similarity")
+    arguments.variable(x2, "x2", "cosine_similarity")
+    lengths = multiply(sum(multiply(x1, x1), axis), sum(multiply(x2, x2), axis))
+    return divide(sum(multiply(x1, x2), axis), sqrt(clip(lengths, min=eps * eps)))

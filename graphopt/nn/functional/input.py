@@ -1,0 +1,51 @@
+"""From integers to vectors: one-hot rows and embedding tables."""
+
+from __future__ import annotations
+
+from graphopt import arguments
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import emit
+
+
+def one_hot(x: Variable, num_classes: int, name: str | None = None) -> Variable:
+    """A new last axis with a one at the given number, float32 (paddle.nn.functional.one_hot).
+
+    Numbers outside [0, num_classes) raise when the program runs.
+    """
+    arguments.variable(x, "x", "one_hot")
+    attrs = {
+        "depth": arguments.integer(num_classes, "num_classes", "one_hot"),
+        "allow_out_of_range": False,
+    }
+    return emit("one_hot_v2", {"X": x}, attrs, layer="one_hot", name=name, stop_gradient=True)
+
+
+def table_padding(padding_idx: int | None, rows: int, function: str) -> int:
+    """The padding row of a table counted from the front, -1 for none."""
+    if padding_idx is None:
+        return -1
+    index = arguments.integer(padding_idx, "padding_idx", function)
+    if not -rows <= index < rows:
+        raise ValueError(
+            f"{function}(): padding_idx must be within [-{rows}, {rows}), found {index}"
+        )
+    return index % rows
+
+
+def embedding(
+    x: Variable,
+    weight: Variable,
+    padding_idx: int | None = None,
+    sparse: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The rows of `weight` [n, d] that the integers x name (paddle.nn.functional.embedding).
+
+    The result has x's shape and a last axis of size d; row `padding_idx` reads as zeros and gets
+    no gradient. `sparse` has no effect: gradients are dense.
+    Raises ValueError when padding_idx is outside [-n, n).
+    """
+    inputs = {"Ids": arguments.variable(x, "x", "embedding")}
+    inputs["W"] = arguments.variable(weight, "weight", "embedding")
+    attrs = {"padding_idx": table_padding(padding_idx, weight.shape[0], "embedding")}
+    return emit("lookup_table_v2", inputs, attrs, layer="embedding", name=name)

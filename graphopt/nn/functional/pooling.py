@@ -1,0 +1,186 @@
+"""Maxima and averages over windows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import emit
+from graphopt.nn.functional.window import is_channels_last, padding_attrs
+from graphopt.tensor.manipulation import squeeze, unsqueeze
+from graphopt.tensor.math import scale
+
+_IMAGES = ("NCHW", "NHWC")
+_SEQUENCES = ("NCL", "NLC")
+
+
+def _pool(x: Any, function: str, kind: str, name: str | None, **attrs: Any) -> Variable:
+    shared = {"pooling_type": kind, "global_pooling": False, "use_cudnn": True}
+    arguments.variable(x, "x", function)
+    return emit("pool2d", {"X": x}, {**shared, **attrs}, layer=function, name=name)
+
+
+def _window(
+    function: str,
+    kernel_size: Any,
+    stride: Any,
+    padding: Any,
+    ceil_mode: bool,
+    spatial: int,
+    last: bool,
+) -> dict[str, Any]:
+    """The attributes of a window of `spatial` dimensions; the stride is the kernel by default."""
+    kernel = arguments.pair(kernel_size, "kernel_size", function, spatial)
+    strides = kernel if stride is None else arguments.pair(stride, "stride", function, spatial)
+    ceil = arguments.flag(ceil_mode, "ceil_mode", function)
+    window = padding_attrs(padding, spatial, last, function)
+    if window["padding_algorithm"] == "VALID" and ceil:
+        raise ValueError(f"{function}(): ceil_mode must be False with padding='VALID'")
+    return {"ksize": kernel, "strides": list(strides), "ceil_mode": ceil, **window}
+
+
+def _refuse_mask(return_mask: bool, function: str) -> None:
+    if return_mask:
+        raise UnsupportedError(f"{function}(return_mask=True) is not supported yet")
+
+
+def max_pool2d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """The maximum of each window of images [n, c, h, w] (paddle.nn.functional.max_pool2d)."""
+    _refuse_mask(return_mask, "max_pool2d")
+    last = is_channels_last(data_format, "max_pool2d", _IMAGES)
+    window = _window("max_pool2d", kernel_size, stride, padding, ceil_mode, 2, last)
+    return _pool(x, "max_pool2d", "max", name, data_format=data_format, **window)
+
+
+def avg_pool2d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    divisor_override: float | None = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """The average of each window (paddle.nn.functional.avg_pool2d).
+
+    With `exclusive` padding does not count. `divisor_override` divides by another number than the
+    size of the window.
+    """
+    last = is_channels_last(data_format, "avg_pool2d", _IMAGES)
+    window = _window("avg_pool2d", kernel_size, stride, padding, ceil_mode, 2, last)
+    exclusive = arguments.flag(exclusive, "exclusive", "avg_pool2d")
+    out = _pool(
+        x, "avg_pool2d", "avg", name, exclusive=exclusive, data_format=data_format, **window
+    )
+    if divisor_override is None:
+        return out
+    size = window["ksize"][0] * window["ksize"][1]
+    divisor = arguments.number(divisor_override, "divisor_override", "avg_pool2d")
+    return scale(out, size / divisor)
+
+
+def _pool1d(
+    x: Any,
+    function: str,
+    kind: str,
+    window: dict[str, Any],
+    data_format: str,
+    name: str | None,
+    **attrs: Any,
+) -> Variable:
+    """A pool over a sequence as one over images of height 1."""
+    arguments.variable(x, "x", function)
+    last = data_format == "NLC"
+    axis = 1 if last else 2
+    wide = {key: [1, *window[key]] for key in ("ksize", "strides") if key in window}
+    if "paddings" in window:
+        wide["paddings"] = [*[0] * len(window["paddings"]), *window["paddings"]]
+    layout = "NHWC" if last else "NCHW"
+    image = unsqueeze(x, [axis])
+    out = _pool(image, function, kind, name, **{**window, **wide, **attrs}, data_format=layout)
+    return squeeze(out, [axis])
+
+
+def max_pool1d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The maximum of each window of sequences [n, c, l] (paddle.nn.functional.max_pool1d)."""
+    _refuse_mask(return_mask, "max_pool1d")
+    window = _window("max_pool1d", kernel_size, stride, padding, ceil_mode, 1, False)
+    return _pool1d(x, "max_pool1d", "max", window, "NCL", name)
+
+
+def avg_pool1d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    exclusive: bool = True,
+    ceil_mode: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The average of each window of sequences [n, c, l] (paddle.nn.functional.avg_pool1d)."""
+    window = _window("avg_pool1d", kernel_size, stride, padding, ceil_mode, 1, False)
+    exclusive = arguments.flag(exclusive, "exclusive", "avg_pool1d")
+    return _pool1d(x, "avg_pool1d", "avg", window, "NCL", name, exclusive=exclusive)
+
+
+def _adaptive(x: Any, output_size: Any, data_format: str, function: str, kind: str) -> Variable:
+    last = is_channels_last(data_format, function, _IMAGES)
+    spatial = arguments.variable(x, "x", function).shape[1:3] if last else x.shape[2:4]
+    sizes = output_size if isinstance(output_size, (list, tuple)) else [output_size] * 2
+    kept = [own if size is None else size for size, own in zip(sizes, spatial, strict=False)]
+    kernel = arguments.pair(kept, "output_size", function)
+    return _pool(x, function, kind, None, ksize=kernel, adaptive=True, data_format=data_format)
+
+
+def adaptive_avg_pool2d(
+    x: Variable, output_size: Any, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """Averages of as many windows as `output_size` says (nn.functional.adaptive_avg_pool2d).
+
+    None in `output_size` keeps that dimension.
+    """
+    return _adaptive(x, output_size, data_format, "adaptive_avg_pool2d", "avg")
+
+
+def adaptive_max_pool2d(
+    x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
+) -> Variable:
+    """Maxima of as many windows as `output_size` says (nn.functional.adaptive_max_pool2d)."""
+    _refuse_mask(return_mask, "adaptive_max_pool2d")
+    return _adaptive(x, output_size, "NCHW", "adaptive_max_pool2d", "max")
+
+
+def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) -> Variable:
+    """Averages of `output_size` windows of [n, c, l] (nn.functional.adaptive_avg_pool1d)."""
+    window = {"ksize": arguments.pair(output_size, "output_size", "adaptive_avg_pool1d", 1)}
+    return _pool1d(x, "adaptive_avg_pool1d", "avg", window, "NCL", name, adaptive=True)
+
+
+def adaptive_max_pool1d(
+    x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
+) -> Variable:
+    """Maxima of `output_size` windows of [n, c, l] (nn.functional.adaptive_max_pool1d)."""
+    _refuse_mask(return_mask, "adaptive_max_pool1d")
+    window = {"ksize": arguments.pair(output_size, "output_size", "adaptive_max_pool1d", 1)}
+    return _pool1d(x, "adaptive_max_pool1d", "max", window, "NCL", name, adaptive=True)

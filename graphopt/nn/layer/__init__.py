@@ -1,0 +1,1 @@
+"""Layer classes; scripts use them as `paddle.nn.<name>`."""

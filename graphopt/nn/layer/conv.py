@@ -1,0 +1,140 @@
+"""Convolutions as layers."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.initializer.fill import Normal
+from graphopt.nn.functional import conv as functional
+from graphopt.nn.layer.layers import Layer
+
+
+class _Conv(Layer):
+    """A filter [out, in / groups, …] that starts normal with variance 2 / fan_in, and a bias."""
+
+    rank: int
+    function: Any
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any,
+        padding: Any,
+        dilation: Any,
+        groups: int,
+        padding_mode: str,
+        weight_attr: Any,
+        bias_attr: Any,
+        data_format: str,
+    ) -> None:
+        super().__init__()
+        kind = type(self).__name__
+        inputs = arguments.integer(in_channels, "in_channels", kind)
+        outputs = arguments.integer(out_channels, "out_channels", kind)
+        if groups < 1 or inputs % groups:
+            raise ValueError(f"{kind}(): in_channels {inputs} must be divisible by groups={groups}")
+        if padding_mode != "zeros":
+            raise UnsupportedError(f"{kind}(padding_mode={padding_mode!r}) is not supported yet")
+        kernel = arguments.pair(kernel_size, "kernel_size", kind, self.rank)
+        self._stride, self._padding, self._dilation = stride, padding, dilation
+        self._groups, self._data_format = groups, data_format
+        std = math.sqrt(2.0 / (math.prod(kernel) * inputs))
+        shape = [outputs, inputs // groups, *kernel]
+        self.weight: Any = self.create_parameter(
+            shape, weight_attr, default_initializer=Normal(0.0, std)
+        )
+        self.bias: Any = self.create_parameter([outputs], bias_attr, is_bias=True)
+
+    def forward(self, x: Any) -> Any:
+        return type(self).function(
+            x,
+            self.weight,
+            self.bias,
+            self._stride,
+            self._padding,
+            self._dilation,
+            self._groups,
+            self._data_format,
+        )
+
+    def extra_repr(self) -> str:
+        outputs, inputs, *kernel = self.weight.shape
+        return (
+            f"{inputs * self._groups}, {outputs}, kernel_size={kernel}, stride={self._stride}, "
+            f"padding={self._padding}, data_format={self._data_format}"
+        )
+
+
+class Conv1D(_Conv):
+    """Convolution of sequences [n, c, l] (paddle.nn.Conv1D)."""
+
+    rank = 1
+    function = staticmethod(functional.conv1d)
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )
+
+
+class Conv2D(_Conv):
+    """Convolution of images [n, c, h, w] (paddle.nn.Conv2D)."""
+
+    rank = 2
+    function = staticmethod(functional.conv2d)
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )

@@ -1,0 +1,81 @@
+"""Losses as layers; the functions say what each computes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt import arguments
+from graphopt.nn.functional import loss as functional
+from graphopt.nn.layer.layers import Layer
+
+_REDUCTIONS = ("mean", "sum", "none")
+
+
+class CrossEntropyLoss(Layer):
+    """The cross entropy of softmax(input) along `axis` (paddle.nn.CrossEntropyLoss)."""
+
+    def __init__(
+        self,
+        weight: Any = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        soft_label: bool = False,
+        axis: int = -1,
+        use_softmax: bool = True,
+        label_smoothing: float = 0.0,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        arguments.choice(reduction, "reduction", "CrossEntropyLoss", _REDUCTIONS)
+        self._arguments = {
+            "weight": weight,
+            "ignore_index": ignore_index,
+            "reduction": reduction,
+            "soft_label": soft_label,
+            "axis": axis,
+            "use_softmax": use_softmax,
+            "label_smoothing": label_smoothing,
+            "name": name,
+        }
+
+    def forward(self, input: Any, label: Any) -> Any:
+        return functional.cross_entropy(input, label, **self._arguments)
+
+
+class MSELoss(Layer):
+    """The squared error (paddle.nn.MSELoss)."""
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__()
+        self.reduction = arguments.choice(reduction, "reduction", "MSELoss", _REDUCTIONS)
+
+    def forward(self, input: Any, label: Any) -> Any:
+        return functional.mse_loss(input, label, self.reduction)
+
+
+class L1Loss(Layer):
+    """The absolute error (paddle.nn.L1Loss)."""
+
+    def __init__(self, reduction: str = "mean", name: str | None = None) -> None:
+        super().__init__()
+        self.reduction = arguments.choice(reduction, "reduction", "L1Loss", _REDUCTIONS)
+        self.name = name
+
+    def forward(self, input: Any, label: Any) -> Any:
+        return functional.l1_loss(input, label, self.reduction, self.name)
+
+
+class MarginRankingLoss(Layer):
+    """max(0, -label * (input - other) + margin) (paddle.nn.MarginRankingLoss)."""
+
+    def __init__(
+        self, margin: float = 0.0, reduction: str = "mean", name: str | None = None
+    ) -> None:
+        super().__init__()
+        self.reduction = arguments.choice(reduction, "reduction", "MarginRankingLoss", _REDUCTIONS)
+        self.margin, self.name = margin, name
+
+    def forward(self, input: Any, other: Any, label: Any) -> Any:
+        return functional.margin_ranking_loss(
+            input, other, label, self.margin, self.reduction, self.name
+        )

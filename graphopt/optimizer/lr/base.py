@@ -1,0 +1,91 @@
+"""LRScheduler: a learning rate that changes with the number of `step()` calls."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any
+
+from graphopt import arguments
+
+
+class LRScheduler(ABC):
+    """Base of the schedules (Paddle page: paddle.optimizer.lr.LRScheduler).
+
+    Calling a schedule gives the current rate; `step()` goes on to the next epoch. The executor
+    writes the current rate into the program before each run; it never calls `step()` itself.
+    """
+
+    def __init__(
+        self, learning_rate: float = 0.1, last_epoch: int = -1, verbose: bool = False
+    ) -> None:
+        if isinstance(learning_rate, bool) or not isinstance(learning_rate, (int, float)):
+            raise TypeError(
+                f"{type(self).__name__}(): the type of learning rate must be float, but received "
+                f"{type(learning_rate).__name__}"
+            )
+        self.base_lr = float(learning_rate)
+        self.last_lr = float(learning_rate)
+        self.last_epoch = last_epoch
+        self.verbose = verbose
+        self.step()
+
+    def __call__(self) -> float:
+        """The current learning rate."""
+        return self.last_lr
+
+    def step(self, epoch: int | None = None) -> None:
+        """Go on to the next epoch, or to the one given."""
+        self.last_epoch = self.last_epoch + 1 if epoch is None else epoch
+        self.last_lr = self.get_lr() if epoch is None else self.get_lr_at(epoch)
+        if self.verbose:
+            print(
+                f"Epoch {self.last_epoch}: {type(self).__name__} set learning rate to "
+                f"{self.last_lr}."
+            )
+
+    @abstractmethod
+    def get_lr(self) -> float:
+        """The rate of `last_epoch`; may build on `last_lr`, the rate of the epoch before."""
+
+    def get_lr_at(self, epoch: int) -> float:
+        """The rate of an epoch that `step(epoch)` jumped to."""
+        return self.get_lr()
+
+    def state_keys(self) -> list[str]:
+        """The attributes that `state_dict` saves."""
+        return ["last_epoch", "last_lr"]
+
+    def state_dict(self) -> dict[str, Any]:
+        """What is needed to go on from here."""
+        return {key: getattr(self, key) for key in self.state_keys()}
+
+    def set_state_dict(self, state_dict: dict[str, Any]) -> None:
+        """Go on from what `state_dict` gave; RuntimeError when something is missing."""
+        for key in self.state_keys():
+            if key not in state_dict:
+                raise RuntimeError(
+                    "Please check whether state_dict is correct for optimizer. "
+                    f"Can't find [ {key} ]"
+                )
+            setattr(self, key, state_dict[key])
+
+    set_dict = set_state_dict
+
+
+def at_least(value: Any, least: int, name: str, scheduler: LRScheduler) -> int:
+    """An integer argument with a lower bound; TypeError or ValueError otherwise."""
+    kind = type(scheduler).__name__
+    number = arguments.integer(value, name, kind)
+    if number < least:
+        raise ValueError(f"{kind}(): '{name}' should be at least {least}, found {number}")
+    return number
+
+
+def need_callable(value: Any, name: str, scheduler: LRScheduler) -> Any:
+    """A function argument; TypeError otherwise."""
+    if not callable(value):
+        raise TypeError(
+            f"{type(scheduler).__name__}(): '{name}' should be callable, found "
+            f"{type(value).__name__}"
+        )
+    return value

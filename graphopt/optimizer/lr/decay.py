@@ -1,0 +1,198 @@
+"""Schedules that are a formula of the epoch (paddle.optimizer.lr)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from graphopt.optimizer.lr.base import LRScheduler, at_least, need_callable
+
+
+class NoamDecay(LRScheduler):
+    """learning_rate * d_model^-0.5 * min(epoch^-0.5, epoch * warmup_steps^-1.5)."""
+
+    def __init__(
+        self,
+        d_model: int,
+        warmup_steps: int,
+        learning_rate: float = 1.0,
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.d_model = at_least(d_model, 1, "d_model", self)
+        self.warmup_steps = warmup_steps
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        falling = 1.0 if self.last_epoch == 0 else self.last_epoch**-0.5
+        rising = self.warmup_steps**-1.5 * self.last_epoch
+        return self.base_lr * self.d_model**-0.5 * min(falling, rising)
+
+
+class PiecewiseDecay(LRScheduler):
+    """values[i] until epoch boundaries[i], the last value afterwards."""
+
+    def __init__(
+        self,
+        boundaries: Sequence[int],
+        values: Sequence[float],
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        if not boundaries:
+            raise ValueError("PiecewiseDecay(): the boundaries cannot be empty")
+        if len(values) <= len(boundaries):
+            raise ValueError(
+                f"PiecewiseDecay(): {len(boundaries)} boundaries need {len(boundaries) + 1} "
+                f"values, found {len(values)}"
+            )
+        self.boundaries, self.values = boundaries, values
+        super().__init__(last_epoch=last_epoch, verbose=verbose)
+
+    def get_lr(self) -> float:
+        passed = sum(self.last_epoch >= boundary for boundary in self.boundaries)
+        return float(self.values[passed])
+
+
+class _Gamma(LRScheduler):
+    """A formula of the epoch with one constant."""
+
+    def __init__(
+        self, learning_rate: float, gamma: float, last_epoch: int = -1, verbose: bool = False
+    ) -> None:
+        self.gamma = gamma
+        super().__init__(learning_rate, last_epoch, verbose)
+
+
+class NaturalExpDecay(_Gamma):
+    """learning_rate * e^(-gamma * epoch)."""
+
+    def get_lr(self) -> float:
+        return self.base_lr * math.exp(-self.gamma * self.last_epoch)
+
+
+class InverseTimeDecay(_Gamma):
+    """learning_rate / (1 + gamma * epoch)."""
+
+    def get_lr(self) -> float:
+        return self.base_lr / (1 + self.gamma * self.last_epoch)
+
+
+class ExponentialDecay(_Gamma):
+    """learning_rate * gamma^epoch, gamma in (0, 1)."""
+
+    def get_lr(self) -> float:
+        return self.base_lr * self.gamma**self.last_epoch
+
+
+class PolynomialDecay(LRScheduler):
+    """From learning_rate to end_lr in decay_steps epochs; with `cycle` again and ever longer."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        decay_steps: int,
+        end_lr: float = 0.0001,
+        power: float = 1.0,
+        cycle: bool = False,
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.decay_steps = at_least(decay_steps, 1, "decay_steps", self)
+        if power <= 0:
+            raise ValueError(f"PolynomialDecay(): 'power' must be greater than 0, found {power}")
+        self.end_lr, self.power, self.cycle = end_lr, power, cycle
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        epoch, steps = self.last_epoch, self.decay_steps
+        if self.cycle:
+            steps *= max(math.ceil(epoch / steps), 1)
+        share = 1 - min(epoch, steps) / steps
+        return (self.base_lr - self.end_lr) * share**self.power + self.end_lr
+
+
+class MultiStepDecay(LRScheduler):
+    """Times gamma at each milestone."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        milestones: Sequence[int],
+        gamma: float = 0.1,
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        if not isinstance(milestones, (list, tuple)):
+            raise TypeError(
+                f"MultiStepDecay(): 'milestones' must be a list or tuple, found "
+                f"{type(milestones).__name__}"
+            )
+        if list(milestones) != sorted(set(milestones)):
+            raise ValueError("MultiStepDecay(): the elements of 'milestones' must be increasing")
+        if gamma >= 1.0:
+            raise ValueError("MultiStepDecay(): gamma should be < 1.0")
+        self.milestones, self.gamma = milestones, gamma
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        passed = sum(self.last_epoch >= milestone for milestone in self.milestones)
+        return self.base_lr * self.gamma**passed
+
+
+class StepDecay(LRScheduler):
+    """Times gamma every step_size epochs."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        step_size: int,
+        gamma: float = 0.1,
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.step_size = at_least(step_size, 1, "step_size", self)
+        if gamma >= 1.0:
+            raise ValueError("StepDecay(): gamma should be < 1.0")
+        self.gamma = gamma
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        return self.base_lr * self.gamma ** (self.last_epoch // self.step_size)
+
+
+class LambdaDecay(LRScheduler):
+    """learning_rate * lr_lambda(epoch)."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        lr_lambda: Callable[[int], float],
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.lr_lambda = need_callable(lr_lambda, "lr_lambda", self)
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        return self.base_lr * self.lr_lambda(self.last_epoch)
+
+
+class MultiplicativeDecay(LRScheduler):
+    """learning_rate * lr_lambda(1) * … * lr_lambda(epoch)."""
+
+    def __init__(
+        self,
+        learning_rate: float,
+        lr_lambda: Callable[[int], float],
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        self.lr_lambda = need_callable(lr_lambda, "lr_lambda", self)
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        rate = self.base_lr
+        for epoch in range(1, self.last_epoch + 1):
+            rate *= self.lr_lambda(epoch)
+        return rate

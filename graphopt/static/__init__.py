@@ -1,0 +1,28 @@
+"""Building and running programs (paddle.static)."""
+
+from graphopt.backward import append_backward as append_backward
+from graphopt.backward import gradients as gradients
+from graphopt.framework import device_guard as device_guard
+from graphopt.framework import name_scope as name_scope
+from graphopt.ir.program import Program as Program
+from graphopt.ir.program import Variable as Variable
+from graphopt.ir.program import default_main_program as default_main_program
+from graphopt.ir.program import default_startup_program as default_startup_program
+from graphopt.ir.program import program_guard as program_guard
+from graphopt.metric import accuracy as accuracy
+from graphopt.param_attr import WeightNormParamAttr as WeightNormParamAttr
+from graphopt.runtime import BuildStrategy as BuildStrategy
+from graphopt.runtime import CompiledProgram as CompiledProgram
+from graphopt.runtime import ExecutionStrategy as ExecutionStrategy
+from graphopt.runtime import Executor as Executor
+from graphopt.runtime import ParallelExecutor as ParallelExecutor
+from graphopt.runtime import Scope as Scope
+from graphopt.runtime import cpu_places as cpu_places
+from graphopt.runtime import cuda_places as cuda_places
+from graphopt.runtime import global_scope as global_scope
+from graphopt.runtime import scope_guard as scope_guard
+from graphopt.static import nn as nn
+from graphopt.static.input import InputSpec as InputSpec
+from graphopt.static.input import data as data
+from graphopt.tensor.creation import create_global_var as create_global_var
+from graphopt.tensor.creation import create_parameter as create_parameter

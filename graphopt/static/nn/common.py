@@ -1,0 +1,219 @@
+"""Layers as functions that make their own parameters (paddle.static.nn)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt import arguments
+from graphopt.initializer.fill import Constant, Normal
+from graphopt.ir.program import Parameter, Variable
+from graphopt.layer_helper import LayerHelper
+from graphopt.nn.functional.conv import convolve
+from graphopt.nn.functional.input import table_padding
+from graphopt.nn.functional.norm import normalise_batch
+from graphopt.nn.functional.window import is_channels_last, padding_attrs
+from graphopt.param_attr import ParamAttr, as_param_attr, as_weight_attr
+
+
+def fc(
+    x: Variable | Sequence[Variable],
+    size: int,
+    num_flatten_dims: int = 1,
+    weight_attr: Any = None,
+    bias_attr: Any = None,
+    activation: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """A fully connected layer (paddle.static.nn.fc).
+
+    Each input is flattened to a matrix after `num_flatten_dims` axes (-1: all but the last) and
+    multiplied by a weight of its own; the sum, a bias [size] and the activation follow. Raises
+    ValueError when the flattened size is not known.
+    """
+    inputs = arguments.variables([x] if isinstance(x, Variable) else x, "x", "fc")
+    helper = LayerHelper("fc", name)
+    attrs_given = weight_attr if isinstance(weight_attr, (list, tuple)) else [weight_attr]
+    if len(attrs_given) not in (1, len(inputs)):
+        raise ValueError(f"fc(): {len(inputs)} inputs need as many ParamAttrs in 'weight_attr'")
+    parts: list[Variable] = []
+    for number, value in enumerate(inputs):
+        axes = len(value.shape) - 1 if num_flatten_dims == -1 else num_flatten_dims
+        rows = math.prod(value.shape[axes:])
+        if rows < 0 or not 0 < axes < len(value.shape):
+            raise ValueError(
+                f"fc(): the sizes after the first {axes} axes of '{value.name}' "
+                f"{list(value.shape)} must be known, and there must be some"
+            )
+        attr = as_weight_attr(attrs_given[number % len(attrs_given)], "fc")
+        weight = helper.weight(attr, [rows, size], value.dtype)
+        attrs = {"x_num_col_dims": axes, "y_num_col_dims": 1}
+        parts.append(helper.emit("mul", {"X": value, "Y": weight}, attrs))
+    out = parts[0] if len(parts) == 1 else helper.emit("sum", {"X": parts})
+    out = helper.append_bias(out, as_param_attr(bias_attr), size, len(out.shape) - 1)
+    return helper.append_activation(out, activation)
+
+
+def conv2d(
+    input: Variable,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """A convolution over images with a filter and a bias of its own (paddle.static.nn.conv2d).
+
+    The filter [num_filters, c / groups, kh, kw] starts normal with variance 2 / fan_in.
+    `use_cudnn` has no effect. Raises ValueError when the channels are not known or not divisible.
+    """
+    last = is_channels_last(data_format, "conv2d", ("NCHW", "NHWC"))
+    arguments.variable(input, "input", "conv2d")
+    helper = LayerHelper("conv2d", name)
+    channels = input.shape[3 if last else 1]
+    groups = 1 if groups is None else arguments.integer(groups, "groups", "conv2d")
+    if channels < 1 or groups < 1 or channels % groups:
+        raise ValueError(
+            f"conv2d(): the {channels} channels of the input {list(input.shape)} must be known and "
+            f"divisible by groups={groups}"
+        )
+    kernel = arguments.pair(filter_size, "filter_size", "conv2d")
+    std = math.sqrt(2.0 / (kernel[0] * kernel[1] * channels))
+    shape = [arguments.integer(num_filters, "num_filters", "conv2d"), channels // groups, *kernel]
+    weight = helper.weight(
+        as_weight_attr(param_attr, "conv2d"),
+        shape,
+        input.dtype,
+        default_initializer=Normal(0.0, std),
+    )
+    attrs = {
+        "strides": arguments.pair(stride, "stride", "conv2d"),
+        "dilations": arguments.pair(dilation, "dilation", "conv2d"),
+        "groups": groups,
+        "data_format": data_format,
+        **padding_attrs(padding, 2, last, "conv2d"),
+    }
+    out = convolve(helper, input, weight, None, attrs)
+    out = helper.append_bias(out, as_param_attr(bias_attr), shape[0], 3 if last else 1)
+    return helper.append_activation(out, act)
+
+
+def statistics(
+    helper: LayerHelper, size: int, dtype: Any, mean_name: str | None, variance_name: str | None
+) -> tuple[Parameter, Parameter]:
+    """The running mean (0) and variance (1) of a batch normalisation."""
+    made: list[Parameter] = []
+    for name, value in ((mean_name, 0.0), (variance_name, 1.0)):
+        attr = ParamAttr(name=name, initializer=Constant(value), trainable=False)
+        made.append(helper.parameter(attr, [size], dtype, stop_gradient=True))
+    return made[0], made[1]
+
+
+def batch_norm(
+    input: Variable,
+    act: str | None = None,
+    is_test: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    data_layout: str = "NCHW",
+    in_place: bool = False,
+    name: str | None = None,
+    moving_mean_name: str | None = None,
+    moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True,
+    use_global_stats: bool = False,
+) -> Variable:
+    """Batch normalisation with parameters of its own (paddle.static.nn.batch_norm).
+
+    The running statistics are persistable and become momentum * old + (1 - momentum) * batch.
+    `clone(for_test=True)` makes them normalise instead. `in_place` and
+    `do_model_average_for_mean_and_var` have no effect.
+    """
+    arguments.variable(input, "input", "batch_norm")
+    last = is_channels_last(data_layout, "batch_norm", ("NCHW", "NHWC"))
+    helper = LayerHelper("batch_norm", name)
+    size = input.shape[-1 if last else 1]
+    dtype = "float32" if input.dtype == "float16" else input.dtype
+    scale_attr, shift_attr = as_param_attr(param_attr), as_param_attr(bias_attr)
+    weight = bias = None
+    if scale_attr is not None:
+        weight = helper.parameter(scale_attr, [size], dtype, default_initializer=Constant(1.0))
+    if shift_attr is not None:
+        bias = helper.parameter(shift_attr, [size], dtype, is_bias=True)
+    mean, variance = statistics(helper, size, dtype, moving_mean_name, moving_variance_name)
+    attrs = {
+        "momentum": arguments.number(momentum, "momentum", "batch_norm"),
+        "epsilon": arguments.number(epsilon, "epsilon", "batch_norm"),
+        "is_test": arguments.flag(is_test, "is_test", "batch_norm"),
+        "data_layout": data_layout,
+        "use_global_stats": arguments.flag(use_global_stats, "use_global_stats", "batch_norm"),
+    }
+    out = normalise_batch(helper, input, mean, variance, weight, bias, attrs)
+    return helper.append_activation(out, act)
+
+
+def embedding(
+    input: Variable,
+    size: Sequence[int],
+    is_sparse: bool = False,
+    is_distributed: bool = False,
+    padding_idx: int | None = None,
+    param_attr: Any = None,
+    dtype: Any = "float32",
+) -> Variable:
+    """Rows of a table of its own, `size` [rows, width], by number (paddle.static.nn.embedding).
+
+    `input` is an integer tensor; the result has a last axis of size `width`. Row `padding_idx`
+    reads as zeros. Gradients are dense: `is_sparse` and `is_distributed` have no effect.
+    """
+    arguments.variable(input, "input", "embedding")
+    helper = LayerHelper("embedding")
+    sizes = arguments.pair(list(size), "size", "embedding")
+    weight = helper.parameter(as_weight_attr(param_attr, "embedding"), sizes, dtype)
+    attrs = {"padding_idx": table_padding(padding_idx, sizes[0], "embedding")}
+    return helper.emit("lookup_table_v2", {"Ids": input, "W": weight}, attrs)
+
+
+def layer_norm(
+    input: Variable,
+    scale: bool = True,
+    shift: bool = True,
+    begin_norm_axis: int = 1,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """Normalise over the axes from `begin_norm_axis` on (paddle.static.nn.layer_norm).
+
+    The scale and the bias are 1-D, with one element for each normalised one.
+    """
+    arguments.variable(input, "input", "layer_norm")
+    helper = LayerHelper("layer_norm", name)
+    size = math.prod(input.shape[begin_norm_axis:])
+    inputs = {"X": input}
+    if scale:
+        attr = as_weight_attr(param_attr, "layer_norm")
+        inputs["Scale"] = helper.parameter(
+            attr, [size], input.dtype, default_initializer=Constant(1.0)
+        )
+    if shift:
+        attr = as_weight_attr(bias_attr, "layer_norm")
+        inputs["Bias"] = helper.parameter(attr, [size], input.dtype, is_bias=True)
+    attrs = {
+        "epsilon": arguments.number(epsilon, "epsilon", "layer_norm"),
+        "begin_norm_axis": arguments.integer(begin_norm_axis, "begin_norm_axis", "layer_norm"),
+    }
+    out = helper.emit_all("layer_norm", inputs, attrs, ("Y", "Mean", "Variance"))[0]
+    return helper.append_activation(out, act)

@@ -1,0 +1,174 @@
+"""Making tensors of constants and copies, and variables that live between runs (paddle.*)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.framework import get_default_dtype
+from graphopt.initializer.base import Initializer
+from graphopt.initializer.fill import Constant
+from graphopt.ir import unique_name
+from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.program import (
+    Parameter,
+    Variable,
+    default_main_program,
+    default_startup_program,
+)
+from graphopt.layer_helper import LayerHelper, emit
+from graphopt.param_attr import ParamAttr, as_weight_attr
+from graphopt.tensor.constants import value_attrs
+
+
+def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor of this shape filled with one number (paddle.full).
+
+    The dtype is the default one unless given. No gradient flows through it. Raises
+    UnsupportedError when a dimension or the number is a Variable.
+    """
+    value = arguments.number(fill_value, "fill_value", "full")
+    sizes = arguments.shape(shape, "full")
+    element = get_default_dtype() if dtype is None else arguments.dtype(dtype, "dtype", "full")
+    attrs = {"shape": sizes, "value": value, "str_value": _text(fill_value), "dtype": element.code}
+    return emit("fill_constant", {}, attrs, layer="full", name=name, stop_gradient=True)
+
+
+def _text(value: Any) -> str:
+    """Large integers keep their digits as text; a float attribute would round them."""
+    is_large = isinstance(value, int) and abs(value) > 1 << 24
+    return str(value) if is_large else ""
+
+
+def zeros(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor of zeros, of the default dtype unless given (paddle.zeros)."""
+    return full(shape, 0.0, dtype, name)
+
+
+def ones(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor of ones, of the default dtype unless given (paddle.ones)."""
+    return full(shape, 1.0, dtype, name)
+
+
+def full_like(x: Variable, fill_value: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor with the shape of `x`, and its dtype unless given (paddle.full_like).
+
+    Works with dimensions that are known only at run time. No gradient flows through it.
+    """
+    arguments.variable(x, "x", "full_like")
+    value = arguments.number(fill_value, "fill_value", "full_like")
+    code = -1 if dtype is None else arguments.dtype(dtype, "dtype", "full_like").code
+    attrs = {"value": value, "dtype": code}
+    return emit("fill_any_like", {"X": x}, attrs, layer="full_like", name=name, stop_gradient=True)
+
+
+def zeros_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
+    """Zeros in the shape of `x` (paddle.zeros_like)."""
+    return full_like(x, 0.0, dtype, name)
+
+
+def ones_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
+    """Ones in the shape of `x` (paddle.ones_like)."""
+    return full_like(x, 1.0, dtype, name)
+
+
+def _as_array(value: Any, function: str) -> np.ndarray[Any, Any]:
+    """A constant as an array; Python floats get the default dtype, NumPy's keep their own."""
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{function}(): the data is not a regular array: {error}") from None
+    if array.dtype.kind not in "biuf":
+        raise TypeError(f"{function}(): cannot make a tensor of {array.dtype} data")
+    if array.dtype == np.float64 and not isinstance(value, (np.ndarray, np.generic)):
+        array = array.astype(get_default_dtype().numpy)
+    return array
+
+
+def assign(x: Any, output: Variable | None = None) -> Variable:
+    """A copy of a Variable, or a tensor of the values of an array, list or number (paddle.assign).
+
+    With `output` the values are written to that Variable, which then keeps its name.
+    """
+    helper = LayerHelper("assign")
+    target = helper.temporary() if output is None else output
+    arguments.variable(target, "output", "assign")
+    if isinstance(x, Variable):
+        helper.append_op("assign", {"X": x}, {"Out": target})
+    else:
+        # a lone number makes one element, as in Paddle
+        array = _as_array([x] if np.isscalar(x) else x, "assign")
+        helper.append_op("assign_value", {}, {"Out": target}, value_attrs(array))
+    return target
+
+
+def clone(x: Variable, name: str | None = None) -> Variable:
+    """A copy of `x` through which gradients flow (paddle.clone)."""
+    return emit("assign", {"X": arguments.variable(x, "x", "clone")}, layer="clone", name=name)
+
+
+def to_tensor(
+    data: Any, dtype: Any = None, place: Any = None, stop_gradient: bool = True
+) -> Variable:
+    """A constant of the program with the values of an array, list or number (paddle.to_tensor).
+
+    Python floats get the default dtype, Python ints int64, arrays keep theirs, unless `dtype` is
+    given. `place` is ignored: the executor decides where a program runs.
+    """
+    if isinstance(data, Variable):
+        return data
+    array = _as_array(data, "to_tensor")
+    if dtype is not None:
+        array = array.astype(arguments.dtype(dtype, "dtype", "to_tensor").numpy)
+    attrs = value_attrs(array)
+    return emit("assign_value", {}, attrs, layer="to_tensor", stop_gradient=stop_gradient)
+
+
+def create_parameter(
+    shape: Sequence[int],
+    dtype: Any,
+    name: str | None = None,
+    attr: Any = None,
+    is_bias: bool = False,
+    default_initializer: Initializer | None = None,
+) -> Parameter:
+    """A parameter of the main program (paddle.static.create_parameter).
+
+    All dimensions must be known. Without an initializer, biases start at 0 and weights from
+    XavierUniform. Raises TypeError or ValueError for arguments of the wrong kind.
+    """
+    sizes = arguments.shape(shape, "create_parameter")
+    element = arguments.dtype(dtype, "dtype", "create_parameter")
+    chosen = as_weight_attr(ParamAttr(name=name) if attr is None else attr, "create_parameter")
+    return LayerHelper("create_parameter").parameter(
+        chosen, sizes, element, is_bias=is_bias, default_initializer=default_initializer
+    )
+
+
+def create_global_var(
+    shape: Sequence[int],
+    value: float,
+    dtype: Any,
+    persistable: bool = False,
+    force_cpu: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """A variable with one initial value, set by the startup program (static.create_global_var).
+
+    With `persistable` its value lives on between runs. `force_cpu` has no effect: XLA decides
+    where values are.
+    """
+    sizes = arguments.shape(shape, "create_global_var")
+    number = arguments.number(value, "value", "create_global_var")
+    element = as_dtype(dtype)
+    chosen = name or unique_name.generate(f"{unique_name.generate('global_var')}.tmp")
+    flags = {"persistable": persistable, "stop_gradient": True}
+    made = default_main_program().global_block().create_var(chosen, sizes, element, **flags)
+    block = default_startup_program().global_block()
+    # the startup program hands a value over through the scope, which keeps persistables only
+    twin = block.create_var(chosen, sizes, element, persistable=True, stop_gradient=True)
+    Constant(number)(twin, block)
+    return made

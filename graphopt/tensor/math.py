@@ -1,0 +1,226 @@
+"""Elementwise arithmetic, sums and products (paddle.*).
+
+Elementwise functions keep the shape of `x` (two operands broadcast as in NumPy and must have one
+dtype); all raise TypeError for operands that are not Variables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper, emit
+from graphopt.tensor.manipulation import cast
+
+
+def unary(type: str, x: Any, name: str | None = None, **attrs: Any) -> Variable:
+    """An operator from X to Out."""
+    return emit(type, {"X": arguments.variable(x, "x", type)}, attrs, name=name)
+
+
+def binary(type: str, x: Any, y: Any, name: str | None = None, *, axis: int = -1) -> Variable:
+    """An elementwise operator; `axis` is where the dimensions of y start in x (-1: at the end)."""
+    inputs = {"X": arguments.variable(x, "x", type), "Y": arguments.variable(y, "y", type)}
+    return emit(type, inputs, {"axis": axis}, name=name)
+
+
+def add(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """x + y (paddle.add)."""
+    return binary("elementwise_add", x, y, name)
+
+
+def subtract(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """x - y (paddle.subtract)."""
+    return binary("elementwise_sub", x, y, name)
+
+
+def multiply(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """x * y (paddle.multiply)."""
+    return binary("elementwise_mul", x, y, name)
+
+
+def divide(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """x / y; integers divide towards zero and stay integers (paddle.divide)."""
+    return binary("elementwise_div", x, y, name)
+
+
+def maximum(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The larger of x and y (paddle.maximum)."""
+    return binary("elementwise_max", x, y, name)
+
+
+def minimum(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The smaller of x and y (paddle.minimum)."""
+    return binary("elementwise_min", x, y, name)
+
+
+def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
+    """x to the power y, a number or a Variable (paddle.pow)."""
+    if isinstance(y, Variable):
+        return binary("elementwise_pow", x, y, name)
+    return unary("pow", x, name, factor=arguments.number(y, "y", "pow"))
+
+
+def _as_float(x: Any, function: str) -> Variable:
+    """x, or its float32 form when it holds integers."""
+    is_exact = not arguments.variable(x, "x", function).dtype.is_differentiable
+    return cast(x, "float32") if is_exact else x
+
+
+def exp(x: Variable, name: str | None = None) -> Variable:
+    """e to the power x; float32 for integers (paddle.exp)."""
+    return unary("exp", _as_float(x, "exp"), name)
+
+
+def log(x: Variable, name: str | None = None) -> Variable:
+    """Natural logarithm; float32 for integers (paddle.log)."""
+    return unary("log", _as_float(x, "log"), name)
+
+
+def sqrt(x: Variable, name: str | None = None) -> Variable:
+    """Square root; float32 for integers (paddle.sqrt)."""
+    return unary("sqrt", _as_float(x, "sqrt"), name)
+
+
+def rsqrt(x: Variable, name: str | None = None) -> Variable:
+    """1 / sqrt(x) (paddle.rsqrt)."""
+    return unary("rsqrt", x, name)
+
+
+def erf(x: Variable, name: str | None = None) -> Variable:
+    """The error function (paddle.erf)."""
+    return unary("erf", x, name)
+
+
+def square(x: Variable, name: str | None = None) -> Variable:
+    """x * x (paddle.square)."""
+    return unary("square", x, name)
+
+
+def abs(x: Variable, name: str | None = None) -> Variable:
+    """The absolute value (paddle.abs)."""
+    return unary("abs", x, name)
+
+
+def tanh(x: Variable, name: str | None = None) -> Variable:
+    """Hyperbolic tangent (paddle.tanh)."""
+    return unary("tanh", x, name)
+
+
+def clip(x: Variable, min: Any = None, max: Any = None, name: str | None = None) -> Variable:
+    """x limited to [min, max], numbers or None for no limit (paddle.clip).
+
+    Raises UnsupportedError for limits that are Variables: use maximum and minimum.
+    """
+    lowest, highest = _limits(arguments.variable(x, "x", "clip").dtype)
+    low = lowest if min is None else arguments.number(min, "min", "clip")
+    high = highest if max is None else arguments.number(max, "max", "clip")
+    return unary("clip", x, name, min=low, max=high)
+
+
+def _limits(dtype: DType) -> tuple[float, float]:
+    info: Any = np.finfo(np.float32)
+    if dtype == "float64":
+        info = np.finfo(np.float64)
+    elif not dtype.is_floating and dtype != "bool":
+        info = np.iinfo(dtype.numpy)
+    return float(info.min), float(info.max)
+
+
+def scale(
+    x: Variable,
+    scale: Any = 1.0,
+    bias: float = 0.0,
+    bias_after_scale: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """scale * x + bias, or scale * (x + bias); `scale` may be a Variable (paddle.scale).
+
+    `act` names an activation to apply afterwards.
+    """
+    helper = LayerHelper("scale", name)
+    arguments.variable(x, "x", "scale")
+    attrs = {
+        "scale": 1.0 if isinstance(scale, Variable) else arguments.number(scale, "scale", "scale"),
+        "bias": arguments.number(bias, "bias", "scale"),
+        "bias_after_scale": arguments.flag(bias_after_scale, "bias_after_scale", "scale"),
+    }
+    if isinstance(scale, Variable) and bias_after_scale:
+        x, scale = multiply(x, scale), 1.0
+    out = helper.emit("scale", {"X": x}, attrs)
+    if isinstance(scale, Variable):
+        out = multiply(out, scale)
+    return helper.append_activation(out, act)
+
+
+def neg(x: Variable, name: str | None = None) -> Variable:
+    """-x (paddle.neg)."""
+    return scale(x, -1.0, name=name)
+
+
+def increment(x: Variable, value: float = 1.0, name: str | None = None) -> Variable:
+    """Add `value` to x in place, and return x (paddle.increment)."""
+    arguments.variable(x, "x", "increment")
+    attrs = {"scale": 1.0, "bias": arguments.number(value, "value", "increment")}
+    LayerHelper("increment", name).append_op("scale", {"X": x}, {"Out": x}, attrs)
+    return x
+
+
+def add_n(inputs: Variable | Sequence[Variable], name: str | None = None) -> Variable:
+    """The sum of tensors of one shape and dtype (paddle.add_n)."""
+    given = [inputs] if isinstance(inputs, Variable) else inputs
+    return emit(
+        "sum", {"X": arguments.variables(given, "inputs", "add_n")}, layer="add_n", name=name
+    )
+
+
+def cumsum(
+    x: Variable, axis: int | None = None, dtype: Any = None, name: str | None = None
+) -> Variable:
+    """Running sums along `axis`, or of the flattened tensor, in `dtype` (paddle.cumsum)."""
+    x = x if dtype is None else cast(x, dtype)
+    at = -1 if axis is None else arguments.integer(axis, "axis", "cumsum")
+    return unary("cumsum", x, name, axis=at, flatten=axis is None)
+
+
+def reduce(
+    type: str, x: Any, axis: Any, keepdim: bool, name: str | None, *, layer: str, **attrs: Any
+) -> Variable:
+    """A reduction over `axis`: an int, several, or all of them (None and [])."""
+    arguments.variable(x, "x", layer)
+    dims = arguments.axes(axis, layer)
+    keep = arguments.flag(keepdim, "keepdim", layer)
+    shared = {"dim": dims or [0], "keep_dim": keep, "reduce_all": not dims}
+    return emit(type, {"X": x}, {**shared, **attrs}, layer=layer, name=name)
+
+
+def sum(
+    x: Variable, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """The sum over `axis`; bool and int32 add up in int64 unless `dtype` is given (paddle.sum)."""
+    code = -1 if dtype is None else arguments.dtype(dtype, "dtype", "sum").code
+    return reduce("reduce_sum", x, axis, keepdim, name, layer="sum", out_dtype=code)
+
+
+def max(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
+    """The largest element over `axis` (paddle.max)."""
+    return reduce("reduce_max", x, axis, keepdim, name, layer="max")
+
+
+def min(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
+    """The smallest element over `axis` (paddle.min)."""
+    return reduce("reduce_min", x, axis, keepdim, name, layer="min")
+
+
+def prod(
+    x: Variable, axis: Any = None, keepdim: bool = False, dtype: Any = None, name: str | None = None
+) -> Variable:
+    """The product over `axis`; cast to `dtype` first (paddle.prod)."""
+    x = x if dtype is None else cast(x, dtype)
+    return reduce("reduce_prod", x, axis, keepdim, name, layer="reduce_prod")

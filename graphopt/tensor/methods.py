@@ -1,0 +1,175 @@
+"""Gives Variables their operators and methods: `x + y`, `x.reshape([…])`, `x[0]`.
+
+`Variable` is a plain record of the IR; what scripts call on one belongs to the front end, so it is
+attached here, once, when graphopt is imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any, NoReturn
+
+import numpy as np
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Variable
+from graphopt.runtime import global_scope
+from graphopt.tensor import (
+    attribute,
+    creation,
+    linalg,
+    logic,
+    manipulation,
+    math,
+    search,
+    stat,
+)
+from graphopt.tensor.indexing import get_item, iterate
+from graphopt.tensor.operators import operate
+
+_BINARY = {
+    "add": "elementwise_add",
+    "sub": "elementwise_sub",
+    "mul": "elementwise_mul",
+    "truediv": "elementwise_div",
+    "div": "elementwise_div",
+    "pow": "elementwise_pow",
+}
+_COMPARE = {
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less_than",
+    "le": "less_equal",
+    "gt": "greater_than",
+    "ge": "greater_equal",
+}
+# the functions that are methods as well
+_METHODS: dict[ModuleType, str] = {
+    math: "abs add add_n clip cumsum divide erf exp increment log max maximum min minimum multiply "
+    "neg pow prod rsqrt scale sqrt square subtract sum tanh",
+    stat: "mean std var",
+    linalg: "bmm matmul mm t transpose",
+    logic: "equal greater_equal greater_than less_equal less_than logical_and logical_not "
+    "logical_or not_equal",
+    manipulation: "broadcast_to cast chunk concat expand flatten gather reshape reshape_ slice "
+    "split squeeze squeeze_ stack unsqueeze unsqueeze_",
+    search: "argmax topk",
+    attribute: "is_complex is_floating_point is_integer is_tensor rank",
+    creation: "clone",
+}
+
+
+def _operator(type: str, *, reverse: bool = False) -> Callable[[Variable, Any], Any]:
+    def method(self: Variable, other: Any) -> Any:
+        return operate(type, self, other, reverse=reverse)
+
+    return method
+
+
+def _logical(symbol: str, function: Callable[..., Variable]) -> Callable[..., Variable]:
+    def method(self: Variable, *others: Variable) -> Variable:
+        if any(value.dtype != "bool" for value in (self, *others)):
+            raise UnsupportedError(f"{symbol} is for bool tensors; bitwise operators are missing")
+        return function(self, *others)
+
+    return method
+
+
+def astype(self: Variable, dtype: Any) -> Variable:
+    """x with another dtype (paddle.Tensor.astype)."""
+    return manipulation.cast(self, dtype)
+
+
+def detach(self: Variable) -> Variable:
+    """The same values, through which no gradient flows (paddle.Tensor.detach)."""
+    copy = creation.clone(self)
+    copy.stop_gradient = True
+    return copy
+
+
+def where(self: Variable, x: Any, y: Any, name: str | None = None) -> Variable:
+    """x where this condition holds, else y."""
+    return search.where(self, x, y, name)
+
+
+def get_value(self: Variable, scope: Any = None) -> Any:
+    """The value of a persistable variable in a scope (the global one), as a tensor.
+
+    Raises ValueError when the scope does not have it. Paddle page: paddle.static.Variable.
+    """
+    slot = (scope or global_scope()).find_var(self.name)
+    if slot is None:
+        raise ValueError(f"Can not find {self.name} in the scope; run the startup program first")
+    return slot.get_tensor()
+
+
+def set_value(self: Variable, value: Any, scope: Any = None) -> None:
+    """Write a persistable variable in a scope (the global one); ValueError for another shape."""
+    array = np.asarray(value)
+    if array.shape != self.shape:
+        raise ValueError(
+            f"Variable '{self.name}' has shape {list(self.shape)}, but the value has "
+            f"{list(array.shape)}"
+        )
+    target = scope or global_scope()
+    slot = target.find_var(self.name) or target.var(self.name)
+    slot.get_tensor().set(array.astype(self.dtype.numpy))
+
+
+def _no_truth(self: Variable) -> NoReturn:
+    raise TypeError(
+        f"the truth of '{self.name}' is not known before the program runs; use paddle.where, or "
+        "logical_and and logical_or, instead of if, and, or"
+    )
+
+
+def _no_values(self: Variable, *args: Any) -> NoReturn:
+    raise TypeError(
+        f"'{self.name}' has no value before the program runs; fetch it: "
+        "exe.run(program, feed=…, fetch_list=[x])"
+    )
+
+
+def _transposed(self: Variable) -> Variable:
+    return linalg.transpose(self, list(range(len(self.shape)))[::-1])
+
+
+def attach() -> None:
+    """Attach the operators and methods to Variable."""
+    for module, names in _METHODS.items():
+        for name in names.split():
+            setattr(Variable, name, getattr(module, name))
+    for name, type in _BINARY.items():
+        setattr(Variable, f"__{name}__", _operator(type))
+        setattr(Variable, f"__r{name}__", _operator(type, reverse=True))
+    for name, type in _COMPARE.items():
+        setattr(Variable, f"__{name}__", _operator(type))
+    extra: dict[str, Any] = {
+        "__matmul__": lambda self, other: linalg.matmul(self, other),
+        "__neg__": lambda self: math.neg(self),
+        "__invert__": _logical("~", logic.logical_not),
+        "__and__": _logical("&", logic.logical_and),
+        "__or__": _logical("|", logic.logical_or),
+        "__getitem__": get_item,
+        "__iter__": iterate,
+        "__bool__": _no_truth,
+        "__array__": _no_values,
+        "__float__": _no_values,
+        "__int__": _no_values,
+        "__hash__": object.__hash__,
+        "numpy": _no_values,
+        "astype": astype,
+        "detach": detach,
+        "where": where,
+        "get_value": get_value,
+        "set_value": set_value,
+        "dim": lambda self: len(self.shape),
+        "ndimension": lambda self: len(self.shape),
+        "ndim": property(lambda self: len(self.shape)),
+        "T": property(_transposed),
+    }
+    for name, value in extra.items():
+        setattr(Variable, name, value)
+    # NumPy must hand `array + x` to the Variable instead of looping over its own elements
+    Variable.__array_ufunc__ = None  # type: ignore[attr-defined]

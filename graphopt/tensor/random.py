@@ -1,0 +1,96 @@
+"""Tensors of random numbers (paddle.*).
+
+With a `seed` other than 0, every run gives the same numbers; otherwise they come from the
+generator that `paddle.seed` sets. `Program.random_seed` counts for initializers and dropout only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt import arguments
+from graphopt.framework import get_default_dtype
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper
+from graphopt.tensor.math import add, multiply, scale
+
+
+def _float_dtype(dtype: Any, function: str) -> DType:
+    found = get_default_dtype() if dtype is None else arguments.dtype(dtype, "dtype", function)
+    if not found.is_floating:
+        raise TypeError(
+            f"{function}(): the argument 'dtype' must be a floating-point type, found {found!s}"
+        )
+    return found
+
+
+def _draw(
+    type: str, function: str, shape: Any, dtype: Any, name: str | None, seed: int, **attrs: Any
+) -> Variable:
+    helper = LayerHelper(function, name)
+    attributes = {
+        "shape": arguments.shape(shape, function),
+        "dtype": _float_dtype(dtype, function).code,
+        "seed": arguments.integer(seed, "seed", function),
+        **attrs,
+    }
+    return helper.emit(type, {}, attributes, stop_gradient=True)
+
+
+def uniform(
+    shape: Any,
+    dtype: Any = None,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+    name: str | None = None,
+) -> Variable:
+    """Numbers uniform on [min, max) (paddle.uniform). All dimensions must be known."""
+    low, high = arguments.number(min, "min", "uniform"), arguments.number(max, "max", "uniform")
+    return _draw("uniform_random", "uniform", shape, dtype, name, seed, min=low, max=high)
+
+
+def rand(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """Numbers uniform on [0, 1) (paddle.rand)."""
+    return uniform(shape, dtype, 0.0, 1.0, name=name)
+
+
+def gaussian(
+    shape: Any,
+    mean: float = 0.0,
+    std: float = 1.0,
+    seed: int = 0,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """Normal numbers with this mean and standard deviation (paddle.tensor.random.gaussian)."""
+    center = arguments.number(mean, "mean", "gaussian")
+    spread = arguments.number(std, "std", "gaussian")
+    return _draw("gaussian_random", "gaussian", shape, dtype, name, seed, mean=center, std=spread)
+
+
+def randn(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """Numbers of the standard normal distribution (paddle.randn)."""
+    return gaussian(shape, dtype=dtype, name=name)
+
+
+def standard_normal(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """Numbers of the standard normal distribution (paddle.standard_normal)."""
+    return gaussian(shape, dtype=dtype, name=name)
+
+
+def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None = None) -> Variable:
+    """Normal numbers; `mean` and `std` are numbers, or Variables of the result's shape.
+
+    `shape` is needed when both are numbers. Paddle page: paddle.normal.
+    """
+    if isinstance(mean, Variable):
+        noise = standard_normal(mean.shape, mean.dtype)
+        spread = multiply(noise, std) if isinstance(std, Variable) else scale(noise, std)
+        return add(spread, mean, name)
+    if isinstance(std, Variable):
+        return scale(multiply(standard_normal(std.shape, std.dtype), std), 1.0, mean, name=name)
+    if shape is None:
+        raise ValueError("normal(): 'shape' is needed when 'mean' and 'std' are numbers")
+    return gaussian(shape, mean, std, name=name)

@@ -1,0 +1,51 @@
+"""Weights as a length times a direction: what `WeightNormParamAttr` makes of a parameter."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from graphopt.initializer.base import Initializer
+from graphopt.initializer.fill import Constant
+from graphopt.ir import unique_name
+from graphopt.ir.program import Variable, program_guard
+from graphopt.param_attr import WeightNormParamAttr
+from graphopt.tensor.creation import assign
+from graphopt.tensor.manipulation import reshape
+from graphopt.tensor.math import divide, multiply, sqrt, square, sum
+
+if TYPE_CHECKING:
+    from graphopt.layer_helper import LayerHelper
+
+
+def normalised_weight(
+    helper: LayerHelper,
+    attr: WeightNormParamAttr,
+    shape: Sequence[int],
+    dtype: Any,
+    default_initializer: Initializer | None,
+) -> Variable:
+    """g * v / norm(v), with new parameters g and v that the startup program sets."""
+    name = attr.name or unique_name.generate(f"{helper.name}.w")
+    length, direction = copy.copy(attr), copy.copy(attr)
+    length.name, direction.name = f"{name}_g", f"{name}_v"
+    length.initializer = Constant(1.0)
+    v = helper.parameter(direction, shape, dtype, default_initializer=default_initializer)
+    sizes = [1] if attr.dim is None else [1] * len(shape)
+    if attr.dim is not None:
+        sizes[attr.dim] = shape[attr.dim]
+    g = helper.parameter(length, sizes, dtype)
+    startup = helper.startup_program
+    with program_guard(startup, startup):
+        block = startup.global_block()
+        assign(_norm(block.var(v.name), attr.dim), output=block.var(g.name))
+    return multiply(v, divide(g, _norm(v, attr.dim)))
+
+
+def _norm(v: Variable, dim: int | None) -> Variable:
+    """The Euclidean norm over all axes, as [1], or over all but `dim`, which keep size 1."""
+    if dim is None:
+        return reshape(sqrt(sum(square(v))), [1])
+    rank = len(v.shape)
+    return sqrt(sum(square(v), [axis for axis in range(rank) if axis != dim % rank], keepdim=True))

@@ -1,0 +1,48 @@
+"""Small programs and runs that the front-end tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir import unique_name
+
+
+@contextmanager
+def fresh() -> Iterator[tuple[Any, Any]]:
+    """New main and startup programs, a new scope, and names that count from zero."""
+    main, startup = static.Program(), static.Program()
+    with (
+        unique_name.guard(),
+        static.scope_guard(static.Scope()),
+        static.program_guard(main, startup),
+    ):
+        yield main, startup
+
+
+def run(fetches: Sequence[Any] = (), **feed: Any) -> list[np.ndarray[Any, Any]]:
+    """One run of the default main program."""
+    main = static.default_main_program()
+    return static.Executor(paddle.CPUPlace()).run(main, feed, list(fetches))
+
+
+def start() -> None:
+    """One run of the default startup program."""
+    static.Executor(paddle.CPUPlace()).run(static.default_startup_program())
+
+
+def weight(name: str, value: Any, **attributes: Any) -> Any:
+    """A parameter with this value."""
+    array = np.asarray(value, "float32")
+    attr = paddle.ParamAttr(name, paddle.nn.initializer.Assign(array), **attributes)
+    return static.create_parameter(list(array.shape), "float32", attr=attr)
+
+
+def types(program: Any) -> list[str]:
+    """The operator types of a program's global block."""
+    return [op.type for op in program.global_block().ops]

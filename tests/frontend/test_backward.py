@@ -1,0 +1,167 @@
+"""append_backward and gradients: what is built, and what it computes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.program import OpRole
+from graphopt_tests.frontend.programs import fresh, run, start, types, weight
+
+
+def regression(loss_of=paddle.mean):  # type: ignore[no-untyped-def]
+    """A linear model on `x` and its loss."""
+    x = static.data("x", [None, 2], "float32")
+    w, b = weight("w", [[1.0], [2.0]]), weight("b", [0.5])
+    return x, loss_of(paddle.square(paddle.matmul(x, w) + b))
+
+
+def test_append_backward_builds_one_operator() -> None:
+    """A seed with role Backward|Loss, then `pd_grad`; pairs come in the order of creation."""
+    with fresh() as (main, _):
+        _, loss = regression()
+        unused = weight("unused", [1.0])
+        pairs = static.append_backward(loss)
+        seed, grad = main.global_block().ops[-2:]
+    assert [(p.name, g.name) for p, g in pairs] == [("w", "w@GRAD"), ("b", "b@GRAD")]
+    assert unused.name not in grad.input("X")
+    assert (seed.type, seed.role, seed.output("Out")) == (
+        "fill_constant",
+        OpRole.BACKWARD | OpRole.LOSS,
+        [loss.name + "@GRAD"],
+    )
+    assert (grad.type, grad.role, grad.attr("parameters")) == ("pd_grad", OpRole.BACKWARD, [0, 1])
+    assert grad.input("YGrad") == [loss.name + "@GRAD"]
+    assert main.global_block().ops[-3].role == OpRole.LOSS
+
+
+def test_gradients_of_a_regression() -> None:
+    """Against the formula: dL/dw = 2 x'(xw + b) / n."""
+    with fresh():
+        _, loss = regression()
+        pairs = static.append_backward(loss)
+        start()
+        x = np.array([[1, 2], [3, -1], [0.5, 0.25]], "float32")
+        w, b = run([g for _, g in pairs], x=x)
+    error = x @ np.array([[1.0], [2.0]]) + 0.5
+    np.testing.assert_allclose(w, 2 * x.T @ error / 3, rtol=1e-6)
+    np.testing.assert_allclose(b, [2 * error.mean()], rtol=1e-6)
+
+
+def test_a_loss_of_several_elements_is_refused() -> None:
+    """Statically more than one element raises; an open dimension is left to the run."""
+    with fresh():
+        x = static.data("x", [3, 2], "float32")
+        with pytest.raises(ProgramError, match=r"loss of one element.*\[3, 2\]"):
+            static.append_backward(x * weight("w", [1.0, 1.0]))
+        with pytest.raises(UnsupportedError, match="checkpoints"):
+            static.append_backward(paddle.mean(x), checkpoints=[x])
+
+
+def test_frozen_parameters_get_no_gradient() -> None:
+    """`trainable=False`, `no_grad_set` and `parameter_list` choose the parameters."""
+    with fresh():
+        x = static.data("x", [None, 2], "float32")
+        a, b = weight("a", [1.0, 1.0]), weight("b", [1.0, 1.0])
+        c = weight("c", [1.0, 1.0], trainable=False)
+        loss = paddle.sum(x * a + x * b + x * c)
+        assert [p.name for p, _ in static.append_backward(loss)] == ["a", "b"]
+        assert [p.name for p, _ in static.append_backward(loss, no_grad_set={"a"})] == ["b"]
+        assert [p.name for p, _ in static.append_backward(loss, parameter_list=[b])] == ["b"]
+        with pytest.raises(ValueError, match="'missing' in parameter_list"):
+            static.append_backward(loss, parameter_list=["missing"])
+
+
+def test_gradient_stops_at_stop_gradient() -> None:
+    """A cut intermediate is a constant: the derivative of e^x * tanh(x) is e^x * tanh(x)."""
+    with fresh() as (main, _):
+        x = static.data("x", [3], "float32")
+        x.stop_gradient = False
+        cut = paddle.tanh(x)
+        cut.stop_gradient = True
+        (grad,) = static.gradients([paddle.sum(paddle.exp(x) * cut)], [x])
+        assert main.global_block().ops[-1].input("NoGrad") == [cut.name]
+        value = np.array([0.1, -0.5, 2], "float32")
+        (got,) = run([grad], x=value)
+    np.testing.assert_allclose(got, np.exp(value) * np.tanh(value), rtol=1e-6)
+
+
+def test_unrelated_inputs_give_none() -> None:
+    """No path, a path through integers, or an input that stops gradients: None."""
+    with fresh() as (main, _):
+        x, y, z = (static.data(name, [4], "float32") for name in "xyz")
+        x.stop_gradient = y.stop_gradient = False
+        through_integers = paddle.cast(paddle.argmax(y), "float32")
+        before = len(main.global_block().ops)
+        assert static.gradients([paddle.sum(x)], [y]) == [None]
+        assert len(main.global_block().ops) == before + 1  # the sum, and nothing for gradients
+        assert static.gradients([through_integers], [y]) == [None]
+        grads = static.gradients([paddle.sum(x * z)], [x, z])
+        assert grads[0] is not None
+        assert grads[1] is None
+
+
+def test_a_taken_gradient_name_gets_a_prefix() -> None:
+    """Later gradients of the same variable never overwrite the first one."""
+    with fresh():
+        x = static.data("x", [2], "float32")
+        x.stop_gradient = False
+        y = paddle.square(x) * x
+        (first,) = static.gradients([y], [x])
+        (second,) = static.gradients([first], [x])
+        assert (first.name, second.name) == ("x@GRAD", "grad/x@GRAD")
+        value = np.array([1.0, 3.0], "float32")
+        got = run([first, second], x=value)
+    np.testing.assert_allclose(got[0], 3 * value**2, rtol=1e-6)
+    np.testing.assert_allclose(got[1], 6 * value, rtol=1e-6)
+
+
+def test_several_targets_add_up_with_their_weights() -> None:
+    """The gradient of weights . targets; a missing weight means ones."""
+    with fresh():
+        x = static.data("x", [2], "float32")
+        x.stop_gradient = False
+        w = static.data("w", [2], "float32")
+        (grad,) = static.gradients([paddle.square(x), x * 5.0], [x], [w, None])
+        value, scale = np.array([1.0, 3.0], "float32"), np.array([2.0, -1.0], "float32")
+        (got,) = run([grad], x=value, w=scale)
+    np.testing.assert_allclose(got, 2 * value * scale + 5, rtol=1e-6)
+
+
+def test_a_second_loss_sees_the_parameters_of_its_forward_pass() -> None:
+    """Gradients taken after an update of a shared parameter use its value from before."""
+    with fresh() as (main, _):
+        x = static.data("x", [None, 2], "float32")
+        w = weight("w", [1.0, 2.0])
+        first, second = paddle.sum(x * w), paddle.sum(paddle.square(x * w))
+        paddle.optimizer.SGD(1.0).minimize(first)
+        (grad,) = static.gradients([second], [w])
+        assert types(main)[-1] == "sgd"
+        start()
+        value = np.array([[1.0, 2.0], [3.0, 1.0]], "float32")
+        (got,) = run([grad], x=value)
+    np.testing.assert_allclose(got, (2 * value**2 * [1.0, 2.0]).sum(0), rtol=1e-6)
+
+
+def test_a_target_that_mixes_values_of_a_name_is_refused() -> None:
+    """There is no one place for the derivative when a parameter was overwritten in between."""
+    with fresh():
+        w = weight("w", [1.0, 2.0])
+        early = paddle.square(w)
+        paddle.assign(w * 2.0, output=w)
+        late = paddle.sum(early * early)
+        with pytest.raises(ProgramError, match="from before and after it was overwritten"):
+            static.gradients([late], [w])
+
+
+def test_batch_norm_statistics_do_not_take_part() -> None:
+    """The moving averages are overwritten in place, yet neither inputs nor stops."""
+    with fresh() as (main, _):
+        x = static.data("x", [None, 3], "float32")
+        pairs = static.append_backward(paddle.mean(static.nn.batch_norm(x)))
+        grad = main.global_block().ops[-1]
+    assert [p.name for p, _ in pairs] == ["batch_norm_0.w_0", "batch_norm_0.b_0"]
+    assert grad.input("NoGrad") == []

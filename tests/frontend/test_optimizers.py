@@ -1,0 +1,220 @@
+"""What minimize appends, in which order, and what clipping and weight decay compute."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import OpRole
+from graphopt_tests.frontend.programs import fresh, run, start, types, weight
+
+L1Decay, L2Decay = paddle.regularizer.L1Decay, paddle.regularizer.L2Decay
+# the gradients of `linear_loss` for any parameters
+GRADIENTS = {"a": np.array([3.0, 0.0]), "b": np.array([4.0])}
+
+
+def linear_loss(**attributes: Any) -> Any:
+    """3 a[0] + 4 b, so that the gradients do not depend on the parameters."""
+    b = weight("b", [2.0], **attributes.get("b", {}))
+    a = weight("a", [1.0, -1.0], **attributes.get("a", {}))
+    return paddle.sum(a * paddle.to_tensor([3.0, 0.0])) + paddle.sum(b * 4.0)
+
+
+def steps(optimizer: Any, count: int = 1, **attributes: Any) -> dict[str, np.ndarray[Any, Any]]:
+    """By how much each parameter goes down in some steps."""
+    with fresh() as (main, _):
+        optimizer.minimize(linear_loss(**attributes))
+        start()
+        before = {p.name: p.get_value().numpy() for p in main.all_parameters()}
+        for _ in range(count):
+            run()
+        return {
+            name: value - main.global_block().var(name).get_value().numpy()
+            for name, value in before.items()
+        }
+
+
+def test_order_of_operators() -> None:
+    """Clip, then weight decay, then updates by parameter name, all with role Optimize."""
+    with fresh() as (main, _):
+        clip = paddle.nn.ClipGradByValue(1.0)
+        optimizer = paddle.optimizer.SGD(0.1, weight_decay=0.5, grad_clip=clip)
+        updates, pairs = optimizer.minimize(linear_loss())
+        ops = main.global_block().ops
+        after = ops[[op.type for op in ops].index("pd_grad") + 1 :]
+    assert [op.type for op in after] == ["clip", "clip", *["scale", "sum"] * 2, "sgd", "sgd"]
+    assert [op.input("Param") for op in updates] == [["a"], ["b"]]
+    assert updates == after[-2:]
+    assert {op.role for op in after} == {OpRole.OPTIMIZE}
+    assert [(p.name, g.name) for p, g in pairs] == [("b", "b@GRAD"), ("a", "a@GRAD")]
+    decayed = after[3]
+    assert decayed.output("Out") == decayed.input("X")[:1]  # in place
+    assert updates[0].attr("op_role_var")[0] == "a"
+
+
+def test_names_of_the_state() -> None:
+    """`<parameter>_<kind>_0` and `learning_rate_0`, set by the startup program."""
+    with fresh() as (main, startup):
+        paddle.optimizer.Adam(0.25).minimize(paddle.sum(weight("w", [1.0])))
+        state = {v.name: list(v.shape) for v in main.list_vars() if v.persistable}
+        written = {n for op in startup.global_block().ops for n in op.output_arg_names}
+        start()
+        rate = main.global_block().var("learning_rate_0").get_value().numpy()
+    assert state == {
+        "w": [1],
+        "learning_rate_0": [1],
+        "w_moment1_0": [1],
+        "w_moment2_0": [1],
+        "w_beta1_pow_acc_0": [1],
+        "w_beta2_pow_acc_0": [1],
+    }
+    assert written == set(state)
+    assert rate.tolist() == [0.25]
+
+
+def test_clipping_comes_before_weight_decay() -> None:
+    """The other order would scale the decay as well."""
+    optimizer = paddle.optimizer.SGD(
+        1.0, weight_decay=0.5, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0)
+    )
+    moved = steps(optimizer)
+    np.testing.assert_allclose(moved["a"], GRADIENTS["a"] / 5 + [0.5, -0.5], rtol=1e-6)
+    np.testing.assert_allclose(moved["b"], GRADIENTS["b"] / 5 + [1.0], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("clip", "a", "b"),
+    [
+        (paddle.nn.ClipGradByGlobalNorm(1.0), [0.6, 0], [0.8]),
+        (paddle.nn.ClipGradByGlobalNorm(10.0), [3, 0], [4]),
+        (paddle.nn.ClipGradByNorm(1.0), [1, 0], [1]),
+        (paddle.nn.ClipGradByNorm(3.5), [3, 0], [3.5]),
+        (paddle.nn.ClipGradByValue(3.5), [3, 0], [3.5]),
+        (paddle.nn.ClipGradByValue(3.25, 0.5), [3, 0.5], [3.25]),
+    ],
+)
+def test_clips(clip: Any, a: list[float], b: list[float]) -> None:
+    """Each clip on gradients of norm 3, 4 and 5 together."""
+    moved = steps(paddle.optimizer.SGD(1.0, grad_clip=clip))
+    np.testing.assert_allclose(moved["a"], a, rtol=1e-6)
+    np.testing.assert_allclose(moved["b"], b, rtol=1e-6)
+
+
+def test_parameters_that_need_no_clip() -> None:
+    """They keep their gradient and do not enter the common norm."""
+    optimizer = paddle.optimizer.SGD(1.0, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0))
+    moved = steps(optimizer, b={"need_clip": False})
+    np.testing.assert_allclose(moved["a"], [1, 0], rtol=1e-6)
+    np.testing.assert_allclose(moved["b"], [4], rtol=1e-6)
+
+
+def test_parameter_attributes_steer_the_update() -> None:
+    """A regularizer replaces the optimizer's; a learning rate multiplies it."""
+    optimizer = paddle.optimizer.SGD(0.5, weight_decay=L2Decay(1.0))
+    moved = steps(optimizer, a={"regularizer": L1Decay(0.25)}, b={"learning_rate": 0.5})
+    np.testing.assert_allclose(moved["a"], [0.5 * (3 + 0.25), 0.5 * -0.25], rtol=1e-6)
+    np.testing.assert_allclose(moved["b"], [0.5 * 0.5 * (4 + 2)], rtol=1e-6)
+
+
+def test_frozen_parameters_stay() -> None:
+    """`trainable=False` and a list of parameters leave the others alone."""
+    moved = steps(paddle.optimizer.SGD(1.0), a={"trainable": False})
+    assert moved["a"].tolist() == [0, 0]
+    with fresh() as (main, _):
+        loss = linear_loss()
+        (only,) = (p for p in main.all_parameters() if p.name == "b")
+        updates, _ = paddle.optimizer.SGD(1.0, parameters=[only]).minimize(loss)
+    assert [op.input("Param") for op in updates] == [["b"]]
+
+
+def test_a_schedule_is_read_at_each_run() -> None:
+    """The executor writes the current rate; only `step()` changes it."""
+    schedule = paddle.optimizer.lr.PiecewiseDecay([1, 2], [1.0, 0.5, 0.25])
+    with fresh() as (main, _):
+        w = weight("w", [10.0])
+        paddle.optimizer.SGD(schedule).minimize(paddle.sum(w))
+        assert main.lr_schedulers == {"learning_rate_0": schedule}
+        start()
+        values = []
+        for _ in range(3):
+            run()
+            run()
+            schedule.step()
+            values.append(w.get_value().numpy().item())
+    assert values == [8.0, 7.0, 6.5]
+
+
+def test_set_lr_reaches_programs_that_exist() -> None:
+    """A constant rate can be set between runs; a schedule refuses."""
+    optimizer = paddle.optimizer.SGD(1.0)
+    with fresh():
+        w = weight("w", [10.0])
+        optimizer.minimize(paddle.sum(w))
+        start()
+        run()
+        optimizer.set_lr(0.5)
+        run()
+        assert (w.get_value().numpy().item(), optimizer.get_lr()) == (8.5, 0.5)
+    scheduled = paddle.optimizer.SGD(paddle.optimizer.lr.ExponentialDecay(1.0, 0.5))
+    with pytest.raises(RuntimeError, match="LRScheduler"):
+        scheduled.set_lr(0.1)
+
+
+def test_adamw_decays_the_parameters_it_is_told_to() -> None:
+    """`apply_decay_param_fun` chooses by name."""
+    rate, decay = 0.5, 0.1
+    optimizer = paddle.optimizer.AdamW(
+        rate, weight_decay=decay, apply_decay_param_fun=lambda name: name == "a"
+    )
+    with_decay = steps(optimizer)
+    plain = steps(paddle.optimizer.Adam(rate))
+    np.testing.assert_allclose(with_decay["b"], plain["b"], rtol=1e-5)
+    np.testing.assert_allclose(
+        with_decay["a"] - plain["a"], rate * decay * np.array([1.0, -1.0]), rtol=1e-5
+    )
+
+
+def test_a_loss_without_parameters_is_refused() -> None:
+    """There is nothing to update."""
+    with fresh():
+        x = static.data("x", [2], "float32")
+        with pytest.raises(ValueError, match="no trainable parameter"):
+            paddle.optimizer.SGD(0.1).minimize(paddle.mean(x))
+
+
+def test_wrong_arguments() -> None:
+    """Each names what is wrong."""
+    sgd = paddle.optimizer.SGD
+    with pytest.raises(TypeError, match="learning rate should be float or LRScheduler"):
+        sgd("0.1")
+    with pytest.raises(TypeError, match="grad_clip"):
+        sgd(0.1, grad_clip=1.0)
+    with pytest.raises(TypeError, match="weight_decay"):
+        sgd(0.1, weight_decay="l2")
+    with pytest.raises(UnsupportedError, match="parameter groups"):
+        sgd(0.1, parameters=[{"params": []}])
+    with pytest.raises(ValueError, match="beta1"):
+        paddle.optimizer.Adam(beta1=1.0)
+    with pytest.raises(UnsupportedError, match=r"use minimize\(loss\)"):
+        sgd(0.1).step()
+
+
+def test_weight_norm_starts_at_the_given_weight() -> None:
+    """g starts as the norm of v, so that the weight is v at first."""
+    value = np.arange(1, 7, dtype="float32").reshape(3, 2)
+    for dim, shape in ((None, [1]), (1, [1, 2])):
+        with fresh() as (main, _):
+            x = static.data("x", [None, 3], "float32")
+            attr = static.WeightNormParamAttr(dim, "w", paddle.nn.initializer.Assign(value))
+            out = static.nn.fc(x, 2, weight_attr=attr, bias_attr=False)
+            named = {p.name: list(p.shape) for p in main.all_parameters()}
+            start()
+            (got,) = run([out], x=np.eye(3, dtype="float32"))
+        assert named == {"w_v": [3, 2], "w_g": shape}
+        np.testing.assert_allclose(got, value, rtol=1e-6)
+        assert "sgd" not in types(main)

@@ -1,0 +1,108 @@
+"""Learning-rate schedules beyond the recorded ones: state, metrics, errors."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt.optimizer import lr
+
+
+def rates(schedule: lr.LRScheduler, count: int) -> list[float]:
+    """The first rates, one per epoch."""
+    found: list[float] = []
+    for _ in range(count):
+        found.append(schedule())
+        schedule.step()
+    return found
+
+
+@pytest.mark.parametrize(
+    ("schedule", "formula"),
+    [
+        (lr.LambdaDecay(0.5, lambda e: 0.9**e), lambda e: 0.5 * 0.9**e),
+        (lr.MultiplicativeDecay(0.5, lambda e: 0.9), lambda e: 0.5 * 0.9**e),
+        (lr.ExponentialDecay(0.5, 0.9), lambda e: 0.5 * 0.9**e),
+        (lr.NaturalExpDecay(0.5, 0.1), lambda e: 0.5 * math.exp(-0.1 * e)),
+        (lr.InverseTimeDecay(0.5, 0.1), lambda e: 0.5 / (1 + 0.1 * e)),
+        (lr.StepDecay(0.5, 3, 0.1), lambda e: 0.5 * 0.1 ** (e // 3)),
+        (
+            lr.CosineAnnealingDecay(0.5, 8, 0.1),
+            lambda e: 0.1 + 0.4 * (1 + math.cos(math.pi * e / 8)) / 2,
+        ),
+        (
+            lr.CosineAnnealingWarmRestarts(0.5, 4),
+            lambda e: 0.5 * (1 + math.cos(math.pi * (e % 4) / 4)) / 2,
+        ),
+        (lr.PolynomialDecay(0.5, 10, 0.1), lambda e: 0.1 + 0.4 * (1 - min(e, 10) / 10)),
+        (lr.LinearWarmup(0.5, 4, 0.1, 0.5), lambda e: min(0.1 + 0.1 * e, 0.5)),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_formulas(schedule: lr.LRScheduler, formula: Any) -> None:
+    """The first twenty rates follow the closed formula."""
+    np.testing.assert_allclose(rates(schedule, 20), [formula(e) for e in range(20)], rtol=1e-9)
+
+
+def test_state_continues_a_schedule() -> None:
+    """What state_dict gives goes on where the first schedule was."""
+
+    def make() -> lr.LinearWarmup:
+        return lr.LinearWarmup(lr.CosineAnnealingDecay(0.5, 10), 3, 0.0, 0.5)
+
+    first, second = make(), make()
+    rates(first, 7)
+    second.set_state_dict(first.state_dict())
+    assert rates(second, 5) == rates(first, 5)
+    with pytest.raises(RuntimeError, match="last_lr"):
+        second.set_state_dict({"last_epoch": 3})
+
+
+def test_warmup_starts_the_inner_schedule_afterwards() -> None:
+    """The first rate after the warm-up is the inner schedule's first."""
+    schedule = lr.LinearWarmup(lr.PiecewiseDecay([2], [1.0, 0.5]), 2, 0.0, 0.8)
+    np.testing.assert_allclose(rates(schedule, 6), [0.0, 0.4, 1.0, 1.0, 0.5, 0.5])
+
+
+def test_reduce_on_plateau_waits_and_cools_down() -> None:
+    """A cut after more than `patience` bad epochs; cooldown epochs do not count."""
+    schedule = lr.ReduceOnPlateau(1.0, factor=0.5, patience=1, cooldown=2, min_lr=0.2)
+    found: list[float] = []
+    for metric in [3.0, 2.0, 2.0, np.float32(2.0), 2.0, [2.0], 2.0, 2.0, 2.0, 2.0, 2.0, 2.0]:
+        schedule.step(metric)
+        found.append(schedule())
+    assert found == [1, 1, 1, 0.5, 0.5, 0.5, 0.5, 0.25, 0.25, 0.25, 0.25, 0.2]
+    with pytest.raises(TypeError, match="metrics"):
+        schedule.step()
+    with pytest.raises(TypeError, match="number"):
+        schedule.step("better")
+
+
+def test_step_to_an_epoch() -> None:
+    """`step(epoch)` jumps there."""
+    schedule = lr.CosineAnnealingDecay(1.0, 10)
+    schedule.step(5)
+    assert (schedule.last_epoch, schedule()) == (5, pytest.approx(0.5))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "text"),
+    [
+        (lambda: lr.ExponentialDecay("1", 0.5), TypeError, "learning rate must be float"),
+        (lambda: lr.PiecewiseDecay([1, 2], [1.0]), ValueError, "need 3 values"),
+        (lambda: lr.MultiStepDecay(1.0, [3, 2]), ValueError, "increasing"),
+        (lambda: lr.StepDecay(1.0, 0), ValueError, "step_size"),
+        (lambda: lr.LambdaDecay(1.0, 3), TypeError, "callable"),
+        (lambda: lr.LinearWarmup(1.0, 5, 1.0, 0.5), ValueError, "end_lr"),
+        (lambda: lr.OneCycleLR(1.0, 10, anneal_strategy="sin"), ValueError, "anneal_strategy"),
+        (lambda: lr.CyclicLR(0.1, 1.0, 5, mode="square"), ValueError, "mode"),
+        (lambda: lr.ReduceOnPlateau(1.0, mode="mean"), ValueError, "mode"),
+    ],
+)
+def test_wrong_arguments(make: Any, error: type[Exception], text: str) -> None:
+    """Each error says which argument is wrong."""
+    with pytest.raises(error, match=text):
+        make()

@@ -1,0 +1,218 @@
+"""Variables in expressions: operators, indexing, dtypes, and errors that name the argument."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt_tests.frontend.programs import fresh, run, types
+
+F = paddle.nn.functional
+
+
+def test_numbers_become_one_scale() -> None:
+    """+ - * / with a number, on either side, and unary minus."""
+    value = np.array([1.0, -2.0, 4.0], "float32")
+    with fresh() as (main, _):
+        x = static.data("x", [3], "float32")
+        made = [x + 1, 1 + x, x - 2, 2 - x, x * 3, 3 * x, x / 4, -x]
+        assert types(main) == ["scale"] * 8
+        got = run([*made, 8 / x, x**2, 2**x], x=value)
+    want = [value + 1, value + 1, value - 2, 2 - value, value * 3, value * 3, value / 4, -value]
+    for array, expected in zip(got, [*want, 8 / value, value**2, 2**value], strict=True):
+        np.testing.assert_allclose(array, expected, rtol=1e-6)
+
+
+def test_dtypes_of_operators() -> None:
+    """Numbers keep a float tensor's dtype; ints divide to float32; mixed kinds are refused."""
+    with fresh():
+        f32, f64 = static.data("f", [2], "float32"), static.data("d", [2], "float64")
+        i32, i64 = static.data("i", [2], "int32"), static.data("l", [2], "int64")
+        flag = static.data("b", [2], "bool")
+        dtypes = [
+            (f32 + 1.5, "float32"),
+            (f64 + 1, "float64"),
+            (i64 + 1, "int64"),
+            (i64 + 1.5, "float32"),
+            (i64 / 2, "float32"),
+            (i64 / i64, "float32"),
+            (i32 * i64, "int64"),
+            (f32 * f64, "float64"),
+            (flag + 1, "int64"),
+            (f32 > 1, "bool"),
+            (i64 == 1, "bool"),
+            (f32 + np.array([1.0, 2.0], "float32"), "float32"),
+            (np.array([1.0, 2.0], "float32") * f32, "float32"),
+        ]
+        assert [made.dtype for made, _ in dtypes] == [name for _, name in dtypes]
+        with pytest.raises(ProgramError, match="'f' and 'l' have the dtypes float32 and int64"):
+            _ = f32 + i64
+        with pytest.raises(TypeError, match="unsupported operand"):
+            _ = f32 + "1"
+
+
+INDICES: list[Any] = [
+    1,
+    -1,
+    slice(1, None),
+    slice(None, -1),
+    slice(-2, 100),
+    (0, 1),
+    (slice(None), 2),
+    (Ellipsis, 0),
+    (1, Ellipsis, slice(1, 2)),
+    None,
+    (slice(1, 3), None, 0),
+    Ellipsis,
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=str)
+def test_indexing_is_numpys(index: Any) -> None:
+    """Integers, slices, None and Ellipsis, with static shapes that are right."""
+    value = np.arange(24, dtype="float32").reshape(4, 3, 2)
+    with fresh():
+        part = static.data("x", [4, 3, 2], "float32")[index]
+        (got,) = run([part * 1], x=value)
+    assert part.shape == value[index].shape
+    assert np.array_equal(got, value[index])
+
+
+def test_indexing_open_dimensions() -> None:
+    """The first, last and a range of rows when their number is not known."""
+    value = np.arange(8, dtype="float32").reshape(4, 2)
+    with fresh():
+        x = static.data("x", [None, 2], "float32")
+        rows = paddle.to_tensor(np.array([3, 0, 3]))
+        parts = [x[0], x[-1], x[1:], x[:-1], x[rows]]
+        assert [part.shape for part in parts] == [(2,), (2,), (-1, 2), (-1, 2), (3, 2)]
+        got = run(parts, x=value)
+    want = [value[0], value[-1], value[1:], value[:-1], value[[3, 0, 3]]]
+    assert all(np.array_equal(a, b) for a, b in zip(got, want, strict=True))
+
+
+def test_indexing_errors() -> None:
+    """Out of range, too many, and forms that need shapes from data."""
+    with fresh():
+        x = static.data("x", [4, 2], "float32")
+        with pytest.raises(IndexError, match="index 4 is out of range for axis 0 of size 4"):
+            _ = x[4]
+        with pytest.raises(IndexError, match="too many indices"):
+            _ = x[0, 0, 0]
+        with pytest.raises(UnsupportedError, match="where"):
+            _ = x[x > 0]
+        with pytest.raises(UnsupportedError, match="step"):
+            _ = x[::2]
+
+
+def test_a_variable_is_not_a_value() -> None:
+    """if, float(), numpy() and open iteration explain themselves instead of misbehaving."""
+    with fresh():
+        x = static.data("x", [None, 2], "float32")
+        with pytest.raises(TypeError, match=r"paddle\.where"):
+            bool(x > 0)
+        with pytest.raises(TypeError, match="fetch it"):
+            x.numpy()
+        with pytest.raises(TypeError, match="fetch it"):
+            np.asarray(x)
+        with pytest.raises(TypeError, match="cannot iterate"):
+            iter(x)
+        assert len([*paddle.zeros([3, 2])]) == 3
+        assert x in [x]
+        assert {x: 1}[x] == 1
+
+
+def test_methods_are_the_functions() -> None:
+    """`x.f(...)` is `paddle.f(x, ...)`."""
+    with fresh():
+        x = static.data("x", [2, 3], "float32")
+        assert x.reshape([3, 2]).shape == x.T.shape == x.t().shape == (3, 2)
+        assert (x.astype("int64").dtype, x.mean().shape, x.ndim, x.dim()) == ("int64", (), 2, 2)
+        assert x.detach().stop_gradient
+        assert not x.clone().stop_gradient
+        assert (x @ x.T).shape == (2, 2)
+        assert (x > 0).where(x, 0.0).shape == (2, 3)
+        assert ((x > 0) & ~(x > 1)).dtype == "bool"
+
+
+def test_constants() -> None:
+    """dtypes of full, to_tensor and assign; large integers keep their digits."""
+    with fresh():
+        made = [
+            (paddle.full([2], 3), "float32"),
+            (paddle.full([], 2**40, "int64"), "int64"),
+            (paddle.to_tensor([1, 2]), "int64"),
+            (paddle.to_tensor([1.0]), "float32"),
+            (paddle.to_tensor(np.ones(2)), "float64"),
+            (paddle.assign(True), "bool"),
+            (paddle.ones_like(static.data("x", [None, 2], "float32")), "float32"),
+        ]
+        assert [v.dtype for v, _ in made] == [name for _, name in made]
+        got = run([v for v, _ in made], x=np.zeros((3, 2), "float32"))
+    assert got[1] == 2**40
+    assert got[6].tolist() == [[1, 1]] * 3
+
+
+def test_default_dtype() -> None:
+    """It counts for new floats and parameters."""
+    paddle.set_default_dtype("float64")
+    try:
+        with fresh():
+            made = [paddle.ones([2]), paddle.rand([2]), paddle.to_tensor([1.5])]
+            assert {v.dtype for v in made} == {"float64"}
+            assert static.data("x", [1]).dtype == paddle.get_default_dtype() == "float64"
+    finally:
+        paddle.set_default_dtype("float32")
+    with pytest.raises(TypeError, match="set_default_dtype only supports"):
+        paddle.set_default_dtype("int32")
+
+
+def test_mode() -> None:
+    """Programs are always static; asking for the other mode says so."""
+    paddle.enable_static()
+    assert not paddle.in_dynamic_mode()
+    with pytest.raises(UnsupportedError, match="no dynamic mode"):
+        paddle.disable_static()
+
+
+@pytest.mark.parametrize(
+    ("call", "error", "text"),
+    [
+        (lambda x: paddle.tanh([1.0]), TypeError, "'x' must be a Variable, found list"),
+        (lambda x: paddle.add(x, 1.0), TypeError, "'y' must be a Variable"),
+        (lambda x: paddle.concat(x), TypeError, "concat.*'x' must be a list"),
+        (lambda x: paddle.concat([x, 1]), TypeError, r"'x\[1\]' must be a Variable"),
+        (lambda x: paddle.sum(x, axis="0"), TypeError, "sum.*'axis' must be an int"),
+        (lambda x: paddle.sum(x, axis=5), ProgramError, "axis 5 is out of range"),
+        (lambda x: paddle.sum(x, keepdim=1), TypeError, "'keepdim' must be a bool"),
+        (lambda x: paddle.reshape(x, [x, 2]), UnsupportedError, "'shape' is the Variable"),
+        (lambda x: paddle.reshape(x, [5, 5]), ProgramError, "test_tensors.py"),
+        (lambda x: paddle.cast(x, "float3"), TypeError, "cast.*'dtype'"),
+        (lambda x: paddle.full([2], "1"), TypeError, "'fill_value' must be a number"),
+        (lambda x: paddle.matmul(x, x), ProgramError, "contracts dimensions"),
+        (lambda x: paddle.bmm(x, x), ValueError, "should be 3-D"),
+        (lambda x: paddle.where(x), UnsupportedError, "where"),
+        (lambda x: F.dropout(x, 1.5), ValueError, "p argument should between 0 and 1"),
+        (lambda x: F.dropout(x, mode="x"), ValueError, "'mode' should be one of"),
+        (lambda x: F.mse_loss(x, x, "avg"), ValueError, "'reduction' should be one of"),
+        (lambda x: F.softmax(x, axis=4), ProgramError, "out of range"),
+        (lambda x: F.max_pool2d(x, 2, padding=[1, 2, 3]), ValueError, "'padding' should have"),
+        (lambda x: F.conv2d(x, x, data_format="CHW"), ValueError, "'data_format'"),
+        (lambda x: F.layer_norm(x, [7]), ValueError, "'normalized_shape'"),
+        (lambda x: static.nn.fc(x, 2, activation=3), TypeError, "activation must be a str"),
+        (lambda x: static.nn.fc(x, 2, activation="rule"), UnsupportedError, "'rule'"),
+        (lambda x: static.nn.fc(x, 2, weight_attr=1), TypeError, "ParamAttr"),
+        (lambda x: paddle.ParamAttr(initializer=1), TypeError, "'initializer'"),
+        (lambda x: paddle.tanh(x, name=3), TypeError, "'name' must be a str"),
+        (lambda x: paddle.set_device("abacus"), ValueError, "set_device"),
+    ],
+)
+def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
+    """The error has Paddle's class and says which argument of which function is wrong."""
+    with fresh(), pytest.raises(error, match=text):
+        call(static.data("x", [2, 3], "float32"))
