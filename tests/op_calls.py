@@ -1,0 +1,60 @@
+"""Building and computing one op, from a sample or from operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from xdsl.ir import Block
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.types import Tensor, tensor
+from graphopt.lowering.collectives import ALONE, Replicas
+from graphopt.lowering.evaluate import Call
+from graphopt_tests.ops.base import Array, Sample, sample
+
+
+def groups_of(case: Sample) -> list[list[Array]]:
+    """The operands of each field that the sample gives, as a list."""
+    return [
+        [] if operand is None else operand if isinstance(operand, list) else [operand]
+        for operand in case.operands
+    ]
+
+
+def flat(case: Sample) -> list[Array]:
+    """All operands in order."""
+    return [array for group in groups_of(case) for array in group]
+
+
+def type_of(array: Any) -> Tensor:
+    """The tensor type of an array."""
+    return tensor(array.shape, array.dtype)
+
+
+def build(op_class: type[PdOp], case: Sample) -> tuple[Block, PdOp]:
+    """A block that takes the sample's operands, with the op at its end."""
+    block = Block(arg_types=[type_of(array) for array in flat(case)])
+    arguments = iter(block.args)
+    operands = [
+        operand if operand is None else [next(arguments) for _ in group]
+        for operand, group in zip(case.operands, groups_of(case), strict=True)
+    ]
+    op = op_class.make(*operands, **case.attrs)
+    block.add_op(op)
+    return block, op
+
+
+def rule_of(
+    op_class: type[PdOp], case: Sample, replicas: Replicas = ALONE, seed: int = 5
+) -> Callable[..., tuple[Any, ...]]:
+    """The op's lowering as a function of its flat operands."""
+    call = Call.of(build(op_class, case)[1], replicas)
+    return lambda *operands: call(operands, jax.random.key(seed))
+
+
+def compute(op_class: type[PdOp], *operands: Any, **attrs: Any) -> Any:
+    """The op's result for arrays (or tracers), or the tuple of its results."""
+    results = rule_of(op_class, sample(*operands, **attrs))(*operands)
+    return results[0] if len(results) == 1 else results

@@ -1,0 +1,31 @@
+"""Samples of the ops that make tensors of constants."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.ops.creation import AssignValue, Full, FullLike
+from graphopt_tests.ops.base import bf16, f32, i64, sample
+
+SAMPLES = {
+    Full: [
+        sample(shape=(2, 3), value=0.5).gives(lambda: np.full((2, 3), 0.5)),
+        sample(shape=(), value=-3.0, dtype="int64").gives(lambda: -3),
+        sample(shape=(2,), value=1.0, dtype="bool").gives(lambda: [True, True]),
+        sample(shape=(0, 2), value=1e300, dtype="bfloat16"),
+        sample(shape=(1,), value=-np.inf).gives(lambda: [-np.inf]),
+        sample(shape=(1,), value=np.nan, dtype="float64").gives(lambda: [np.nan]),
+        sample(shape=(1,), value=1e300, dtype="float16").gives(lambda: [np.inf]),
+    ],
+    FullLike: [
+        sample(f32(2, 3), value=2.0).gives(lambda x: np.full((2, 3), 2.0)),
+        sample(i64(2), value=1.5).gives(lambda x: [1, 1]),
+        sample(bf16(2), value=7.0, dtype="int32").gives(lambda x: [7, 7]),
+    ],
+    AssignValue: [
+        sample(shape=(2, 2), values=(1.0, -2.5, 0.0, 4.0)).gives(lambda: [[1, -2.5], [0, 4]]),
+        sample(shape=(2,), values=(1.0, 2.0**40), dtype="int64").gives(lambda: [1, 2**40]),
+        sample(shape=(1,), values=(0.5,), dtype="bfloat16").gives(lambda: [0.5]),
+        sample(shape=(0,), values=(), dtype="int32").gives(list),
+    ],
+}

@@ -1,0 +1,62 @@
+"""Samples of the fused ops."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.ops.fused import (
+    FusedBatchNormAct,
+    FusedBnAddActivation,
+    FusedElemwiseAddActivation,
+    FusedGemmEpilogue,
+)
+from graphopt_tests.ops.activation import sigmoid
+from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
+from graphopt_tests.ops.norm import batch_norm, norm, vectors
+
+
+def relu(x: Array) -> Array:
+    return np.maximum(x, 0)
+
+
+def relu_of_batch_norm(*operands: Array) -> tuple[Array, ...]:
+    out, *statistics = batch_norm(*operands)
+    return relu(out), *statistics
+
+
+def relu_of_sum(x: Array, z: Array, *vectors: Array) -> tuple[Array, ...]:
+    out, *statistics = batch_norm(x, *vectors)
+    return relu(out + z), *statistics
+
+
+SAMPLES = {
+    FusedGemmEpilogue: [
+        sample(f32(2, 3), f32(3, 4), f32(4)).gives(lambda x, y, b: x @ y + b),
+        sample(f32(2, 3), f32(4, 3), f32(4), transpose_y=True, activation="relu").gives(
+            lambda x, y, b: relu(x @ y.T + b)
+        ),
+        sample(f64(2, 2, 3), f64(3, 2), f64(2), activation="gelu", approximate=True),
+        sample(bf16(2, 3), bf16(3, 2), bf16(2), activation="gelu"),
+    ],
+    FusedBatchNormAct: [
+        norm(f32(4, 3), *vectors(3)).gives(relu_of_batch_norm),
+        norm(f32(2, 2, 2, 3), *vectors(3), activation="tanh", data_format="NHWC"),
+        norm(bf16(4, 2), *vectors(2), use_global_stats=True),
+    ],
+    FusedBnAddActivation: [
+        norm(f32(4, 3), f32(4, 3), *vectors(3)).gives(relu_of_sum),
+        norm(bf16(4, 2), bf16(4, 2), *vectors(2), activation="sigmoid", is_test=True),
+    ],
+    FusedElemwiseAddActivation: [
+        sample(f32(2, 3), f32(3), functor_list=("relu", "elementwise_add")).gives(
+            lambda x, y: relu(x + y)
+        ),
+        sample(f32(3), f64(2, 3).astype("f4"), functor_list=("elementwise_add", "sigmoid")).gives(
+            lambda x, y: x + sigmoid(y)
+        ),
+        sample(f64(3), f64(3), functor_list=("scale", "elementwise_add"), scale=2.5).gives(
+            lambda x, y: 2.5 * (x + y)
+        ),
+        sample(f32(3), f32(3), functor_list=("elementwise_add", "gelu"), approximate=True),
+    ],
+}

@@ -1,0 +1,35 @@
+"""Samples of the random ops; tests/test_op_semantics.py looks at what they draw."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
+from graphopt_tests.ops.base import bf16, f32, f64, sample
+
+SAMPLES = {
+    Dropout: [
+        sample(f32(2, 3)),
+        sample(f64(2, 3), p=0.3, mode="upscale_in_train", rng_id=2),
+        sample(f32(2, 3), p=0.25, is_test=True).gives(lambda x: 0.75 * x),
+        sample(f32(2, 3), p=0.25, is_test=True, mode="upscale_in_train").gives(lambda x: x),
+        sample(f32(2, 3), p=1.0, mode="upscale_in_train").gives(np.zeros_like),
+        sample(f32(2, 3), p=0.0).gives(lambda x: x),
+        sample(bf16(0), seed=3),
+    ],
+    Uniform: [
+        sample(shape=(2, 3)),
+        sample(shape=(), dtype="float64", min=0.0, seed=1),
+        sample(shape=(2,), dtype="bfloat16"),
+    ],
+    Gaussian: [
+        sample(shape=(2, 3), mean=1.0, std=0.0).gives(lambda: np.ones((2, 3))),
+        sample(shape=(0,), dtype="float64"),
+        sample(shape=(2,), dtype="float16"),
+    ],
+    TruncatedGaussian: [
+        sample(shape=(2, 3), std=0.1),
+        sample(shape=(2,), dtype="float64"),
+        sample(shape=(2,), dtype="bfloat16", rng_id=1),
+    ],
+}

@@ -1,0 +1,215 @@
+"""Where Paddle's ops have a meaning of their own that a formula on a sample does not show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.activation import Hardsigmoid, Hardswish, LeakyRelu, Relu, Relu6
+from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.conv import Pool2d
+from graphopt.ir.ops.fused import FusedBatchNormAct, FusedGemmEpilogue
+from graphopt.ir.ops.index import Embedding
+from graphopt.ir.ops.loss import CrossEntropyWithSoftmax
+from graphopt.ir.ops.math import Abs, Clip, Maximum
+from graphopt.ir.ops.norm import BatchNorm
+from graphopt.ir.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
+from graphopt.ir.ops.shape import Squeeze
+from graphopt.ir.types import shape_of, tensor
+from graphopt.lowering.collectives import AXIS, Replicas
+from graphopt_tests.op_calls import compute, rule_of
+from graphopt_tests.ops.base import bf16, f32, f64, i64, sample
+from graphopt_tests.ops.norm import vectors
+
+
+@pytest.fixture(autouse=True)
+def sixty_four_bits() -> Iterator[None]:
+    """Rules are traced and run with 64-bit types, as programs are."""
+    with jax.enable_x64(True):
+        yield
+
+
+def close(have: Any, want: Any, tolerance: float = 1e-6) -> None:
+    np.testing.assert_allclose(np.asarray(have), want, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(
+    ("op_class", "attrs", "x", "slope"),
+    [
+        (Relu, {}, 0.0, 0),
+        (Relu6, {}, 0.0, 0),
+        (Relu6, {}, 6.0, 0),
+        (LeakyRelu, {"negative_slope": 0.1}, 0.0, 0.1),
+        (Hardsigmoid, {"slope": 0.25}, -2.0, 0),
+        (Hardsigmoid, {"slope": 0.25}, 2.0, 0),
+        (Hardswish, {}, -3.0, 0),
+        (Hardswish, {}, 3.0, 1),
+        (Clip, {"min": -1.0, "max": 1.0}, -1.0, 0),
+        (Clip, {"min": -1.0, "max": 1.0}, 1.0, 0),
+        (Abs, {}, 0.0, 0),
+    ],
+)
+def test_gradient_at_a_kink(
+    op_class: type[PdOp], attrs: dict[str, Any], x: float, slope: float
+) -> None:
+    """Paddle 2.6's choice of one-sided derivative."""
+    close(jax.grad(lambda x: compute(op_class, x, **attrs))(jnp.asarray(x)), slope)
+
+
+def test_gradient_at_a_tie() -> None:
+    """Both equal maxima get half of the gradient, as in Paddle 3."""
+    x = jnp.ones(1)
+    grads = jax.grad(lambda x, y: compute(Maximum, x, y).sum(), argnums=(0, 1))(x, x)
+    close(grads, np.full((2, 1), 0.5))
+
+
+def test_padding_row_gets_no_gradient() -> None:
+    """The row of `padding_idx` reads as zero and keeps its value in training."""
+    rows = i64([1, 0, 1, 2])
+    grad = jax.grad(lambda w: compute(Embedding, rows, w, padding_idx=1).sum())(f32(3, 2))
+    close(grad, [[1, 1], [0, 0], [1, 1]])
+
+
+def test_cross_entropy_gradient() -> None:
+    """softmax - one_hot, nothing for ignored rows, nothing through the returned softmax."""
+    x, label = f64(3, 4), i64([[1], [-100], [3]])
+
+    def results(x: Any) -> Any:
+        softmax, loss = compute(CrossEntropyWithSoftmax, x, label)
+        return loss.sum(), softmax[:, 0].sum()
+
+    (of_loss, of_softmax), softmax = jax.jacobian(results)(x), jax.nn.softmax(x)
+    close(of_loss, [softmax[0] - np.eye(4)[1], np.zeros(4), softmax[2] - np.eye(4)[3]])
+    close(of_softmax, np.zeros((3, 4)))
+
+
+def test_cross_entropy_of_large_logits() -> None:
+    """The loss is exact where probabilities are not: log(softmax) would be infinite."""
+    loss = compute(CrossEntropyWithSoftmax, f32([[300.0, 0.0]]), i64([1]))[1]
+    close(loss, [[300]])
+
+
+def test_max_pool_gradient_goes_to_the_first() -> None:
+    """Of equal elements in a window only the first gets the gradient."""
+    window = {"kernel_size": (1, 2), "strides": (1, 2)}
+    grad = jax.grad(lambda x: compute(Pool2d, x, **window).sum())(jnp.zeros((1, 1, 1, 4)))
+    close(grad, [[[[1, 0, 1, 0]]]])
+
+
+@pytest.mark.parametrize(("exclusive", "corner"), [(True, np.nan), (False, 0)])
+def test_pool_window_in_padding(exclusive: bool, corner: float) -> None:
+    """With ceil_mode a window may lie wholly in the padding; Paddle divides 0 by its count."""
+    shape = {"kernel_size": (2, 2), "strides": (2, 2), "paddings": (1, 1), "ceil_mode": True}
+    out = compute(Pool2d, f32(1, 1, 4, 4), pooling_type="avg", exclusive=exclusive, **shape)
+    assert out.shape == (1, 1, 3, 3)
+    out = compute(Pool2d, f32(1, 1, 5, 5), pooling_type="avg", exclusive=exclusive, **shape)
+    assert out.shape == (1, 1, 4, 4)
+    close(out[0, 0, 3, 3], corner)
+
+
+def test_batch_norm_of_large_numbers() -> None:
+    """The variance keeps its digits when the mean is far larger than the deviation."""
+    x = 4096 + f32([[-0.5], [0.5]] * 8)
+    out, _, variance, *_ = compute(BatchNorm, x, *vectors(1)[:2])
+    close(np.abs(out), np.ones((16, 1)), 1e-4)
+    assert abs(variance[0]) < 2
+
+
+def test_batch_norm_statistics_are_constants() -> None:
+    """Gradients flow through the normalised output alone."""
+    rule = rule_of(BatchNorm, sample(f64(4, 2), f64(2), abs(f64(2))))
+
+    def total(x: Any) -> Any:
+        return sum(statistic.sum() for statistic in rule(x, f64(2), abs(f64(2)))[1:])
+
+    close(jax.grad(total)(f64(4, 2)), np.zeros((4, 2)))
+
+
+@pytest.mark.parametrize("op_class", [BatchNorm, FusedBatchNormAct])
+def test_synchronised_batch_norm(op_class: type[PdOp]) -> None:
+    """Four replicas with a quarter of the rows each: the numbers and gradients of all rows."""
+    x, weights = f64(8, 3), f64(8, 3)
+    state = [array.astype("float64") for array in vectors(3)]
+    case = sample(x, *state, sync=True)
+    alone = rule_of(op_class, case)
+    replica = rule_of(op_class, case, Replicas(AXIS, 4))
+    mapped = jax.vmap(replica, (0, None, None, None, None), axis_name=AXIS)
+
+    def whole_loss(x: Any) -> Any:
+        out, *statistics = alone(x, *state)
+        return (out * weights).sum(), (out, statistics)
+
+    def split_loss(x: Any) -> Any:
+        out, *statistics = mapped(x.reshape(4, 2, 3), *state)
+        return (out.reshape(8, 3) * weights).sum(), (out.reshape(8, 3), statistics)
+
+    (_, (out, statistics)), grad = jax.value_and_grad(whole_loss, has_aux=True)(x)
+    (_, (split_out, split_statistics)), split_grad = jax.value_and_grad(split_loss, has_aux=True)(x)
+    close(split_out, out, 1e-12)
+    close(split_grad, grad, 1e-12)
+    for each, one in zip(split_statistics, statistics, strict=True):
+        close(each, np.broadcast_to(one, (4, 3)), 1e-12)
+
+
+@pytest.mark.parametrize(("reduction", "scale"), [("sum", 1), ("mean", 0.25)])
+def test_all_reduce(reduction: str, scale: float) -> None:
+    """Each of four replicas gets the sum or the mean, in the operand's dtype."""
+    x = bf16([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+    rule = rule_of(AllReduce, sample(x[0], reduction=reduction), Replicas(AXIS, 4))
+    (out,) = jax.vmap(rule, axis_name=AXIS)(x)
+    assert out.dtype == x.dtype
+    close(out.astype("float32"), np.tile([16 * scale, 20 * scale], (4, 1)))
+
+
+@pytest.mark.parametrize(
+    ("mode", "kept"), [("upscale_in_train", 1 / 0.7), ("downgrade_in_infer", 1.0)]
+)
+def test_dropout_in_training(mode: str, kept: float) -> None:
+    """A share p of the elements is zero, the others are scaled; the key decides which."""
+    case = sample(np.ones(20_000, "float32"), p=0.3, mode=mode)
+    x = case.operands[0]
+    first, again = (rule_of(Dropout, case, seed=1)(x)[0] for _ in range(2))
+    other = rule_of(Dropout, case, seed=2)(x)[0]
+    close(np.unique(np.asarray(first)), [0, kept])
+    assert abs(np.mean(np.asarray(first) == 0) - 0.3) < 0.02
+    assert (first == again).all()
+    assert (first != other).any()
+
+
+def test_random_tensors() -> None:
+    """Range, mean and deviation of each distribution; the truncated one ends at two deviations."""
+    uniform = np.asarray(compute(Uniform, shape=(20_000,), min=-1.0, max=3.0))
+    assert -1 <= uniform.min() < -0.99
+    assert 2.99 < uniform.max() <= 3
+    gaussian = np.asarray(compute(Gaussian, shape=(20_000,), mean=2.0, std=0.5))
+    assert abs(gaussian.mean() - 2) < 0.02
+    assert abs(gaussian.std() - 0.5) < 0.02
+    cut = np.asarray(compute(TruncatedGaussian, shape=(20_000,), mean=2.0, std=0.5))
+    assert np.abs(cut - 2).max() <= 1
+    assert abs(cut.std() - 0.44) < 0.02
+
+
+def test_random_half_types_have_many_values() -> None:
+    """Half types are drawn in float32: a direct draw has 8 bits and repeats itself."""
+    drawn = np.asarray(compute(Gaussian, shape=(4096,), dtype="bfloat16")).astype("float32")
+    assert len(np.unique(drawn)) > 500
+
+
+def test_unknown_activation_of_a_fused_op() -> None:
+    """The error names what cannot be applied."""
+    with pytest.raises(UnsupportedError, match="'maxout' is not an activation"):
+        compute(FusedGemmEpilogue, f32(2, 3), f32(3, 4), f32(4), activation="maxout")
+
+
+def test_squeeze_of_an_unknown_size() -> None:
+    """A size that is given by axis is taken to be 1; without axes it stays."""
+    x = tensor((-1, 3, 1), "float32")
+    assert shape_of(Squeeze.infer(x, (0,))) == (3, 1)
+    assert shape_of(Squeeze.infer(x, ())) == (-1, 3)
