@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import groupby
 from pathlib import Path
 
 from xdsl.context import Context
@@ -21,16 +21,25 @@ from graphopt.passes.fusion import Applied, Declined, FusionPass, Outcome, sweep
 from graphopt.passes.pipeline import RUNTIME, WITHOUT_PASS, Phase, Row, Setup, select
 
 
-@dataclass
-class Report:
-    """What the optimizer did to one module.
+@dataclass(frozen=True)
+class Ran:
+    """A pass that ran for a flag; `effect` says how it changed the list of ops.
 
-    `ran` lists (flag, pass, seconds) in order; fusions that share a sweep share its time.
-    `outcomes` are the fusions that were applied or declined.
+    Fusions that share a sweep share its time.
     """
 
+    flag: str
+    pass_name: str
+    seconds: float
+    effect: str = ""
+
+
+@dataclass
+class Report:
+    """What the optimizer did to one module: the passes in order, and what each fusion did."""
+
     setup: Setup
-    ran: list[tuple[str, str, float]] = field(default_factory=list[tuple[str, str, float]])
+    ran: list[Ran] = field(default_factory=list[Ran])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     ops_before: int = 0
     ops_after: int = 0
@@ -46,12 +55,11 @@ class Report:
     def explain(self) -> str:
         """The report as text: per flag, what it did, where it declined and why."""
         lines = [f"{self.ops_before} ops before, {self.ops_after} after"]
-        for flag, pass_name, seconds in self.ran:
-            applied, declined = self.applied(pass_name), self.declined(pass_name)
-            lines.append(
-                f"{flag} ({pass_name}, {seconds * 1e3:.1f} ms): {_count(applied, declined)}"
-            )
-            lines += [f"  applied at {o.anchor} {_at(o.location)}" for o in applied]
+        for ran in self.ran:
+            applied, declined = self.applied(ran.pass_name), self.declined(ran.pass_name)
+            effect = ran.effect or f"applied {len(applied)} times, declined {len(declined)} times"
+            lines.append(f"{ran.flag} ({ran.pass_name}, {ran.seconds * 1e3:.1f} ms): {effect}")
+            lines += [f"  applied at {o.anchor} {_at(o.location)}".rstrip() for o in applied]
             lines += [f"  declined at {o.anchor} {_at(o.location)}: {o.reason}" for o in declined]
         for flag in sorted(self.setup.asked):
             if flag in RUNTIME:
@@ -63,14 +71,15 @@ class Report:
         return "\n".join(lines)
 
 
-def _count(applied: Sequence[Applied], declined: Sequence[Declined]) -> str:
-    if not applied and not declined:
-        return "done"
-    return f"applied {len(applied)} times, declined {len(declined)} times"
-
-
 def _at(location: str) -> str:
     return "" if location == "loc(unknown)" else location
+
+
+def _difference(before: Counter[str], after: Counter[str]) -> str:
+    """How many ops of each kind came and went."""
+    changes = [f"+{n} {name}" for name, n in sorted((after - before).items())]
+    changes += [f"-{n} {name}" for name, n in sorted((before - after).items())]
+    return ", ".join(changes) or "no op added or removed"
 
 
 def optimize(module: ModuleOp, setup: Setup) -> Report:
@@ -79,44 +88,43 @@ def optimize(module: ModuleOp, setup: Setup) -> Report:
     Raises PassError, naming the pass, when one leaves the module invalid; OSError when
     `debug_graphviz_path` cannot be written.
     """
-    report = Report(setup, ops_before=_op_count(module))
+    report = Report(setup, ops_before=_ops(module).total())
     path = str(setup.flags.get("debug_graphviz_path", ""))
     _dump(module, path, "_original_graph")
     chosen = select(setup)
-    context = Context()
-    for phase, rows in groupby(chosen, key=lambda item: item[0].phase):
-        _run_phase(module, phase, list(rows), report, context)
+    for phase in Phase:
+        rows = [(row, made) for row, made in chosen if row.phase is phase]
         if phase is Phase.FUSE:
+            _fuse(module, rows, report)
+            dce(module)
             _dump(module, path, "_fused_graph")
-    dce(module)
-    if not any(row.phase is Phase.FUSE for row, _ in chosen):
-        _dump(module, path, "_fused_graph")
+        else:
+            _run_each(module, rows, report)
     if setup.data_parallel:
         _dump(module, path, "_multi_devices_graph")
-    report.ops_after = _op_count(module)
+    report.ops_after = _ops(module).total()
     return report
 
 
-def _run_phase(
-    module: ModuleOp,
-    phase: Phase,
-    rows: Sequence[tuple[Row, ModulePass]],
-    report: Report,
-    context: Context,
-) -> None:
+def _fuse(module: ModuleOp, rows: Sequence[tuple[Row, ModulePass]], report: Report) -> None:
+    """All fusions in one sweep."""
     start = time.perf_counter()
-    if phase is Phase.FUSE:
-        fusions = [p for _, p in rows if isinstance(p, FusionPass)]
-        report.outcomes += sweep(module, [(p.name, rule) for p in fusions for rule in p.RULES])
-        _check(module, [p.name for p in fusions])
-        seconds = time.perf_counter() - start
-        report.ran += [(row.flag, row.pass_name, seconds) for row, _ in rows]
-        return
+    fusions = [made for _, made in rows if isinstance(made, FusionPass)]
+    report.outcomes += sweep(module, [(made.name, rule) for made in fusions for rule in made.RULES])
+    _check(module, [made.name for made in fusions])
+    seconds = time.perf_counter() - start
+    report.ran += [Ran(row.flag, made.name, seconds) for row, made in rows]
+
+
+def _run_each(module: ModuleOp, rows: Sequence[tuple[Row, ModulePass]], report: Report) -> None:
+    """One pass after the other."""
     for row, made in rows:
-        made.apply(context, module)
+        before, start = _ops(module), time.perf_counter()
+        made.apply(Context(), module)
         _check(module, [made.name])
-        report.ran.append((row.flag, row.pass_name, time.perf_counter() - start))
-        start = time.perf_counter()
+        seconds = time.perf_counter() - start
+        effect = _difference(before, _ops(module))
+        report.ran.append(Ran(row.flag, made.name, seconds, effect))
 
 
 def _check(module: ModuleOp, passes: Iterable[str]) -> None:
@@ -129,8 +137,8 @@ def _check(module: ModuleOp, passes: Iterable[str]) -> None:
         ) from error
 
 
-def _op_count(module: ModuleOp) -> int:
-    return sum(1 for op in module.walk() if op.name.startswith("pd."))
+def _ops(module: ModuleOp) -> Counter[str]:
+    return Counter(op.name for op in module.walk() if op.name.startswith("pd."))
 
 
 def _dump(module: ModuleOp, path: str, suffix: str) -> None:

@@ -1,0 +1,103 @@
+"""The passes that make a program data-parallel: the seed's scale, the sums, the per-replica state."""
+
+from __future__ import annotations
+
+from graphopt.ir.signature import signature_of
+from graphopt.passes.manager import optimize
+from graphopt.runtime.strategies import BuildStrategy, GradientScaleStrategy
+from graphopt.testing import parse
+
+NET = """
+func.func @main(
+  %x: tensor<?x3x4x4xf32> {pd.feed = "x"}, %w: tensor<3xf32> {pd.state = "w"},
+  %mean: tensor<3xf32> {pd.state = "mean"}, %variance: tensor<3xf32> {pd.state = "variance"},
+  %lr: tensor<1xf32> {pd.state = "lr"}
+) -> (
+  tensor<f32> {pd.fetch = "loss"}, tensor<3xf32> {pd.state = "w"},
+  tensor<3xf32> {pd.state = "mean"}, tensor<3xf32> {pd.state = "variance"}
+) {
+  %n, %m1, %v1, %sm, %sv = pd.batch_norm(%x, %mean, %variance, scale = %w)
+    : (tensor<?x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+    -> (tensor<?x3x4x4xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>)
+  %loss = pd.mean(%n) : (tensor<?x3x4x4xf32>) -> tensor<f32>
+  %one = pd.full_like(%loss) {value = 1.0} : tensor<f32>
+  %g = pd.grad(of = [%loss], wrt = [%w], cotangents = [%one]) {parameters = [0]}
+    : (tensor<f32>, tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+  %w1 = pd.sgd(%w, %g, %lr) : (tensor<3xf32>, tensor<3xf32>, tensor<1xf32>) -> tensor<3xf32>
+  func.return %loss, %w1, %m1, %v1
+    : tensor<f32>, tensor<3xf32>, tensor<3xf32>, tensor<3xf32>
+}
+"""
+
+
+def parallel(**flags: object) -> str:
+    """The text of NET, made data-parallel on four replicas under these flags."""
+    strategy = BuildStrategy()
+    for name, value in flags.items():
+        setattr(strategy, name, value)
+    module = parse(NET)
+    optimize(module, strategy.setup(replicas=4, data_parallel=True, loss_grad="loss@GRAD"))
+    module.verify()
+    return str(module)
+
+
+def test_gradients_of_parameters_are_averaged() -> None:
+    """The seed is 1 / replicas, and the sum stands between the derivative and the update."""
+    text = parallel()
+    assert "pd.full_like(%loss) {value = 0.25}" in text
+    assert "%g_1 = pd.all_reduce(%g)" in text
+    assert "pd.sgd(%w, %g_1, %lr)" in text
+
+
+def test_trainers_count() -> None:
+    """Gradients are averaged over the devices of all trainers."""
+    assert "value = 0.125" in parallel(num_trainers=2)
+
+
+def test_one() -> None:
+    """With One the seed stays one."""
+    assert "value = 1.0" in parallel(gradient_scale_strategy=GradientScaleStrategy.One)
+
+
+def test_customized() -> None:
+    """With Customized the seed is fed."""
+    text = parallel(gradient_scale_strategy=GradientScaleStrategy.Customized)
+    assert '%one: tensor<f32> {pd.feed = "loss@GRAD"}' in text
+    assert "pd.full_like" not in text
+
+
+def test_batch_norm_statistics_are_per_replica() -> None:
+    """The moving statistics follow each replica's own rows; the weight is one for all."""
+    ports = signature_of(parse(parallel())).results
+    assert {port.name for port in ports if port.per_replica} == {"mean", "variance"}
+
+
+def test_synchronised_statistics_are_not() -> None:
+    """sync_batch_norm gives all replicas the same statistics."""
+    text = parallel(sync_batch_norm=True)
+    assert "sync = true" in text
+    assert not signature_of(parse(text)).per_replica
+
+
+def test_parameters_without_a_sum_would_differ() -> None:
+    """_NoReduce leaves the gradients local, so the weight is each replica's own."""
+    text = parallel(reduce_strategy=BuildStrategy.ReduceStrategy._NoReduce)
+    assert "pd.all_reduce" not in text
+    assert "w" in signature_of(parse(text)).per_replica
+
+
+def test_alone_nothing_is_inserted() -> None:
+    """One device sums nothing."""
+    module = parse(NET)
+    report = optimize(module, BuildStrategy().setup())
+    assert "pd.all_reduce" not in str(module)
+    assert "per_replica" not in str(module)
+    assert [ran.pass_name for ran in report.ran] == ["fold-identity", "fuse-bn-add-act"]
+
+
+def test_explain_counts_what_was_inserted() -> None:
+    """The report says how many collectives a flag put into the program."""
+    module = parse(NET)
+    report = optimize(module, BuildStrategy().setup(replicas=2, data_parallel=True))
+    assert "reduce_strategy (all-reduce-gradients" in report.explain()
+    assert "+1 pd.all_reduce" in report.explain()
