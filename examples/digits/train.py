@@ -84,23 +84,24 @@ def plot(losses: list[float], accuracies: list[float], misread: list[Any], path:
     figure.savefig(path, dpi=120)
 
 
+def load() -> list[Array]:
+    """Images [n, 1, 8, 8] for training and for testing, and the labels [n] of both."""
+    pixels, labels = load_digits(return_X_y=True)
+    images = (pixels / 16).astype("float32").reshape(-1, 1, 8, 8)
+    return train_test_split(images, labels, test_size=TEST_IMAGES, stratify=labels, random_state=0)
+
+
 def main(epochs: int = 12, out: Path = Path("out")) -> float:
     """Train, leave the results in `out`, and return the accuracy on the test images."""
     out.mkdir(parents=True, exist_ok=True)
     paddle.enable_static()
     paddle.seed(0)
     random = np.random.default_rng(0)
-
-    digits = load_digits()
-    images = (digits.images[:, None] / 16).astype("float32")
-    labels = digits.target[:, None]
-    train_x, test_x, train_y, test_y = train_test_split(
-        images, labels, test_size=TEST_IMAGES, stratify=labels, random_state=0
-    )
+    train_x, test_x, train_y, test_y = load()
 
     # The programs: the network for testing, and with loss and optimizer for training.
     image = static.data("image", [None, 1, 8, 8], "float32")
-    label = static.data("label", [None, 1], "int64")
+    label = static.data("label", [None], "int64")
     scores = network(image)
     test_program = static.default_main_program().clone(for_test=True)
     loss = F.cross_entropy(scores, label)
@@ -123,17 +124,15 @@ def main(epochs: int = 12, out: Path = Path("out")) -> float:
         for _ in range(epochs):
             for rows in random.permutation(len(train_x))[: steps * BATCH].reshape(steps, BATCH):
                 feed = {"image": train_x[rows], "label": train_y[rows]}
-                (loss_on_each_device,) = exe.run(train, feed=feed, fetch_list=[loss])
-                losses.append(float(loss_on_each_device.mean()))
+                (loss_of_each_device,) = exe.run(train, feed=feed, fetch_list=[loss])
+                losses.append(float(loss_of_each_device.mean()))
                 progress.update()
             (found,) = exe.run(test, feed={"image": test_x}, fetch_list=[scores])
             guesses = found.argmax(axis=1)
-            accuracies.append(float((guesses == test_y[:, 0]).mean()))
+            accuracies.append(float(np.mean(guesses == test_y)))
             progress.set_postfix(loss=f"{losses[-1]:.4f}", test_accuracy=f"{accuracies[-1]:.1%}")
 
-    misread = [
-        (test_x[i, 0], test_y[i, 0], guesses[i]) for i in np.flatnonzero(guesses != test_y[:, 0])
-    ]
+    misread = [(test_x[i, 0], test_y[i], guesses[i]) for i in np.flatnonzero(guesses != test_y)]
     plot(losses, accuracies, misread, out / "training.png")
     print(f"\nWhat the optimizer did to the training program:\n{train.explain()}\n")
     print(f"It ran on {train.stats['devices']} devices ({train.stats['mapper']}).")

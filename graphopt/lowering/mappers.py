@@ -142,9 +142,7 @@ def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
     def squeeze(ports: Sequence[Port], arrays: Arrays) -> Arrays:
         if not block:
             return arrays
-        return tuple(
-            a[0] if p.per_replica else a for p, a in zip(ports, arrays, strict=True)
-        )
+        return tuple(a[0] if p.per_replica else a for p, a in zip(ports, arrays, strict=True))
 
     def unsqueeze(array: Array) -> Array:
         return array[None] if block else array
@@ -201,9 +199,7 @@ def shard_map(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: b
         )
 
     function = jax.jit(
-        jax.shard_map(
-            local, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False
-        ),
+        jax.shard_map(local, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False),
         in_shardings=shardings(in_specs),
         out_shardings=shardings(out_specs),
         donate_argnums=(0,) if donate else (),
@@ -282,7 +278,4 @@ def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool)
 
 def _stacked(feeds: Arrays, count: int) -> Arrays:
     """Feeds of D * b rows as D blocks of b rows."""
-    return tuple(
-        feed.reshape((count, feed.shape[0] // count, *feed.shape[1:])) for feed in feeds
-    )
-
+    return tuple(feed.reshape((count, feed.shape[0] // count, *feed.shape[1:])) for feed in feeds)

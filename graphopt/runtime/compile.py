@@ -37,7 +37,7 @@ MAX_IN_FLIGHT = 8
 
 @dataclass(frozen=True)
 class Request:
-    """What to compile: the program, its feeds and fetches, the strategy, the places; `steps` a run."""
+    """What to compile: program, feeds, fetches, strategy, places, and the steps of one run."""
 
     program: Program
     feeds: tuple[str, ...]
@@ -74,7 +74,9 @@ class Compiled:
         request = self.request
         donate = bool(request.strategy is None or request.strategy.enable_inplace)
         if not request.data_parallel or (count == 1 and not self.per_replica):
-            return mappers.alone(self.module, self.plan, device_of(request.places[0]), donate=donate)
+            return mappers.alone(
+                self.module, self.plan, device_of(request.places[0]), donate=donate
+            )
         places = request.places[:count]
         if not even:
             return lockstep(self.module, self.plan, device_of(places[0]), count)
@@ -159,14 +161,15 @@ class Executable:
                 "startup_program first: exe.run(static.default_startup_program())"
             )
         home, replicas = self.mapped.home, self.mapped.replicas if port.per_replica else 0
-        array = slot.at(home, replicas)
-        if array is None:
+        if slot.home is home and slot.replicas == replicas:
+            return slot.value
+        where, count, array = slot.copy
+        if where is not home or count != replicas:
             array = self._bring_home(slot, port, replicas)
-        if array is not slot.value:
-            if keep or slot.home is None:
-                slot.put(array, replicas=replicas, home=home)
-            else:
-                slot.copy = home, replicas, array
+        if keep or slot.home is None:
+            slot.put(array, replicas=replicas, home=home)
+        else:
+            slot.copy = home, replicas, array
         return array
 
     def _bring_home(self, slot: Slot, port: Port, replicas: int) -> Any:

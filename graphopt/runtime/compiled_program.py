@@ -63,9 +63,7 @@ class CompiledProgram:
         Raises AssertionError when called twice or without a needed loss name, TypeError or
         ValueError for a loss name that is no variable, ValueError for no places.
         """
-        assert self._data_parallel is None, (
-            "Already compiled with parallel, cannot be recompiled."
-        )
+        assert self._data_parallel is None, "Already compiled with parallel, cannot be recompiled."
         if loss_name is not None and not isinstance(loss_name, str):
             raise TypeError(
                 "loss_name must be the name of the loss (loss.name), found "
@@ -99,7 +97,8 @@ class CompiledProgram:
         compiled = self._compiled()
         if not compiled:
             return "nothing was compiled yet: run the program first"
-        return "\n\n".join(item.report.explain() for item in compiled)
+        parts = [item.report.explain() for item in compiled]
+        return "\n\n".join([*parts, *self._exec_strategy.explain()])
 
     def _compiled(self) -> list[Any]:
         if self._data_parallel is not None:
@@ -246,7 +245,8 @@ class DataParallel:
             )
         if not source._data_parallel.stats["runs"]:
             raise ValueError(
-                "The shared Program is not compiled and executed, so there is no variables to share."
+                "The shared Program is not compiled and executed, so there is no variables to "
+                "share."
             )
         shared = source._data_parallel.places or ()
         if len(shared) != len(places):

@@ -160,5 +160,3 @@ def write_learning_rates(program: Program, scope: Scope) -> None:
         if variable is not None:
             value = np.full(variable.shape, scheduler(), variable.dtype.numpy)
             (scope.find_var(name) or scope.var(name)).put(value)
-
-

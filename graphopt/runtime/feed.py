@@ -196,7 +196,9 @@ def _known(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Var
     for name, value in feed.items():
         variable = block.find_var(name)
         if variable is None:
-            warnings.warn(f"the variable {name} is not found in program. It is ignored", stacklevel=4)
+            warnings.warn(
+                f"the variable {name} is not found in program. It is ignored", stacklevel=4
+            )
         else:
             yield name, variable, value
 

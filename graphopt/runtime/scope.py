@@ -34,13 +34,6 @@ class Slot:
         self.value, self.replicas, self.home = value, replicas, home
         self.copy: tuple[Any, int, Any] = (None, 0, None)
 
-    def at(self, home: Any, replicas: int) -> Any:
-        """The array on these devices with this many replicas, None when there is no such."""
-        for where, count, array in ((self.home, self.replicas, self.value), self.copy):
-            if where is home and count == replicas:
-                return array
-        return None
-
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy of the value; ScopeError when there is none."""
         if self.value is None:

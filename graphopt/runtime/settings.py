@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from difflib import get_close_matches
 from enum import Enum
 from operator import index
 from typing import Any, SupportsIndex
@@ -113,7 +114,7 @@ class Settings:
 
     def __setattr__(self, name: str, value: Any) -> None:
         if not isinstance(getattr(type(self), name, None), Setting):
-            known = [n for n in self.all_settings() if n.startswith(name[:4])]
+            known = get_close_matches(name, self.all_settings())
             hint = f"; did you mean {', '.join(known)}?" if known else ""
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
         super().__setattr__(name, value)

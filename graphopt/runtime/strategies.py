@@ -113,7 +113,11 @@ class BuildStrategy(Settings):
 
 
 class ExecutionStrategy(Settings):
-    """How the executor runs a program; wrong types raise TypeError."""
+    """How the executor runs a program; wrong types raise TypeError.
+
+    `num_iteration_per_run` steps on the same feed are one call, which returns the last one's
+    fetches. The other settings have no effect, as `CompiledProgram.explain` says.
+    """
 
     num_threads = Setting(0, as_size)
     num_iteration_per_drop_scope = Setting(100, as_size)
@@ -123,3 +127,22 @@ class ExecutionStrategy(Settings):
     use_thread_barrier = Setting(False)
     use_cuda = Setting(True)
     _dry_run = Setting(False)
+
+    def explain(self) -> list[str]:
+        """A line for each setting that was set, with what it does."""
+        no_effect = "no effect here"
+        return [
+            f"{n}: {EXECUTION.get(n, no_effect)}" for n in self.all_settings() if n in self.values
+        ]
+
+
+# What the settings of ExecutionStrategy do.
+EXECUTION = {
+    "num_iteration_per_run": "steps on the same feed in one call",
+    "num_threads": "no effect here (XLA has threads of its own)",
+    "num_iteration_per_drop_scope": "no effect here (XLA keeps no temporaries between steps)",
+    "allow_op_delay": "no effect here, nor in Paddle",
+    "use_experimental_executor": "no effect here (there is one executor)",
+    "use_thread_barrier": "no effect here (there is no parameter server)",
+    "use_cuda": "no effect here (the places decide)",
+}

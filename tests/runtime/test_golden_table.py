@@ -26,9 +26,7 @@ def test_two_devices() -> None:
     net = fc_mean()
     program = net.parallel(2)
     for step in range(3):
-        loss, seed, gradient = net.run(
-            FEED, (net.loss, f"{net.loss.name}@GRAD", "w@GRAD"), program
-        )
+        loss, seed, gradient = net.run(FEED, (net.loss, f"{net.loss.name}@GRAD", "w@GRAD"), program)
         close(loss, [1 - 0.075 * step, 5 - 0.375 * step])
         close(seed, [0.5, 0.5])
         close(gradient, [[1.5], [1.5]])

@@ -28,7 +28,7 @@ def test_values_before_the_first_write() -> None:
     """A variable exists without a value, and reading it says what to do."""
     slot = static.Scope().var("a")
     assert not slot.is_initialized() and not slot.get_tensor()._is_initialized()
-    with pytest.raises(ScopeError, match="'a' has no value.*startup_program"):
+    with pytest.raises(ScopeError, match=r"'a' has no value.*startup_program"):
         np.array(slot.get_tensor())
 
 

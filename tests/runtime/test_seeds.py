@@ -151,10 +151,13 @@ def test_a_seed_that_comes_late_changes_nothing() -> None:
     assert net.main.clone().random_seed == 9
 
 
-@pytest.mark.parametrize(("mode", "train", "test"), [
-    ("upscale_in_train", 2.0, 1.0),
-    ("downscale_in_infer", 1.0, 0.5),
-])
+@pytest.mark.parametrize(
+    ("mode", "train", "test"),
+    [
+        ("upscale_in_train", 2.0, 1.0),
+        ("downscale_in_infer", 1.0, 0.5),
+    ],
+)
 def test_dropout_modes(mode: str, train: float, test: float) -> None:
     """What is kept in training, and what a test program gives."""
     main = Program()

@@ -1,0 +1,65 @@
+"""ExecutionStrategy.num_iteration_per_run: several steps in one call, on the same feed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.program import Variable
+from graphopt_tests.runtime.nets import build, close, parameter, regression_feed, value
+
+
+def net_with_everything() -> Any:
+    """A layer, batch norm, unseeded dropout, momentum, and a counter of the steps."""
+
+    def make() -> tuple[Variable, Variable]:
+        x = static.data("x", [None, 2], "float32")
+        hidden = paddle.matmul(x, parameter("w", [[1.0, -0.5], [0.5, 2.0]]))
+        hidden = static.nn.batch_norm(hidden, moving_mean_name="mm", moving_variance_name="mv")
+        out = paddle.nn.functional.dropout(hidden, 0.3)
+        loss = paddle.mean(paddle.square(out - 1.0))
+        paddle.optimizer.Momentum(0.05).minimize(loss)
+        steps = static.create_global_var([1], 0, "int64", persistable=True, name="steps")
+        paddle.increment(steps)
+        return loss, out
+
+    return build(make)
+
+
+@pytest.mark.parametrize(
+    ("devices", "count", "mapper"),
+    [(1, 4, "alone"), (2, 4, "shard_map"), (2, 5, "lockstep"), (6, 12, "vmap")],
+)
+def test_k_steps_are_k_runs(devices: int, count: int, mapper: str) -> None:
+    """The fetches of the last step and all state, random numbers included, for every mapper."""
+    net = net_with_everything()
+    feed = {"x": regression_feed(count, width=2)["x"]}
+    names = [v.name for v in net.main.list_vars() if v.persistable]
+    fetch = [net.loss.name, net.out.name, *names]
+    assert {"w", "mm", "mv", "steps"} < set(names)
+    paddle.seed(3)
+    single = net.parallel(devices)
+    for _ in range(6):
+        wanted = net.run(feed, fetch, single)
+    net.start()
+    paddle.seed(3)
+    several = net.parallel(devices, steps=3)
+    for _ in range(2):
+        found = net.run(feed, fetch, several)
+    assert several.stats["mapper"] == mapper
+    for name, new, old in zip(fetch, found, wanted, strict=True):
+        assert new.dtype == old.dtype
+        np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-5, err_msg=name)
+    assert value("steps") == [6]
+
+
+def test_none_and_one() -> None:
+    """0 counts as 1."""
+    for steps in (0, 1):
+        net = net_with_everything()
+        net.run({"x": np.ones((4, 2), "float32")}, (), net.parallel(2, steps=steps))
+        close(value("steps"), [1])

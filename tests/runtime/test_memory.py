@@ -1,0 +1,197 @@
+"""Who owns which array: copies, donation, steps in flight, 64-bit values."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.program import Program, Variable
+from graphopt.runtime import CompiledProgram
+from graphopt_tests.runtime.nets import Net, build, close, fc_mean, parameter, rows, value
+
+FEED = rows(0, 1, 2, 3)
+DEVICES = [0, 1, 2, 6]
+
+
+def program_of(net: Net, devices: int, **flags: Any) -> Any:
+    return net.parallel(devices, **flags) if devices else net.main
+
+
+def held(name: str) -> Any:
+    """The array that the runtime holds."""
+    slot = static.global_scope().find_var(name)
+    assert slot is not None
+    return slot.value
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_reads_outlive_later_steps(devices: int) -> None:
+    """Scope reads and fetches are writable copies of that moment."""
+    net = fc_mean()
+    program = program_of(net, devices)
+    feed = rows(*range(max(2 * devices, 4)))
+    reads, fetches = [], []
+    for _ in range(3):
+        fetches.append(net.run(feed, "w", program)[0])
+        reads.append(value("w"))
+    values = [float(read[0, 0]) for read in reads]
+    assert len(set(values)) == 3
+    for read, fetched, number in zip(reads, fetches, values, strict=True):
+        assert read.flags.writeable and fetched.flags.writeable
+        close(fetched, np.full((max(devices, 1), 1), number))
+        read[:] = fetched[:] = 99
+    before = value("w")
+    net.run(feed, (), program)
+    close(value("w") - before, [[-0.1 * feed["X"].mean()]])
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+@pytest.mark.parametrize("even", [True, False])
+def test_feeds_may_be_overwritten_after_a_run(devices: int, even: bool) -> None:
+    """Nothing is read from the caller's array when `run` has returned."""
+    if devices < 2 and not even:
+        return
+    net = build_wide()
+    program = program_of(net, devices)
+    count = 6 * 64 - (0 if even else 1)
+    buffer = aligned((count, 256))
+    for step in range(4):
+        net.start()
+        buffer[:] = step
+        net.run({"x": buffer}, (), program)
+        buffer[:] = 1e9
+        close(value("w"), np.full((256, 1), 1.0 - step))
+
+
+def build_wide() -> Net:
+    """Weights of 256 ones that lose the mean of the feed."""
+
+    def make() -> tuple[Variable, Variable]:
+        x = static.data("x", [None, 256], "float32")
+        out = paddle.matmul(x, parameter("w", np.ones((256, 1))))
+        loss = paddle.mean(out)
+        paddle.optimizer.SGD(1.0).minimize(loss)
+        return loss, out
+
+    return build(make)
+
+
+def aligned(shape: tuple[int, int]) -> np.ndarray[Any, Any]:
+    """An array that JAX could take without a copy."""
+    size = shape[0] * shape[1]
+    raw = np.empty(size * 4 + 64, np.uint8)
+    start = -raw.ctypes.data % 64
+    return raw[start : start + size * 4].view(np.float32).reshape(shape)
+
+
+@pytest.mark.parametrize("devices", DEVICES)
+def test_initial_values_are_not_shared_between_devices(devices: int) -> None:
+    """A parameter written from one host array is updated once, not once for each device."""
+    net = build_wide()
+    program = program_of(net, devices)
+    mine = aligned((256, 1))
+    mine[:] = 5
+    slot = static.global_scope().find_var("w")
+    assert slot is not None
+    slot.get_tensor().set(mine)
+    for step in range(1, 4):
+        net.run({"x": np.ones((12, 256), "float32")}, (), program)
+        close(value("w"), np.full((256, 1), 5.0 - step))
+    close(mine, np.full((256, 1), 5.0))
+
+
+@pytest.mark.parametrize("devices", [0, 1, 2])
+@pytest.mark.parametrize("inplace", [True, False])
+def test_enable_inplace_donates(devices: int, inplace: bool) -> None:
+    """The old parameter's buffer is reused, or it stays valid."""
+    net = fc_mean()
+    if devices:
+        program: Any = net.parallel(devices, enable_inplace=inplace)
+    else:
+        strategy = static.BuildStrategy()
+        strategy.enable_inplace = inplace
+        program = CompiledProgram(net.main, strategy)
+    net.run(FEED, (), program)
+    old = held("w")
+    net.run(FEED, (), program)
+    assert old.is_deleted() is inplace
+    if not inplace:
+        close(np.array(old), [[1.85]])
+    (compiled,) = program._compiled()
+    (executable,) = compiled.executables.values()
+    assert ("input_output_alias" in executable.function.as_text()) is inplace
+
+
+@pytest.mark.parametrize("devices", [0, 2])
+def test_what_is_only_read_is_never_donated(devices: int) -> None:
+    """Test programs leave parameters and moving statistics where they are."""
+
+    def make() -> tuple[Variable, Variable]:
+        x = static.data("X", [None, 1], "float32")
+        out = static.nn.batch_norm(paddle.matmul(x, parameter("w", [[2.0]])), is_test=True)
+        return paddle.mean(out), out
+
+    net = build(make)
+    program = program_of(net, devices)
+    net.run(FEED, net.loss, program)
+    names = ("w", "batch_norm_0.w_1", "batch_norm_0.w_2")
+    arrays = [held(name) for name in names]
+    for _ in range(2):
+        net.run(FEED, net.loss, program)
+    assert [held(name) is array for name, array in zip(names, arrays, strict=True)] == [True] * 3
+
+
+def test_many_steps_that_nobody_waits_for() -> None:
+    """Un-fetched steps on two devices do not pile up until XLA's threads run out."""
+    net = fc_mean(rate=0.001)
+    program = net.parallel(2)
+    for _ in range(200):
+        net.run(FEED, (), program)
+    close(value("w"), [[2 - 200 * 0.0015]], 1e-4)
+
+
+@pytest.mark.parametrize("devices", [0, 1, 2, 6])
+@pytest.mark.parametrize(
+    ("dtype", "number"), [("int64", 2**40 + 1), ("float64", 1e300), ("int64", -(2**62))]
+)
+def test_64_bits_are_kept(devices: int, dtype: str, number: float) -> None:
+    """Feeds, state and fetches round trip exactly."""
+    main, startup = Program(), Program()
+    with static.program_guard(main, startup):
+        x = static.data("x", [None], dtype)
+        total = static.create_global_var([1], 0, dtype, persistable=True, name="total")
+        out = paddle.add(x, total)
+        paddle.assign(total, total)
+    net = Net(main, out, out, startup).start()
+    slot = static.global_scope().find_var("total")
+    assert slot is not None
+    slot.get_tensor().set(np.array([number], dtype))
+    feed = {"x": np.zeros(12, dtype)}
+    program: Any = net.main
+    if devices:
+        program = CompiledProgram(main).with_data_parallel(places=static.cpu_places(devices))
+    for _ in range(2):
+        out_value, state = net.run(feed, (out, "total"), program)
+        assert out_value.dtype == state.dtype == dtype
+        assert out_value.tolist() == [number] * 12
+        assert set(state.tolist()) == {number}
+    assert value("total").tolist() == [number]
+
+
+def test_runs_do_not_leak() -> None:
+    """As many live arrays after many steps as after a few."""
+    net = fc_mean()
+    program = net.parallel(2)
+
+    def live(steps: int) -> int:
+        for _ in range(steps):
+            net.run(FEED, (net.loss, "w"), program)
+        return len(jax.live_arrays())
+
+    live(3)
+    assert live(20) <= live(3)

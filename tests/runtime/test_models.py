@@ -1,0 +1,142 @@
+"""Saved inference models against the outputs that Paddle recorded, plain and with every fusion.
+
+Models of a corpus (see model_files.py) either give the recorded numbers too, or say which operator
+is not supported.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Program
+from graphopt.ir.reader import LoadedModel, load_model
+from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt_tests import model_files
+from graphopt_tests.runtime.nets import strategy
+
+# What must run; the others may meet an operator that has no translation.
+REQUIRED = {
+    "infer_bert_mini",
+    "infer_lenet",
+    "infer_mobilenet_v1",
+    "infer_mobilenet_v2",
+    "infer_resnet18",
+    "infer_transformer_encoder",
+}
+FUSIONS = [name for name in BuildStrategy.all_settings() if name.startswith(("fuse_", "fused_"))]
+
+
+def inference_cases() -> dict[str, Path]:
+    """The cases with dense inputs and outputs."""
+    cases = {case.name: case for case in model_files.cases()}
+    return {
+        name: case
+        for name, case in sorted(cases.items())
+        if model_files.meta(case).get("kind") == "inference" and is_dense(case)
+    }
+
+
+def is_dense(case: Path) -> bool:
+    """False for sequences of different lengths, which come with an array of lengths."""
+    with np.load(case / "outputs.npz") as outputs:
+        return not any(name.endswith("@lens") for name in outputs.files)
+
+
+CASES = inference_cases()
+
+
+def load(case: Path) -> LoadedModel:
+    folder = case / "model"
+    return load_model(folder if folder.is_dir() else case / "model.pdmodel")
+
+
+def put_parameters(model: LoadedModel) -> None:
+    for name, array in model.parameters.items():
+        static.global_scope().var(name).get_tensor().set(array)
+
+
+def recorded(case: Path) -> list[tuple[dict[str, Any], list[Any]]]:
+    """Feeds and outputs of each recorded run."""
+    runs: list[tuple[dict[str, Any], list[Any]]] = []
+    for suffix in ("", "_1"):
+        if (case / f"outputs{suffix}.npz").exists():
+            with np.load(case / f"inputs{suffix}.npz") as inputs:
+                feeds = {name: inputs[name] for name in inputs.files}
+            with np.load(case / f"outputs{suffix}.npz") as outputs:
+                runs.append((feeds, [outputs[f"out{i}"] for i in range(len(outputs.files))]))
+    return runs
+
+
+def check(case: Path, model: LoadedModel, program: Program | CompiledProgram) -> None:
+    """AssertionError unless every recorded run gives its outputs."""
+    executor = static.Executor(paddle.CPUPlace())
+    for feeds, outputs in recorded(case):
+        given = {name: feeds[name] for name in model.feed_names}
+        found = executor.run(program, given, model.fetch_names)
+        for new, old in zip(found, outputs, strict=True):
+            assert new.shape == old.shape and new.dtype == old.dtype
+            np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_recorded_outputs(name: str) -> None:
+    """Plain and with all fusions on; the caller's program stays as it was loaded."""
+    case = CASES[name]
+    model = load(case)
+    put_parameters(model)
+    before = repr(model.program)
+    try:
+        check(case, model, model.program)
+    except UnsupportedError as error:
+        assert name not in REQUIRED, error
+        assert str(error)
+        return
+    check(case, model, CompiledProgram(model.program, strategy(**dict.fromkeys(FUSIONS, True))))
+    assert repr(model.program) == before
+
+
+@pytest.mark.parametrize("name", ["infer_resnet18", "infer_mobilenet_v2"])
+def test_inference_on_two_devices(name: str) -> None:
+    """Rows split over devices give the rows of one device; nothing is written to the scope."""
+    case = CASES[name]
+    model = load(case)
+    put_parameters(model)
+    held = {n: static.global_scope().var(n).value is not None for n in model.parameters}
+    assert all(held.values())
+    executor = static.Executor(paddle.CPUPlace())
+    feeds, outputs = recorded(case)[0]
+    ((feed, array),) = feeds.items()
+    program = CompiledProgram(model.program).with_data_parallel(places=static.cpu_places(2))
+    (found,) = executor.run(program, {feed: np.concatenate([array, array])}, model.fetch_names)
+    np.testing.assert_allclose(
+        found, np.concatenate([outputs[0], outputs[0]]), rtol=1e-4, atol=1e-5
+    )
+    (compiled,) = program._compiled()
+    assert not compiled.plan.written and not compiled.plan.updated
+
+
+@pytest.mark.parametrize(
+    ("name", "passes"),
+    [
+        ("infer_resnet18", ["fuse-bn-act", "fuse-bn-add-act"]),
+        ("infer_transformer_encoder", ["fuse-gemm-epilogue"]),
+    ],
+)
+def test_fusions_fire(name: str, passes: list[str]) -> None:
+    """The models have what the fusions look for."""
+    model = load(CASES[name])
+    put_parameters(model)
+    program = CompiledProgram(model.program, strategy(**dict.fromkeys(FUSIONS, True)))
+    feeds, _ = recorded(CASES[name])[0]
+    given = {n: feeds[n] for n in model.feed_names}
+    static.Executor(paddle.CPUPlace()).run(program, given, model.fetch_names)
+    (compiled,) = program._compiled()
+    for pass_name in passes:
+        assert compiled.report.applied(pass_name), program.explain()

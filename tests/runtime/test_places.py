@@ -1,0 +1,133 @@
+"""Places: which devices a program runs on, by argument, CPU_NUM and flags (SEMANTICS 3.2)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import UnsupportedError
+from graphopt.runtime import CompiledProgram
+from graphopt.runtime.places import as_place, device_of, distinct_devices
+from graphopt_tests.runtime.nets import Net, close, fc_mean, rows
+
+FEED = rows(0, 1, 2, 3)
+
+
+def parallel(net: Net, places: Any = None) -> CompiledProgram:
+    return CompiledProgram(net.main).with_data_parallel(net.loss.name, places=places)
+
+
+def test_cpu_num(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It counts when no places are given, at the first run and never again."""
+    monkeypatch.setenv("CPU_NUM", "2")
+    net = fc_mean(train=False)
+    program = parallel(net)
+    close(net.run(FEED, net.loss, program)[0], [1.0, 5.0])
+    monkeypatch.setenv("CPU_NUM", "4")
+    close(net.run(FEED, net.loss, program)[0], [1.0, 5.0])
+    close(net.run(FEED, net.loss, parallel(net))[0], [0.0, 2.0, 4.0, 6.0])
+    assert len(static.cpu_places()) == 4 and len(static.cpu_places(3)) == 3
+    close(net.run(FEED, net.loss, parallel(net, static.cpu_places(2)))[0], [1.0, 5.0])
+
+
+def test_cpu_num_is_not_set(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One device, a notice where there are several cores, and the variable is written."""
+    monkeypatch.delenv("CPU_NUM")
+    monkeypatch.setattr(os, "cpu_count", lambda: 8)
+    assert len(static.cpu_places()) == 1
+    assert os.environ["CPU_NUM"] == "1"
+    assert "CPU_NUM is not set" in capsys.readouterr().err
+    static.cpu_places()
+    assert capsys.readouterr().err == ""
+
+
+def test_cpu_num_that_is_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zero gives no places, text is a ValueError."""
+    net = fc_mean()
+    monkeypatch.setenv("CPU_NUM", "0")
+    with pytest.raises(ValueError, match="No places for execution"):
+        net.run(FEED, net.loss, parallel(net))
+    monkeypatch.setenv("CPU_NUM", "two")
+    with pytest.raises(ValueError, match="two"):
+        static.cpu_places()
+
+
+def test_more_places_than_devices() -> None:
+    """Replicas then share a device, with the same results."""
+    net = fc_mean(train=False)
+    program = net.parallel(6)
+    (loss,) = net.run(rows(*range(6)), net.loss, program)
+    close(loss, [0, 2, 4, 6, 8, 10])
+    assert program.stats == {"runs": 1, "mapper": "vmap", "devices": 6}
+
+
+def test_one_place_and_strings() -> None:
+    """A single place, or its name, stands for a list of one."""
+    net = fc_mean(train=False)
+    for places in (paddle.CPUPlace(), "cpu", ["cpu", "cpu:0"]):
+        count = len(places) if isinstance(places, list) else 1
+        assert len(net.run(FEED, net.loss, parallel(net, places))[0]) == count
+    assert as_place("GPU:2") == paddle.CUDAPlace(2) and as_place("tpu") == paddle.TPUPlace(0)
+    for wrong in ("moon", "cpu:x", 3, None):
+        with pytest.raises(TypeError, match="expected a place"):
+            as_place(wrong)
+
+
+def test_places_must_fit_the_executor() -> None:
+    """No places, or places of another kind than the executor's."""
+    net = fc_mean()
+    with pytest.raises(ValueError, match="No places for execution"):
+        parallel(net, [])
+    with pytest.raises(ValueError, match="Place type not match"):
+        net.run(FEED, net.loss, parallel(net, [paddle.CUDAPlace(0)] * 2))
+
+
+def test_devices_that_do_not_exist() -> None:
+    """The error names the place and says what to use."""
+    with pytest.raises(UnsupportedError, match=r"Place\(xpu:0\) does not exist here"):
+        device_of(paddle.XPUPlace(0))
+
+
+def test_distinct_devices() -> None:
+    """CPU places are numbered by position; None when they do not go round."""
+    found = distinct_devices(static.cpu_places(2))
+    assert found is not None and len(set(found)) == 2
+    assert distinct_devices(static.cpu_places(99)) is None
+
+
+def test_cuda_places_follow_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """FLAGS_selected_gpus, else what JAX sees."""
+    monkeypatch.setenv("FLAGS_selected_gpus", "1,3")
+    assert static.cuda_places() == [paddle.CUDAPlace(1), paddle.CUDAPlace(3)]
+    assert static.cuda_places([0]) == [paddle.CUDAPlace(0)]
+
+
+SCRIPT = """
+import graphopt as paddle
+from graphopt import static
+import jax
+x = static.data("x", [None, 1], "float32")
+y = paddle.mean(x)
+program = static.CompiledProgram(static.default_main_program()).with_data_parallel()
+found = static.Executor(paddle.CPUPlace()).run(program, {"x": [[1], [2], [3]]}, [y])
+print(found[0].tolist(), program.stats["mapper"], len(jax.devices()))
+"""
+
+
+@pytest.mark.parametrize("flags", ["", "--xla_force_host_platform_device_count=1"])
+def test_cpu_num_makes_devices(flags: str) -> None:
+    """Before JAX starts, CPU_NUM makes several devices of the host, unless told otherwise."""
+    environment = {**os.environ, "CPU_NUM": "3", "XLA_FLAGS": flags}
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
+    wanted = "vmap 1" if flags else "shard_map 3"
+    assert done.stdout.strip() == f"[1.0, 2.0, 3.0] {wanted}"
