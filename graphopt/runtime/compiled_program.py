@@ -12,7 +12,7 @@ from graphopt.errors import FeedError
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.translate import GRAD_TYPE
 from graphopt.runtime.executor import Executor, Runner, write_learning_rates
-from graphopt.runtime.feed import Parts, single_feed, split_feed
+from graphopt.runtime.feed import Parts, split_feed
 from graphopt.runtime.fetch import as_result, merge_replicas, split_replicas
 from graphopt.runtime.places import Place, as_place, cpu_places, cuda_places
 from graphopt.runtime.scope import Scope
@@ -123,7 +123,7 @@ class CompiledProgram:
         if self._runner is None:
             self._runner = Runner((executor.place,), self._strategy)
         check_customized_seed(self._program, self._runner.strategy, feed)
-        feeds = single_feed(self._program, feed)
+        feeds = self._runner.checked(self._program, feed)
         fetches = self._runner.run(self._program, feeds, names, scope, wait=return_numpy)
         results = [as_result(array, return_numpy=return_numpy) for array in fetches]
         return results if return_merged else [[result] for result in results]
