@@ -72,6 +72,10 @@ format: $(VENV)/.dev ## mend what can be mended of style and formatting
 types: $(VENV)/.dev ## check types (strict in graphopt/ir and graphopt/passes)
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
+.PHONY: docs
+docs: $(VENV)/.dev ## write the reference pages anew from the code
+	$(BIN)/python docs/generate.py
+
 .PHONY: wheel
 wheel: $(VENV)/.dev ## build wheel and sdist into dist/ and check what is in the wheel
 	rm -rf dist

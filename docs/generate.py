@@ -155,9 +155,8 @@ def one_paragraph(text: str) -> str:
 
 
 def summary(text: str) -> str:
-    """The first paragraph without the names of Paddle's operators and references to notes."""
-    shown = one_paragraph(text).partition(" Paddle: ")[0]
-    return re.sub(r" \(SEMANTICS [\d.]+\)", "", shown)
+    """The first paragraph without the names of Paddle's operators."""
+    return one_paragraph(text).partition(" Paddle: ")[0]
 
 
 def fields(op: type[PdOp]) -> str:

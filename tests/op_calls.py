@@ -56,5 +56,6 @@ def rule_of(
 
 def compute(op_class: type[PdOp], *operands: Any, **attrs: Any) -> Any:
     """The op's result for arrays (or tracers), or the tuple of its results."""
-    results = rule_of(op_class, sample(*operands, **attrs))(*operands)
+    case = sample(*operands, **attrs)
+    results = rule_of(op_class, case)(*flat(case))
     return results[0] if len(results) == 1 else results

@@ -31,7 +31,7 @@ def rule(own: str, others: str = "") -> Rule:
     return Rule(frozenset(own.split()), frozenset(others.split()))
 
 
-# DESIGN: imports point one way, and passes and lowering do not know each other.
+# Imports point one way, and passes and lowering do not know each other.
 RULES = {
     "errors": rule("errors"),
     "ir": rule("errors ir", "ml_dtypes numpy xdsl"),
@@ -128,7 +128,7 @@ def test_a_forbidden_import_is_found(file: str, source: str, line: int) -> None:
     ],
 )
 def test_an_allowed_import_is_not_reported(file: str, source: str) -> None:
-    """What DESIGN's table allows passes."""
+    """What each stage may import passes."""
     assert violations(source, PACKAGE / file) == []
 
 

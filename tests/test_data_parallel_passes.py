@@ -1,4 +1,4 @@
-"""The passes that make a program data-parallel: the seed's scale, the sums, the per-replica state."""
+"""The passes that make a program data-parallel: loss scale, sums, per-replica state."""
 
 from __future__ import annotations
 

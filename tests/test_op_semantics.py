@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import jax
@@ -158,10 +158,11 @@ def test_synchronised_batch_norm(op_class: type[PdOp]) -> None:
         close(each, np.broadcast_to(one, (4, 3)), 1e-12)
 
 
+@pytest.mark.parametrize("make", [bf16, i64])
 @pytest.mark.parametrize(("reduction", "scale"), [("sum", 1), ("mean", 0.25)])
-def test_all_reduce(reduction: str, scale: float) -> None:
+def test_all_reduce(reduction: str, scale: float, make: Callable[..., Any]) -> None:
     """Each of four replicas gets the sum or the mean, in the operand's dtype."""
-    x = bf16([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0], [7.0, 8.0]])
+    x = make([[1, 2], [3, 4], [5, 6], [7, 8]])
     rule = rule_of(AllReduce, sample(x[0], reduction=reduction), Replicas(AXIS, 4))
     (out,) = jax.vmap(rule, axis_name=AXIS)(x)
     assert out.dtype == x.dtype

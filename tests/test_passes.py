@@ -1,4 +1,4 @@
-"""The before/after pages of `tests/passes`, and properties of every fusion on generated programs."""
+"""The before/after pages of `tests/passes`, and properties of every fusion on random programs."""
 
 from __future__ import annotations
 

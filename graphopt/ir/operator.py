@@ -144,12 +144,13 @@ class Operator:
         def slots(slots: Mapping[str, Sequence[str]]) -> str:
             return ", ".join(f"{slot}=[{', '.join(names)}]" for slot, names in slots.items())
 
-        attrs = ", ".join(
+        shown = [
             f"{name}={value!r}"
             for name, value in sorted(self.attrs.items())
             if name not in ("op_callstack", "op_namescope", "op_device")
-        )
+        ]
+        arguments = ", ".join(filter(None, [slots(self.inputs), *shown]))
         where = f"  # {self.location}" if self.location else ""
-        return f"{{{slots(self.outputs)}}} = {self.type}({slots(self.inputs)}, {attrs}){where}"
+        return f"{{{slots(self.outputs)}}} = {self.type}({arguments}){where}"
 
     to_string = __repr__

@@ -1,9 +1,8 @@
 """A module's `@main` as a JAX function: each op by its rule, derivatives by `lowering/grad.py`.
 
-This is the replica function of DESIGN: it computes one replica's results and talks to the others
-only through `Replicas`. `lowering/mappers.py` runs it on one device or many. A value is a tuple of
-lanes: one array normally, one per replica when uneven replicas run in lockstep (one program, no
-mapped axis).
+It computes one replica's results and talks to the others only through `Replicas`;
+`lowering/mappers.py` runs it on one device or many. A value is a tuple of lanes: one array
+normally, one per replica when uneven replicas run in lockstep (one program, no mapped axis).
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import jax
-import numpy as np
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
@@ -92,12 +90,17 @@ def combine(call: Call, lanes: Sequence[Sequence[Array]]) -> list[tuple[Array, .
         total = sum((operands[0] for operands in lanes[1:]), start=lanes[0][0])
         mean = ("reduction", "mean") in call.attrs
         return [(total / len(lanes) if mean else total,)] * len(lanes)
-    # synchronised batch normalisation is batch normalisation of all lanes' rows
-    rows = [operands[0].shape[0] for operands in lanes]
+    # synchronised batch normalisation is batch normalisation of all lanes' rows; each lane keeps
+    # its own ones, made with its own scale and bias, which so get this lane's gradient
     joined = jnp.concatenate([operands[0] for operands in lanes])
-    out, *statistics = call([joined, *lanes[0][1:]], None)
-    parts = jnp.split(out, np.cumsum(rows)[:-1].tolist())
-    return [(part, *statistics) for part in parts]
+    results: list[tuple[Array, ...]] = []
+    start = 0
+    for operands in lanes:
+        out, *statistics = call([joined, *operands[1:]], None)
+        end = start + operands[0].shape[0]
+        results.append((out[start:end], *statistics))
+        start = end
+    return results
 
 
 @dataclass(frozen=True)
@@ -166,6 +169,6 @@ def evaluate_op(op: Operation, env: Environment, context: Context) -> None:
                 results = list(zip(*by_lane, strict=True))
     except Exception as error:
         if not getattr(error, "__notes__", None):
-            error.add_note(f"while computing {op} at {op.location}")
+            error.add_note(f"while computing {op!s} at {op.location}")
         raise
     env.update(zip(op.results, results, strict=True))

@@ -1,6 +1,6 @@
 """Data parallelism with replicated updates: sum each parameter gradient over the replicas.
 
-(SEMANTICS 4.8.) The sum goes right behind the derivative, before clipping, regularisation and the
+The sum goes right behind the derivative, before clipping, regularisation and the
 update, and only gradients of parameters are summed.
 """
 

@@ -1,4 +1,4 @@
-"""batch_norm + activation -> fused_batch_norm_act (SEMANTICS 8.1).
+"""batch_norm + activation -> fused_batch_norm_act.
 
 A superset of Paddle's pattern: any float dtype, both layouts, training and inference. Forward and
 backward are one rewrite, because the backward is derived from the fused op.

@@ -1,4 +1,4 @@
-"""batch_norm + add + activation -> fused_bn_add_activation (SEMANTICS 8.2), the residual block.
+"""batch_norm + add + activation -> fused_bn_add_activation, the residual block.
 
 On by default, and for every float dtype and layout. The other operand of the add must have the
 batch_norm's own shape; Paddle does not check that.

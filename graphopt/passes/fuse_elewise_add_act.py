@@ -1,4 +1,4 @@
-"""add and activation, in either order -> fused_elemwise_add_activation (SEMANTICS 8.3).
+"""add and activation, in either order -> fused_elemwise_add_activation.
 
 `functor_list` is [outer, inner] as in Paddle. A `scale` joins only without a bias: Paddle's fused
 kernel drops the bias and computes wrong numbers.

@@ -1,4 +1,4 @@
-"""matmul + bias (+ activation) -> fused_gemm_epilogue (SEMANTICS 8.6).
+"""matmul + bias (+ activation) -> fused_gemm_epilogue.
 
 A superset of Paddle's pattern: `static.nn.fc` (Paddle's mul) as well as linear layers, transposed
 operands, any activation without properties and both forms of gelu, either operand order of the

@@ -20,6 +20,7 @@ from typing import ClassVar, Literal
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    FileLineColLoc,
     FusedLoc,
     LocationAttr,
     ModuleOp,
@@ -195,7 +196,7 @@ def _try(
     match = _match(entry.rule.root, root, Match())
     if match is None:
         return None
-    anchor, location = _show(root), str(root.location)
+    anchor, location = _show(root), source_line(root.location)
     reason = _refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
     if reason is not None:
         return Declined(entry.name, anchor, reason, location)
@@ -324,6 +325,15 @@ def _joined_location(ops: Iterable[Operation]) -> LocationAttr:
     if len(found) < 2:
         return found[0] if found else UnknownLoc()
     return FusedLoc(ArrayAttr[Attribute](found), NoneAttr())
+
+
+def source_line(location: Attribute) -> str:
+    """A location as `file:line`, the first one of several; empty when it is not known."""
+    if isinstance(location, FusedLoc):
+        return next((line for line in map(source_line, location.locations) if line), "")
+    if isinstance(location, FileLineColLoc):
+        return f"{location.filename.data}:{location.line.data}"
+    return ""
 
 
 def _show(op: Operation) -> str:

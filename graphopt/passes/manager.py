@@ -59,8 +59,8 @@ class Report:
             applied, declined = self.applied(ran.pass_name), self.declined(ran.pass_name)
             effect = ran.effect or f"applied {len(applied)} times, declined {len(declined)} times"
             lines.append(f"{ran.flag} ({ran.pass_name}, {ran.seconds * 1e3:.1f} ms): {effect}")
-            lines += [f"  applied at {o.anchor} {_at(o.location)}".rstrip() for o in applied]
-            lines += [f"  declined at {o.anchor} {_at(o.location)}: {o.reason}" for o in declined]
+            lines += [f"  applied at {_where(o)}" for o in applied]
+            lines += [f"  declined at {_where(o)}: {o.reason}" for o in declined]
         for flag in sorted(self.setup.asked):
             if flag in RUNTIME:
                 lines.append(f"{flag}: {RUNTIME[flag]}")
@@ -71,8 +71,9 @@ class Report:
         return "\n".join(lines)
 
 
-def _at(location: str) -> str:
-    return "" if location == "loc(unknown)" else location
+def _where(outcome: Outcome) -> str:
+    """The last op of a picture, and the user's line that made it."""
+    return f"{outcome.anchor} ({outcome.location})" if outcome.location else outcome.anchor
 
 
 def _difference(before: Counter[str], after: Counter[str]) -> str:

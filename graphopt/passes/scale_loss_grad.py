@@ -1,4 +1,4 @@
-"""gradient_scale_strategy: what the gradient of the loss starts from (SEMANTICS 4.7).
+"""gradient_scale_strategy: what the gradient of the loss starts from.
 
 CoeffNumDevice makes it 1 / (devices * trainers), so that the sum of the replicas' gradients is
 their mean; One leaves 1; Customized turns it into a feed named `<loss>@GRAD`.

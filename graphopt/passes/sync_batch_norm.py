@@ -1,6 +1,6 @@
 """sync_batch_norm: every batch normalisation takes its statistics over all devices.
 
-(SEMANTICS 8.15.) Unlike Paddle's it works on every backend and for uneven shards.
+Unlike Paddle's it works on every backend and for uneven shards.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Feeds: what a script hands to `run`, checked and cut into one part per replica.
 
-The rules are those of SEMANTICS 2 (checks) and 4.2-4.5 (splitting): chunks of ceil(rows / D).
+Rows are cut in chunks of ceil(rows / D), as Paddle's ParallelExecutor does (not as its page says).
 """
 
 from __future__ import annotations

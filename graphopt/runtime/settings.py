@@ -1,6 +1,6 @@
 """Typed settings: the descriptors that strategy classes are tables of.
 
-Each converts and checks as Paddle's binding does (SEMANTICS 6.1) and can be frozen by
+Each converts and checks as Paddle's binding does and can be frozen by
 `_finalize_strategy_and_create_passes`.
 """
 

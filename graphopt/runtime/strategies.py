@@ -1,4 +1,4 @@
-"""BuildStrategy and ExecutionStrategy as tables of settings (SEMANTICS 5 and 6).
+"""BuildStrategy and ExecutionStrategy as tables of settings.
 
 What a flag does is not decided here: `passes/pipeline.py` has the table flag -> passes.
 Paddle pages: paddle.static.BuildStrategy, paddle.static.ExecutionStrategy.

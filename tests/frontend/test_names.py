@@ -107,7 +107,7 @@ def test_initial_values() -> None:
 
 
 def test_program_seed_is_copied_when_an_operator_is_made() -> None:
-    """Setting it later changes nothing; equal seeds give equal parameters (SEMANTICS 1.5)."""
+    """Setting it later changes nothing; equal seeds give equal parameters."""
     with fresh() as (main, startup):
         startup.random_seed = main.random_seed = 5
         x = static.data("x", [None, 4], "float32")

@@ -86,7 +86,7 @@ def parameter(name: str, value: Any, **options: Any) -> Variable:
 
 
 def fc_mean(rate: float = 0.1, weight: float = 2.0, *, train: bool = True) -> Net:
-    """The model of SEMANTICS 11: X [N, 1] times w [1, 1], the mean, SGD."""
+    """X [N, 1] times w [1, 1], the mean, SGD."""
 
     def make() -> tuple[Variable, Variable]:
         x = static.data("X", [None, 1], "float32")

@@ -1,4 +1,4 @@
-"""Batch normalisation on several devices: statistics of each, or of all (SEMANTICS 4.10, 8.15)."""
+"""Batch normalisation on several devices: statistics of each, or of all."""
 
 from __future__ import annotations
 

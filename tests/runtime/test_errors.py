@@ -1,4 +1,4 @@
-"""The error catalogue (SEMANTICS 14): class and key text, and the name of the culprit.
+"""The error catalogue: class and key text, and the name of the culprit.
 
 Rows that other files test beside what they belong to: 1-3, 5-8, 11 (test_executor, test_fetch),
 14-17 (test_feed_splitting), 18 (test_fetch), 24-28, 31 (test_sharing), 29, 30 (test_places),

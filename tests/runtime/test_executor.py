@@ -1,4 +1,4 @@
-"""Executor.run on plain programs: arguments, feeds, pruning, caching (SEMANTICS 2)."""
+"""Executor.run on plain programs: arguments, feeds, pruning, caching."""
 
 from __future__ import annotations
 

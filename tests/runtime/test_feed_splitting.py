@@ -1,4 +1,4 @@
-"""How feeds are cut into parts for the replicas, without running anything (SEMANTICS 4.2 - 4.5)."""
+"""How feeds are cut into parts for the replicas, without running anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The table of numbers that Paddle gives for X -> fc(w = 2) -> mean with SGD (SEMANTICS 11)."""
+"""The table of numbers that Paddle gives for X -> fc(w = 2) -> mean with SGD."""
 
 from __future__ import annotations
 

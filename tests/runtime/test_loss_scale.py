@@ -1,4 +1,4 @@
-"""Where the derivative starts from: gradient_scale_strategy (SEMANTICS 4.7, 4.8)."""
+"""Where the derivative starts from: gradient_scale_strategy."""
 
 from __future__ import annotations
 

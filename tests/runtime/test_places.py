@@ -1,4 +1,4 @@
-"""Places: which devices a program runs on, by argument, CPU_NUM and flags (SEMANTICS 3.2)."""
+"""Places: which devices a program runs on, by argument, CPU_NUM and flags."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""share_vars_from, ParallelExecutor, and when a compiled program is bound (SEMANTICS 3)."""
+"""share_vars_from, ParallelExecutor, and when a compiled program is bound."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""BuildStrategy and ExecutionStrategy as objects: defaults, setters, freezing (SEMANTICS 5, 6)."""
+"""BuildStrategy and ExecutionStrategy as objects: defaults, setters, freezing."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from graphopt import static
 from graphopt.runtime import BuildStrategy, ExecutionStrategy
 from graphopt_tests.runtime.nets import close, fc_mean, rows, value
 
-# SEMANTICS 6.2, the column of Paddle 2.6.2, in its order.
+# The defaults of Paddle 2.6.2, as read from the live object.
 DEFAULTS: dict[str, Any] = {
     "allow_cuda_graph_capture": False,
     "async_mode": False,
@@ -177,7 +177,7 @@ def test_unknown_names(kind: type[Any]) -> None:
 
 
 def test_finalising_freezes() -> None:
-    """Exactly the settings of SEMANTICS 6.1; a copy and `_clear_finalized` thaw."""
+    """Exactly the settings that Paddle blocks; a copy and `_clear_finalized` thaw."""
     strategy = BuildStrategy()
     strategy.fuse_gemm_epilogue = True
     names = strategy._finalize_strategy_and_create_passes()
@@ -240,7 +240,7 @@ def test_a_later_strategy_replaces_the_first() -> None:
 
 
 def test_execution_strategy() -> None:
-    """Defaults and setters of SEMANTICS 5."""
+    """Defaults and setters."""
     strategy = ExecutionStrategy()
     assert {name: getattr(strategy, name) for name in strategy.all_settings()} == {
         "num_threads": 0,
