@@ -46,7 +46,7 @@ def close(have: Any, want: Any, tolerance: float = 1e-6) -> None:
         (Relu, {}, 0.0, 0),
         (Relu6, {}, 0.0, 0),
         (Relu6, {}, 6.0, 0),
-        (LeakyRelu, {"negative_slope": 0.1}, 0.0, 0.1),
+        (LeakyRelu, {"negative_slope": 0.1}, 0.0, 1.0),
         (Hardsigmoid, {"slope": 0.25}, -2.0, 0),
         (Hardsigmoid, {"slope": 0.25}, 2.0, 0),
         (Hardswish, {}, -3.0, 0),

@@ -15,9 +15,9 @@ def prune(
 ) -> Program:
     """A copy without the operators that reach neither a fetch nor an optimizer operator.
 
-    Optimizer operators are kept, as Paddle does: fetching only a forward value still trains
-    (SEMANTICS 2, rule 12). When some are given as `updates`, only these are. What is fed is not
-    computed.
+     Optimizer operators are kept, as Paddle does: fetching only a forward value still trains
+    . When some are given as `updates`, only these are. What is fed is not
+     computed.
     """
     fed = frozenset(feeds)
     needed = set(fetches) - fed

@@ -14,6 +14,7 @@ from xdsl.ir import Block, SSAValue
 from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 
 from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.constants import known_numbers, measured
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.legacy import BY_TYPE, Row
 from graphopt.ir.op import PdOp, attr_kinds, definition
@@ -24,9 +25,10 @@ from graphopt.ir.ops.index import Embedding
 from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.norm import BatchNorm
 from graphopt.ir.ops.random import RandomOp
+from graphopt.ir.ops.rearrange import Pad
 from graphopt.ir.ops.shape import Flatten, Reshape, Squeeze
 from graphopt.ir.program import EMPTY, AttrKind, Operator
-from graphopt.ir.types import rank_of, shape_of
+from graphopt.ir.types import dtype_of, rank_of, shape_of
 
 # The operator that the front end appends for a derivative (see ir/ops/grad.py).
 GRAD_TYPE = "pd_grad"
@@ -175,15 +177,27 @@ def _elementwise(self: Translator, op: Operator) -> dict[str, SSAValue]:
 
 
 def _reduce(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """`reduce_all` wins over `dim`; `out_dtype` is -1 when it is not given."""
+    """`reduce_all` wins over the axes; `out_dtype` is -1 when it is not given."""
     row = BY_TYPE[op.type]
     attrs: dict[str, Any] = {}
-    dim = op.attrs.get("dim", ())
+    dim = op.attrs.get(row.renamed.get("axis", "axis"), ())
     attrs["axis"] = () if op.attrs.get("reduce_all") else dim if _is_list(dim) else (dim,)
     out_dtype = op.attrs.get("out_dtype", -1)
     if "dtype" in attr_kinds(row.op):
         attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
     return self.by_row(op, row, **attrs)
+
+
+def _p_norm(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """`asvector` means all axes, else there is one."""
+    axis = () if op.attrs.get("asvector") else (op.attrs.get("axis", -1),)
+    return self.by_row(op, BY_TYPE[op.type], axis=axis)
+
+
+def _close(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """The tolerances are stored as text."""
+    given = {name: float(op.attrs[name]) for name in ("rtol", "atol") if name in op.attrs}
+    return self.by_row(op, BY_TYPE[op.type], **given)
 
 
 def _fill_constant(self: Translator, op: Operator) -> dict[str, SSAValue]:
@@ -224,9 +238,9 @@ def _lookup_table(self: Translator, op: Operator) -> dict[str, SSAValue]:
 
 
 def _swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    if float(op.attrs.get("beta", 1.0)) != 1.0:
-        raise UnsupportedError("swish with a beta other than 1; use x * sigmoid(beta * x)")
-    return self.by_row(op, BY_TYPE["silu"])
+    """With beta 1 it is the silu that fusions know."""
+    plain = float(op.attrs.get("beta", 1.0)) == 1.0
+    return self.by_row(op, BY_TYPE["silu" if plain else "swish"])
 
 
 def _hard_swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
@@ -251,6 +265,77 @@ def _batch_norm(self: Translator, op: Operator) -> dict[str, SSAValue]:
         for slot, value in (("MeanOut", norm.mean), ("VarianceOut", norm.variance)):
             written.update(dict.fromkeys(op.output(slot), value))
     return written
+
+
+def _interpolate(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """The size is in three attributes, or in tensors; the mode is in the type."""
+    row, x = BY_TYPE[op.type], self.read(op.input("X")[0])
+    size = [int(op.attrs.get(name, -1)) for name in ("out_d", "out_h", "out_w")]
+    size = size[5 - rank_of(x.type) :]
+    # one tensor has all sizes, or each has a tensor of its own; Paddle looks there first
+    given = [name for slot in ("SizeTensor", "OutSize") for name in op.input(slot)]
+    like = measured(self.read(given[0])) if len(given) == 1 else None
+    if given and like is None:
+        size = [int(n) for name in given for n in _constants(op, name, self.read(name))]
+        size = size[: rank_of(x.type) - 2]
+    scale = op.attrs.get("scale") or ()
+    mode = op.type.removesuffix("_interp_v2")
+    attrs = {
+        **row_attrs(op, row),
+        "size": size if min(size) > 0 else (),
+        "scale": scale if _is_list(scale) else (scale,),
+        "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
+    }
+    if any(name != EMPTY for name in op.input("Scale")):
+        raise UnsupportedError(f"operator {op.type} takes 'Scale' from a tensor")
+    return self.results(op, row, self.emit(row.op, op, x, like, **attrs))
+
+
+def _pad3d(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """Two numbers for width, then height, then depth."""
+    spatial = [op.attr("paddings")[2 * at : 2 * at + 2] for at in (2, 1, 0)]
+    pairs = [[0, 0], *spatial]
+    pairs.insert(4 if op.attrs.get("data_format") == "NDHWC" else 1, [0, 0])
+    flat = [number for pair in pairs for number in pair]
+    attrs = {"mode": op.attrs.get("mode", "constant"), "value": op.attrs.get("value", 0.0)}
+    made = self.emit(Pad, op, self.read(op.input("X")[0]), paddings=flat, **attrs)
+    return {op.output("Out")[0]: made.results[0]}
+
+
+def _set_value(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """The value is a tensor or listed in the attributes."""
+    if op.attrs.get("none_axes"):
+        raise UnsupportedError("set_value with new axes (None) in the index")
+    row, target = BY_TYPE[op.type], self.read(op.input("Input")[0])
+    if any(name != EMPTY for name in op.input("ValueTensor")):
+        return self.by_row(op, row)
+    listed = next((v for n, v in op.attrs.items() if n.endswith("values") and v), ())
+    shape, dtype = op.attrs.get("shape") or (len(listed),), dtype_of(target.type)
+    value = self.emit(AssignValue, op, shape=shape, values=listed, dtype=dtype).results[0]
+    return self.by_row(op, row, target, value)
+
+
+def _range(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """The bounds are attributes, or tensors that must be constants of the program."""
+    attrs: dict[str, Any] = {}
+    for slot in ("Start", "End", "Stop", "Step", "Num"):
+        for name in op.input(slot):
+            value = self.read(name)
+            (attrs[slot.lower()],) = _constants(op, name, value)
+            attrs["dtype"] = op.attrs.get("dtype", dtype_of(value.type))
+    made = self.emit(BY_TYPE[op.type].op, op, **(attrs or row_attrs(op, BY_TYPE[op.type])))
+    return {op.output("Out")[0]: made.results[0]}
+
+
+def _constants(op: Operator, name: str, value: SSAValue) -> Sequence[float]:
+    """The elements of a tensor that shapes depend on; UnsupportedError when a run decides them."""
+    numbers = known_numbers(value)
+    if numbers is None:
+        raise UnsupportedError(
+            f"operator {op.type} takes the variable {name}, whose value is not known before the "
+            "program runs"
+        )
+    return numbers
 
 
 def _grad(self: Translator, op: Operator) -> dict[str, SSAValue]:
@@ -286,10 +371,20 @@ SPECIAL: Mapping[str, Special] = {
     "fill_any_like": _fill_any_like,
     "assign_value": _assign_value,
     "swish": _swish,
+    "logsumexp": _reduce,
+    "frobenius_norm": _reduce,
+    "p_norm": _p_norm,
+    "isclose": _close,
+    "allclose": _close,
     "hard_swish": _hard_swish,
     "batch_norm": _batch_norm,
     "sync_batch_norm": _batch_norm,
+    "pad3d": _pad3d,
+    "set_value": _set_value,
+    "range": _range,
+    "linspace": _range,
     GRAD_TYPE: _grad,
+    **{t: _interpolate for t in BY_TYPE if t.endswith("_interp_v2")},
     **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},
     **{t: _reduce for t in BY_TYPE if t.startswith("reduce_")},
 }

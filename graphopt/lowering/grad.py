@@ -30,16 +30,28 @@ from graphopt.lowering.evaluate import (
 
 
 def evaluate_grad(op: Grad, env: Environment, context: Context) -> list[Lanes]:
-    """The gradients that `op` names, zeros where nothing depends on a value."""
+    """The gradients that `op` names, zeros where nothing depends on a value.
+
+    Paddle's gradient of a complex value is the conjugate of JAX's.
+    """
+    seeds = [_conjugate(env[seed]) for seed in op.cotangents]
+    return [_conjugate(lanes) for lanes in _gradients(op, seeds, env, context)]
+
+
+def _conjugate(lanes: Lanes) -> Lanes:
+    return tuple(jnp.conj(x) if jnp.iscomplexobj(x) else x for x in lanes)
+
+
+def _gradients(op: Grad, seeds: list[Lanes], env: Environment, context: Context) -> list[Lanes]:
     region = _ops_before(op)
     active = _active_values(op, region)
     path = _path(op, region, active)
     if any(isinstance(inner, Grad) for inner in path):
-        return _differentiate_region(op, region, env, context)
+        return _differentiate_region(op, region, seeds, env, context)
     cotangents: Environment = {}
-    for target, seed in zip(op.of, op.cotangents, strict=True):
-        seeds = zip(env[seed], env[target], strict=True)
-        _accumulate(cotangents, target, tuple(jnp.broadcast_to(s, t.shape) for s, t in seeds))
+    for target, seed in zip(op.of, seeds, strict=True):
+        pairs = zip(seed, env[target], strict=True)
+        _accumulate(cotangents, target, tuple(jnp.broadcast_to(s, t.shape) for s, t in pairs))
     for inner in reversed(path):
         _step_back(inner, active, cotangents, env, context)
     return [
@@ -140,7 +152,7 @@ def _pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
 
 
 def _differentiate_region(
-    op: Grad, region: Sequence[PdOp], env: Environment, context: Context
+    op: Grad, region: Sequence[PdOp], seeds: list[Lanes], env: Environment, context: Context
 ) -> list[Lanes]:
     """One `jax.vjp` over everything before `op`.
 
@@ -167,7 +179,7 @@ def _differentiate_region(
 
     zeros = [tuple(map(jnp.zeros_like, env[value])) for value in op.wrt]
     _, vjp = jax.vjp(forward, *zeros)
-    return list(vjp([env[seed] for seed in op.cotangents]))
+    return list(vjp(seeds))
 
 
 def _added(a: Lanes, b: Lanes) -> Lanes:

@@ -15,7 +15,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
@@ -330,7 +330,8 @@ def _joined_location(ops: Iterable[Operation]) -> LocationAttr:
 def source_line(location: Attribute) -> str:
     """A location as `file:line`, the first one of several; empty when it is not known."""
     if isinstance(location, FusedLoc):
-        return next((line for line in map(source_line, location.locations) if line), "")
+        several = cast(ArrayAttr[Attribute], location.locations)
+        return next((line for line in map(source_line, several) if line), "")
     if isinstance(location, FileLineColLoc):
         return f"{location.filename.data}:{location.line.data}"
     return ""

@@ -40,3 +40,36 @@ def is_integer(x: Variable) -> bool:
 def is_complex(x: Variable) -> bool:
     """True when the elements are complex numbers (paddle.is_complex)."""
     return arguments.variable(x, "x", "is_complex").dtype.is_complex
+
+
+def numel(x: Variable, name: str | None = None) -> Variable:
+    """The number of elements at run time, a 0-D int64 tensor (paddle.numel)."""
+    inputs = {"Input": arguments.variable(x, "x", "numel")}
+    return emit("size", inputs, name=name, stop_gradient=True)
+
+
+def is_empty(x: Variable, name: str | None = None) -> Variable:
+    """Whether there are no elements, a 0-D bool tensor (paddle.is_empty)."""
+    count = numel(arguments.variable(x, "x", "is_empty"))
+    zero = assign(np.array(0, "int64"))
+    return emit("equal", {"X": count, "Y": zero}, name=name, stop_gradient=True)
+
+
+def real(x: Variable, name: str | None = None) -> Variable:
+    """The real parts (paddle.real)."""
+    return emit("real", {"X": arguments.variable(x, "x", "real")}, name=name)
+
+
+def imag(x: Variable, name: str | None = None) -> Variable:
+    """The imaginary parts (paddle.imag)."""
+    return emit("imag", {"X": arguments.variable(x, "x", "imag")}, name=name)
+
+
+def conj(x: Variable, name: str | None = None) -> Variable:
+    """The complex conjugates (paddle.conj)."""
+    return emit("conj", {"X": arguments.variable(x, "x", "conj")}, name=name)
+
+
+def angle(x: Variable, name: str | None = None) -> Variable:
+    """The angles to the real axis (paddle.angle)."""
+    return emit("angle", {"X": arguments.variable(x, "x", "angle")}, name=name)

@@ -6,7 +6,9 @@ from typing import Any
 
 from graphopt import arguments
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
+from graphopt.layer_helper import LayerHelper, emit
+from graphopt.tensor.manipulation import reshape
+from graphopt.tensor.math import add, multiply, scale, sum
 
 
 def matmul(
@@ -66,3 +68,84 @@ def t(input: Variable, name: str | None = None) -> Variable:
     if rank > 2:
         raise ValueError(f"t(): 'input' should have rank 2 at most, but received rank {rank}")
     return transpose(input, [1, 0], name) if rank == 2 else input
+
+
+def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The inner product of vectors, or of each pair of rows (paddle.dot)."""
+    shape = arguments.variable(x, "x", "dot").shape
+    if len(shape) not in (1, 2) or len(arguments.variable(y, "y", "dot").shape) != len(shape):
+        raise ValueError(f"dot(): 'x' {list(shape)} and 'y' {list(y.shape)} should be 1-D or 2-D")
+    return sum(multiply(x, y), -1, name=name)
+
+
+def mv(x: Variable, vec: Variable, name: str | None = None) -> Variable:
+    """The product of a matrix and a vector (paddle.mv)."""
+    for what, value, rank in (("x", x, 2), ("vec", vec, 1)):
+        if len(arguments.variable(value, what, "mv").shape) != rank:
+            raise ValueError(f"mv(): '{what}' should be {rank}-D, found {list(value.shape)}")
+    return matmul(x, vec, name=name)
+
+
+def addmm(
+    input: Variable,
+    x: Variable,
+    y: Variable,
+    beta: float = 1.0,
+    alpha: float = 1.0,
+    name: str | None = None,
+) -> Variable:
+    """beta * input + alpha * x @ y (paddle.addmm)."""
+    kept = scale(arguments.variable(input, "input", "addmm"), beta)
+    return add(kept, scale(matmul(x, y), alpha), name)
+
+
+def cross(x: Variable, y: Variable, axis: int = 9, name: str | None = None) -> Variable:
+    """The vector product along an axis of size 3, by default the first one (paddle.cross)."""
+    inputs = {"X": arguments.variable(x, "x", "cross"), "Y": arguments.variable(y, "y", "cross")}
+    at = 9 if axis is None else arguments.integer(axis, "axis", "cross")
+    return emit("cross", inputs, {"dim": at}, name=name)
+
+
+def cholesky(x: Variable, upper: bool = False, name: str | None = None) -> Variable:
+    """The triangular factor of symmetric positive-definite matrices (paddle.linalg.cholesky)."""
+    attrs = {"upper": arguments.flag(upper, "upper", "cholesky")}
+    return emit("cholesky", {"X": arguments.variable(x, "x", "cholesky")}, attrs, name=name)
+
+
+def inverse(x: Variable, name: str | None = None) -> Variable:
+    """The inverses of matrices (paddle.inverse)."""
+    inputs = {"Input": arguments.variable(x, "x", "inverse")}
+    return emit("inverse", inputs, name=name, out="Output")
+
+
+def einsum(equation: str, *operands: Variable) -> Variable:
+    """Sums of products by Einstein's notation, as `ij,jk->ik` (paddle.einsum).
+
+    Without `->` the result has the letters that occur once, in order.
+    """
+    inputs = arguments.variables(list(operands), "operands", "einsum")
+    if "->" not in equation:
+        letters = equation.replace(",", "").replace(" ", "").replace("...", "")
+        once = sorted(letter for letter in set(letters) if letters.count(letter) == 1)
+        equation += "->" + ("..." if "..." in equation else "") + "".join(once)
+    return LayerHelper("einsum").emit("einsum", {"Operands": inputs}, {"equation": equation})
+
+
+def outer(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The products of every element of x with every one of y (paddle.outer)."""
+    column = reshape(arguments.variable(x, "x", "outer"), [-1, 1])
+    return multiply(column, reshape(arguments.variable(y, "y", "outer"), [1, -1]), name)
+
+
+def inner(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """Sums of products over the last axes; a plain product with a scalar (paddle.inner)."""
+    if not arguments.variable(x, "x", "inner").shape or not y.shape:
+        return multiply(x, y, name)
+    flat = matmul(reshape(x, [-1, x.shape[-1]]), reshape(y, [-1, y.shape[-1]]), transpose_y=True)
+    return reshape(flat, [*x.shape[:-1], *y.shape[:-1]], name)
+
+
+def kron(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The Kronecker product: y times each element of x, as blocks (paddle.kron)."""
+    inputs = {"X": arguments.variable(x, "x", "kron"), "Y": arguments.variable(y, "y", "kron")}
+    return emit("kron", inputs, name=name)

@@ -1,4 +1,4 @@
-"""Comparisons and logic, elementwise with broadcasting; results are bool (paddle.*)."""
+"""Comparisons, logic and bits, elementwise with broadcasting (paddle.*)."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit, emit_into
 from graphopt.tensor.creation import full
+from graphopt.tensor.math import reduce
 
 
 def _compare(type: str, x: Variable, y: Any, name: str | None) -> Variable:
@@ -69,3 +70,106 @@ def logical_not(x: Variable, out: Variable | None = None, name: str | None = Non
     """x is false (paddle.logical_not)."""
     inputs = {"X": arguments.variable(x, "x", "logical_not")}
     return emit_into(out, "logical_not", inputs, name=name, stop_gradient=True)
+
+
+def logical_xor(
+    x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
+) -> Variable:
+    """One of the two is true (paddle.logical_xor)."""
+    return _logical("logical_xor", x, y, out, name)
+
+
+def bitwise_and(
+    x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
+) -> Variable:
+    """Bits set in both; of bools logical_and (paddle.bitwise_and)."""
+    return _logical("bitwise_and", x, y, out, name)
+
+
+def bitwise_or(
+    x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
+) -> Variable:
+    """Bits set in either; of bools logical_or (paddle.bitwise_or)."""
+    return _logical("bitwise_or", x, y, out, name)
+
+
+def bitwise_xor(
+    x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
+) -> Variable:
+    """Bits set in one of the two; of bools logical_xor (paddle.bitwise_xor)."""
+    return _logical("bitwise_xor", x, y, out, name)
+
+
+def bitwise_not(x: Variable, out: Variable | None = None, name: str | None = None) -> Variable:
+    """Every bit flipped; of bools logical_not (paddle.bitwise_not)."""
+    inputs = {"X": arguments.variable(x, "x", "bitwise_not")}
+    return emit_into(out, "bitwise_not", inputs, name=name, stop_gradient=True)
+
+
+def isnan(x: Variable, name: str | None = None) -> Variable:
+    """Which elements are not numbers (paddle.isnan)."""
+    inputs = {"X": arguments.variable(x, "x", "isnan")}
+    return emit("isnan_v2", inputs, name=name, stop_gradient=True)
+
+
+def isinf(x: Variable, name: str | None = None) -> Variable:
+    """Which elements are infinite (paddle.isinf)."""
+    inputs = {"X": arguments.variable(x, "x", "isinf")}
+    return emit("isinf_v2", inputs, name=name, stop_gradient=True)
+
+
+def isfinite(x: Variable, name: str | None = None) -> Variable:
+    """Which elements are neither infinite nor nan (paddle.isfinite)."""
+    inputs = {"X": arguments.variable(x, "x", "isfinite")}
+    return emit("isfinite_v2", inputs, name=name, stop_gradient=True)
+
+
+def equal_all(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """Whether shapes and elements are equal, a 0-D bool tensor (paddle.equal_all)."""
+    return _logical("equal_all", x, y, None, name)
+
+
+def _close(
+    type: str, x: Any, y: Any, rtol: Any, atol: Any, equal_nan: bool, name: str | None
+) -> Variable:
+    inputs = {"Input": arguments.variable(x, "x", type), "Other": arguments.variable(y, "y", type)}
+    attrs = {
+        "rtol": str(arguments.number(rtol, "rtol", type)),
+        "atol": str(arguments.number(atol, "atol", type)),
+        "equal_nan": arguments.flag(equal_nan, "equal_nan", type),
+    }
+    return emit(type, inputs, attrs, name=name, stop_gradient=True)
+
+
+def isclose(
+    x: Variable,
+    y: Variable,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """Where |x - y| <= atol + rtol * |y| (paddle.isclose)."""
+    return _close("isclose", x, y, rtol, atol, equal_nan, name)
+
+
+def allclose(
+    x: Variable,
+    y: Variable,
+    rtol: float = 1e-05,
+    atol: float = 1e-08,
+    equal_nan: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """Whether |x - y| <= atol + rtol * |y| everywhere (paddle.allclose)."""
+    return _close("allclose", x, y, rtol, atol, equal_nan, name)
+
+
+def all(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
+    """Whether every element over `axis` is true (paddle.all)."""
+    return reduce("reduce_all", x, axis, keepdim, name, layer="all", stop_gradient=True)
+
+
+def any(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
+    """Whether some element over `axis` is true (paddle.any)."""
+    return reduce("reduce_any", x, axis, keepdim, name, layer="any", stop_gradient=True)

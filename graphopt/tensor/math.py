@@ -15,6 +15,7 @@ from graphopt import arguments
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
+from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast
 
 
@@ -59,6 +60,53 @@ def minimum(x: Variable, y: Variable, name: str | None = None) -> Variable:
     return binary("elementwise_min", x, y, name)
 
 
+def floor_divide(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """x / y, down to a whole number (paddle.floor_divide)."""
+    return binary("elementwise_floordiv", x, y, name)
+
+
+def remainder(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """What floor_divide leaves, with the sign of y (paddle.remainder, mod, floor_mod)."""
+    return binary("elementwise_mod", x, y, name)
+
+
+mod = floor_mod = remainder
+
+
+def fmax(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The larger of x and y; a nan loses (paddle.fmax)."""
+    return binary("elementwise_fmax", x, y, name)
+
+
+def fmin(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The smaller of x and y; a nan loses (paddle.fmin)."""
+    return binary("elementwise_fmin", x, y, name)
+
+
+def atan2(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """The angle of the point (y, x); float64 for integers (paddle.atan2)."""
+    given = {"X1": arguments.variable(x, "x", "atan2"), "X2": arguments.variable(y, "y", "atan2")}
+    exact = not any(v.dtype.is_differentiable for v in given.values())
+    inputs = {slot: cast(v, "float64") if exact else v for slot, v in given.items()}
+    return emit("atan2", inputs, name=name)
+
+
+def lerp(x: Variable, y: Variable, weight: Any, name: str | None = None) -> Variable:
+    """x + weight * (y - x); the weight is a number or a Variable (paddle.lerp)."""
+    arguments.variable(x, "x", "lerp")
+    if not isinstance(weight, Variable):
+        weight = full([], arguments.number(weight, "weight", "lerp"), x.dtype)
+    inputs = {"X": x, "Y": arguments.variable(y, "y", "lerp"), "Weight": weight}
+    return emit("lerp", inputs, name=name)
+
+
+def multiplex(inputs: Sequence[Variable], index: Variable, name: str | None = None) -> Variable:
+    """Row i of the tensor that index[i] names (paddle.multiplex)."""
+    slots = {"X": arguments.variables(inputs, "inputs", "multiplex")}
+    ids = arguments.variable(index, "index", "multiplex")
+    return emit("multiplex", {**slots, "Ids": ids}, name=name)
+
+
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power y, a number or a Variable (paddle.pow)."""
     if isinstance(y, Variable):
@@ -66,7 +114,7 @@ def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     return unary("pow", x, name, factor=arguments.number(y, "y", "pow"))
 
 
-def _as_float(x: Any, function: str) -> Variable:
+def as_float(x: Any, function: str) -> Variable:
     """x, or its float32 form when it holds integers."""
     is_exact = not arguments.variable(x, "x", function).dtype.is_differentiable
     return cast(x, "float32") if is_exact else x
@@ -74,17 +122,17 @@ def _as_float(x: Any, function: str) -> Variable:
 
 def exp(x: Variable, name: str | None = None) -> Variable:
     """e to the power x; float32 for integers (paddle.exp)."""
-    return unary("exp", _as_float(x, "exp"), name)
+    return unary("exp", as_float(x, "exp"), name)
 
 
 def log(x: Variable, name: str | None = None) -> Variable:
     """Natural logarithm; float32 for integers (paddle.log)."""
-    return unary("log", _as_float(x, "log"), name)
+    return unary("log", as_float(x, "log"), name)
 
 
 def sqrt(x: Variable, name: str | None = None) -> Variable:
     """Square root; float32 for integers (paddle.sqrt)."""
-    return unary("sqrt", _as_float(x, "sqrt"), name)
+    return unary("sqrt", as_float(x, "sqrt"), name)
 
 
 def rsqrt(x: Variable, name: str | None = None) -> Variable:
@@ -189,15 +237,33 @@ def cumsum(
     return unary("cumsum", x, name, axis=at, flatten=axis is None)
 
 
+def cumprod(
+    x: Variable, dim: int | None = None, dtype: Any = None, name: str | None = None
+) -> Variable:
+    """Running products along `dim`, in `dtype` (paddle.cumprod)."""
+    x = x if dtype is None else cast(x, dtype)
+    return unary("cumprod", x, name, dim=arguments.integer(dim, "dim", "cumprod"))
+
+
 def reduce(
-    type: str, x: Any, axis: Any, keepdim: bool, name: str | None, *, layer: str, **attrs: Any
+    type: str,
+    x: Any,
+    axis: Any,
+    keepdim: bool,
+    name: str | None,
+    *,
+    layer: str,
+    stop_gradient: bool = False,
+    **attrs: Any,
 ) -> Variable:
     """A reduction over `axis`: an int, several, or all of them (None and [])."""
     arguments.variable(x, "x", layer)
     dims = arguments.axes(axis, layer)
     keep = arguments.flag(keepdim, "keepdim", layer)
     shared = {"dim": dims or [0], "keep_dim": keep, "reduce_all": not dims}
-    return emit(type, {"X": x}, {**shared, **attrs}, layer=layer, name=name)
+    return emit(
+        type, {"X": x}, {**shared, **attrs}, layer=layer, name=name, stop_gradient=stop_gradient
+    )
 
 
 def sum(
@@ -224,3 +290,22 @@ def prod(
     """The product over `axis`; cast to `dtype` first (paddle.prod)."""
     x = x if dtype is None else cast(x, dtype)
     return reduce("reduce_prod", x, axis, keepdim, name, layer="reduce_prod")
+
+
+def amax(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
+    """The largest element over `axis`; equal ones share its gradient (paddle.amax)."""
+    return reduce("reduce_amax", x, axis, keepdim, name, layer="amax")
+
+
+def amin(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
+    """The smallest element over `axis`; equal ones share its gradient (paddle.amin)."""
+    return reduce("reduce_amin", x, axis, keepdim, name, layer="amin")
+
+
+def logsumexp(
+    x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """log(sum(exp(x))) over `axis`, without overflow (paddle.logsumexp)."""
+    axes = arguments.axes(axis, "logsumexp")
+    keep = arguments.flag(keepdim, "keepdim", "logsumexp")
+    return unary("logsumexp", x, name, axis=axes or [0], keepdim=keep, reduce_all=not axes)

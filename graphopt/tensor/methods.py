@@ -12,16 +12,20 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.runtime import global_scope
 from graphopt.tensor import (
     attribute,
     creation,
+    elementary,
     linalg,
     logic,
     manipulation,
     math,
+    norm,
+    ranges,
+    rearrange,
+    scatter,
     search,
     stat,
 )
@@ -35,6 +39,8 @@ _BINARY = {
     "truediv": "elementwise_div",
     "div": "elementwise_div",
     "pow": "elementwise_pow",
+    "floordiv": "elementwise_floordiv",
+    "mod": "elementwise_mod",
 }
 _COMPARE = {
     "eq": "equal",
@@ -46,16 +52,28 @@ _COMPARE = {
 }
 # the functions that are methods as well
 _METHODS: dict[ModuleType, str] = {
-    math: "abs add add_n clip cumsum divide erf exp increment log max maximum min minimum multiply "
-    "neg pow prod rsqrt scale sqrt square subtract sum tanh",
-    stat: "mean std var",
-    linalg: "bmm matmul mm t transpose",
-    logic: "equal greater_equal greater_than less_equal less_than logical_and logical_not "
-    "logical_or not_equal",
+    math: "abs add add_n amax amin atan2 clip cumprod cumsum divide erf exp floor_divide "
+    "floor_mod fmax fmin increment lerp log logsumexp max maximum min minimum mod "
+    "multiplex multiply neg pow prod remainder rsqrt scale sqrt square subtract sum tanh",
+    stat: "count_nonzero mean median nan_to_num nanmean nansum quantile std var",
+    linalg: "addmm bmm cholesky cross dot inner inverse kron matmul mm mv outer t transpose",
+    logic: "all allclose any bitwise_and bitwise_not bitwise_or bitwise_xor equal equal_all "
+    "greater_equal greater_than isclose isfinite isinf isnan less_equal less_than "
+    "logical_and logical_not logical_or logical_xor not_equal",
     manipulation: "broadcast_to cast chunk concat expand flatten gather reshape reshape_ slice "
     "split squeeze squeeze_ stack unsqueeze unsqueeze_",
-    search: "argmax topk",
-    attribute: "is_complex is_floating_point is_integer is_tensor rank",
+    rearrange: "expand_as flip repeat_interleave roll strided_slice swapaxes tile unbind unstack",
+    ranges: "diag diagonal trace tril triu",
+    search: "argmax argmin argsort bincount histogram kthvalue masked_select nonzero sort topk "
+    "unique",
+    elementary: "acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erfinv expm1 floor "
+    "frac lgamma log10 log1p log2 logit rad2deg reciprocal round sign sin sinh stanh tan "
+    "trunc",
+    norm: "dist norm",
+    scatter: "gather_nd index_sample index_select masked_fill put_along_axis scatter scatter_ "
+    "scatter_nd_add take_along_axis",
+    attribute: "angle conj imag is_complex is_empty is_floating_point is_integer is_tensor numel "
+    "rank real",
     creation: "clone",
 }
 
@@ -63,15 +81,6 @@ _METHODS: dict[ModuleType, str] = {
 def _operator(type: str, *, reverse: bool = False) -> Callable[[Variable, Any], Any]:
     def method(self: Variable, other: Any) -> Any:
         return operate(type, self, other, reverse=reverse)
-
-    return method
-
-
-def _logical(symbol: str, function: Callable[..., Variable]) -> Callable[..., Variable]:
-    def method(self: Variable, *others: Variable) -> Variable:
-        if any(value.dtype != "bool" for value in (self, *others)):
-            raise UnsupportedError(f"{symbol} is for bool tensors; bitwise operators are missing")
-        return function(self, *others)
 
     return method
 
@@ -148,9 +157,10 @@ def attach() -> None:
     extra: dict[str, Any] = {
         "__matmul__": lambda self, other: linalg.matmul(self, other),
         "__neg__": lambda self: math.neg(self),
-        "__invert__": _logical("~", logic.logical_not),
-        "__and__": _logical("&", logic.logical_and),
-        "__or__": _logical("|", logic.logical_or),
+        "__invert__": lambda self: logic.bitwise_not(self),
+        "__and__": lambda self, other: logic.bitwise_and(self, other),
+        "__or__": lambda self, other: logic.bitwise_or(self, other),
+        "__xor__": lambda self, other: logic.bitwise_xor(self, other),
         "__getitem__": get_item,
         "__iter__": iterate,
         "__bool__": _no_truth,

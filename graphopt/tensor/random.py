@@ -12,7 +12,7 @@ from graphopt import arguments
 from graphopt.framework import get_default_dtype
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
+from graphopt.layer_helper import LayerHelper, emit
 from graphopt.tensor.math import add, multiply, scale
 
 
@@ -94,3 +94,55 @@ def normal(mean: Any = 0.0, std: Any = 1.0, shape: Any = None, name: str | None 
     if shape is None:
         raise ValueError("normal(): 'shape' is needed when 'mean' and 'std' are numbers")
     return gaussian(shape, mean, std, name=name)
+
+
+def randint(
+    low: int = 0,
+    high: int | None = None,
+    shape: Any = (1,),
+    dtype: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """Whole numbers from low up to but without high; `randint(n)` starts at 0 (paddle.randint).
+
+    Raises ValueError unless low < high.
+    """
+    first = arguments.integer(low, "low", "randint")
+    bounds = (0, first) if high is None else (first, arguments.integer(high, "high", "randint"))
+    if bounds[0] >= bounds[1]:
+        raise ValueError(f"randint's low must less then high, but received {bounds}")
+    attrs = {
+        "shape": arguments.shape(shape, "randint"),
+        "low": bounds[0],
+        "high": bounds[1],
+        "seed": 0,
+        "dtype": arguments.dtype(dtype or "int64", "dtype", "randint").code,
+    }
+    return emit("randint", {}, attrs, name=name, stop_gradient=True)
+
+
+def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Variable:
+    """The numbers below n in random order (paddle.randperm). Raises ValueError for n below 1."""
+    count = arguments.integer(n, "n", "randperm")
+    if count < 1:
+        raise ValueError(f"randperm(): 'n' should be greater than 0, found {count}")
+    code = arguments.dtype(dtype, "dtype", "randperm").code
+    return emit("randperm", {}, {"n": count, "dtype": code, "seed": 0}, stop_gradient=True)
+
+
+def bernoulli(x: Variable, name: str | None = None) -> Variable:
+    """1 with the probability that x says, else 0 (paddle.bernoulli)."""
+    arguments.variable(x, "x", "bernoulli")
+    return emit("bernoulli", {"X": x}, name=name, stop_gradient=True)
+
+
+def multinomial(
+    x: Variable, num_samples: int = 1, replacement: bool = False, name: str | None = None
+) -> Variable:
+    """Class numbers drawn by the weights in the last axis, int64 (paddle.multinomial)."""
+    arguments.variable(x, "x", "multinomial")
+    attrs = {
+        "num_samples": arguments.integer(num_samples, "num_samples", "multinomial"),
+        "replacement": arguments.flag(replacement, "replacement", "multinomial"),
+    }
+    return emit("multinomial", {"X": x}, attrs, name=name, stop_gradient=True)

@@ -1,13 +1,27 @@
-"""Where things are: largest elements, choices by a condition (paddle.*)."""
+"""Where things are: extremes, order, choices by a condition (paddle.*)."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NoReturn
 
 from graphopt import arguments
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
+
+
+def _index_of(
+    type: str, x: Any, axis: int | None, keepdim: bool, dtype: Any, name: str | None
+) -> Variable:
+    function = type.replace("_", "")
+    arguments.variable(x, "x", function)
+    attrs = {
+        "axis": 0 if axis is None else arguments.integer(axis, "axis", function),
+        "keepdims": arguments.flag(keepdim, "keepdim", function),
+        "flatten": axis is None,
+        "dtype": arguments.dtype(dtype, "dtype", function).code,
+    }
+    return emit(type, {"X": x}, attrs, layer=function, name=name, stop_gradient=True)
 
 
 def argmax(
@@ -21,14 +35,21 @@ def argmax(
 
     The result is int64 or int32. Paddle page: paddle.argmax.
     """
-    arguments.variable(x, "x", "argmax")
-    attrs = {
-        "axis": 0 if axis is None else arguments.integer(axis, "axis", "argmax"),
-        "keepdims": arguments.flag(keepdim, "keepdim", "argmax"),
-        "flatten": axis is None,
-        "dtype": arguments.dtype(dtype, "dtype", "argmax").code,
-    }
-    return emit("arg_max", {"X": x}, attrs, layer="argmax", name=name, stop_gradient=True)
+    return _index_of("arg_max", x, axis, keepdim, dtype, name)
+
+
+def argmin(
+    x: Variable,
+    axis: int | None = None,
+    keepdim: bool = False,
+    dtype: Any = "int64",
+    name: str | None = None,
+) -> Variable:
+    """The index of the first smallest element along `axis`, or in the flattened tensor.
+
+    The result is int64 or int32. Paddle page: paddle.argmin.
+    """
+    return _index_of("arg_min", x, axis, keepdim, dtype, name)
 
 
 def topk(
@@ -65,11 +86,137 @@ def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = 
 
     arguments.variable(condition, "condition", "where")
     if x is None and y is None:
-        raise UnsupportedError(
-            "where(condition) without x and y gives indices whose number depends on the data"
-        )
+        _size_depends_on_data("where", "give x and y, or keep the condition as a mask")
     if x is None or y is None:
         raise ValueError("where(): either both or neither of 'x' and 'y' should be given")
     like = next((value.dtype for value in (x, y) if isinstance(value, Variable)), None)
     x, y = (value if isinstance(value, Variable) else full([], value, like) for value in (x, y))
     return emit("where", {"Condition": condition, "X": x, "Y": y}, name=name)
+
+
+def _sorted(
+    x: Any, axis: int, descending: bool, function: str, name: str | None
+) -> tuple[Variable, Variable]:
+    arguments.variable(x, "x", function)
+    attrs = {
+        "axis": arguments.integer(axis, "axis", function),
+        "descending": arguments.flag(descending, "descending", function),
+    }
+    helper = LayerHelper(function, name)
+    values, indices = helper.emit_all("argsort", {"X": x}, attrs, ("Out", "Indices"))
+    indices.stop_gradient = True
+    return values, indices
+
+
+def sort(
+    x: Variable,
+    axis: int = -1,
+    descending: bool = False,
+    stable: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The elements in order along `axis`; always stable (paddle.sort)."""
+    return _sorted(x, axis, descending, "sort", name)[0]
+
+
+def argsort(
+    x: Variable,
+    axis: int = -1,
+    descending: bool = False,
+    stable: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """Where the sorted elements were, int64; equal ones keep their order (paddle.argsort)."""
+    return _sorted(x, axis, descending, "argsort", name)[1]
+
+
+def kthvalue(
+    x: Variable,
+    k: int,
+    axis: int | None = None,
+    keepdim: bool = False,
+    name: str | None = None,
+) -> tuple[Variable, Variable]:
+    """The k-th smallest element along `axis` (-1) and its int64 index (paddle.kthvalue)."""
+    arguments.variable(x, "x", "kthvalue")
+    attrs = {
+        "k": arguments.integer(k, "k", "kthvalue"),
+        "axis": -1 if axis is None else arguments.integer(axis, "axis", "kthvalue"),
+        "keepdim": arguments.flag(keepdim, "keepdim", "kthvalue"),
+    }
+    helper = LayerHelper("kthvalue", name)
+    values, indices = helper.emit_all("kthvalue", {"X": x}, attrs, ("Out", "Indices"))
+    indices.stop_gradient = True
+    return values, indices
+
+
+def searchsorted(
+    sorted_sequence: Variable,
+    values: Variable,
+    out_int32: bool = False,
+    right: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """Where values belong in the last axis of sorted sequences (paddle.searchsorted)."""
+    inputs = {
+        "SortedSequence": arguments.variable(sorted_sequence, "sorted_sequence", "searchsorted"),
+        "Values": arguments.variable(values, "values", "searchsorted"),
+    }
+    attrs = {
+        "out_int32": arguments.flag(out_int32, "out_int32", "searchsorted"),
+        "right": arguments.flag(right, "right", "searchsorted"),
+    }
+    return emit("searchsorted", inputs, attrs, name=name, stop_gradient=True)
+
+
+def histogram(
+    input: Variable, bins: int = 100, min: float = 0, max: float = 0, name: str | None = None
+) -> Variable:
+    """How many elements fall in each of equal bins from min to max, int64 (paddle.histogram).
+
+    With min and max both 0 the bins cover the elements.
+    """
+    arguments.variable(input, "input", "histogram")
+    attrs = {
+        "bins": arguments.integer(bins, "bins", "histogram"),
+        "min": arguments.number(min, "min", "histogram"),
+        "max": arguments.number(max, "max", "histogram"),
+    }
+    return emit("histogram", {"X": input}, attrs, name=name, stop_gradient=True)
+
+
+def _size_depends_on_data(function: str, advice: str) -> NoReturn:
+    raise UnsupportedError(
+        f"{function}() gives a tensor whose size depends on the data; graphopt fixes all shapes "
+        f"before the program runs: {advice}"
+    )
+
+
+def nonzero(x: Variable, as_tuple: bool = False) -> NoReturn:
+    """Unsupported: the number of elements that are not 0 is not known before a run."""
+    _size_depends_on_data("nonzero", "keep the mask x != 0 and use where or multiply by it")
+
+
+def masked_select(x: Variable, mask: Variable, name: str | None = None) -> NoReturn:
+    """Unsupported: the number of chosen elements is not known before a run."""
+    _size_depends_on_data("masked_select", "use where(mask, x, 0), or multiply by the mask")
+
+
+def unique(
+    x: Variable,
+    return_index: bool = False,
+    return_inverse: bool = False,
+    return_counts: bool = False,
+    axis: Any = None,
+    dtype: Any = "int64",
+    name: str | None = None,
+) -> NoReturn:
+    """Unsupported: the number of different elements is not known before a run."""
+    _size_depends_on_data("unique", "fetch x and use numpy.unique, or compare sort(x) by element")
+
+
+def bincount(
+    x: Variable, weights: Any = None, minlength: int = 0, name: str | None = None
+) -> NoReturn:
+    """Unsupported: the number of bins, max(x) + 1, is not known before a run."""
+    _size_depends_on_data("bincount", "use nn.functional.one_hot(x, n) and sum over its rows")

@@ -1,16 +1,40 @@
-"""Averages and spread (paddle.*)."""
+"""Averages, spread, quantiles and counts (paddle.*)."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
+import numpy as np
+
 from graphopt import arguments
+from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.tensor.attribute import shape
-from graphopt.tensor.creation import assign
-from graphopt.tensor.manipulation import cast, gather
-from graphopt.tensor.math import divide, prod, reduce, scale, sqrt, square, subtract, sum
+from graphopt.tensor.creation import assign, full
+from graphopt.tensor.linalg import transpose
+from graphopt.tensor.logic import any, equal, isnan, logical_not, not_equal
+from graphopt.tensor.manipulation import (
+    cast,
+    flatten,
+    gather,
+    slice,
+    squeeze,
+    stack,
+    unsqueeze,
+)
+from graphopt.tensor.math import (
+    divide,
+    lerp,
+    prod,
+    reduce,
+    scale,
+    sqrt,
+    square,
+    subtract,
+    sum,
+)
+from graphopt.tensor.search import sort, where
 
 
 def mean(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
@@ -49,3 +73,100 @@ def std(
 ) -> Variable:
     """The standard deviation over `axis`, the square root of `var` (paddle.std)."""
     return sqrt(var(x, axis, unbiased, keepdim), name)
+
+
+def median(
+    x: Variable, axis: int | None = None, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """The middle element along `axis` or of all, the average of two for even numbers.
+
+    Nan where an element is; float32 for integers. The size of the axis must be known when the
+    program is built. Paddle page: paddle.median.
+    """
+    return _quantile(x, 0.5, axis, keepdim, "median", name)
+
+
+def quantile(
+    x: Variable, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """The elements below which the shares q lie, interpolated between neighbours (paddle.quantile).
+
+    For several q the results are stacked along a new first axis. Nan where an element is.
+    """
+    if isinstance(q, (list, tuple)):
+        return stack([_quantile(x, one, axis, keepdim, "quantile", None) for one in q], name=name)
+    return _quantile(x, q, axis, keepdim, "quantile", name)
+
+
+def _quantile(
+    x: Any, q: Any, axis: Any, keepdim: bool, function: str, name: str | None
+) -> Variable:
+    share = arguments.number(q, "q", function)
+    if not 0 <= share <= 1:
+        raise ValueError(f"{function}(): 'q' should be in [0, 1], but received {q}")
+    rank = len(arguments.variable(x, "x", function).shape)
+    x = x if x.dtype.is_floating else cast(x, "float32")
+    axes = arguments.axes(axis, function) or list(range(rank))
+    at = [a + rank if a < 0 else a for a in axes]
+    kept = [i for i in range(rank) if i not in at]
+    rows = flatten(transpose(x, [*kept, *at]), len(kept)) if len(at) > 1 else x
+    along = len(kept) if len(at) > 1 else at[0] if at else 0
+    rows = rows if rank else unsqueeze(x, 0)
+    size = rows.shape[along]
+    if size < 1:
+        raise UnsupportedError(
+            f"{function}(): the size along axis {axis} must be known when the program is built, "
+            f"found the shape {list(x.shape)}"
+        )
+    ordered, position = sort(rows, along), share * (size - 1)
+    low, high = (
+        slice(ordered, [along], [n], [n + 1]) for n in (math.floor(position), math.ceil(position))
+    )
+    middle = lerp(low, high, position - math.floor(position))
+    undefined = any(isnan(rows), along, keepdim=True)
+    found = squeeze(where(undefined, full([], math.nan, x.dtype), middle), along)
+    if arguments.flag(keepdim, "keepdim", function):
+        found = unsqueeze(found, sorted(at)) if at else found
+    return found if name is None else scale(found, name=name)
+
+
+def nansum(
+    x: Variable, axis: Any = None, dtype: Any = None, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """The sum over `axis` of the elements that are not nan (paddle.nansum)."""
+    return sum(_without_nan(x), axis, dtype, keepdim, name)
+
+
+def nanmean(
+    x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """The average over `axis` of the elements that are not nan (paddle.nanmean)."""
+    count = sum(cast(logical_not(isnan(x)), x.dtype), axis, keepdim=keepdim)
+    return divide(nansum(x, axis, keepdim=keepdim), count, name)
+
+
+def _without_nan(x: Any) -> Variable:
+    return where(isnan(x), full([], 0, x.dtype), x)
+
+
+def nan_to_num(
+    x: Variable,
+    nan: float = 0.0,
+    posinf: float | None = None,
+    neginf: float | None = None,
+    name: str | None = None,
+) -> Variable:
+    """x with numbers for nan and the infinities: the largest there are (paddle.nan_to_num)."""
+    limits = np.finfo(arguments.variable(x, "x", "nan_to_num").dtype.numpy)
+    highest = float(limits.max) if posinf is None else posinf
+    lowest = float(limits.min) if neginf is None else neginf
+    x = where(isnan(x), full([], nan, x.dtype), x)
+    x = where(equal(x, math.inf), full([], highest, x.dtype), x)
+    return where(equal(x, -math.inf), full([], lowest, x.dtype), x, name)
+
+
+def count_nonzero(
+    x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """How many elements over `axis` are not 0, int64 (paddle.count_nonzero)."""
+    return sum(cast(not_equal(x, 0), "int64"), axis, keepdim=keepdim, name=name)

@@ -7,19 +7,34 @@ import math
 import numpy as np
 
 from graphopt.ir.ops.activation import (
+    Celu,
+    Elu,
     Gelu,
+    Hardshrink,
     Hardsigmoid,
     Hardswish,
+    Hardtanh,
     LeakyRelu,
+    LogSigmoid,
     LogSoftmax,
+    Maxout,
+    Mish,
+    Prelu,
     Relu,
     Relu6,
+    Selu,
     Sigmoid,
     Silu,
     Softmax,
+    Softplus,
+    Softshrink,
+    Softsign,
+    Swish,
     Tanh,
+    Tanhshrink,
+    ThresholdedRelu,
 )
-from graphopt_tests.ops.base import Array, bf16, f16, f32, f64, sample
+from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 
 
 def sigmoid(x: Array) -> Array:
@@ -28,6 +43,10 @@ def sigmoid(x: Array) -> Array:
 
 def softmax(x: Array, axis: int = -1) -> Array:
     return np.exp(x) / np.exp(x).sum(axis, keepdims=True)
+
+
+def elu(x: Array, alpha: float = 1.0) -> Array:
+    return np.where(x > 0, x, alpha * np.expm1(x))
 
 
 erf = np.vectorize(math.erf)
@@ -61,6 +80,63 @@ SAMPLES = {
     LeakyRelu: [
         sample(f32(2, 3), negative_slope=0.1).gives(lambda x: np.where(x > 0, x, 0.1 * x)),
         sample(f64(4), negative_slope=3.0).gives(lambda x: np.where(x > 0, x, 3 * x)),
+    ],
+    Elu: [
+        sample(f32(2, 3)).gives(elu),
+        sample(f64([-1.0, 800.0]), alpha=2.0).gives(lambda x: [2 * np.expm1(-1), 800]),
+    ],
+    Selu: [
+        sample(f32(2, 3)).gives(lambda x: 1.0507009873554805 * elu(x, 1.6732632423543772)),
+        sample(f64(3), scale=2.0, alpha=0.5).gives(lambda x: 2 * elu(x, 0.5)),
+    ],
+    Celu: [sample(f32(2, 3), alpha=2.0).gives(lambda x: np.where(x > 0, x, 2 * np.expm1(x / 2)))],
+    Softplus: [
+        sample(f32(2, 3)).gives(lambda x: np.log1p(np.exp(x))),
+        sample(f32([-300.0, 300.0]), beta=0.5).gives(lambda x: [0, 300]),
+        sample(f64([1.5, -1.0]), beta=2.0, threshold=1.0).gives(
+            lambda x: [1.5, np.log1p(np.exp(-2)) / 2]
+        ),
+    ],
+    Softsign: [sample(f32(2, 3)).gives(lambda x: x / (1 + abs(x)))],
+    Softshrink: [
+        sample(f32(2, 3)).gives(lambda x: np.sign(x) * np.maximum(abs(x) - 0.5, 0)),
+        sample(f64(3), threshold=0.1).gives(lambda x: x - 0.1 * np.sign(x)),
+    ],
+    Hardshrink: [
+        sample(f32(2, 3)).gives(lambda x: np.where(abs(x) > 0.5, x, 0)),
+        sample(f32([1.0, -1.0, 1.5]), threshold=1.0).gives(lambda x: [0, 0, 1.5]).kinked(),
+    ],
+    Hardtanh: [
+        sample(f32(2, 3), t_min=-1.0, t_max=0.5).gives(lambda x: np.clip(x, -1, 0.5)),
+        sample(f32(3)).gives(lambda x: np.maximum(x, 0)),
+    ],
+    Tanhshrink: [sample(f32(2, 3)).gives(lambda x: x - np.tanh(x))],
+    LogSigmoid: [
+        sample(f32(2, 3)).gives(lambda x: np.log(sigmoid(x))),
+        sample(f32([-300.0, 300.0])).gives(lambda x: [-300, 0]),
+    ],
+    Mish: [sample(f32(2, 3)).gives(lambda x: x * np.tanh(np.log1p(np.exp(x)))), sample(bf16(2))],
+    Swish: [
+        sample(f32(2, 3)).gives(lambda x: x * sigmoid(x)),
+        sample(f64(3), beta=2.0).gives(lambda x: x * sigmoid(2 * x)),
+    ],
+    ThresholdedRelu: [
+        sample(f32(2, 3)).gives(lambda x: np.where(x > 1, x, 0)),
+        sample(f64([0.3, 0.4]), threshold=0.3).gives(lambda x: [0, 0.4]).kinked(),
+    ],
+    Prelu: [
+        sample(f32(2, 3), f32(1)).gives(lambda x, a: np.where(x > 0, x, a * x)),
+        sample(f32(2, 3, 4), f32(3), mode="channel").gives(
+            lambda x, a: np.where(x > 0, x, a[:, None] * x)
+        ),
+        sample(f64(2, 2, 3), f64(3), mode="channel", data_format="NHWC").gives(
+            lambda x, a: np.where(x > 0, x, a * x)
+        ),
+        sample(f32(2, 3), f32(1, 3), mode="element").gives(lambda x, a: np.where(x > 0, x, a * x)),
+    ],
+    Maxout: [
+        sample(f32(2, 6, 2), groups=3).gives(lambda x: x.reshape(2, 2, 3, 2).max(2)),
+        sample(f64(2, 4), groups=2, axis=-1).gives(lambda x: x.reshape(2, 2, 2).max(2)),
     ],
     Softmax: [
         sample(f32(2, 3)).gives(softmax),

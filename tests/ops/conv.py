@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.conv import Conv2d, DepthwiseConv2d, Pool2d
+from graphopt.ir.ops.conv import Conv2d, Conv3d, DepthwiseConv2d, Pool2d, Pool3d
 from graphopt_tests.ops.base import Array, Sample, bf16, f32, f64, i32, sample
 
 Pads = tuple[int, int, int, int]
@@ -143,5 +143,26 @@ SAMPLES = {
             nhwc(windows(average, [(0, 1), (0, 1), (1, 2), (1, 2)], [(0, 3)]))
         ),
         pool(bf16(1, 1, 4, 4), (2, 2), "avg", strides=(2, 2)).gives(windows(average, PAIRS, PAIRS)),
+    ],
+    Conv3d: [
+        sample(f32(1, 2, 1, 4, 4), f32(3, 2, 1, 2, 2)).gives(
+            lambda x, w: convolution()(x[:, :, 0], w[:, :, 0])[:, :, None]
+        ),
+        sample(f64(1, 3, 2, 2, 2), f64(2, 2, 2, 1, 1), data_format="NDHWC").gives(
+            lambda x, w: np.stack(
+                [np.einsum("ndhwc,ocd->nhwo", x[:, i : i + 2], w[..., 0, 0]) for i in range(2)], 1
+            )
+        ),
+    ],
+    Pool3d: [
+        pool(f32(1, 2, 1, 4, 4), (1, 2, 2), strides=(1, 2, 2)).gives(
+            lambda x: windows(largest, PAIRS, PAIRS)(x[:, :, 0])[:, :, None]
+        ),
+        pool(f32(2, 3, 2, 2, 2), (1, 1, 1), "avg", global_pooling=True).gives(
+            lambda x: x.astype(float).mean((2, 3, 4), keepdims=True)
+        ),
+        pool(f64(1, 1, 2, 4, 2), (1, 2, 1), "avg", adaptive=True, data_format="NCDHW").gives(
+            lambda x: x.reshape(1, 1, 2, 2, 2, 2).mean((2, 4, 5))[:, :, None, :, None]
+        ),
     ],
 }

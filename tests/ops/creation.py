@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.ops.creation import Arange, AssignValue, Eye, Full, FullLike, Linspace
 from graphopt_tests.ops.base import bf16, f32, i64, sample
 
 SAMPLES = {
@@ -27,5 +27,19 @@ SAMPLES = {
         sample(shape=(2,), values=(1.0, 2.0**40), dtype="int64").gives(lambda: [1, 2**40]),
         sample(shape=(1,), values=(0.5,), dtype="bfloat16").gives(lambda: [0.5]),
         sample(shape=(0,), values=(), dtype="int32").gives(list),
+    ],
+    Arange: [
+        sample(end=5.0).gives(lambda: np.arange(5)),
+        sample(start=5.0, end=0.0, step=-2.0, dtype="int32").gives(lambda: [5, 3, 1]),
+        sample(start=0.0, end=1.0, step=0.25, dtype="float32").gives(lambda: [0, 0.25, 0.5, 0.75]),
+        sample(start=2.0, end=2.0).gives(lambda: np.zeros(0)),
+    ],
+    Linspace: [
+        sample(start=0.0, stop=1.0, num=5).gives(lambda: np.linspace(0, 1, 5)),
+        sample(start=1.0, stop=4.0, num=1, dtype="int64").gives(lambda: [1]),
+    ],
+    Eye: [
+        sample(num_rows=2).gives(lambda: np.eye(2)),
+        sample(num_rows=2, num_columns=3, dtype="int64").gives(lambda: np.eye(2, 3)),
     ],
 }

@@ -6,7 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.loss import CrossEntropyWithSoftmax
+from graphopt.ir.ops.loss import (
+    BinaryCrossEntropy,
+    CrossEntropyWithSoftmax,
+    HuberLoss,
+    KldivLoss,
+    NllLoss,
+    SigmoidCrossEntropy,
+)
 from graphopt_tests.ops.activation import softmax
 from graphopt_tests.ops.base import Array, Sample, bf16, f32, f64, i32, i64, sample
 
@@ -19,6 +26,25 @@ def hard(p: Array, label: Array) -> tuple[Array, Array]:
     """Softmax and loss for probabilities [N, C] and labels [N]."""
     return p, -np.log(p[np.arange(len(label)), label])[:, None]
 
+
+def binary(p: Array, label: Array) -> Array:
+    """The cross entropy of probabilities."""
+    return -label * np.log(p) - (1 - label) * np.log(1 - p)
+
+
+def logistic(x: Array, label: Array) -> Array:
+    """The cross entropy of sigmoid(x)."""
+    return binary(1 / (1 + np.exp(-x.astype(float))), label)
+
+
+def huber(x: Array, y: Array, delta: float = 1.0) -> tuple[Array, Array]:
+    size = abs(y - x)
+    loss = np.where(size <= delta, 0.5 * size**2, delta * (size - 0.5 * delta))
+    return loss, y - x
+
+
+SHARES = [[0.2, 0.7], [0.9, 0.4]]
+LABELS = [[0.0, 1.0], [0.25, 1.0]]
 
 SAMPLES = {
     CrossEntropyWithSoftmax: [
@@ -42,10 +68,46 @@ SAMPLES = {
         losses(f32([[0, 1.0]]), f32([[0, 1.0]]), soft_label=True, use_softmax=False)
         .gives(lambda p, y: (p, [[0]]))
         .kinked(),
-        losses(f32([[1e4, 0.0]]), i64([[1]])).gives(lambda x, y: ([[1, 0]], [[1e4]])),
+        losses(f32([[1e4, 0.0]]), i64([[1]])).gives(lambda x, y: ([[1, 0]], [[1e4]])).kinked(),
         losses(f32(2, 2), i64([[7], [-1]]))
         .gives(lambda x, y: (softmax(x), [[np.nan], [np.nan]]))
         .kinked(),
         losses(bf16(0, 3), i64(0, 1)),
+    ],
+    BinaryCrossEntropy: [
+        sample(f32(SHARES), f32(LABELS)).gives(binary),
+        sample(f64([0.0, 1.0]), f64([1.0, 1.0])).gives(lambda p, y: [100, 0]).kinked(),
+    ],
+    SigmoidCrossEntropy: [
+        sample(f32(2, 2), f32(LABELS)).gives(logistic),
+        sample(f64(2, 2), f64([[0.0, 5.0], [1.0, 5.0]]), ignore_index=5, normalize=True)
+        .gives(lambda x, y: np.where(y == 5, 0, logistic(x, y) / 2))
+        .kinked(),
+        sample(f32([1e4, -1e4]), f32([0.0, 0.0])).gives(lambda x, y: [1e4, 0]).kinked(),
+    ],
+    HuberLoss: [
+        sample(f32(2, 3), f32(2, 3)).gives(huber).gradient_through(0),
+        sample(f64(2), f64(2), delta=0.5).gives(lambda x, y: huber(x, y, 0.5)).gradient_through(0),
+    ],
+    KldivLoss: [
+        sample(f32(2, 2), f32(SHARES), reduction="none").gives(lambda x, y: y * (np.log(y) - x)),
+        sample(f64(2, 2), f64(SHARES)).gives(lambda x, y: (y * (np.log(y) - x)).mean()),
+        sample(f64(2, 2), f64([[0.0, 0.5], [1.0, 0.0]]), reduction="batchmean")
+        .gives(lambda x, y: (0.5 * (np.log(0.5) - x[0, 1]) - x[1, 0]) / 2)
+        .kinked(),
+        sample(f32(2), f32([0.5, 0.5]), reduction="sum").gives(
+            lambda x, y: (y * (np.log(y) - x)).sum()
+        ),
+    ],
+    NllLoss: [
+        losses(f32(2, 3), i64([2, 0]))
+        .gives(lambda x, y: (-(x[0, 2] + x[1, 0]) / 2, 2))
+        .gradient_through(0),
+        losses(f64(3, 2), i64([1, 0, -100]), f64([0.5, 2.0]), reduction="none")
+        .gives(lambda x, y, w: ([-2 * x[0, 1], -0.5 * x[1, 0], 0], 2.5))
+        .gradient_through(0),
+        losses(f32(1, 2, 2), i64([[1, 0]]), reduction="sum")
+        .gives(lambda x, y: (-(x[0, 1, 0] + x[0, 0, 1]), 2))
+        .gradient_through(0),
     ],
 }

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.norm import BatchNorm, LayerNorm
+from graphopt.ir.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
 from graphopt_tests.ops.base import Array, Sample, bf16, f16, f32, f64, sample
 
 
@@ -58,6 +58,20 @@ def layer_norm(
     return out.reshape(x.shape), mean.ravel(), variance.ravel()
 
 
+def grouped(x: Any, groups: int) -> tuple[Any, Any, Any]:
+    """x [n, c, ...] normalised over groups, the means and the variances."""
+    rows = x.reshape(len(x), groups, -1).astype(float)
+    mean, variance = rows.mean(-1, keepdims=True), rows.var(-1, keepdims=True)
+    out = (rows - mean) / np.sqrt(variance + 1e-5)
+    return out.reshape(x.shape), mean[..., 0], variance[..., 0]
+
+
+def instances(x: Any, affine: Any) -> tuple[Any, Any, Any]:
+    """x normalised over space and transformed, the means and the inverse deviations."""
+    out, mean, variance = grouped(x, x.shape[1])
+    return affine(out), mean.ravel(), 1 / np.sqrt(variance.ravel() + 1e-5)
+
+
 SAMPLES = {
     BatchNorm: [
         norm(f32(2, 3, 2, 2), *vectors(3)).gives(batch_norm),
@@ -80,5 +94,29 @@ SAMPLES = {
         sample(f64(2, 3)).gives(lambda x: layer_norm(x, None, None)),
         sample(f16(2, 3), f32(3), f32(3)).gives(layer_norm),
         sample(bf16(0, 3), None, bf16(3)),
+    ],
+    GroupNorm: [
+        sample(f32(2, 4, 3), f32(4), f32(4), groups=2)
+        .gives(
+            lambda x, scale, bias: (
+                grouped(x, 2)[0] * scale[:, None] + bias[:, None],
+                *grouped(x, 2)[1:],
+            )
+        )
+        .gradient_through(0),
+        sample(f64(2, 3, 2), groups=2, data_layout="NHWC")
+        .gives(
+            lambda x: (
+                grouped(x.transpose(0, 2, 1), 2)[0].transpose(0, 2, 1),
+                *grouped(x.transpose(0, 2, 1), 2)[1:],
+            )
+        )
+        .gradient_through(0),
+    ],
+    InstanceNorm: [
+        sample(f32(2, 3, 4), f32(3), f32(3))
+        .gives(lambda x, scale, bias: instances(x, lambda y: y * scale[:, None] + bias[:, None]))
+        .gradient_through(0),
+        sample(f64(1, 2, 2, 2)).gives(lambda x: instances(x, lambda y: y)).gradient_through(0),
     ],
 }

@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
+from graphopt.ir.ops.random import (
+    Bernoulli,
+    Dropout,
+    Gaussian,
+    Multinomial,
+    Permutation,
+    RandomIntegers,
+    TruncatedGaussian,
+    Uniform,
+)
 from graphopt_tests.ops.base import bf16, f32, f64, sample
 
 SAMPLES = {
@@ -31,5 +40,18 @@ SAMPLES = {
         sample(shape=(2, 3), std=0.1),
         sample(shape=(2,), dtype="float64"),
         sample(shape=(2,), dtype="bfloat16", rng_id=1),
+    ],
+    RandomIntegers: [
+        sample(shape=(2, 3), dtype="int64", high=5),
+        sample(shape=(2,), dtype="int32", low=3, high=4, seed=1).gives(lambda: [3, 3]),
+    ],
+    Permutation: [sample(n=1).gives(lambda: [0]), sample(n=5, dtype="int32", seed=2)],
+    Bernoulli: [
+        sample(f32([0.0, 1.0])).gives(lambda p: p).kinked(),
+        sample(f64([0.5, 0.2]), seed=3).kinked(),
+    ],
+    Multinomial: [
+        sample(f32([0.0, 1.0]), num_samples=3, replacement=True).gives(lambda p: [1, 1, 1]),
+        sample(f64([[0.5, 0.25, 0.25]]), num_samples=2, seed=1),
     ],
 }

@@ -4,7 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.reduce import Argmax, Max, Mean, Min, Prod, Sum
+from graphopt.ir.ops.reduce import (
+    All,
+    Amax,
+    Amin,
+    Any,
+    Argmax,
+    Argmin,
+    ClipByNorm,
+    Logsumexp,
+    Max,
+    Mean,
+    Min,
+    Numel,
+    PNorm,
+    Prod,
+    SquaredL2Norm,
+    Sum,
+)
 from graphopt_tests.ops.base import bf16, f16, f32, f64, flags, i32, i64, sample, u8
 
 SAMPLES = {
@@ -45,4 +62,50 @@ SAMPLES = {
         sample(f64(2, 3), flatten=True).gives(np.argmax),
         sample(f32(2, 3), flatten=True, keepdim=True).gives(lambda x: [[x.argmax()]]),
     ],
+    Argmin: [
+        sample(f32(2, 3)).gives(lambda x: x.argmin(-1)),
+        sample(i64([3, 1, 1]), flatten=True, dtype="int32").gives(lambda x: 1),
+        sample(f64(2, 3), axis=0, keepdim=True).gives(lambda x: x.argmin(0, keepdims=True)),
+    ],
+    Amax: [
+        sample(f32(2, 3), axis=(0,)).gives(lambda x: x.max(0)),
+        sample(i32(2, 3)).gives(np.max),
+    ],
+    Amin: [sample(f32(2, 3), axis=(1,), keepdim=True).gives(lambda x: x.min(1, keepdims=True))],
+    All: [
+        sample(flags(2, 3), axis=(0,)).gives(lambda x: x.all(0)),
+        sample(i64([1, 2])).gives(np.all),
+        sample(flags(0)).gives(np.all),
+    ],
+    Any: [
+        sample(flags(2, 3), axis=(1,), keepdim=True).gives(lambda x: x.any(1, keepdims=True)),
+        sample(f32([0.0, 0.0])).gives(lambda x: False),
+        sample(flags(0, 3), axis=(0,)).gives(lambda x: x.any(0)),
+    ],
+    Logsumexp: [
+        sample(f32(2, 3), axis=(1,)).gives(lambda x: np.log(np.exp(x).sum(1))),
+        sample(f32([1000.0, 1000.0])).gives(lambda x: 1000 + np.log(2)),
+        sample(f64(2, 3), axis=(0, 1), keepdim=True).gives(lambda x: [[np.log(np.exp(x).sum())]]),
+    ],
+    PNorm: [
+        sample(f32(2, 3), axis=(1,)).gives(lambda x: np.linalg.norm(x, axis=1)),
+        sample(f32(2, 3), porder=3.0, keepdim=True).gives(
+            lambda x: [[np.sum(abs(x) ** 3) ** (1 / 3)]]
+        ),
+        sample(f64(2, 3), axis=(0,), porder=1.0).gives(lambda x: abs(x).sum(0)),
+        sample(f32(2, 3), axis=(0,), porder=1.5).gives(
+            lambda x: np.sum(abs(x) ** 1.5, 0) ** (2 / 3)
+        ),
+        sample(f32(2, 3), porder=np.inf).gives(lambda x: abs(x).max()),
+        sample(f32(2, 3), porder=-np.inf, axis=(-1,)).gives(lambda x: abs(x).min(1)),
+        sample(f32([0.0, 3.0]), porder=0.0).gives(lambda x: 1).kinked(),
+        sample(f32([0.0, 0.0])).gives(lambda x: 0).kinked(),
+    ],
+    SquaredL2Norm: [sample(f32(2, 3)).gives(lambda x: [np.sum(x**2)])],
+    ClipByNorm: [
+        sample(f32(2, 3), max_norm=0.5).gives(lambda x: x / np.linalg.norm(x) / 2),
+        sample(f32(2), max_norm=50.0).gives(lambda x: x),
+        sample(f32([0.0, 0.0]), max_norm=1.0).gives(lambda x: x).kinked(),
+    ],
+    Numel: [sample(f32(2, 3)).gives(lambda x: 6), sample(i32()).gives(lambda x: 1)],
 }

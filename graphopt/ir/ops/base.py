@@ -41,6 +41,19 @@ class FloatUnary(Unary, ABC):
         return x
 
 
+class RealUnary(Unary, ABC):
+    """Elementwise on one tensor of real floating-point numbers."""
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        if not dtype_of(x).is_floating:
+            raise ProgramError(
+                f"expected a tensor of real floating-point numbers, found {dtype_of(x)!s}; "
+                "cast it first"
+            )
+        return x
+
+
 class Binary(PureOp, ABC):
     """Elementwise on two tensors of one dtype, with NumPy broadcasting."""
 

@@ -1,4 +1,4 @@
-"""Convolution and pooling over two spatial dimensions."""
+"""Convolution and pooling over two or three spatial dimensions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,43 @@ Pads = tuple[tuple[int, int], ...]
 
 def is_channels_last(data_format: str) -> bool:
     """True for NHWC and its like; ProgramError for an unknown layout."""
-    if data_format in ("NCHW", "AnyLayout"):
+    if data_format in ("NCHW", "NCDHW", "AnyLayout"):
         return False
-    if data_format == "NHWC":
+    if data_format in ("NHWC", "NDHWC"):
         return True
-    raise ProgramError(f"data_format must be NCHW or NHWC, found '{data_format}'")
+    raise ProgramError(f"data_format must be NCHW, NCDHW, NHWC or NDHWC, found '{data_format}'")
+
+
+def spatial_sizes(shape: Sequence[int], data_format: str) -> tuple[int, ...]:
+    """The dimensions that are neither batch nor channels."""
+    return tuple(shape[1:-1] if is_channels_last(data_format) else shape[2:])
+
+
+def with_spatial(
+    shape: Sequence[int], channels: int, spatial: Sequence[int], data_format: str
+) -> tuple[int, ...]:
+    """The shape of a result with the batch size of `shape`."""
+    if is_channels_last(data_format):
+        return (shape[0], *spatial, channels)
+    return (shape[0], channels, *spatial)
+
+
+def check_convolution(
+    x: Sequence[int], w: Sequence[int], spatial: int, groups: int, own: int, data_format: str
+) -> int:
+    """The number of input channels; ProgramError unless they are `groups` times `own`."""
+    if len(x) != spatial + 2 or len(w) != spatial + 2:
+        raise ProgramError(
+            f"conv{spatial}d needs an input and a filter of rank {spatial + 2}, "
+            f"found {list(x)} and {list(w)}"
+        )
+    channels = x[-1] if is_channels_last(data_format) else x[1]
+    if groups < 1 or (UNKNOWN not in (channels, own) and channels != own * groups):
+        raise ProgramError(
+            f"the input has {channels} channels but the filter {list(w)} "
+            f"with groups={groups} wants {own * groups}"
+        )
+    return channels
 
 
 def explicit_pads(
@@ -72,7 +104,10 @@ def window_output(size: int, window: int, stride: int, pads: tuple[int, int], ce
 
 
 class Conv2dBase(PureOp, ABC):
-    """Cross-correlation of a batch of images with filters [out, in / groups, height, width]."""
+    """Cross-correlation of a batch of images with filters [out, in / groups, height, width].
+
+    Over volumes, there is a depth before the height; the strides say how many dimensions.
+    """
 
     input = operand_def(Tensor)
     filter = operand_def(Tensor)
@@ -97,18 +132,10 @@ class Conv2dBase(PureOp, ABC):
     ) -> Tensor:
         same_dtype(input, filter)
         x, w = shape_of(input), shape_of(filter)
-        if len(x) != 4 or len(w) != 4:
-            raise ProgramError("conv2d needs a 4-D input and a 4-D filter")
-        last = is_channels_last(data_format)
-        channels, spatial = (x[3], x[1:3]) if last else (x[1], x[2:])
-        if groups < 1 or (UNKNOWN not in (channels, w[1]) and channels != w[1] * groups):
-            raise ProgramError(
-                f"the input has {channels} channels but the filter {list(w)} "
-                f"with groups={groups} wants {w[1] * groups}"
-            )
+        check_convolution(x, w, len(strides), groups, (*w, 1, 1)[1], data_format)
         if w[0] != UNKNOWN and w[0] % groups:
             raise ProgramError(f"{w[0]} output channels cannot be split in {groups} groups")
-        kernel = w[2:]
+        kernel, spatial = w[2:], spatial_sizes(x, data_format)
         dilations = used_dilations(dilations, padding_algorithm)
         pads = explicit_pads(paddings, padding_algorithm, spatial, kernel, strides, dilations)
         out = [
@@ -117,7 +144,7 @@ class Conv2dBase(PureOp, ABC):
                 spatial, dilations, kernel, strides, pads, strict=True
             )
         ]
-        return like(input, shape=(x[0], *out, w[0]) if last else (x[0], w[0], *out))
+        return like(input, shape=with_spatial(x, w[0], out, data_format))
 
 
 @irdl_op_definition
@@ -135,10 +162,19 @@ class DepthwiseConv2d(Conv2dBase):
 
 
 @irdl_op_definition
-class Pool2d(PureOp):
-    """Maximum or average over windows. Paddle: pool2d."""
+class Conv3d(Conv2dBase):
+    """Three-dimensional convolution. Paddle: conv3d."""
 
-    name = "pd.pool2d"
+    name = "pd.conv3d"
+    strides = integers((1, 1, 1))
+    paddings = integers((0, 0, 0))
+    dilations = integers((1, 1, 1))
+    data_format = string("NCDHW")
+
+
+class PoolBase(PureOp, ABC):
+    """Maximum or average over windows; the kernel says of how many dimensions."""
+
     x = operand_def(Tensor)
     out = result_def(Tensor)
     kernel_size = integers()
@@ -165,21 +201,39 @@ class Pool2d(PureOp):
         ceil_mode: bool,
         data_format: str,
     ) -> Tensor:
-        shape = shape_of(x)
-        if len(shape) != 4:
-            raise ProgramError("pool2d needs a 4-D input")
+        shape, rank = shape_of(x), len(kernel_size)
+        if len(shape) != rank + 2:
+            raise ProgramError(f"pool{rank}d needs rank {rank + 2}, found {list(shape)}")
         if pooling_type not in ("max", "avg"):
             raise ProgramError(f"pooling_type must be max or avg, found '{pooling_type}'")
-        last = is_channels_last(data_format)
-        spatial = shape[1:3] if last else shape[2:]
+        spatial = spatial_sizes(shape, data_format)
         if global_pooling:
-            out: Sequence[int] = (1, 1)
+            out: Sequence[int] = (1,) * rank
         elif adaptive:
             out = tuple(kernel_size)
         else:
-            pads = explicit_pads(paddings, padding_algorithm, spatial, kernel_size, strides, (1, 1))
+            algorithm, ones = padding_algorithm, (1,) * rank
+            pads = explicit_pads(paddings, algorithm, spatial, kernel_size, strides, ones)
             out = [
                 window_output(size, k, stride, pad, ceil_mode)
                 for size, k, stride, pad in zip(spatial, kernel_size, strides, pads, strict=True)
             ]
-        return like(x, shape=(shape[0], *out, shape[3]) if last else (*shape[:2], *out))
+        channels = shape[-1] if is_channels_last(data_format) else shape[1]
+        return like(x, shape=with_spatial(shape, channels, out, data_format))
+
+
+@irdl_op_definition
+class Pool2d(PoolBase):
+    """Maximum or average over windows of images. Paddle: pool2d."""
+
+    name = "pd.pool2d"
+
+
+@irdl_op_definition
+class Pool3d(PoolBase):
+    """Maximum or average over windows of volumes. Paddle: pool3d."""
+
+    name = "pd.pool3d"
+    strides = integers((1, 1, 1))
+    paddings = integers((0, 0, 0))
+    data_format = string("NCDHW")

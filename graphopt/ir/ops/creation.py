@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import dtype as dtype_property
-from graphopt.ir.attrs import integers, number, numbers
+from graphopt.ir.attrs import integer, integers, number, numbers
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.types import Tensor, element_count, like, tensor
 
@@ -65,3 +66,60 @@ class AssignValue(PureOp):
         if element_count(known_shape(shape)) != len(values):
             raise ProgramError(f"{len(values)} values do not fill the shape {list(shape)}")
         return tensor(shape, dtype)
+
+
+def range_length(start: float, end: float, step: float) -> int:
+    """The number of elements from start up to, but without, end."""
+    if step == 0:
+        raise ProgramError("the step of a range must not be 0")
+    return max(math.ceil((end - start) / step), 0)
+
+
+@irdl_op_definition
+class Arange(PureOp):
+    """Numbers from start, by step, up to but without end. Paddle: range."""
+
+    name = "pd.arange"
+    out = result_def(Tensor)
+    start = number(0.0)
+    end = number()
+    step = number(1.0)
+    dtype = dtype_property("int64")
+
+    @staticmethod
+    def infer(start: float, end: float, step: float, dtype: str) -> Tensor:
+        return tensor((range_length(start, end, step),), dtype)
+
+
+@irdl_op_definition
+class Linspace(PureOp):
+    """Evenly spaced numbers from start to stop, both included. Paddle: linspace."""
+
+    name = "pd.linspace"
+    out = result_def(Tensor)
+    start = number()
+    stop = number()
+    num = integer()
+    dtype = dtype_property("float32")
+
+    @staticmethod
+    def infer(num: int, dtype: str) -> Tensor:
+        if num < 1:
+            raise ProgramError(f"linspace needs 1 number or more, found {num}")
+        return tensor((num,), dtype)
+
+
+@irdl_op_definition
+class Eye(PureOp):
+    """A matrix with ones on the diagonal. Paddle: eye."""
+
+    name = "pd.eye"
+    out = result_def(Tensor)
+    num_rows = integer()
+    num_columns = integer(-1)
+    dtype = dtype_property("float32")
+
+    @staticmethod
+    def infer(num_rows: int, num_columns: int, dtype: str) -> Tensor:
+        columns = num_rows if num_columns == -1 else num_columns
+        return tensor(known_shape((num_rows, columns)), dtype)

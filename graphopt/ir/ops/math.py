@@ -8,6 +8,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.attrs import dtype as dtype_property
 from graphopt.ir.attrs import flag, integer, number
 from graphopt.ir.ops.base import Binary, Compare, FloatUnary, PureOp, Unary
+from graphopt.ir.ops.complex import real_of
 from graphopt.ir.types import (
     Tensor,
     broadcast_shapes,
@@ -68,6 +69,34 @@ class ElementwisePow(Binary):
     """x to the power y. Paddle: elementwise_pow."""
 
     name = "pd.elementwise_pow"
+
+
+@irdl_op_definition
+class FloorDivide(Binary):
+    """x / y, down to a whole number. Paddle: elementwise_floordiv."""
+
+    name = "pd.floor_divide"
+
+
+@irdl_op_definition
+class Remainder(Binary):
+    """x - y * floor(x / y), with the sign of y. Paddle: elementwise_mod."""
+
+    name = "pd.remainder"
+
+
+@irdl_op_definition
+class Fmax(Binary):
+    """The larger of x and y; a nan loses. Paddle: elementwise_fmax."""
+
+    name = "pd.fmax"
+
+
+@irdl_op_definition
+class Fmin(Binary):
+    """The smaller of x and y; a nan loses. Paddle: elementwise_fmin."""
+
+    name = "pd.fmin"
 
 
 @irdl_op_definition
@@ -189,8 +218,7 @@ class Abs(Unary):
 
     @staticmethod
     def infer(x: Tensor) -> Tensor:
-        real = {"complex64": "float32", "complex128": "float64"}
-        return like(x, dtype=real.get(dtype_of(x), dtype_of(x)))
+        return real_of(x)
 
 
 @irdl_op_definition
@@ -284,5 +312,20 @@ class Cumsum(PureOp):
     def infer(x: Tensor, axis: int, flatten: bool) -> Tensor:
         if flatten:
             return like(x, shape=(product(shape_of(x)),))
+        normalize_axis(axis, rank_of(x))
+        return x
+
+
+@irdl_op_definition
+class Cumprod(PureOp):
+    """Running product along an axis. Paddle: cumprod."""
+
+    name = "pd.cumprod"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer()
+
+    @staticmethod
+    def infer(x: Tensor, axis: int) -> Tensor:
         normalize_axis(axis, rank_of(x))
         return x

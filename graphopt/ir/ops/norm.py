@@ -130,3 +130,67 @@ class LayerNorm(PureOp):
         dtype = "float64" if dtype_of(x) == "float64" else "float32"
         rows = like(x, shape=(product(shape[:begin_norm_axis]),), dtype=dtype)
         return (x, rows, rows)
+
+
+def _statistics(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Of half-precision tensors they are kept in float32."""
+    return like(x, shape=shape, dtype="float64" if dtype_of(x) == "float64" else "float32")
+
+
+@irdl_op_definition
+class GroupNorm(PureOp):
+    """Normalise each sample over groups of channels and space. Paddle: group_norm."""
+
+    name = "pd.group_norm"
+    x = operand_def(Tensor)
+    scale = opt_operand_def(Tensor)
+    bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    mean = result_def(Tensor)
+    variance = result_def(Tensor)
+    epsilon = number(1e-5)
+    groups = integer(1)
+    data_layout = string("NCHW")
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        x: Tensor, scale: Tensor | None, bias: Tensor | None, groups: int, data_layout: str
+    ) -> tuple[Tensor, ...]:
+        shape = shape_of(x)
+        if len(shape) < 2:
+            raise ProgramError(f"group_norm needs rank 2 or more, found {list(shape)}")
+        channels = shape[channel_axis(len(shape), data_layout)]
+        if groups < 1 or (channels != UNKNOWN and channels % groups):
+            raise ProgramError(f"{channels} channels cannot be split in {groups} groups")
+        check_vector("scale", scale, channels)
+        check_vector("bias", bias, channels)
+        statistics = _statistics(x, (shape[0], groups))
+        return (x, statistics, statistics)
+
+
+@irdl_op_definition
+class InstanceNorm(PureOp):
+    """Normalise each channel of each sample over space. Paddle: instance_norm."""
+
+    name = "pd.instance_norm"
+    x = operand_def(Tensor)
+    scale = opt_operand_def(Tensor)
+    bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    saved_mean = result_def(Tensor)
+    saved_variance = result_def(Tensor)
+    epsilon = number(1e-5)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> tuple[Tensor, ...]:
+        shape = shape_of(x)
+        if not 2 <= len(shape) <= 5:
+            raise ProgramError(f"instance_norm needs rank 2 to 5, found {list(shape)}")
+        check_vector("scale", scale, shape[1])
+        check_vector("bias", bias, shape[1])
+        statistics = _statistics(x, (product(shape[:2]),))
+        return (x, statistics, statistics)

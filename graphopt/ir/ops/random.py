@@ -1,4 +1,4 @@
-"""Random ops. A non-zero `seed` repeats the same numbers on every execution (SEMANTICS 1.5).
+"""Random ops. A non-zero `seed` repeats the same numbers on every execution.
 
 With seed 0 the numbers come from the global generator; `rng_id` then tells the ops of a program
 apart, and passes must keep it, so that optimising a program does not change what it draws.
@@ -16,7 +16,7 @@ from graphopt.ir.attrs import dtype as dtype_property
 from graphopt.ir.attrs import flag, integer, integers, number, string
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.ops.creation import known_shape
-from graphopt.ir.types import Tensor, tensor
+from graphopt.ir.types import UNKNOWN, Tensor, like, rank_of, shape_of, tensor
 
 
 class RandomOp(PureOp, ABC):
@@ -83,3 +83,68 @@ class TruncatedGaussian(RandomTensor):
     name = "pd.truncated_gaussian"
     mean = number(0.0)
     std = number(1.0)
+
+
+@irdl_op_definition
+class RandomIntegers(RandomOp):
+    """Whole numbers from low up to, but without, high. Paddle: randint."""
+
+    name = "pd.randint"
+    out = result_def(Tensor)
+    shape = integers()
+    dtype = dtype_property("int64")
+    low = integer(0)
+    high = integer()
+
+    @staticmethod
+    def infer(shape: Sequence[int], dtype: str, low: int, high: int) -> Tensor:
+        if low >= high:
+            raise ProgramError(f"randint needs low < high, found {low} and {high}")
+        return tensor(known_shape(shape), dtype)
+
+
+@irdl_op_definition
+class Permutation(RandomOp):
+    """The numbers below n in random order. Paddle: randperm."""
+
+    name = "pd.randperm"
+    out = result_def(Tensor)
+    n = integer()
+    dtype = dtype_property("int64")
+
+    @staticmethod
+    def infer(n: int, dtype: str) -> Tensor:
+        return tensor(known_shape((n,)), dtype)
+
+
+@irdl_op_definition
+class Bernoulli(RandomOp):
+    """1 with the probability that x says, else 0. Paddle: bernoulli."""
+
+    name = "pd.bernoulli"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return x
+
+
+@irdl_op_definition
+class Multinomial(RandomOp):
+    """Class numbers drawn by the weights in the last axis. Paddle: multinomial."""
+
+    name = "pd.multinomial"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    num_samples = integer(1)
+    replacement = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, num_samples: int, replacement: bool) -> Tensor:
+        shape = shape_of(x)
+        if rank_of(x) not in (1, 2):
+            raise ProgramError(f"multinomial needs rank 1 or 2, found {list(shape)}")
+        if num_samples < 1 or (not replacement and UNKNOWN != shape[-1] < num_samples):
+            raise ProgramError(f"{num_samples} cannot be drawn from {shape[-1]} classes")
+        return like(x, shape=(*shape[:-1], num_samples), dtype="int64")

@@ -9,9 +9,9 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import dtype as dtype_property
-from graphopt.ir.attrs import flag, integer, integers
+from graphopt.ir.attrs import flag, integer, integers, number
 from graphopt.ir.dtypes import DType, as_dtype
-from graphopt.ir.ops.base import PureOp
+from graphopt.ir.ops.base import FloatUnary, PureOp
 from graphopt.ir.types import (
     Shape,
     Tensor,
@@ -97,10 +97,101 @@ class Prod(Reduce):
 
 
 @irdl_op_definition
-class Argmax(PureOp):
-    """The index of the first largest element along an axis. Paddle: arg_max."""
+class Amax(Reduce):
+    """The largest element; equal ones share its gradient. Paddle: reduce_amax."""
 
-    name = "pd.argmax"
+    name = "pd.amax"
+
+
+@irdl_op_definition
+class Amin(Reduce):
+    """The smallest element; equal ones share its gradient. Paddle: reduce_amin."""
+
+    name = "pd.amin"
+
+
+@irdl_op_definition
+class All(Reduce):
+    """Every element is true. Paddle: reduce_all."""
+
+    name = "pd.all"
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return like(Reduce.infer(x, axis, keepdim), dtype="bool")
+
+
+@irdl_op_definition
+class Any(Reduce):
+    """Some element is true. Paddle: reduce_any."""
+
+    name = "pd.any"
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return like(Reduce.infer(x, axis, keepdim), dtype="bool")
+
+
+@irdl_op_definition
+class Logsumexp(Reduce):
+    """log(sum(exp(x))) without overflow. Paddle: logsumexp."""
+
+    name = "pd.logsumexp"
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return Reduce.infer(FloatUnary.infer(x), axis, keepdim)
+
+
+@irdl_op_definition
+class PNorm(Reduce):
+    """The p-norm; of order 0 the count of elements not 0. Paddle: p_norm, frobenius_norm."""
+
+    name = "pd.p_norm"
+    porder = number(2.0)
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return Reduce.infer(FloatUnary.infer(x), axis, keepdim)
+
+
+@irdl_op_definition
+class SquaredL2Norm(PureOp):
+    """The sum of squares of all elements, of shape [1]. Paddle: squared_l2_norm."""
+
+    name = "pd.squared_l2_norm"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return like(FloatUnary.infer(x), shape=(1,))
+
+
+@irdl_op_definition
+class ClipByNorm(FloatUnary):
+    """x, scaled down to the Euclidean norm max_norm if its own is larger. Paddle: clip_by_norm."""
+
+    name = "pd.clip_by_norm"
+    max_norm = number()
+
+
+@irdl_op_definition
+class Numel(PureOp):
+    """The number of elements. Paddle: size."""
+
+    name = "pd.numel"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return like(x, shape=(), dtype="int64")
+
+
+class ArgReduce(PureOp, ABC):
+    """The index of the first extreme element along an axis, or in the flattened tensor."""
+
     x = operand_def(Tensor)
     out = result_def(Tensor)
     axis = integer(-1)
@@ -112,3 +203,17 @@ class Argmax(PureOp):
     def infer(x: Tensor, axis: int, keepdim: bool, flatten: bool, dtype: str) -> Tensor:
         axes = () if flatten else (normalize_axis(axis, len(shape_of(x))),)
         return like(x, shape=reduced_shape(shape_of(x), axes, keepdim), dtype=dtype)
+
+
+@irdl_op_definition
+class Argmax(ArgReduce):
+    """Where the largest element is. Paddle: arg_max."""
+
+    name = "pd.argmax"
+
+
+@irdl_op_definition
+class Argmin(ArgReduce):
+    """Where the smallest element is. Paddle: arg_min."""
+
+    name = "pd.argmin"

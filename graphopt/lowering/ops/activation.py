@@ -12,18 +12,36 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.op import call_rule, default_attrs
 from graphopt.ir.ops import BY_NAME
 from graphopt.ir.ops.activation import (
+    Celu,
+    Elu,
     Gelu,
+    Hardshrink,
     Hardsigmoid,
     Hardswish,
+    Hardtanh,
     LeakyRelu,
+    LogSigmoid,
     LogSoftmax,
+    Maxout,
+    Mish,
+    Prelu,
     Relu,
     Relu6,
+    Selu,
     Sigmoid,
     Silu,
     Softmax,
+    Softplus,
+    Softshrink,
+    Softsign,
+    Swish,
     Tanh,
+    Tanhshrink,
+    ThresholdedRelu,
+    prelu_alpha_shape,
 )
+from graphopt.ir.ops.base import Unary
+from graphopt.ir.types import normalize_axis
 from graphopt.lowering.ops.base import Array, limit, widened
 from graphopt.lowering.registry import RULES, lowers
 
@@ -78,7 +96,105 @@ def hardswish(x: Array) -> Array:
 
 @lowers(LeakyRelu)
 def leaky_relu(x: Array, negative_slope: float) -> Array:
-    return jnp.where(x > 0, x, negative_slope * x)
+    # the derivative at 0 is that of the positive side
+    return jnp.where(x < 0, negative_slope * x, x)
+
+
+def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
+    """alpha * (exp(rate * x) - 1) where x is not positive."""
+    # the exponent is kept from overflowing where it is not used: its gradient would be nan
+    return jnp.where(x > 0, x, alpha * lax.expm1(rate * jnp.where(x > 0, 0, x)))
+
+
+@lowers(Elu)
+@widened
+def elu(x: Array, alpha: float) -> Array:
+    return _elu(x, alpha)
+
+
+@lowers(Selu)
+@widened
+def selu(x: Array, scale: float, alpha: float) -> Array:
+    return scale * _elu(x, alpha)
+
+
+@lowers(Celu)
+@widened
+def celu(x: Array, alpha: float) -> Array:
+    return _elu(x, alpha, 1 / alpha)
+
+
+@lowers(Softplus)
+@widened
+def softplus(x: Array, beta: float, threshold: float) -> Array:
+    scaled = beta * x
+    return jnp.where(scaled > threshold, x, jnp.logaddexp(scaled, 0) / beta)
+
+
+@lowers(Softsign)
+@widened
+def softsign(x: Array) -> Array:
+    return x / (1 + lax.abs(x))
+
+
+@lowers(Softshrink)
+@widened
+def softshrink(x: Array, threshold: float) -> Array:
+    return jnp.where(lax.abs(x) <= threshold, 0, x - threshold * lax.sign(x))
+
+
+@lowers(Hardshrink)
+@widened
+def hardshrink(x: Array, threshold: float) -> Array:
+    return jnp.where(lax.abs(x) <= threshold, 0, x)
+
+
+@lowers(Hardtanh)
+def hardtanh(x: Array, t_min: float, t_max: float) -> Array:
+    return limit(x, t_min, t_max)
+
+
+@lowers(Tanhshrink)
+@widened
+def tanhshrink(x: Array) -> Array:
+    return x - lax.tanh(x)
+
+
+@lowers(LogSigmoid)
+@widened
+def log_sigmoid(x: Array) -> Array:
+    return -jnp.logaddexp(-x, 0)
+
+
+@lowers(Mish)
+@widened
+def mish(x: Array) -> Array:
+    return x * lax.tanh(softplus(x, beta=1.0, threshold=20.0))
+
+
+@lowers(Swish)
+@widened
+def swish(x: Array, beta: float) -> Array:
+    return x * lax.logistic(beta * x)
+
+
+@lowers(ThresholdedRelu)
+@widened
+def thresholded_relu(x: Array, threshold: float) -> Array:
+    return jnp.where(x <= threshold, 0, x)
+
+
+@lowers(Prelu)
+def prelu(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
+    slope = alpha.reshape(prelu_alpha_shape(x.shape, mode, data_format))
+    return jnp.where(x > 0, x, slope * x)
+
+
+@lowers(Maxout)
+def maxout(x: Array, groups: int, axis: int) -> Array:
+    axis = normalize_axis(axis, x.ndim)
+    split = (*x.shape[:axis], x.shape[axis] // groups, groups, *x.shape[axis + 1 :])
+    return jnp.max(x.reshape(split), axis + 1)
 
 
 @lowers(Softmax)
@@ -113,6 +229,6 @@ def activate(name: str, x: Array, **attrs: Any) -> Array:
     if name == "none":
         return x
     op_class = BY_NAME.get(f"pd.{name}")
-    if op_class is None or op_class not in RULES:
+    if op_class is None or not issubclass(op_class, Unary) or op_class not in RULES:
         raise UnsupportedError(f"'{name}' is not an activation that a fused op can apply")
     return call_rule(RULES[op_class], {**default_attrs(op_class), **attrs, "x": x})

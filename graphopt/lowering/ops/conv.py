@@ -1,7 +1,8 @@
-"""Convolution and pooling over two spatial dimensions in JAX."""
+"""Convolution and pooling over two or three spatial dimensions in JAX."""
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -12,10 +13,13 @@ from jax import numpy as jnp
 
 from graphopt.ir.ops.conv import (
     Conv2d,
+    Conv3d,
     DepthwiseConv2d,
     Pool2d,
+    Pool3d,
     explicit_pads,
     is_channels_last,
+    spatial_sizes,
     used_dilations,
     window_output,
 )
@@ -26,7 +30,14 @@ Ints = tuple[int, ...]
 Bounds = np.ndarray[Any, Any]
 
 
-@lowers(Conv2d, DepthwiseConv2d)
+def convolution_layouts(spatial: int, data_format: str) -> tuple[str, str, str]:
+    """How JAX names the dimensions of the input, the filter and the output."""
+    axes = "DHW"[-spatial:]
+    image = f"N{axes}C" if is_channels_last(data_format) else f"NC{axes}"
+    return image, f"OI{axes}", image
+
+
+@lowers(Conv2d, DepthwiseConv2d, Conv3d)
 def conv2d(
     input: Array,
     filter: Array,
@@ -37,24 +48,18 @@ def conv2d(
     groups: int,
     data_format: str,
 ) -> Array:
-    sizes = _spatial(input, data_format)
+    sizes = spatial_sizes(input.shape, data_format)
     dilations = used_dilations(dilations, padding_algorithm)
     kernel = filter.shape[2:]
-    layout = "NHWC" if is_channels_last(data_format) else "NCHW"
     return lax.conv_general_dilated(
         input,
         filter,
         strides,
         explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations),
         rhs_dilation=dilations,
-        dimension_numbers=(layout, "OIHW", layout),
+        dimension_numbers=convolution_layouts(len(kernel), data_format),
         feature_group_count=groups,
     )
-
-
-def _spatial(x: Array, data_format: str) -> Ints:
-    """Height and width."""
-    return x.shape[1:3] if is_channels_last(data_format) else x.shape[2:]
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,7 @@ def sliding(
     starts, stops = np.clip(first, 0, size), np.clip(first + window, 0, size)
     # Paddle counts the padding before a dimension, and as much after it whatever `pads[1]` is
     padded = np.minimum(first + window, size + pads[0]) - first
-    counts = stops - starts if exclusive else np.maximum(padded, 1)
+    counts = stops - starts if exclusive else padded
     after = max(int(first[-1]) + window - size, pads[1])
     return Windows(starts, stops, counts, (window, stride, (pads[0], after)))
 
@@ -94,7 +99,7 @@ def adaptive_windows(size: int, number: int) -> Windows:
     return Windows(starts, stops, stops - starts, slide)
 
 
-@lowers(Pool2d)
+@lowers(Pool2d, Pool3d)
 def pool2d(
     x: Array,
     kernel_size: Ints,
@@ -108,19 +113,21 @@ def pool2d(
     exclusive: bool,
     data_format: str,
 ) -> Array:
-    sizes = _spatial(x, data_format)
+    sizes, rank = spatial_sizes(x.shape, data_format), len(kernel_size)
     first = 1 if is_channels_last(data_format) else 2
     if global_pooling or adaptive:
-        numbers = (1, 1) if global_pooling else kernel_size
+        numbers = (1,) * rank if global_pooling else kernel_size
         windows = [adaptive_windows(*pair) for pair in zip(sizes, numbers, strict=True)]
     else:
-        pads = explicit_pads(paddings, padding_algorithm, sizes, kernel_size, strides, (1, 1))
+        algorithm, ones = padding_algorithm, (1,) * rank
+        pads = explicit_pads(paddings, algorithm, sizes, kernel_size, strides, ones)
         shapes = zip(sizes, kernel_size, strides, pads, strict=True)
         windows = [sliding(*shape, ceil_mode, exclusive) for shape in shapes]
     if pooling_type == "max":
         return reduce_windows(x, windows, first, lax.max, _lowest(x))
     total = reduce_windows(wide(x), windows, first, lax.add, 0)
-    counts = np.multiply.outer(windows[0].counts, windows[1].counts).astype(total.dtype)
+    outer = functools.reduce(np.multiply.outer, [window.counts for window in windows])
+    counts = outer.astype(total.dtype)
     return (total / (counts[..., None] if first == 1 else counts)).astype(x.dtype)
 
 
@@ -131,7 +138,7 @@ def _lowest(x: Array) -> float:
 def reduce_windows(
     x: Array, windows: Sequence[Windows], first: int, combine: Any, neutral: float
 ) -> Array:
-    """Combine the elements of each window of the dimensions `first` and `first + 1` of x."""
+    """Combine the elements of each window of the dimensions of x from `first` on."""
     start = np.asarray(neutral, x.dtype)
     shape, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
     for axis, window in enumerate(windows, start=first):

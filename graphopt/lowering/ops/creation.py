@@ -7,7 +7,15 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.ops.creation import (
+    Arange,
+    AssignValue,
+    Eye,
+    Full,
+    FullLike,
+    Linspace,
+    range_length,
+)
 from graphopt.lowering.ops.base import Array, constant
 from graphopt.lowering.registry import lowers
 
@@ -25,3 +33,20 @@ def full_like(x: Array, value: float, dtype: DType | None) -> Array:
 @lowers(AssignValue)
 def assign_value(shape: tuple[int, ...], values: tuple[float, ...], dtype: DType) -> Array:
     return jnp.asarray(np.reshape([constant(v, dtype.numpy) for v in values], shape), dtype.numpy)
+
+
+@lowers(Arange)
+def arange(start: float, end: float, step: float, dtype: DType) -> Array:
+    values = start + step * np.arange(range_length(start, end, step))
+    return jnp.asarray(values.astype(dtype.numpy))
+
+
+@lowers(Linspace)
+def linspace(start: float, stop: float, num: int, dtype: DType) -> Array:
+    return jnp.asarray(np.linspace(start, stop, num).astype(dtype.numpy))
+
+
+@lowers(Eye)
+def eye(num_rows: int, num_columns: int, dtype: DType) -> Array:
+    columns = num_rows if num_columns == -1 else num_columns
+    return jnp.eye(num_rows, columns, dtype=dtype.numpy)

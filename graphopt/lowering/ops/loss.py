@@ -7,10 +7,17 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy.special import xlogy
 
-from graphopt.ir.ops.loss import CrossEntropyWithSoftmax
+from graphopt.ir.ops.loss import (
+    BinaryCrossEntropy,
+    CrossEntropyWithSoftmax,
+    HuberLoss,
+    KldivLoss,
+    NllLoss,
+    SigmoidCrossEntropy,
+)
 from graphopt.ir.types import normalize_axis
 from graphopt.lowering.ops.activation import log_softmax
-from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.ops.base import Array, constant, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -48,3 +55,72 @@ def _hard_loss(
     score = jnp.take_along_axis(scores, jnp.where(ignored, 0, index), axis, mode="fill")
     loss = -score if use_softmax else -lax.log(score)
     return jnp.where(ignored, jnp.zeros((), loss.dtype), loss)
+
+
+@lowers(BinaryCrossEntropy)
+def bce_loss(x: Array, label: Array) -> Array:
+    p, y = wide(x), wide(label)
+    bound = constant(-100, p.dtype)
+    # no gradient where the logarithm is cut off
+    yes = jnp.where(p > 0, lax.log(jnp.where(p > 0, p, 1)), bound)
+    no = jnp.where(p < 1, lax.log1p(jnp.where(p < 1, -p, 0)), bound)
+    loss = -y * lax.max(yes, bound) - (1 - y) * lax.max(no, bound)
+    return loss.astype(x.dtype)
+
+
+@lowers(SigmoidCrossEntropy)
+def sigmoid_cross_entropy(x: Array, label: Array, normalize: bool, ignore_index: int) -> Array:
+    scores, y = wide(x), wide(label)
+    loss = jnp.logaddexp(scores, 0) - scores * y
+    counts = y != ignore_index
+    loss = jnp.where(counts, loss, 0)
+    if normalize:
+        loss = loss / jnp.maximum(jnp.sum(counts.astype(loss.dtype)), 1)
+    return loss.astype(x.dtype)
+
+
+@lowers(HuberLoss)
+def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
+    error = wide(y) - wide(x)
+    size = lax.abs(error)
+    small = size <= delta
+    # the square of what is beyond delta may overflow
+    inner = jnp.where(small, error, 0)
+    loss = jnp.where(small, 0.5 * lax.square(inner), delta * (size - 0.5 * delta))
+    return loss.astype(x.dtype), lax.stop_gradient(error.astype(x.dtype))
+
+
+@lowers(KldivLoss)
+def kldiv_loss(x: Array, target: Array, reduction: str) -> Array:
+    scores, wanted = wide(x), wide(target)
+    positive = wanted > 0
+    loss = jnp.where(positive, wanted * (lax.log(jnp.where(positive, wanted, 1)) - scores), 0)
+    if reduction != "none":
+        total = jnp.sum(loss)
+        count = {"mean": loss.size, "batchmean": loss.shape[0] if loss.ndim else 1}
+        loss = total / max(count.get(reduction, 1), 1)
+    return loss.astype(x.dtype)
+
+
+@lowers(NllLoss)
+def nll_loss(
+    x: Array, label: Array, weight: Array | None, ignore_index: int, reduction: str
+) -> tuple[Array, Array]:
+    scores, classes = wide(x), x.shape[1]
+    kept = label != ignore_index
+    # below zero would count from the end; past the end reads nan
+    index = jnp.where(kept, jnp.where(label < 0, classes, label), 0).astype(np.int64)
+    score = jnp.take_along_axis(scores, index[:, None], 1, mode="fill")[:, 0]
+    share = jnp.ones((), scores.dtype)
+    if weight is not None:
+        share = jnp.take(wide(weight), index, 0, mode="fill")
+    share = jnp.where(kept, share, 0)
+    loss, total = jnp.where(kept, -score * share, 0), jnp.sum(share)
+    if reduction != "none":
+        loss = jnp.sum(loss)
+        loss = (
+            jnp.where(total == 0, 0, loss / jnp.where(total == 0, 1, total))
+            if (reduction == "mean")
+            else loss
+        )
+    return loss.astype(x.dtype), lax.stop_gradient(total.astype(x.dtype))

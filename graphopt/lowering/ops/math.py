@@ -15,12 +15,16 @@ from graphopt.ir.ops.math import (
     AddN,
     Cast,
     Clip,
+    Cumprod,
     Cumsum,
     Divide,
     ElementwisePow,
     Equal,
     Erf,
     Exp,
+    FloorDivide,
+    Fmax,
+    Fmin,
     GreaterEqual,
     GreaterThan,
     LessEqual,
@@ -34,6 +38,7 @@ from graphopt.ir.ops.math import (
     Multiply,
     NotEqual,
     Pow,
+    Remainder,
     Rsqrt,
     Scale,
     Sqrt,
@@ -84,6 +89,26 @@ def elementwise_pow(x: Array, y: Array) -> Array:
         return jnp.power(x, y)
     # a negative power of an integer is cut to 0, except of 1 and -1
     return jnp.where((y < 0) & (jnp.abs(x) > 1), 0, jnp.power(x, jnp.abs(y)))
+
+
+@lowers(FloorDivide)
+def floor_divide(x: Array, y: Array) -> Array:
+    return jnp.floor_divide(x, y)
+
+
+@lowers(Remainder)
+def remainder(x: Array, y: Array) -> Array:
+    return jnp.remainder(x, y)
+
+
+@lowers(Fmax)
+def fmax(x: Array, y: Array) -> Array:
+    return jnp.where((x >= y) | jnp.isnan(y), x, y)
+
+
+@lowers(Fmin)
+def fmin(x: Array, y: Array) -> Array:
+    return jnp.where((x <= y) | jnp.isnan(y), x, y)
 
 
 @lowers(Equal)
@@ -218,3 +243,9 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
         padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
         x = lax.pad(x, jnp.zeros((), x.dtype), padding)
     return lax.cumsum(x, axis, reverse=reverse)
+
+
+@lowers(Cumprod)
+@widened
+def cumprod(x: Array, axis: int) -> Array:
+    return lax.cumprod(x, normalize_axis(axis, x.ndim))

@@ -7,7 +7,7 @@ import math
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.norm import BatchNorm, LayerNorm, channel_axis
+from graphopt.ir.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, channel_axis
 from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
@@ -80,3 +80,41 @@ def layer_norm(
         out += bias.astype(out.dtype).reshape(normalized)
     rows = math.prod(x.shape[:begin_norm_axis])
     return out.astype(x.dtype), mean.reshape(rows), variance.reshape(rows)
+
+
+@lowers(GroupNorm)
+def group_norm(
+    x: Array,
+    scale: Array | None,
+    bias: Array | None,
+    epsilon: float,
+    groups: int,
+    data_layout: str,
+) -> tuple[Array, Array, Array]:
+    channel = channel_axis(x.ndim, data_layout)
+    values = jnp.moveaxis(wide(x), channel, 1)
+    rows = values.shape[0]
+    grouped = values.reshape(rows, groups, math.prod(values.shape[1:]) // groups)
+    normal, mean, variance = _standardised(grouped, epsilon)
+    out = jnp.moveaxis(normal.reshape(values.shape), 1, channel)
+    if scale is not None:
+        out *= along(scale.astype(out.dtype), channel, x)
+    if bias is not None:
+        out += along(bias.astype(out.dtype), channel, x)
+    return out.astype(x.dtype), lax.stop_gradient(mean), lax.stop_gradient(variance)
+
+
+def _standardised(x: Array, epsilon: float) -> tuple[Array, Array, Array]:
+    """x less its mean, over its deviation, along the last axis; the mean and variance."""
+    mean = jnp.mean(x, -1, keepdims=True)
+    variance = jnp.mean(lax.square(x - mean), -1, keepdims=True)
+    return (x - mean) * lax.rsqrt(variance + epsilon), mean[..., 0], variance[..., 0]
+
+
+@lowers(InstanceNorm)
+def instance_norm(
+    x: Array, scale: Array | None, bias: Array | None, epsilon: float
+) -> tuple[Array, Array, Array]:
+    out, mean, variance = group_norm(x, scale, bias, epsilon, x.shape[1], "NCHW")
+    # the saved variance is the inverse deviation, as in Paddle
+    return out, mean.reshape(-1), lax.rsqrt(variance + epsilon).reshape(-1)

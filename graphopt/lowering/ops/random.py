@@ -4,11 +4,21 @@ from __future__ import annotations
 
 import jax
 import numpy as np
+from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
-from graphopt.lowering.ops.base import Array, wide_dtype
+from graphopt.ir.ops.random import (
+    Bernoulli,
+    Dropout,
+    Gaussian,
+    Multinomial,
+    Permutation,
+    RandomIntegers,
+    TruncatedGaussian,
+    Uniform,
+)
+from graphopt.lowering.ops.base import Array, wide, wide_dtype
 from graphopt.lowering.registry import lowers
 
 
@@ -45,3 +55,29 @@ def truncated_gaussian(
 ) -> Array:
     standard = jax.random.truncated_normal(key, -2, 2, shape, wide_dtype(dtype))
     return (mean + std * standard).astype(dtype.numpy)
+
+
+@lowers(RandomIntegers)
+def randint(key: Array, shape: tuple[int, ...], dtype: DType, low: int, high: int) -> Array:
+    return jax.random.randint(key, shape, low, high, np.int64).astype(dtype.numpy)
+
+
+@lowers(Permutation)
+def randperm(key: Array, n: int, dtype: DType) -> Array:
+    return jax.random.permutation(key, n).astype(dtype.numpy)
+
+
+@lowers(Bernoulli)
+def bernoulli(x: Array, key: Array) -> Array:
+    return jax.random.bernoulli(key, lax.stop_gradient(wide(x))).astype(x.dtype)
+
+
+@lowers(Multinomial)
+def multinomial(x: Array, num_samples: int, replacement: bool, key: Array) -> Array:
+    weights = jnp.log(lax.stop_gradient(wide(x)))
+    if replacement:
+        drawn = jax.random.categorical(key, weights, shape=(num_samples, *x.shape[:-1]))
+        return jnp.moveaxis(drawn, 0, -1).astype(np.int64)
+    # the largest of weights with Gumbel noise are a draw without replacement
+    noisy = weights + jax.random.gumbel(key, x.shape, weights.dtype)
+    return lax.top_k(noisy, num_samples)[1].astype(np.int64)

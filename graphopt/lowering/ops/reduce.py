@@ -2,16 +2,40 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
+import jax
+import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dtypes import DType, as_dtype
-from graphopt.ir.ops.reduce import Argmax, Max, Mean, Min, Prod, Sum, sum_dtype
+from graphopt.ir.ops.reduce import (
+    All,
+    Amax,
+    Amin,
+    Any,
+    Argmax,
+    Argmin,
+    ClipByNorm,
+    Logsumexp,
+    Max,
+    Mean,
+    Min,
+    Numel,
+    PNorm,
+    Prod,
+    SquaredL2Norm,
+    Sum,
+    sum_dtype,
+)
 from graphopt.ir.types import normalize_axis
 from graphopt.lowering.ops.base import Array, widened
 from graphopt.lowering.registry import lowers
 
 Axes = tuple[int, ...]
+Finder = Callable[..., Array]
 
 
 @lowers(Mean)
@@ -25,12 +49,12 @@ def sum_(x: Array, axis: Axes, keepdim: bool, dtype: DType | None) -> Array:
     return jnp.sum(x, axis or None, dtype=total.numpy, keepdims=keepdim)
 
 
-@lowers(Max)
+@lowers(Max, Amax)
 def max_(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.max(x, axis or None, keepdims=keepdim)
 
 
-@lowers(Min)
+@lowers(Min, Amin)
 def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.min(x, axis or None, keepdims=keepdim)
 
@@ -41,11 +65,72 @@ def prod(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.prod(x, axis or None, dtype=x.dtype, keepdims=keepdim)
 
 
-@lowers(Argmax)
-def argmax(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
+@lowers(All)
+def all_(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return jnp.all(x, axis or None, keepdims=keepdim)
+
+
+@lowers(Any)
+def any_(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return jnp.any(x, axis or None, keepdims=keepdim)
+
+
+@lowers(Logsumexp)
+@widened
+def logsumexp(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return jax.scipy.special.logsumexp(x, axis or None, keepdims=keepdim)
+
+
+@lowers(PNorm)
+@widened
+def p_norm(x: Array, porder: float, axis: Axes, keepdim: bool) -> Array:
+    sizes = lax.abs(x)
+    if math.isinf(porder):
+        extreme = jnp.max if porder > 0 else jnp.min
+        return extreme(sizes, axis or None, keepdims=keepdim)
+    if porder == 0:
+        return jnp.sum(sizes != 0, axis or None, dtype=x.dtype, keepdims=keepdim)
+    powers = sizes if porder == 1 else x * x if porder == 2 else sizes**porder
+    total = jnp.sum(powers, axis or None, keepdims=keepdim)
+    # the root has no derivative at 0; Paddle's is 0 there
+    root = jnp.where(total == 0, 1, total) ** (1 / porder)
+    return jnp.where(total == 0, 0, root)
+
+
+@lowers(SquaredL2Norm)
+@widened
+def squared_l2_norm(x: Array) -> Array:
+    return jnp.sum(x * x).reshape(1)
+
+
+@lowers(ClipByNorm)
+@widened
+def clip_by_norm(x: Array, max_norm: float) -> Array:
+    norm = p_norm(x, porder=2.0, axis=(), keepdim=False)
+    return x * jnp.where(norm > max_norm, max_norm / norm, 1)
+
+
+@lowers(Numel)
+def numel(x: Array) -> Array:
+    return jnp.asarray(x.size, np.int64)
+
+
+def _index_of_first(
+    find: Finder, x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType
+) -> Array:
     if flatten:
-        index = lax.argmax(x.reshape(x.size), 0, dtype.numpy)
+        index = find(x.reshape(x.size), 0, dtype.numpy)
         return index.reshape((1,) * x.ndim) if keepdim else index
     axis = normalize_axis(axis, x.ndim)
-    index = lax.argmax(x, axis, dtype.numpy)
+    index = find(x, axis, dtype.numpy)
     return jnp.expand_dims(index, axis) if keepdim else index
+
+
+@lowers(Argmax)
+def argmax(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
+    return _index_of_first(lax.argmax, x, axis, keepdim, flatten, dtype)
+
+
+@lowers(Argmin)
+def argmin(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
+    return _index_of_first(lax.argmin, x, axis, keepdim, flatten, dtype)

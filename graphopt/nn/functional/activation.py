@@ -6,6 +6,7 @@ from typing import Any
 
 from graphopt import arguments
 from graphopt.ir.program import Variable
+from graphopt.layer_helper import emit
 from graphopt.tensor.manipulation import cast, split
 from graphopt.tensor.math import multiply, unary
 from graphopt.tensor.math import tanh as tanh
@@ -81,7 +82,131 @@ def glu(x: Variable, axis: int = -1, name: str | None = None) -> Variable:
     return multiply(value, sigmoid(gate), name)
 
 
+def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
+    """x where positive, alpha * (exp(x) - 1) elsewhere (paddle.nn.functional.elu)."""
+    return unary("elu", x, name, alpha=arguments.number(alpha, "alpha", "elu"))
+
+
+def selu(
+    x: Variable,
+    scale: float = 1.0507009873554805,
+    alpha: float = 1.6732632423543772,
+    name: str | None = None,
+) -> Variable:
+    """scale * elu(x, alpha) (paddle.nn.functional.selu)."""
+    attrs = {
+        "scale": arguments.number(scale, "scale", "selu"),
+        "alpha": arguments.number(alpha, "alpha", "selu"),
+    }
+    return unary("selu", x, name, **attrs)
+
+
+def celu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
+    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere (paddle.nn.functional.celu)."""
+    return unary("celu", x, name, alpha=arguments.number(alpha, "alpha", "celu"))
+
+
+def softplus(
+    x: Variable, beta: float = 1, threshold: float = 20, name: str | None = None
+) -> Variable:
+    """log(1 + exp(beta * x)) / beta; x where beta * x > threshold (nn.functional.softplus)."""
+    attrs = {
+        "beta": arguments.number(beta, "beta", "softplus"),
+        "threshold": arguments.number(threshold, "threshold", "softplus"),
+    }
+    return unary("softplus", x, name, **attrs)
+
+
+def softsign(x: Variable, name: str | None = None) -> Variable:
+    """x / (1 + |x|) (paddle.nn.functional.softsign)."""
+    return unary("softsign", x, name)
+
+
+def softshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> Variable:
+    """x moved towards 0 by the threshold, 0 within it (paddle.nn.functional.softshrink)."""
+    attrs = {"lambda": arguments.number(threshold, "threshold", "softshrink")}
+    return unary("softshrink", x, name, **attrs)
+
+
+def hardshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> Variable:
+    """x, but 0 within the threshold (paddle.nn.functional.hardshrink)."""
+    return unary(
+        "hard_shrink", x, name, threshold=arguments.number(threshold, "threshold", "hardshrink")
+    )
+
+
+def hardtanh(x: Variable, min: float = -1.0, max: float = 1.0, name: str | None = None) -> Variable:
+    """x kept in [min, max] (paddle.nn.functional.hardtanh)."""
+    attrs = {
+        "t_min": arguments.number(min, "min", "hardtanh"),
+        "t_max": arguments.number(max, "max", "hardtanh"),
+    }
+    return unary("brelu", x, name, **attrs)
+
+
+def tanhshrink(x: Variable, name: str | None = None) -> Variable:
+    """x - tanh(x) (paddle.nn.functional.tanhshrink)."""
+    return unary("tanh_shrink", x, name)
+
+
+def log_sigmoid(x: Variable, name: str | None = None) -> Variable:
+    """log(sigmoid(x)) (paddle.nn.functional.log_sigmoid)."""
+    return unary("logsigmoid", x, name)
+
+
+def mish(x: Variable, name: str | None = None) -> Variable:
+    """x * tanh(softplus(x)) (paddle.nn.functional.mish)."""
+    return unary("mish", x, name)
+
+
+def thresholded_relu(x: Variable, threshold: float = 1.0, name: str | None = None) -> Variable:
+    """x above the threshold, 0 elsewhere (paddle.nn.functional.thresholded_relu)."""
+    return unary(
+        "thresholded_relu",
+        x,
+        name,
+        threshold=arguments.number(threshold, "threshold", "thresholded_relu"),
+    )
+
+
+def prelu(
+    x: Variable, weight: Variable, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """x where positive, weight * x elsewhere: one weight, or one per channel (nn.functional.prelu).
+
+    Raises ValueError when the number of weights is neither 1 nor that of the channels.
+    """
+    shape = arguments.variable(x, "x", "prelu").shape
+    count = arguments.variable(weight, "weight", "prelu").shape
+    formats = ("NC", "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC")
+    layout = arguments.choice(data_format, "data_format", "prelu", formats)
+    last = layout in ("NLC", "NHWC", "NDHWC")
+    if list(count) not in ([], [1]) and list(count) != [shape[-1 if last else 1]]:
+        raise ValueError(
+            f"prelu(): 'weight' should have one element or one per channel of x {list(shape)}, "
+            f"but received {list(count)}"
+        )
+    attrs = {
+        "mode": "all" if list(count) in ([], [1]) else "channel",
+        "data_format": "NHWC" if last else "NCHW",
+    }
+    return emit("prelu", {"X": x, "Alpha": weight}, attrs, name=name)
+
+
+def maxout(x: Variable, groups: int, axis: int = 1, name: str | None = None) -> Variable:
+    """The largest of every `groups` neighbours along an axis (paddle.nn.functional.maxout)."""
+    attrs = {
+        "groups": arguments.integer(groups, "groups", "maxout"),
+        "axis": arguments.integer(axis, "axis", "maxout"),
+    }
+    return unary("maxout", x, name, **attrs)
+
+
 # In a static program the in-place forms make new variables, as in Paddle.
+elu_ = elu
+hardtanh_ = hardtanh
+leaky_relu_ = leaky_relu
 relu_ = relu
 softmax_ = softmax
 tanh_ = tanh
+thresholded_relu_ = thresholded_relu

@@ -1,12 +1,16 @@
-"""Batch and layer normalisation."""
+"""Normalisation over batches, layers, groups, instances and neighbours."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from graphopt import arguments
+from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper
+from graphopt.nn.functional.vision import pad
+from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.math import add_n, divide, pow, scale, square
 
 _LAYOUTS = {
     "NC": "NCHW",
@@ -116,3 +120,79 @@ def layer_norm(
     }
     helper = LayerHelper("layer_norm", name)
     return helper.emit_all("layer_norm", inputs, attrs, ("Y", "Mean", "Variance"))[0]
+
+
+def instance_norm(
+    x: Variable,
+    running_mean: Variable | None = None,
+    running_var: Variable | None = None,
+    weight: Variable | None = None,
+    bias: Variable | None = None,
+    use_input_stats: bool = True,
+    momentum: float = 0.9,
+    eps: float = 1e-05,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Normalise each channel of each sample over space (paddle.nn.functional.instance_norm).
+
+    As in Paddle, the statistics are always those of the input. Raises UnsupportedError when the
+    channels are not the second dimension.
+    """
+    if not data_format.startswith("NC"):
+        raise UnsupportedError(
+            f"instance_norm(): data_format '{data_format}'; transpose x to have channels second"
+        )
+    inputs = {"X": arguments.variable(x, "x", "instance_norm"), "Scale": weight, "Bias": bias}
+    attrs = {"epsilon": arguments.number(eps, "eps", "instance_norm")}
+    helper = LayerHelper("instance_norm", name)
+    outs = ("Y", "SavedMean", "SavedVariance")
+    return helper.emit_all("instance_norm", inputs, attrs, outs)[0]
+
+
+def group_norm(
+    x: Variable,
+    num_groups: int,
+    epsilon: float = 1e-05,
+    weight: Variable | None = None,
+    bias: Variable | None = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Normalise each sample over groups of channels and space (paddle.nn.functional.group_norm).
+
+    Raises ProgramError when the channels do not divide in `num_groups`.
+    """
+    arguments.choice(data_format, "data_format", "group_norm", tuple(_LAYOUTS))
+    inputs = {"X": arguments.variable(x, "x", "group_norm"), "Scale": weight, "Bias": bias}
+    attrs = {
+        "groups": arguments.integer(num_groups, "num_groups", "group_norm"),
+        "epsilon": arguments.number(epsilon, "epsilon", "group_norm"),
+        "data_layout": _LAYOUTS[data_format],
+    }
+    helper = LayerHelper("group_norm", name)
+    return helper.emit_all("group_norm", inputs, attrs, ("Y", "Mean", "Variance"))[0]
+
+
+def local_response_norm(
+    x: Variable,
+    size: int,
+    alpha: float = 1e-4,
+    beta: float = 0.75,
+    k: float = 1.0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """x over (k + alpha * the mean square of `size` neighbouring channels) ** beta.
+
+    Paddle page: paddle.nn.functional.local_response_norm.
+    """
+    rank = len(arguments.variable(x, "x", "local_response_norm").shape)
+    if rank < 3:
+        raise ValueError(f"local_response_norm(): 'x' should have rank 3 or more, found {rank}")
+    axis = 1 if data_format.startswith("NC") else rank - 1
+    channels, around = x.shape[axis], [0] * (2 * rank)
+    around[2 * axis : 2 * axis + 2] = [size // 2, (size - 1) // 2]
+    squares = pad(square(x), around)
+    near = [slice_(squares, [axis], [i], [i + channels]) for i in range(size)]
+    return divide(x, pow(scale(add_n(near), alpha / size, k), beta), name)

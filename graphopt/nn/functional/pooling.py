@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from graphopt import arguments
@@ -14,12 +15,14 @@ from graphopt.tensor.math import scale
 
 _IMAGES = ("NCHW", "NHWC")
 _SEQUENCES = ("NCL", "NLC")
+_VOLUMES = ("NCDHW", "NDHWC")
 
 
 def _pool(x: Any, function: str, kind: str, name: str | None, **attrs: Any) -> Variable:
     shared = {"pooling_type": kind, "global_pooling": False, "use_cudnn": True}
     arguments.variable(x, "x", function)
-    return emit("pool2d", {"X": x}, {**shared, **attrs}, layer=function, name=name)
+    type = f"pool{len(attrs['ksize'])}d"
+    return emit(type, {"X": x}, {**shared, **attrs}, layer=function, name=name)
 
 
 def _window(
@@ -79,17 +82,63 @@ def avg_pool2d(
     With `exclusive` padding does not count. `divisor_override` divides by another number than the
     size of the window.
     """
-    last = is_channels_last(data_format, "avg_pool2d", _IMAGES)
-    window = _window("avg_pool2d", kernel_size, stride, padding, ceil_mode, 2, last)
-    exclusive = arguments.flag(exclusive, "exclusive", "avg_pool2d")
-    out = _pool(
-        x, "avg_pool2d", "avg", name, exclusive=exclusive, data_format=data_format, **window
-    )
-    if divisor_override is None:
+    formats, window = _IMAGES, (kernel_size, stride, padding, ceil_mode)
+    divisor = divisor_override
+    return _average(x, "avg_pool2d", formats, window, exclusive, divisor, data_format, name)
+
+
+def max_pool3d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    return_mask: bool = False,
+    ceil_mode: bool = False,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Variable:
+    """The maximum of each window of volumes [n, c, d, h, w] (paddle.nn.functional.max_pool3d)."""
+    _refuse_mask(return_mask, "max_pool3d")
+    last = is_channels_last(data_format, "max_pool3d", _VOLUMES)
+    window = _window("max_pool3d", kernel_size, stride, padding, ceil_mode, 3, last)
+    return _pool(x, "max_pool3d", "max", name, data_format=data_format, **window)
+
+
+def avg_pool3d(
+    x: Variable,
+    kernel_size: Any,
+    stride: Any = None,
+    padding: Any = 0,
+    ceil_mode: bool = False,
+    exclusive: bool = True,
+    divisor_override: float | None = None,
+    data_format: str = "NCDHW",
+    name: str | None = None,
+) -> Variable:
+    """The average of each window of volumes; see `avg_pool2d` (nn.functional.avg_pool3d)."""
+    formats, window = _VOLUMES, (kernel_size, stride, padding, ceil_mode)
+    divisor = divisor_override
+    return _average(x, "avg_pool3d", formats, window, exclusive, divisor, data_format, name)
+
+
+def _average(
+    x: Any,
+    function: str,
+    formats: tuple[str, str],
+    given: tuple[Any, Any, Any, bool],
+    exclusive: bool,
+    divisor: float | None,
+    data_format: str,
+    name: str | None,
+) -> Variable:
+    last = is_channels_last(data_format, function, formats)
+    window = _window(function, *given, len(data_format) - 2, last)
+    exclusive = arguments.flag(exclusive, "exclusive", function)
+    out = _pool(x, function, "avg", name, exclusive=exclusive, data_format=data_format, **window)
+    if divisor is None:
         return out
-    size = window["ksize"][0] * window["ksize"][1]
-    divisor = arguments.number(divisor_override, "divisor_override", "avg_pool2d")
-    return scale(out, size / divisor)
+    size = math.prod(window["ksize"])
+    return scale(out, size / arguments.number(divisor, "divisor_override", function))
 
 
 def _pool1d(
@@ -144,13 +193,36 @@ def avg_pool1d(
     return _pool1d(x, "avg_pool1d", "avg", window, "NCL", name, exclusive=exclusive)
 
 
-def _adaptive(x: Any, output_size: Any, data_format: str, function: str, kind: str) -> Variable:
-    last = is_channels_last(data_format, function, _IMAGES)
-    spatial = arguments.variable(x, "x", function).shape[1:3] if last else x.shape[2:4]
-    sizes = output_size if isinstance(output_size, (list, tuple)) else [output_size] * 2
+def _adaptive(
+    x: Any,
+    output_size: Any,
+    data_format: str,
+    function: str,
+    kind: str,
+    formats: tuple[str, str] = _IMAGES,
+) -> Variable:
+    last, rank = is_channels_last(data_format, function, formats), len(data_format) - 2
+    shape = arguments.variable(x, "x", function).shape
+    spatial = shape[1:-1] if last else shape[2:]
+    sizes = output_size if isinstance(output_size, (list, tuple)) else [output_size] * rank
     kept = [own if size is None else size for size, own in zip(sizes, spatial, strict=False)]
-    kernel = arguments.pair(kept, "output_size", function)
+    kernel = arguments.pair(kept, "output_size", function, rank)
     return _pool(x, function, kind, None, ksize=kernel, adaptive=True, data_format=data_format)
+
+
+def adaptive_avg_pool3d(
+    x: Variable, output_size: Any, data_format: str = "NCDHW", name: str | None = None
+) -> Variable:
+    """Averages of as many windows as `output_size` says (nn.functional.adaptive_avg_pool3d)."""
+    return _adaptive(x, output_size, data_format, "adaptive_avg_pool3d", "avg", _VOLUMES)
+
+
+def adaptive_max_pool3d(
+    x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
+) -> Variable:
+    """Maxima of as many windows as `output_size` says (nn.functional.adaptive_max_pool3d)."""
+    _refuse_mask(return_mask, "adaptive_max_pool3d")
+    return _adaptive(x, output_size, "NCDHW", "adaptive_max_pool3d", "max", _VOLUMES)
 
 
 def adaptive_avg_pool2d(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphopt.initializer.fill import Constant
 from graphopt.nn.functional import activation as functional
 from graphopt.nn.layer.layers import Layer
 
@@ -69,6 +70,30 @@ class Hardsigmoid(_Plain):
     function = staticmethod(functional.hardsigmoid)
 
 
+class LogSigmoid(_Plain):
+    """log(sigmoid(x)) (paddle.nn.LogSigmoid)."""
+
+    function = staticmethod(functional.log_sigmoid)
+
+
+class Mish(_Plain):
+    """x * tanh(softplus(x)) (paddle.nn.Mish)."""
+
+    function = staticmethod(functional.mish)
+
+
+class Softsign(_Plain):
+    """x / (1 + |x|) (paddle.nn.Softsign)."""
+
+    function = staticmethod(functional.softsign)
+
+
+class Tanhshrink(_Plain):
+    """x - tanh(x) (paddle.nn.Tanhshrink)."""
+
+    function = staticmethod(functional.tanhshrink)
+
+
 class GELU(Layer):
     """x * Phi(x) (paddle.nn.GELU)."""
 
@@ -80,15 +105,136 @@ class GELU(Layer):
         return functional.gelu(x, self._approximate, self._name)
 
 
-class LeakyReLU(Layer):
-    """x where positive, negative_slope * x elsewhere (paddle.nn.LeakyReLU)."""
+class _Numbers(Layer):
+    """A function with arguments, given in the order in which it takes them after x."""
 
-    def __init__(self, negative_slope: float = 0.01, name: str | None = None) -> None:
+    function: Any
+
+    def __init__(self, *values: float, name: str | None = None) -> None:
         super().__init__()
-        self._negative_slope, self._name = negative_slope, name
+        self._values, self._name = values, name
 
     def forward(self, x: Any) -> Any:
-        return functional.leaky_relu(x, self._negative_slope, self._name)
+        return type(self).function(x, *self._values, name=self._name)
+
+
+class LeakyReLU(_Numbers):
+    """x where positive, negative_slope * x elsewhere (paddle.nn.LeakyReLU)."""
+
+    function = staticmethod(functional.leaky_relu)
+
+    def __init__(self, negative_slope: float = 0.01, name: str | None = None) -> None:
+        super().__init__(negative_slope, name=name)
+
+
+class ELU(_Numbers):
+    """x where positive, alpha * (exp(x) - 1) elsewhere (paddle.nn.ELU)."""
+
+    function = staticmethod(functional.elu)
+
+    def __init__(self, alpha: float = 1.0, name: str | None = None) -> None:
+        super().__init__(alpha, name=name)
+
+
+class CELU(_Numbers):
+    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere (paddle.nn.CELU)."""
+
+    function = staticmethod(functional.celu)
+
+    def __init__(self, alpha: float = 1.0, name: str | None = None) -> None:
+        super().__init__(alpha, name=name)
+
+
+class SELU(_Numbers):
+    """scale * elu(x, alpha) (paddle.nn.SELU)."""
+
+    function = staticmethod(functional.selu)
+
+    def __init__(
+        self,
+        scale: float = 1.0507009873554805,
+        alpha: float = 1.6732632423543772,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(scale, alpha, name=name)
+
+
+class Softplus(_Numbers):
+    """log(1 + exp(beta * x)) / beta; x where beta * x > threshold (paddle.nn.Softplus)."""
+
+    function = staticmethod(functional.softplus)
+
+    def __init__(self, beta: float = 1, threshold: float = 20, name: str | None = None) -> None:
+        super().__init__(beta, threshold, name=name)
+
+
+class Softshrink(_Numbers):
+    """x moved towards 0 by the threshold, 0 within it (paddle.nn.Softshrink)."""
+
+    function = staticmethod(functional.softshrink)
+
+    def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:
+        super().__init__(threshold, name=name)
+
+
+class Hardshrink(_Numbers):
+    """x, but 0 within the threshold (paddle.nn.Hardshrink)."""
+
+    function = staticmethod(functional.hardshrink)
+
+    def __init__(self, threshold: float = 0.5, name: str | None = None) -> None:
+        super().__init__(threshold, name=name)
+
+
+class Hardtanh(_Numbers):
+    """x kept in [min, max] (paddle.nn.Hardtanh)."""
+
+    function = staticmethod(functional.hardtanh)
+
+    def __init__(self, min: float = -1.0, max: float = 1.0, name: str | None = None) -> None:
+        super().__init__(min, max, name=name)
+
+
+class ThresholdedReLU(_Numbers):
+    """x above the threshold, 0 elsewhere (paddle.nn.ThresholdedReLU)."""
+
+    function = staticmethod(functional.thresholded_relu)
+
+    def __init__(self, threshold: float = 1.0, name: str | None = None) -> None:
+        super().__init__(threshold, name=name)
+
+
+class Maxout(_Numbers):
+    """The largest of every `groups` neighbours along an axis (paddle.nn.Maxout)."""
+
+    function = staticmethod(functional.maxout)
+
+    def __init__(self, groups: int, axis: int = 1, name: str | None = None) -> None:
+        super().__init__(groups, axis, name=name)
+
+
+class PReLU(Layer):
+    """x where positive, a trained weight times x elsewhere (paddle.nn.PReLU).
+
+    There is one weight, or one per channel with `num_parameters` channels.
+    """
+
+    def __init__(
+        self,
+        num_parameters: int = 1,
+        init: float = 0.25,
+        weight_attr: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._data_format, self._name = data_format, name
+        self._weight: Any = self.create_parameter(
+            [num_parameters], weight_attr, default_initializer=Constant(init)
+        )
+
+    def forward(self, x: Any) -> Any:
+        return functional.prelu(x, self._weight, self._data_format, self._name)
 
 
 class _AlongAxis(Layer):

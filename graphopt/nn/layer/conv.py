@@ -138,3 +138,167 @@ class Conv2D(_Conv):
             bias_attr,
             data_format,
         )
+
+
+class Conv3D(_Conv):
+    """Convolution of volumes [n, c, d, h, w] (paddle.nn.Conv3D)."""
+
+    rank = 3
+    function = staticmethod(functional.conv3d)
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        padding_mode: str = "zeros",
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCDHW",
+    ) -> None:
+        super().__init__(
+            in_channels,
+            out_channels,
+            kernel_size,
+            stride,
+            padding,
+            dilation,
+            groups,
+            padding_mode,
+            weight_attr,
+            bias_attr,
+            data_format,
+        )
+
+
+class _ConvTranspose(Layer):
+    """A filter [in, out / groups, …] that starts as XavierUniform, and a bias."""
+
+    rank: int
+    function: Any
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        weight_attr: Any,
+        bias_attr: Any,
+        window: dict[str, Any],
+    ) -> None:
+        super().__init__()
+        kind, groups = type(self).__name__, window["groups"]
+        inputs = arguments.integer(in_channels, "in_channels", kind)
+        outputs = arguments.integer(out_channels, "out_channels", kind)
+        if groups < 1 or inputs % groups or outputs % groups:
+            raise ValueError(
+                f"{kind}(): in_channels {inputs} and out_channels {outputs} must be divisible by "
+                f"groups={groups}"
+            )
+        kernel = arguments.pair(kernel_size, "kernel_size", kind, self.rank)
+        self._window = window
+        self.weight: Any = self.create_parameter([inputs, outputs // groups, *kernel], weight_attr)
+        self.bias: Any = self.create_parameter([outputs], bias_attr, is_bias=True)
+
+    def forward(self, x: Any, output_size: Any = None) -> Any:
+        window = dict(self._window)
+        if output_size is not None:
+            window["output_padding"] = 0
+        return type(self).function(x, self.weight, self.bias, output_size=output_size, **window)
+
+
+class Conv1DTranspose(_ConvTranspose):
+    """The transpose of a convolution of sequences (paddle.nn.Conv1DTranspose)."""
+
+    rank = 1
+    function = staticmethod(functional.conv1d_transpose)
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCL",
+    ) -> None:
+        window = {
+            "stride": stride,
+            "padding": padding,
+            "output_padding": output_padding,
+            "dilation": dilation,
+            "groups": groups,
+            "data_format": data_format,
+        }
+        super().__init__(in_channels, out_channels, kernel_size, weight_attr, bias_attr, window)
+
+
+class Conv2DTranspose(_ConvTranspose):
+    """The transpose of a convolution of images (paddle.nn.Conv2DTranspose)."""
+
+    rank = 2
+    function = staticmethod(functional.conv2d_transpose)
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+    ) -> None:
+        window = {
+            "stride": stride,
+            "padding": padding,
+            "output_padding": output_padding,
+            "dilation": dilation,
+            "groups": groups,
+            "data_format": data_format,
+        }
+        super().__init__(in_channels, out_channels, kernel_size, weight_attr, bias_attr, window)
+
+
+class Conv3DTranspose(_ConvTranspose):
+    """The transpose of a convolution of volumes (paddle.nn.Conv3DTranspose)."""
+
+    rank = 3
+    function = staticmethod(functional.conv3d_transpose)
+
+    def __init__(
+        self,
+        in_channels: int,
+        out_channels: int,
+        kernel_size: Any,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCDHW",
+    ) -> None:
+        window = {
+            "stride": stride,
+            "padding": padding,
+            "output_padding": output_padding,
+            "dilation": dilation,
+            "groups": groups,
+            "data_format": data_format,
+        }
+        super().__init__(in_channels, out_channels, kernel_size, weight_attr, bias_attr, window)

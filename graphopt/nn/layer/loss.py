@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt import arguments
+from graphopt.nn.functional import distance, likelihood
 from graphopt.nn.functional import loss as functional
 from graphopt.nn.layer.layers import Layer
 
@@ -79,3 +80,81 @@ class MarginRankingLoss(Layer):
         return functional.margin_ranking_loss(
             input, other, label, self.margin, self.reduction, self.name
         )
+
+
+class _Loss(Layer):
+    """A function of an input and a label with fixed arguments."""
+
+    function: Any
+    reductions = _REDUCTIONS
+
+    def __init__(self, reduction: str, **given: Any) -> None:
+        super().__init__()
+        kind = type(self).__name__
+        self.reduction = arguments.choice(reduction, "reduction", kind, self.reductions)
+        self._arguments = {"reduction": reduction, **given}
+
+    def forward(self, input: Any, label: Any) -> Any:
+        return type(self).function(input, label, **self._arguments)
+
+
+class BCELoss(_Loss):
+    """The cross entropy of probabilities with labels from 0 to 1 (paddle.nn.BCELoss)."""
+
+    function = staticmethod(likelihood.binary_cross_entropy)
+
+    def __init__(
+        self, weight: Any = None, reduction: str = "mean", name: str | None = None
+    ) -> None:
+        super().__init__(reduction, weight=weight, name=name)
+
+
+class BCEWithLogitsLoss(_Loss):
+    """The cross entropy of sigmoid(logit) with labels (paddle.nn.BCEWithLogitsLoss)."""
+
+    function = staticmethod(likelihood.binary_cross_entropy_with_logits)
+
+    def __init__(
+        self,
+        weight: Any = None,
+        reduction: str = "mean",
+        pos_weight: Any = None,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(reduction, weight=weight, pos_weight=pos_weight, name=name)
+
+
+class NLLLoss(_Loss):
+    """The negated log-probability of each label (paddle.nn.NLLLoss)."""
+
+    function = staticmethod(likelihood.nll_loss)
+
+    def __init__(
+        self,
+        weight: Any = None,
+        ignore_index: int = -100,
+        reduction: str = "mean",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(reduction, weight=weight, ignore_index=ignore_index, name=name)
+
+
+class KLDivLoss(_Loss):
+    """label * (log(label) - input), for log-probabilities (paddle.nn.KLDivLoss)."""
+
+    function = staticmethod(likelihood.kl_div)
+    reductions = (*_REDUCTIONS, "batchmean")
+
+    def __init__(self, reduction: str = "mean") -> None:
+        super().__init__(reduction)
+
+
+class SmoothL1Loss(_Loss):
+    """Half the squared error, linear from an error of delta on (paddle.nn.SmoothL1Loss)."""
+
+    function = staticmethod(distance.smooth_l1_loss)
+
+    def __init__(
+        self, reduction: str = "mean", delta: float = 1.0, name: str | None = None
+    ) -> None:
+        super().__init__(reduction, delta=delta, name=name)

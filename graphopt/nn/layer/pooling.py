@@ -166,3 +166,79 @@ class AdaptiveMaxPool2D(_Pool):
         self, output_size: Any, return_mask: bool = False, name: str | None = None
     ) -> None:
         super().__init__(output_size=output_size, return_mask=return_mask, name=name)
+
+
+class MaxPool3D(_Pool):
+    """The maximum of each window of volumes (paddle.nn.MaxPool3D)."""
+
+    function = staticmethod(functional.max_pool3d)
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        return_mask: bool = False,
+        ceil_mode: bool = False,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            return_mask=return_mask,
+            ceil_mode=ceil_mode,
+            data_format=data_format,
+            name=name,
+        )
+
+
+class AvgPool3D(_Pool):
+    """The average of each window of volumes (paddle.nn.AvgPool3D)."""
+
+    function = staticmethod(functional.avg_pool3d)
+
+    def __init__(
+        self,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        exclusive: bool = True,
+        divisor_override: float | None = None,
+        data_format: str = "NCDHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__(
+            kernel_size=kernel_size,
+            stride=stride,
+            padding=padding,
+            ceil_mode=ceil_mode,
+            exclusive=exclusive,
+            divisor_override=divisor_override,
+            data_format=data_format,
+            name=name,
+        )
+
+
+class AdaptiveAvgPool3D(_Pool):
+    """Averages of as many windows as output_size says (paddle.nn.AdaptiveAvgPool3D)."""
+
+    function = staticmethod(functional.adaptive_avg_pool3d)
+
+    def __init__(
+        self, output_size: Any, data_format: str = "NCDHW", name: str | None = None
+    ) -> None:
+        super().__init__(output_size=output_size, data_format=data_format, name=name)
+
+
+class AdaptiveMaxPool3D(_Pool):
+    """Maxima of as many windows as output_size says (paddle.nn.AdaptiveMaxPool3D)."""
+
+    function = staticmethod(functional.adaptive_max_pool3d)
+
+    def __init__(
+        self, output_size: Any, return_mask: bool = False, name: str | None = None
+    ) -> None:
+        super().__init__(output_size=output_size, return_mask=return_mask, name=name)

@@ -1,0 +1,32 @@
+"""Parts of complex numbers in JAX."""
+
+from __future__ import annotations
+
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.ops.complex import Angle, Conj, Imag, Real
+from graphopt.lowering.ops.base import Array
+from graphopt.lowering.registry import lowers
+
+
+@lowers(Real)
+def real(x: Array) -> Array:
+    return lax.real(x) if jnp.iscomplexobj(x) else x
+
+
+@lowers(Imag)
+def imag(x: Array) -> Array:
+    return lax.imag(x) if jnp.iscomplexobj(x) else jnp.zeros_like(x)
+
+
+@lowers(Angle)
+def angle(x: Array) -> Array:
+    if jnp.iscomplexobj(x):
+        return lax.atan2(lax.imag(x), lax.real(x))
+    return jnp.where(x < 0, jnp.asarray(jnp.pi, x.dtype), x * 0)
+
+
+@lowers(Conj)
+def conj(x: Array) -> Array:
+    return lax.conj(x) if jnp.iscomplexobj(x) else x

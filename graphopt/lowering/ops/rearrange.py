@@ -1,0 +1,109 @@
+"""Repeating, reversing, shifting, padding and overwriting elements in JAX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.ops.rearrange import (
+    ExpandAs,
+    Flip,
+    Meshgrid,
+    Pad,
+    Roll,
+    SetValue,
+    StridedSlice,
+    Tile,
+    TriangleOf,
+    Unbind,
+    pad_pairs,
+)
+from graphopt.ir.types import normalize_axes, normalize_axis
+from graphopt.lowering.ops.base import Array, constant
+from graphopt.lowering.registry import lowers
+
+Ints = tuple[int, ...]
+
+
+@lowers(Tile)
+def tile(x: Array, repeat_times: Ints) -> Array:
+    return jnp.tile(x, repeat_times)
+
+
+@lowers(Flip)
+def flip(x: Array, axis: Ints) -> Array:
+    return lax.rev(x, normalize_axes(axis, x.ndim))
+
+
+@lowers(Roll)
+def roll(x: Array, shifts: Ints, axis: Ints) -> Array:
+    return jnp.roll(x, shifts, axis) if axis else jnp.roll(x, shifts[0])
+
+
+@lowers(Unbind)
+def unbind(x: Array, axis: int) -> tuple[Array, ...]:
+    axis = normalize_axis(axis, x.ndim)
+    return tuple(lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis]))
+
+
+def _place(rank: int, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> tuple[slice, ...]:
+    place = [slice(None)] * rank
+    for axis, *bounds in zip(axes, starts, ends, steps, strict=True):
+        place[normalize_axis(axis, rank)] = slice(*bounds)
+    return tuple(place)
+
+
+@lowers(StridedSlice)
+def strided_slice(
+    input: Array, axes: Ints, starts: Ints, ends: Ints, strides: Ints, decrease_axis: Ints
+) -> Array:
+    part = input[_place(input.ndim, axes, starts, ends, strides)]
+    return lax.squeeze(part, normalize_axes(decrease_axis, input.ndim))
+
+
+@lowers(SetValue)
+def set_value(
+    input: Array,
+    value: Array,
+    axes: Ints,
+    starts: Ints,
+    ends: Ints,
+    steps: Ints,
+    decrease_axes: Ints,
+) -> Array:
+    place: list[Any] = list(_place(input.ndim, axes, starts, ends, steps))
+    rank = input.ndim - len(normalize_axes(decrease_axes, input.ndim))
+    value = value.reshape(value.shape[max(value.ndim - rank, 0) :])
+    value = jnp.expand_dims(
+        jnp.broadcast_to(value, (1,) * (rank - value.ndim) + value.shape),
+        normalize_axes(decrease_axes, input.ndim),
+    )
+    return jnp.asarray(input).at[tuple(place)].set(value)
+
+
+@lowers(ExpandAs)
+def expand_as(x: Array, y: Array) -> Array:
+    return jnp.broadcast_to(x, y.shape)
+
+
+@lowers(Meshgrid)
+def meshgrid(inputs: tuple[Array, ...]) -> tuple[Array, ...]:
+    return tuple(jnp.meshgrid(*(x.reshape(-1) for x in inputs), indexing="ij"))
+
+
+@lowers(Pad)
+def pad(x: Array, paddings: Ints, mode: str, value: float) -> Array:
+    pairs = pad_pairs(paddings)
+    if mode == "constant":
+        return lax.pad(x, constant(value, x.dtype), [(*pair, 0) for pair in pairs])
+    # numbers below zero cut, whatever the mode
+    cut = lax.pad(x, constant(0, x.dtype), [(min(a, 0), min(b, 0), 0) for a, b in pairs])
+    numpy_mode = {"reflect": "reflect", "replicate": "edge", "circular": "wrap"}[mode]
+    return jnp.pad(cut, [(max(a, 0), max(b, 0)) for a, b in pairs], numpy_mode)
+
+
+@lowers(TriangleOf)
+def tril_triu(x: Array, diagonal: int, lower: bool) -> Array:
+    return (jnp.tril if lower else jnp.triu)(x, diagonal)

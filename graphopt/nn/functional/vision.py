@@ -1,0 +1,297 @@
+"""Padding, resizing, sampling and rearranging images (paddle.nn.functional)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import emit
+from graphopt.nn.functional.pooling import (
+    adaptive_avg_pool1d,
+    adaptive_avg_pool2d,
+    adaptive_avg_pool3d,
+)
+from graphopt.nn.functional.window import is_channels_last
+from graphopt.tensor.linalg import transpose
+from graphopt.tensor.manipulation import concat, reshape, squeeze, unsqueeze
+from graphopt.tensor.manipulation import slice as slice_
+
+_MODES = ("constant", "reflect", "replicate", "circular")
+
+
+def pad(
+    x: Variable,
+    pad: Any,
+    mode: str = "constant",
+    value: float = 0.0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Elements added before and after dimensions (paddle.nn.functional.pad).
+
+    `pad` has (before, after) for the last spatial dimension, then for the one before it, and so
+    on; a list of two for every dimension, in constant mode, starts at the first instead.
+    """
+    rank = len(arguments.variable(x, "x", "pad").shape)
+    arguments.choice(mode, "mode", "pad", _MODES)
+    amounts = arguments.integers(pad, "pad", "pad")
+    if mode == "constant" and len(amounts) == 2 * rank:
+        attrs = {"paddings": amounts, "pad_value": arguments.number(value, "value", "pad")}
+        return emit("pad", {"X": x}, attrs, name=name)
+    last = data_format in ("NLC", "NHWC", "NDHWC")
+    axes = range(1 if last or rank == 2 else 2, rank - 1 if last else rank)
+    amounts = amounts * 2 * len(axes) if len(amounts) == 1 else amounts
+    if len(amounts) % 2 or len(amounts) > 2 * len(axes):
+        raise ValueError(
+            f"pad(): 'pad' should have two numbers for each spatial dimension of "
+            f"{list(x.shape)} ({data_format}), found {amounts}"
+        )
+    if mode == "constant":
+        pairs = [0] * (2 * rank)
+        for at, axis in enumerate(reversed(axes[-(len(amounts) // 2) :])):
+            pairs[2 * axis : 2 * axis + 2] = amounts[2 * at : 2 * at + 2]
+        attrs = {"paddings": pairs, "pad_value": arguments.number(value, "value", "pad")}
+        return emit("pad", {"X": x}, attrs, name=name)
+    # the operator knows volumes: shorter tensors get dimensions of 1
+    added = [1 if last else 2] * (5 - rank)
+    volume = unsqueeze(x, added) if added else x
+    attrs = {
+        "paddings": amounts + [0] * (6 - len(amounts)),
+        "mode": mode,
+        "value": arguments.number(value, "value", "pad"),
+        "data_format": "NDHWC" if last else "NCDHW",
+    }
+    out = emit("pad3d", {"X": volume}, attrs, name=name)
+    return squeeze(out, [added[0] + i for i in range(len(added))]) if added else out
+
+
+def zeropad2d(
+    x: Variable, padding: Any, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """Zeros left, right, above and below images (paddle.nn.functional.zeropad2d)."""
+    return pad(x, padding, "constant", 0.0, data_format, name)
+
+
+_RANK_OF_MODE = {
+    "nearest": (3, 4, 5),
+    "linear": (3,),
+    "bilinear": (4,),
+    "bicubic": (4,),
+    "trilinear": (5,),
+    "area": (3, 4, 5),
+}
+
+
+def interpolate(
+    x: Variable,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    align_mode: int = 0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Images in another size, given or as a multiple (paddle.nn.functional.interpolate).
+
+    `align_corners` lets the centres of the corner pixels meet. Otherwise, `align_mode` 0 takes
+    pixels as areas and 1 as points. Raises ValueError when neither or both of `size` and
+    `scale_factor` are given or the mode does not fit the rank, UnsupportedError for a size that
+    is a Variable.
+    """
+    mode = str(mode).lower()
+    arguments.choice(mode, "mode", "interpolate", tuple(_RANK_OF_MODE))
+    rank = len(arguments.variable(x, "x", "interpolate").shape)
+    if rank not in _RANK_OF_MODE[mode]:
+        raise ValueError(f"interpolate(): '{mode}' takes rank {_RANK_OF_MODE[mode]}, found {rank}")
+    if (size is None) == (scale_factor is None):
+        raise ValueError("interpolate(): give either 'size' or 'scale_factor'")
+    if align_corners and mode in ("nearest", "area"):
+        raise ValueError(f"interpolate(): align_corners does not go with '{mode}'")
+    last = data_format in ("NLC", "NWC", "NHWC", "NDHWC")
+    sizes = [] if size is None else arguments.pair(size, "size", "interpolate", rank - 2)
+    if mode == "area":
+        return _area(x, sizes or _scaled(x, scale_factor, last), data_format, name)
+    attrs: dict[str, Any] = {
+        "interp_method": mode,
+        "align_corners": arguments.flag(align_corners, "align_corners", "interpolate"),
+        "align_mode": arguments.integer(align_mode, "align_mode", "interpolate"),
+        "data_layout": "NHWC" if last else "NCHW",
+        "scale": [] if scale_factor is None else _scales(scale_factor, rank - 2),
+        **dict(zip(("out_w", "out_h", "out_d"), sizes[::-1], strict=False)),
+    }
+    return emit(f"{mode}_interp_v2", {"X": x}, attrs, name=name)
+
+
+def _scales(scale_factor: Any, spatial: int) -> list[float]:
+    given = scale_factor if isinstance(scale_factor, (list, tuple)) else [scale_factor] * spatial
+    scales = [arguments.number(scale, "scale_factor", "interpolate") for scale in given]
+    if len(scales) != spatial or min(scales) <= 0:
+        raise ValueError(f"interpolate(): 'scale_factor' should be {spatial} numbers above 0")
+    return scales
+
+
+def _scaled(x: Variable, scale_factor: Any, last: bool) -> list[int]:
+    spatial = x.shape[1:-1] if last else x.shape[2:]
+    scales = _scales(scale_factor, len(spatial))
+    return [int(dim * scale) for dim, scale in zip(spatial, scales, strict=True)]
+
+
+def _area(x: Variable, sizes: list[int], data_format: str, name: str | None) -> Variable:
+    """The averages of as many windows."""
+    if len(sizes) == 1:
+        return adaptive_avg_pool1d(x, sizes[0], name)
+    if len(sizes) == 2:
+        return adaptive_avg_pool2d(x, sizes, data_format, name)
+    return adaptive_avg_pool3d(x, sizes, data_format, name)
+
+
+def upsample(
+    x: Variable,
+    size: Any = None,
+    scale_factor: Any = None,
+    mode: str = "nearest",
+    align_corners: bool = False,
+    align_mode: int = 0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """The same as `interpolate` (paddle.nn.functional.upsample)."""
+    return interpolate(x, size, scale_factor, mode, align_corners, align_mode, data_format, name)
+
+
+def pixel_shuffle(
+    x: Variable, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """[n, c * r * r, h, w] as [n, c, h * r, w * r] (paddle.nn.functional.pixel_shuffle)."""
+    r = arguments.integer(upscale_factor, "upscale_factor", "pixel_shuffle")
+    last = is_channels_last(data_format, "pixel_shuffle", ("NCHW", "NHWC"))
+    image = transpose(x, [0, 3, 1, 2]) if last else arguments.variable(x, "x", "pixel_shuffle")
+    _, c, h, w = image.shape
+    if c % (r * r):
+        raise ValueError(f"pixel_shuffle(): {c} channels are not a multiple of {r} * {r}")
+    apart = reshape(image, [-1, c // (r * r), r, r, h, w])
+    if last:
+        return reshape(transpose(apart, [0, 4, 2, 5, 3, 1]), [-1, h * r, w * r, c // (r * r)], name)
+    return reshape(transpose(apart, [0, 1, 4, 2, 5, 3]), [-1, c // (r * r), h * r, w * r], name)
+
+
+def pixel_unshuffle(
+    x: Variable, downscale_factor: int, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """[n, c, h * r, w * r] as [n, c * r * r, h, w] (paddle.nn.functional.pixel_unshuffle)."""
+    r = arguments.integer(downscale_factor, "downscale_factor", "pixel_unshuffle")
+    last = is_channels_last(data_format, "pixel_unshuffle", ("NCHW", "NHWC"))
+    image = transpose(x, [0, 3, 1, 2]) if last else arguments.variable(x, "x", "pixel_unshuffle")
+    _, c, h, w = image.shape
+    apart = transpose(reshape(image, [-1, c, h // r, r, w // r, r]), [0, 1, 3, 5, 2, 4])
+    out = reshape(apart, [-1, c * r * r, h // r, w // r], name)
+    return transpose(out, [0, 2, 3, 1]) if last else out
+
+
+def channel_shuffle(
+    x: Variable, groups: int, data_format: str = "NCHW", name: str | None = None
+) -> Variable:
+    """The channels of `groups` groups interleaved (paddle.nn.functional.channel_shuffle)."""
+    last = is_channels_last(data_format, "channel_shuffle", ("NCHW", "NHWC"))
+    axis = 3 if last else 1
+    channels = arguments.variable(x, "x", "channel_shuffle").shape[axis]
+    rest = list(x.shape[1:])
+    split = [groups, channels // groups]
+    apart = [*rest[: axis - 1], *split, *rest[axis:]]
+    order = list(range(5))
+    order[axis], order[axis + 1] = order[axis + 1], order[axis]
+    return reshape(transpose(reshape(x, [-1, *apart]), order), [-1, *rest], name)
+
+
+def temporal_shift(
+    x: Variable,
+    seg_num: int,
+    shift_ratio: float = 0.25,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """The first channels from the next frame, the second from the last (functional.temporal_shift).
+
+    x has [n * seg_num, c, h, w]; a share `shift_ratio` of the channels moves each way.
+    """
+    last = is_channels_last(data_format, "temporal_shift", ("NCHW", "NHWC"))
+    frames = arguments.integer(seg_num, "seg_num", "temporal_shift")
+    shape = list(arguments.variable(x, "x", "temporal_shift").shape)
+    axis = 4 if last else 2
+    channels = shape[axis - 1]
+    first = int(channels * shift_ratio)
+    second = int(channels * 2 * shift_ratio)
+    videos = reshape(x, [-1, frames, *shape[1:]])
+
+    def part(low: int, high: int, start: int) -> Variable:
+        """Channels low to high, moved so that frame `start` comes first; zeros from outside."""
+        zeros = [0] * 10
+        zeros[2], zeros[3] = max(-start, 0), max(start, 0)
+        channel = slice_(videos, [axis], [low], [high])
+        return slice_(pad(channel, zeros), [1], [max(start, 0)], [frames + max(start, 0)])
+
+    parts = [part(0, first, -1), part(first, second, 1), part(second, channels, 0)]
+    return reshape(concat(parts, axis), [-1, *shape[1:]], name)
+
+
+def unfold(
+    x: Variable,
+    kernel_sizes: Any,
+    strides: Any = 1,
+    paddings: Any = 0,
+    dilations: Any = 1,
+    name: str | None = None,
+) -> Variable:
+    """The windows of images as columns [n, c * kh * kw, windows] (paddle.nn.functional.unfold).
+
+    Four paddings are top, left, bottom and right.
+    """
+    arguments.variable(x, "x", "unfold")
+    around = arguments.integers(paddings, "paddings", "unfold")
+    around = around if len(around) == 4 else arguments.pair(paddings, "paddings", "unfold") * 2
+    attrs = {
+        "kernel_sizes": arguments.pair(kernel_sizes, "kernel_sizes", "unfold"),
+        "strides": arguments.pair(strides, "strides", "unfold"),
+        "paddings": around,
+        "dilations": arguments.pair(dilations, "dilations", "unfold"),
+    }
+    return emit("unfold", {"X": x}, attrs, name=name, out="Y")
+
+
+def grid_sample(
+    x: Variable,
+    grid: Variable,
+    mode: str = "bilinear",
+    padding_mode: str = "zeros",
+    align_corners: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """Images read at points [n, h, w, 2] of the square from -1 to 1 (functional.grid_sample).
+
+    Points are (column, row). Raises UnsupportedError for volumes.
+    """
+    if len(arguments.variable(x, "x", "grid_sample").shape) == 5:
+        raise UnsupportedError("grid_sample() of volumes [n, c, d, h, w] is not supported")
+    inputs = {"X": x, "Grid": arguments.variable(grid, "grid", "grid_sample")}
+    modes, paddings = ("bilinear", "nearest"), ("zeros", "border", "reflection")
+    attrs = {
+        "mode": arguments.choice(mode, "mode", "grid_sample", modes),
+        "padding_mode": arguments.choice(padding_mode, "padding_mode", "grid_sample", paddings),
+        "align_corners": arguments.flag(align_corners, "align_corners", "grid_sample"),
+    }
+    return emit("grid_sampler", inputs, attrs, name=name, out="Output")
+
+
+def affine_grid(
+    theta: Variable, out_shape: Any, align_corners: bool = True, name: str | None = None
+) -> Variable:
+    """The points where transforms [n, 2, 3] take the grid of an image (functional.affine_grid)."""
+    inputs = {"Theta": arguments.variable(theta, "theta", "affine_grid")}
+    attrs = {
+        "output_shape": arguments.integers(out_shape, "out_shape", "affine_grid"),
+        "align_corners": arguments.flag(align_corners, "align_corners", "affine_grid"),
+    }
+    return emit("affine_grid", inputs, attrs, name=name, out="Output")

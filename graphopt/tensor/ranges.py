@@ -1,0 +1,134 @@
+"""Tensors that a few numbers describe: ranges, identities, triangles, diagonals (paddle.*)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.framework import get_default_dtype
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import emit
+from graphopt.tensor.creation import full, zeros_like
+
+
+def arange(
+    start: Any = 0, end: Any = None, step: Any = 1, dtype: Any = None, name: str | None = None
+) -> Variable:
+    """Numbers from start up to but without end (paddle.arange); `arange(n)` starts at 0.
+
+    The dtype is int64 for ints and the default one otherwise, unless given. Raises
+    UnsupportedError for bounds that are Variables.
+    """
+    if end is None:
+        start, end = 0, start
+    bounds = {"start": start, "end": end, "step": step}
+    attrs: dict[str, Any] = {
+        what: arguments.number(value, what, "arange") for what, value in bounds.items()
+    }
+    whole = all(isinstance(value, (int, np.integer)) for value in bounds.values())
+    attrs["dtype"] = _element(dtype, "arange", "int64" if whole else None).code
+    if not attrs["step"]:
+        raise ValueError("arange(): 'step' must not be 0")
+    return emit("range", {}, attrs, layer="arange", name=name, stop_gradient=True)
+
+
+def _element(dtype: Any, function: str, default: str | None = None) -> DType:
+    if dtype is not None:
+        return arguments.dtype(dtype, "dtype", function)
+    return DType(default) if default else get_default_dtype()
+
+
+def linspace(
+    start: Any, stop: Any, num: int, dtype: Any = None, name: str | None = None
+) -> Variable:
+    """`num` evenly spaced numbers from start to stop, both included (paddle.linspace).
+
+    Raises UnsupportedError for arguments that are Variables.
+    """
+    attrs = {
+        "start": arguments.number(start, "start", "linspace"),
+        "stop": arguments.number(stop, "stop", "linspace"),
+        "num": arguments.integer(num, "num", "linspace"),
+        "dtype": _element(dtype, "linspace", "float32").code,
+    }
+    return emit("linspace", {}, attrs, name=name, stop_gradient=True)
+
+
+def eye(
+    num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None
+) -> Variable:
+    """A matrix with ones on the diagonal, square unless columns are given (paddle.eye)."""
+    columns = -1 if num_columns is None else arguments.integer(num_columns, "num_columns", "eye")
+    attrs = {
+        "num_rows": arguments.integer(num_rows, "num_rows", "eye"),
+        "num_columns": columns,
+        "dtype": _element(dtype, "eye").code,
+    }
+    return emit("eye", {}, attrs, name=name, stop_gradient=True)
+
+
+def empty(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor whose values do not matter; they are 0 (paddle.empty)."""
+    return full(shape, 0.0, dtype, name)
+
+
+def empty_like(x: Variable, dtype: Any = None, name: str | None = None) -> Variable:
+    """A tensor in the shape of x whose values do not matter; they are 0 (paddle.empty_like)."""
+    return zeros_like(x, dtype, name)
+
+
+def tril(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
+    """The lower triangle up to a diagonal, zeros elsewhere (paddle.tril)."""
+    return _triangle(x, diagonal, "tril", name)
+
+
+def triu(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
+    """The upper triangle from a diagonal on, zeros elsewhere (paddle.triu)."""
+    return _triangle(x, diagonal, "triu", name)
+
+
+def _triangle(x: Variable, diagonal: int, function: str, name: str | None) -> Variable:
+    rank = len(arguments.variable(x, "x", function).shape)
+    if rank < 2:
+        raise ValueError(f"{function}(): 'x' should have rank 2 or more, found {rank}")
+    at = arguments.integer(diagonal, "diagonal", function)
+    attrs = {"diagonal": at, "lower": function == "tril"}
+    return emit("tril_triu", {"X": x}, attrs, layer=function, name=name)
+
+
+def diag(
+    x: Variable, offset: int = 0, padding_value: float = 0, name: str | None = None
+) -> Variable:
+    """A matrix with the vector x on a diagonal, or a diagonal of the matrix x (paddle.diag)."""
+    arguments.variable(x, "x", "diag")
+    attrs = {
+        "offset": arguments.integer(offset, "offset", "diag"),
+        "padding_value": arguments.number(padding_value, "padding_value", "diag"),
+    }
+    return emit("diag_v2", {"X": x}, attrs, layer="diag", name=name)
+
+
+def diagonal(
+    x: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
+) -> Variable:
+    """A diagonal of the matrices in two axes, as a new last axis (paddle.diagonal)."""
+    return _of_diagonal("diagonal", x, offset, axis1, axis2, name)
+
+
+def trace(
+    x: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
+) -> Variable:
+    """The sum of a diagonal of the matrices in two axes (paddle.trace)."""
+    return _of_diagonal("trace", x, offset, axis1, axis2, name)
+
+
+def _of_diagonal(
+    type: str, x: Variable, offset: int, axis1: int, axis2: int, name: str | None
+) -> Variable:
+    arguments.variable(x, "x", type)
+    given = {"offset": offset, "axis1": axis1, "axis2": axis2}
+    attrs = {what: arguments.integer(value, what, type) for what, value in given.items()}
+    return emit(type, {"Input": x}, attrs, name=name)

@@ -1,0 +1,150 @@
+"""Repeating, reversing, shifting and taking apart (paddle.*)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt import arguments
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper, emit
+from graphopt.tensor.linalg import transpose
+from graphopt.tensor.manipulation import expand, reshape
+from graphopt.tensor.manipulation import slice as slice_
+
+
+def tile(x: Variable, repeat_times: Any, name: str | None = None) -> Variable:
+    """x repeated along every axis (paddle.tile)."""
+    arguments.variable(x, "x", "tile")
+    attrs = {"repeat_times": arguments.integers(repeat_times, "repeat_times", "tile")}
+    return emit("tile", {"X": x}, attrs, name=name)
+
+
+def expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """x broadcast to the shape of y (paddle.expand_as)."""
+    inputs = {"X": arguments.variable(x, "x", "expand_as")}
+    inputs["Y"] = arguments.variable(y, "y", "expand_as")
+    return emit("expand_as_v2", inputs, {"target_shape": list(y.shape)}, name=name)
+
+
+def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
+    """Tensors in the one shape that they broadcast to (paddle.broadcast_tensors)."""
+    inputs = arguments.variables(input, "input", "broadcast_tensors")
+    rank = max((len(x.shape) for x in inputs), default=0)
+    # whichever tensor is not 1 at a dimension decides it
+    shape = [
+        max(((1,) * rank + tuple(x.shape))[-rank + at :][0] for x in inputs) if rank else 1
+        for at in range(rank)
+    ]
+    return [expand(x, shape, name) for x in inputs]
+
+
+def flip(x: Variable, axis: Any, name: str | None = None) -> Variable:
+    """These axes in reverse order (paddle.flip)."""
+    arguments.variable(x, "x", "flip")
+    return emit("flip", {"X": x}, {"axis": arguments.integers(axis, "axis", "flip")}, name=name)
+
+
+def reverse(x: Variable, axis: Any, name: str | None = None) -> Variable:
+    """The same as `flip` (paddle.reverse)."""
+    return flip(x, axis, name)
+
+
+def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) -> Variable:
+    """Elements shifted along axes, around the end; along the flat tensor without axes.
+
+    Paddle page: paddle.roll.
+    """
+    arguments.variable(x, "x", "roll")
+    attrs = {
+        "shifts": arguments.integers(shifts, "shifts", "roll"),
+        "axis": arguments.axes(axis, "roll"),
+    }
+    return emit("roll", {"X": x}, attrs, name=name)
+
+
+def unbind(input: Variable, axis: int = 0) -> list[Variable]:
+    """The slices along an axis, without it (paddle.unbind). The axis must have a known size."""
+    return _apart("unbind", "Out", arguments.variable(input, "input", "unbind"), axis, None)
+
+
+def unstack(x: Variable, axis: int = 0, num: int | None = None) -> list[Variable]:
+    """The `num` slices along an axis, without it (paddle.unstack)."""
+    return _apart("unstack", "Y", arguments.variable(x, "x", "unstack"), axis, num)
+
+
+def _apart(type: str, slot: str, x: Variable, axis: int, num: int | None) -> list[Variable]:
+    at = arguments.integer(axis, "axis", type)
+    rank = len(x.shape)
+    if not -rank <= at < rank:
+        raise ValueError(f"{type}(): 'axis' must be within [{-rank}, {rank}), found {at}")
+    size = x.shape[at]
+    if num not in (None, size) or size < 0:
+        raise ValueError(f"{type}(): axis {at} of {list(x.shape)} must have the size {num or '>0'}")
+    helper = LayerHelper(type)
+    parts = [helper.temporary() for _ in range(size)]
+    helper.append_op(type, {"X": x}, {slot: parts}, {"axis": at, "num": size})
+    return parts
+
+
+def strided_slice(
+    x: Variable, axes: Any, starts: Any, ends: Any, strides: Any, name: str | None = None
+) -> Variable:
+    """Every strides[i]-th element of starts[i] to ends[i] of each axis (paddle.strided_slice).
+
+    Bounds and strides below zero count as in Python.
+    """
+    arguments.variable(x, "x", "strided_slice")
+    given = {"axes": axes, "starts": starts, "ends": ends, "strides": strides}
+    attrs = {
+        what: arguments.integers(value, what, "strided_slice") for what, value in given.items()
+    }
+    return emit("strided_slice", {"Input": x}, attrs, name=name)
+
+
+def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
+    """The block of this shape that starts at `offsets`; -1 goes to the end (paddle.crop)."""
+    have = arguments.variable(x, "x", "crop").shape
+    sizes = list(have) if shape is None else arguments.shape(shape, "crop")
+    starts = [0] * len(have) if offsets is None else arguments.integers(offsets, "offsets", "crop")
+    if not len(sizes) == len(starts) == len(have):
+        raise ValueError(f"crop(): 'shape' {sizes} and 'offsets' {starts} should fit {list(have)}")
+    limit = 2**31 - 1
+    ends = [limit if size == -1 else at + size for at, size in zip(starts, sizes, strict=True)]
+    return slice_(x, list(range(len(have))), starts, ends)
+
+
+def meshgrid(*args: Any, **kwargs: Any) -> list[Variable]:
+    """Vectors as the coordinates of a grid, each broadcast over all (paddle.meshgrid)."""
+    given = args[0] if len(args) == 1 and isinstance(args[0], (list, tuple)) else args
+    inputs = arguments.variables(list(given), "args", "meshgrid")
+    helper = LayerHelper("meshgrid", kwargs.get("name"))
+    grids = [helper.temporary() for _ in inputs]
+    helper.append_op("meshgrid", {"X": inputs}, {"Out": grids})
+    return grids
+
+
+def swapaxes(x: Variable, axis1: int, axis2: int, name: str | None = None) -> Variable:
+    """x with two axes exchanged (paddle.swapaxes)."""
+    rank = len(arguments.variable(x, "x", "swapaxes").shape)
+    order = list(range(rank))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return transpose(x, order, name)
+
+
+def repeat_interleave(
+    x: Variable, repeats: int, axis: int | None = None, name: str | None = None
+) -> Variable:
+    """Each element repeated along an axis, or of the flat tensor (paddle.repeat_interleave).
+
+    Raises UnsupportedError when `repeats` is a Variable.
+    """
+    times = arguments.integer(repeats, "repeats", "repeat_interleave")
+    if axis is None:
+        x, axis = reshape(x, [-1]), 0
+    shape = list(arguments.variable(x, "x", "repeat_interleave").shape)
+    at = axis % len(shape)
+    # repeated in an axis of its own behind the axis, and joined with it
+    apart = reshape(x, [*(0 if d < 0 else d for d in shape[: at + 1]), 1, *shape[at + 1 :]])
+    wide = tile(apart, [1] * (at + 1) + [times] + [1] * (len(shape) - at - 1))
+    joined = [0 if d < 0 else d for d in shape[:at]] + [-1] + shape[at + 1 :]
+    return reshape(wide, joined, name)

@@ -1,0 +1,38 @@
+"""Samples of the ops that order, find and count elements."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.ops.sort import Argsort, Histogram, Kthvalue, Searchsorted
+from graphopt_tests.ops.base import bf16, f32, f64, i32, i64, sample
+
+SAMPLES = {
+    Argsort: [
+        sample(f32(2, 4)).gives(lambda x: (np.sort(x), np.argsort(x))),
+        sample(f64(3, 2), axis=0, descending=True).gives(
+            lambda x: (-np.sort(-x, 0), np.argsort(-x, 0))
+        ),
+        sample(i32([3, -(2**31), 3]), descending=True).gives(
+            lambda x: ([3, 3, -(2**31)], [0, 2, 1])
+        ),
+        sample(f32()).gives(lambda x: (x, 0)),
+        sample(bf16(2, 0)),
+    ],
+    Kthvalue: [
+        sample(f32(2, 4), k=2).gives(lambda x: (np.sort(x)[:, 1], np.argsort(x)[:, 1])),
+        sample(i64([[3, 1, 2]]), k=3, axis=-1, keepdim=True).gives(lambda x: ([[3]], [[0]])),
+    ],
+    Searchsorted: [
+        sample(f32([1.0, 2.0, 2.0]), f32([[0.0, 2.0], [3.0, 1.5]])).gives(np.searchsorted),
+        sample(i64([[1, 3], [2, 4]]), i64([[3], [3]]), out_int32=True, right=True).gives(
+            lambda s, v: [[2], [1]]
+        ),
+    ],
+    Histogram: [
+        sample(f32([1.0, 2.0, 1.0, 4.0]), bins=3).gives(lambda x: [2, 1, 1]),
+        sample(i64([0, 1, 2, 3, 9]), bins=2, min=1.0, max=3.0).gives(lambda x: [1, 2]),
+        sample(f32(0), bins=2).gives(lambda x: [0, 0]),
+        sample(f64([3.0, 3.0]), bins=3).gives(lambda x: [0, 2, 0]),
+    ],
+}

@@ -1,0 +1,63 @@
+"""Samples of resizing, sampling and unfolding."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.ops.vision import AffineGrid, GridSample, Interpolate, Unfold
+from graphopt_tests.ops.base import f32, f64, sample
+
+LINE = [[[0.0, 1.0, 2.0, 3.0]]]
+
+
+SAMPLES = {
+    Interpolate: [
+        sample(f32(1, 2, 2, 3), None, scale=(2.0, 2.0), align_corners=False).gives(
+            lambda x, _: x.repeat(2, 2).repeat(2, 3)
+        ),
+        sample(f32(LINE), None, size=(8,), mode="linear", align_corners=False, align_mode=0).gives(
+            lambda x, _: [[[0, 0.25, 0.75, 1.25, 1.75, 2.25, 2.75, 3]]]
+        ),
+        sample(f32(LINE), None, size=(8,), mode="linear", align_corners=False).gives(
+            lambda x, _: [[[0, 0.5, 1, 1.5, 2, 2.5, 3, 3]]]
+        ),
+        sample(f64(LINE), None, size=(7,), mode="linear").gives(
+            lambda x, _: [[[0, 0.5, 1, 1.5, 2, 2.5, 3]]]
+        ),
+        sample(f32(1, 2, 2, 1), None, size=(4, 4), data_layout="NHWC", align_corners=False).gives(
+            lambda x, _: x.repeat(2, 1).repeat(2, 2)
+        ),
+        sample(f32(1, 1, 3, 3), None, size=(5, 5), mode="bicubic"),
+        sample(f32(1, 1, 2, 3), f32(1, 2, 4, 6), align_corners=False)
+        .gives(lambda x, y: x.repeat(2, 2).repeat(2, 3))
+        .gradient_through(0),
+        sample(f32(1, 1, 2, 2, 2), None, size=(3, 3, 3), mode="linear"),
+    ],
+    Unfold: [
+        sample(f32(1, 2, 2, 3), kernel_sizes=(2, 2)).gives(
+            lambda x: np.stack([x[0, :, 0:2, j : j + 2].ravel() for j in range(2)], 1)[None]
+        ),
+        sample(f64(1, 1, 2, 2), kernel_sizes=(2, 2), strides=(2, 2), paddings=(1, 1, 1, 1)).gives(
+            lambda x: [np.diag(x.ravel())[::-1]]
+        ),
+        sample(f32(1, 1, 3, 3), kernel_sizes=(2, 2), dilations=(2, 2)).gives(
+            lambda x: [[[x[0, 0, i, j]] for i in (0, 2) for j in (0, 2)]]
+        ),
+    ],
+    GridSample: [
+        sample(f32(1, 2, 2, 2), f32([[[[-1.0, -1.0], [1.0, -1.0], [0.0, 0.0]]]]))
+        .gives(lambda x, g: np.stack([x[:, :, 0, 0], x[:, :, 0, 1], x.mean((2, 3))], 2)[:, :, None])
+        .kinked(),
+        sample(f64(1, 1, 3, 3), f64(1, 2, 2, 2)).kinked(),
+        sample(f32(1, 1, 3, 3), f32(1, 2, 2, 2), mode="nearest", padding_mode="border").kinked(),
+        sample(
+            f32(1, 1, 3, 3), f32(1, 2, 2, 2), padding_mode="reflection", align_corners=False
+        ).kinked(),
+    ],
+    AffineGrid: [
+        sample(f32([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), output_shape=(1, 1, 2, 2))
+        .gives(lambda t: [[[[-1, -1], [1, -1]], [[-1, 1], [1, 1]]]])
+        .known_sizes(),
+        sample(f64(2, 3, 4), output_shape=(2, 1, 2, 3, 2), align_corners=False).known_sizes(),
+    ],
+}
