@@ -84,7 +84,7 @@ class CompiledProgram:
     @property
     def stats(self) -> dict[str, Any]:
         """What ran: the mapper and the number of devices of the latest run, and counters."""
-        found: dict[str, Any] = dict(self._runner.stats) if self._runner else {}
+        found: dict[str, Any] = {**self._runner.stats} if self._runner else {}
         if self._data_parallel:
             found |= self._data_parallel.stats
         return found

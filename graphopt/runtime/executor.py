@@ -32,8 +32,8 @@ class Executor:
 
     @property
     def stats(self) -> dict[str, int]:
-        """How often this executor compiled and ran plain programs."""
-        return dict(self._runner.stats)
+        """How many plain programs and shapes this executor compiled, and how many steps it ran."""
+        return self._runner.stats
 
     def run(
         self,
@@ -102,10 +102,19 @@ class Runner:
     def __init__(self, places: tuple[Place, ...], strategy: Any = None) -> None:
         self.places = places
         self.strategy = strategy
-        self.stats = {"compiled_programs": 0, "compiled_shapes": 0, "runs": 0}
+        self.runs = 0
         self._compiled: dict[Any, Any] = {}
         self._pruned: dict[Any, Program] = {}
         self._accepted: set[Any] = set()
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """What was compiled and how often it ran."""
+        return {
+            "compiled_programs": len(self._compiled),
+            "compiled_shapes": sum(len(c.executables) for c in self._compiled.values()),
+            "runs": self.runs,
+        }
 
     def checked(self, program: Program, feed: Any) -> dict[str, Any]:
         """The feeds of a run on one device, checked.
@@ -137,7 +146,7 @@ class Runner:
         executable = compiled.executable(shapes, 1, even=True)
         if not (wait and names):
             feeds = {name: array.copy() for name, array in feeds.items()}
-        self.stats["runs"] += 1
+        self.runs += 1
         return executable(feeds, scope)
 
     def compiled(self, program: Program, feeds: tuple[str, ...], names: tuple[str, ...]) -> Any:
@@ -149,7 +158,6 @@ class Runner:
 
             request = Request(program, feeds, names, self.strategy, self.places, False)
             found = self._compiled[key] = compile_program(request)
-            self.stats["compiled_programs"] += 1
         return found
 
     def pruned(
