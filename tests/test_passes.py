@@ -8,9 +8,24 @@ from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 
+from graphopt.ir.dialect import context
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.math import Scale
 from graphopt.ir.signature import signature_of
-from graphopt.passes.fusion import Applied, Declined, FusionPass, sweep
+from graphopt.passes.fold_identity import FoldIdentity
+from graphopt.passes.fusion import (
+    Applied,
+    Declined,
+    Fusion,
+    FusionPass,
+    Match,
+    Node,
+    Value,
+    sweep,
+)
 from graphopt.passes.pipeline import ROWS, Setup, select
 from graphopt.passes.registry import own_passes
 from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs
@@ -97,6 +112,37 @@ def test_everything_on_preserves_meaning() -> None:
     assert fired.keys() == {name for name, _ in rules}, dict(fired)
 
 
+class AnyScale(Fusion):
+    """A picture to plant: scales, some of them by one."""
+
+    x = Value()
+    root = Node(Scale, x)
+
+    def build(self, match: Match) -> PdOp:
+        """Nothing replaces it; the picture is only planted."""
+        raise AssertionError
+
+
+def test_fold_identity_preserves_meaning() -> None:
+    """Folding copies and scales by one changes no output, gradient or state, and it happens."""
+    folded = 0
+
+    @settings(quick, max_examples=15)
+    @given(programs(plant=[AnyScale()]))
+    def check(generated: Generated) -> None:
+        nonlocal folded
+        before = len(generated_ops(generated.module))
+
+        def fold(module: ModuleOp) -> int:
+            FoldIdentity().apply(context(), module)
+            return before - len(generated_ops(module))
+
+        folded += check_preserves_meaning(generated.module, fold)
+
+    check()
+    assert folded >= 4
+
+
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
 def test_fusion_is_idempotent(fusion: type[FusionPass]) -> None:
     """A second sweep finds nothing to do, and the signature never changes."""
@@ -123,7 +169,7 @@ def test_a_wrong_fusion_is_caught(fusion: type[FusionPass]) -> None:
     def check(generated: Generated) -> None:
         nonlocal caught
 
-        def wrong(module: object) -> None:
+        def wrong(module: ModuleOp) -> None:
             for op in reversed(list(generated_ops(module))):
                 for rule in fusion.RULES:
                     if type(op) in rule.root.types and op.results[0].type == op.operands[0].type:
@@ -139,9 +185,9 @@ def test_a_wrong_fusion_is_caught(fusion: type[FusionPass]) -> None:
     assert caught >= 3
 
 
-def generated_ops(module: object) -> list:
+def generated_ops(module: ModuleOp) -> list[Operation]:
     """Every op of a module in order."""
-    return list(module.walk())  # type: ignore[attr-defined]
+    return list(module.walk())
 
 
 def test_larger_picture_wins() -> None:
