@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any
 
 from xdsl.dialects.builtin import (
@@ -78,6 +79,8 @@ def _encode_flag(value: Any) -> Attribute:
 def _encode_number(value: Any) -> Attribute:
     if isinstance(value, str):
         raise TypeError(f"expected a number, found {value!r}")
+    if isinstance(value, Integral) and int(float(value)) != int(value):
+        raise TypeError(f"expected a number that float64 holds exactly, found {value!r}")
     return FloatAttr(float(value), f64)
 
 

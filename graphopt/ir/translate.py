@@ -203,7 +203,9 @@ def _close(self: Translator, op: Operator) -> dict[str, SSAValue]:
 def _fill_constant(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """Large and special values are stored as text in `str_value`."""
     text = op.attrs.get("str_value") or ""
-    value = float(text) if text else float(op.attrs.get("value", 0.0))
+    value = op.attrs.get("value", 0.0)
+    if text:
+        value = int(text) if text.lstrip("+-").isdigit() else float(text)
     return self.by_row(op, BY_TYPE[op.type], value=value)
 
 

@@ -198,7 +198,8 @@ class DataParallel:
         from graphopt.runtime.compile import Request, compile_program
 
         even = parts.whole is not None
-        fed = tuple(parts.whole if parts.whole is not None else parts.chunks[0])
+        # in sorted order, so that dicts of another order share what was compiled
+        fed = tuple(sorted(parts.whole if parts.whole is not None else parts.chunks[0]))
         key = (fed, names, parts.count)
         compiled = self.compiled.get(key)
         if compiled is None:
@@ -206,7 +207,7 @@ class DataParallel:
             request = Request(program, fed, names, strategy, places[: parts.count], True, steps)
             compiled = self.compiled[key] = compile_program(request)
         arrays = [parts.whole] if parts.whole is not None else list(parts.chunks)
-        shapes = tuple(tuple((a.shape, a.dtype) for a in part.values()) for part in arrays)
+        shapes = tuple(tuple((part[n].shape, part[n].dtype) for n in fed) for part in arrays)
         executable = compiled.executable(shapes, parts.count, even=even)
         self.stats |= {"mapper": executable.mapped.name, "devices": parts.count}
         if parts.whole is not None:

@@ -216,3 +216,9 @@ def test_wrong_arguments(call: Any, error: type[Exception], text: str) -> None:
     """The error has Paddle's class and says which argument of which function is wrong."""
     with fresh(), pytest.raises(error, match=text):
         call(static.data("x", [2, 3], "float32"))
+
+
+def test_integers_that_a_float_does_not_hold_are_refused() -> None:
+    """A constant is never rounded in silence."""
+    with pytest.raises(ValueError, match="1152921504606846977"):
+        paddle.full([1], 2**60 + 1, "int64")

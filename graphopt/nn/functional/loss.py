@@ -188,8 +188,10 @@ def _mean(
     loss: Variable, share: Variable | None, counted: Variable | None, name: str | None
 ) -> Variable:
     """The average over the weights, or over the samples that count; 0 when there are none."""
-    if share is None and counted is None:
-        return mean(loss, name=name)
-    total = sum(share if share is not None else cast(counted, loss.dtype))  # type: ignore
+    if share is None:
+        if counted is None:
+            return mean(loss, name=name)
+        share = cast(counted, loss.dtype)
+    total = sum(share)
     one_if_empty = cast(equal(total, full_like(total, 0.0)), loss.dtype)
     return divide(sum(loss), add(total, one_if_empty), name)
