@@ -61,6 +61,11 @@ from graphopt.tensor.creation import ones_like as ones_like
 from graphopt.tensor.creation import to_tensor as to_tensor
 from graphopt.tensor.creation import zeros as zeros
 from graphopt.tensor.creation import zeros_like as zeros_like
+from graphopt.tensor.data_sized import bincount as bincount
+from graphopt.tensor.data_sized import masked_select as masked_select
+from graphopt.tensor.data_sized import nonzero as nonzero
+from graphopt.tensor.data_sized import unique as unique
+from graphopt.tensor.data_sized import unique_consecutive as unique_consecutive
 from graphopt.tensor.elementary import acos as acos
 from graphopt.tensor.elementary import acosh as acosh
 from graphopt.tensor.elementary import asin as asin
@@ -229,15 +234,11 @@ from graphopt.tensor.scatter import take_along_axis as take_along_axis
 from graphopt.tensor.search import argmax as argmax
 from graphopt.tensor.search import argmin as argmin
 from graphopt.tensor.search import argsort as argsort
-from graphopt.tensor.search import bincount as bincount
 from graphopt.tensor.search import histogram as histogram
 from graphopt.tensor.search import kthvalue as kthvalue
-from graphopt.tensor.search import masked_select as masked_select
-from graphopt.tensor.search import nonzero as nonzero
 from graphopt.tensor.search import searchsorted as searchsorted
 from graphopt.tensor.search import sort as sort
 from graphopt.tensor.search import topk as topk
-from graphopt.tensor.search import unique as unique
 from graphopt.tensor.search import where as where
 from graphopt.tensor.stat import count_nonzero as count_nonzero
 from graphopt.tensor.stat import mean as mean

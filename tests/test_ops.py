@@ -26,7 +26,9 @@ from graphopt.ir.dialect import context
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.op import PdOp, infer_types
 from graphopt.ir.ops import ALL
+from graphopt.ir.ops.base import DataSizedOp
 from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.late import Late
 from graphopt.ir.types import UNKNOWN, Tensor, compatible, dtype_of, shape_of, show, tensor
 from graphopt.lowering.registry import RULES
 from graphopt_tests.op_calls import build, flat, rule_of, type_of
@@ -43,12 +45,16 @@ CASES = [
     for op, samples in SAMPLES.items()
     for number, sample in enumerate(samples)
 ]
-COMPUTED = [case for case in CASES if case.values[0] is not Grad]
+# the whole program lowers these
+WITHOUT_RULE = (Grad, Late)
+COMPUTED = [case for case in CASES if case.values[0] not in WITHOUT_RULE]
+# what can be traced: the results of the others have as many elements as the data say
+TRACED = [case for case in COMPUTED if not issubclass(case.values[0], DataSizedOp)]
 Groups = list[list[Tensor]]
 # Relative error of a result, in units of its largest element (of 1 if that is smaller).
 TOLERANCE = {"float16": 5e-4, "bfloat16": 4e-3, "float32": 2e-6, "float64": 1e-12}
 EVERY_CASE = pytest.mark.parametrize(("op_class", "sample"), CASES)
-EVERY_COMPUTED_CASE = pytest.mark.parametrize(("op_class", "sample"), COMPUTED)
+EVERY_TRACED_CASE = pytest.mark.parametrize(("op_class", "sample"), TRACED)
 
 
 @pytest.fixture(autouse=True)
@@ -78,13 +84,13 @@ def with_floats(sample: Sample, make: Callable[..., Array]) -> Sample:
 @pytest.mark.smoke
 @pytest.mark.parametrize("op_class", ALL, ids=lambda op: op.name)
 def test_op_is_complete(op_class: type[PdOp]) -> None:
-    """Every op has a type rule, a lowering (but pd.grad, which programs lower) and samples."""
+    """Every op has a type rule, a lowering (but what programs lower) and samples."""
     family = op_class.__module__.rpartition(".")[2]
     name = op_class.name
     assert op_class.infer is not PdOp.infer, (
         f"{name} has no type rule: give it an `infer` in graphopt/ir/ops/{family}.py"
     )
-    if op_class is not Grad:
+    if op_class not in WITHOUT_RULE:
         assert op_class in RULES, (
             f"{name} has no lowering: add one to graphopt/lowering/ops/{family}.py"
         )
@@ -102,16 +108,17 @@ def test_files_mirror() -> None:
 
     package = Path(graphopt.__file__).parent
     families = names(package / "ir" / "ops")
-    assert names(package / "lowering" / "ops") == families - {"grad"}
+    assert names(package / "lowering" / "ops") == families - {"grad", "late"}
     assert names(Path(__file__).parent / "ops") == families
-    assert Grad not in RULES, "pd.grad is lowered with the whole program"
+    for op_class in WITHOUT_RULE:
+        assert op_class not in RULES, f"{op_class.name} is lowered with the whole program"
 
 
 # Types ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.smoke
-@EVERY_COMPUTED_CASE
+@EVERY_TRACED_CASE
 def test_type_rule_agrees_with_lowering(op_class: type[PdOp], sample: Sample) -> None:
     """Shapes and dtypes are those that JAX computes, for every floating-point dtype."""
     for make in (None, f16, bf16, f32, f64):
@@ -121,6 +128,17 @@ def test_type_rule_agrees_with_lowering(op_class: type[PdOp], sample: Sample) ->
         declared = [result.type for result in build(op_class, variant)[1].results]
         assert [show(type_of(c)) for c in computed] == [show(t) for t in declared]  # pyright: ignore
         assert not any(c.weak_type for c in computed), "a result has no fixed dtype"
+
+
+@pytest.mark.parametrize(
+    ("op_class", "sample"), [case for case in COMPUTED if issubclass(case.values[0], DataSizedOp)]
+)
+def test_type_rule_of_what_data_size(op_class: type[PdOp], sample: Sample) -> None:
+    """Ranks, dtypes and the sizes that are known are those of a computed result."""
+    for result, computed in zip(
+        build(op_class, sample)[1].results, rule_of(op_class, sample)(*flat(sample)), strict=True
+    ):
+        assert compatible(result.type, type_of(computed)), show(result.type)
 
 
 @EVERY_CASE
@@ -187,7 +205,8 @@ def _text(module: ModuleOp, generic: bool) -> str:
 def test_numbers(op_class: type[PdOp], sample: Sample) -> None:
     """The results are those of the sample's NumPy formula."""
     assert sample.expected is not None
-    results = jax.jit(rule_of(op_class, sample))(*flat(sample))
+    rule = rule_of(op_class, sample)
+    results = (rule if issubclass(op_class, DataSizedOp) else jax.jit(rule))(*flat(sample))
     with np.errstate(all="ignore"):
         wanted = sample.expected(*with_floats(sample, f64).operands)
     for number, result in enumerate(results):
@@ -214,7 +233,12 @@ def first_float_case(op_class: type[PdOp]) -> Any:
     return []
 
 
-HALF_CASES = [case for op in ALL if op in RULES for case in first_float_case(op)]
+HALF_CASES = [
+    case
+    for op in ALL
+    if op in RULES and not issubclass(op, DataSizedOp)
+    for case in first_float_case(op)
+]
 
 
 @pytest.mark.parametrize(("op_class", "sample"), HALF_CASES)
@@ -245,7 +269,7 @@ def _differentiable(op_class: type[PdOp], double: Sample) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("op_class", "sample"), [case for case in COMPUTED if has_gradient(*case.values)]
+    ("op_class", "sample"), [case for case in TRACED if has_gradient(*case.values)]
 )
 def test_gradient(op_class: type[PdOp], sample: Sample) -> None:
     """Forward and reverse derivatives agree with central differences in a fixed direction."""

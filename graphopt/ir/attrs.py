@@ -14,6 +14,7 @@ from typing import Any
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DictionaryAttr,
     FloatAttr,
     IntegerAttr,
     NoneType,
@@ -36,7 +37,7 @@ class Kind:
     """One kind of attribute value.
 
     `encode` takes the Python value to the stored attribute and raises TypeError when it does not
-    fit; `decode` is its inverse.
+    fit; `decode` is its inverse. `many` is true for lists.
     """
 
     name: str
@@ -44,6 +45,7 @@ class Kind:
     decode: Callable[[Any], Any]
     print_value: Callable[[Printer, Any], None]
     parse_value: Callable[[AttrParser], Any]
+    many: bool = False
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,7 @@ def _list_kind(name: str, item: Kind) -> Kind:
         lambda parser: parser.parse_comma_separated_list(
             parser.Delimiter.SQUARE, lambda: item.parse_value(parser)
         ),
+        many=True,
     )
 
 
@@ -153,6 +156,7 @@ def _optional_kind(item: Kind) -> Kind:
         lambda attr: None if isinstance(attr, NoneType) else item.decode(attr),
         print_value,
         parse_value,
+        item.many,
     )
 
 
@@ -186,6 +190,13 @@ DTYPE = Kind(
     from_ir,
     lambda printer, value: printer.print_attribute(as_dtype(value).ir),
     lambda parser: from_ir(parser.parse_type()),
+)
+DICTIONARY = Kind(
+    "a dictionary of attributes",
+    lambda value: value if isinstance(value, DictionaryAttr) else DictionaryAttr(dict(value)),
+    lambda attr: attr if isinstance(attr, DictionaryAttr) else DictionaryAttr(dict(attr)),
+    lambda printer, value: printer.print_attribute(value),
+    lambda parser: parser.parse_attribute(),
 )
 INTEGERS = _list_kind("a list of integers", INTEGER)
 NUMBERS = _list_kind("a list of numbers", NUMBER)
@@ -225,6 +236,11 @@ def string(default: Any = _REQUIRED) -> Any:
 def dtype(default: Any = _REQUIRED) -> Any:
     """An element-type property, given as anything `as_dtype` accepts."""
     return _field(DTYPE, default)
+
+
+def dictionary(default: Any = _REQUIRED) -> Any:
+    """Encoded attributes by name; rules see xDSL's DictionaryAttr."""
+    return _field(DICTIONARY, default)
 
 
 def integers(default: Any = _REQUIRED) -> Any:

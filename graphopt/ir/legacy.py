@@ -248,6 +248,17 @@ ROWS: tuple[Row, ...] = (
     _row("kthvalue", "kthvalue", "X -> Out Indices"),
     _row("searchsorted", "searchsorted", "SortedSequence Values -> Out"),
     _row("histogram", "histogram", "X -> Out"),
+    _row("where_index", "nonzero", "Condition -> Out"),
+    _row("masked_select", "masked_select", "X Mask -> Y"),
+    _row("unique", "unique", "X -> Out Indices Index Counts"),
+    _row("unique_consecutive", "unique_consecutive", "X -> Out Index Counts"),
+    _row("bincount", "bincount", "X Weights -> Out"),
+    _row(
+        "repeat_interleave",
+        "repeat_interleave_with_tensor_index",
+        "X RepeatsTensor -> Out",
+        axis="dim",
+    ),
     _row("index_select", "gather", "X Index -> Out", axis="dim"),
     _row("index_sample", "index_sample", "X Index -> Out"),
     _row("gather_nd", "gather_nd", "X Index -> Out"),
@@ -287,3 +298,44 @@ ROWS: tuple[Row, ...] = (
 
 
 BY_TYPE: dict[str, Row] = {row.type: row for row in ROWS}
+
+# The slots through which tensors give properties: operator type -> slot -> `pd` property. A slot of
+# several tensors has one for each element. Where several slots are filled, the first counts.
+_SHAPE = {"ShapeTensorList": "shape", "ShapeTensor": "shape"}
+_BOUNDS = {
+    "StartsTensorList": "starts",
+    "StartsTensor": "starts",
+    "EndsTensorList": "ends",
+    "EndsTensor": "ends",
+}
+TENSOR_PROPERTIES: Mapping[str, Mapping[str, str]] = {
+    "reshape2": {"ShapeTensor": "shape", "Shape": "shape"},
+    "expand_v2": {"expand_shapes_tensor": "shape", "Shape": "shape"},
+    "tile": {"repeat_times_tensor": "repeat_times", "RepeatTimes": "repeat_times"},
+    "fill_constant": _SHAPE,
+    "uniform_random": _SHAPE,
+    "gaussian_random": _SHAPE,
+    "truncated_gaussian_random": _SHAPE,
+    "randint": _SHAPE,
+    "slice": _BOUNDS,
+    "strided_slice": {
+        **_BOUNDS,
+        "StridesTensorList": "strides",
+        "StridesTensor": "strides",
+    },
+    "set_value": {
+        "StartsTensorList": "starts",
+        "EndsTensorList": "ends",
+        "StepsTensorList": "steps",
+    },
+    "concat": {"AxisTensor": "axis"},
+    "split": {"AxisTensor": "axis", "SectionsTensorList": "sections"},
+    "gather": {"Axis": "axis"},
+    "top_k_v2": {"K": "k"},
+    "one_hot_v2": {"depth_tensor": "depth"},
+    "unsqueeze2": {"AxesTensorList": "axis", "AxesTensor": "axis"},
+    "roll": {"ShiftsTensor": "shifts"},
+    "range": {"Start": "start", "End": "end", "Step": "step"},
+    "linspace": {"Start": "start", "Stop": "stop", "Num": "num"},
+    "pad3d": {"Paddings": "paddings"},
+}

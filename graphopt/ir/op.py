@@ -53,7 +53,7 @@ class PdOp(IRDLOperation, ABC):
         """
         fields = definition(cls).operands
         operands = operands + (None,) * (len(fields) - len(operands))
-        groups = [_as_group(operand) for operand in operands]
+        groups = [as_group(operand) for operand in operands]
         values = {**default_attrs(cls), **attrs}
         types = infer_types(cls, [[value.type for value in group] for group in groups], values)
         op = cls.create(
@@ -231,7 +231,8 @@ def encode_attrs(cls: type[PdOp], attrs: Mapping[str, Any]) -> dict[str, Attribu
     return encoded
 
 
-def _as_group(operand: Any) -> list[SSAValue]:
+def as_group(operand: Any) -> list[SSAValue]:
+    """One operand as given to `make` as the list of its values."""
     if operand is None:
         return []
     if isinstance(operand, SSAValue):

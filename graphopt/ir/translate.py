@@ -16,18 +16,26 @@ from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.constants import known_numbers, measured
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.legacy import BY_TYPE, Row
+from graphopt.ir.late import (
+    constant_property,
+    joined,
+    make_late,
+    names_variables,
+    tensor_properties,
+)
+from graphopt.ir.legacy import BY_TYPE, TENSOR_PROPERTIES, Row
 from graphopt.ir.op import PdOp, attr_kinds, definition
 from graphopt.ir.ops.activation import Hardswish
 from graphopt.ir.ops.creation import AssignValue, FullLike
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.index import Embedding
 from graphopt.ir.ops.linear import Matmul
+from graphopt.ir.ops.math import Cast
 from graphopt.ir.ops.norm import BatchNorm
 from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.ops.rearrange import Pad
-from graphopt.ir.ops.shape import Flatten, Reshape, Squeeze
-from graphopt.ir.program import EMPTY, AttrKind, Operator
+from graphopt.ir.ops.shape import Expand, Flatten, Reshape, Squeeze
+from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.types import dtype_of, rank_of, shape_of
 
 # The operator that the front end appends for a derivative (see ir/ops/grad.py).
@@ -72,8 +80,29 @@ class Translator:
         """Translate by a table row; `operands` and `attrs` replace what the row would give."""
         _refuse_other_inputs(op, row)
         given = operands or [self.operand(op, row, i) for i in range(len(row.inputs))]
-        made = self.emit(row.op, op, *given, **{**row_attrs(op, row), **attrs})
-        return self.results(op, row, made)
+        merged = {**row_attrs(op, row), **attrs}
+        tensors = tensor_properties(self, op, row)
+        return self.results(op, row, self.emit_late(row.op, op, given, merged, tensors))
+
+    def emit_late(
+        self,
+        op_class: type[PdOp],
+        source: Operator,
+        operands: Sequence[Any],
+        attrs: Mapping[str, Any],
+        tensors: Mapping[str, SSAValue],
+    ) -> PdOp:
+        """An op some of whose properties are tensors; the plain op when these are constants."""
+        known = {name: constant_property(op_class, name, v) for name, v in tensors.items()}
+        late = {name: value for name, value in tensors.items() if known[name] is None}
+        merged = {**attrs, **{name: value for name, value in known.items() if value is not None}}
+        if not late:
+            return self.emit(op_class, source, *operands, **merged)
+        if issubclass(op_class, RandomOp) and not merged.get("seed"):
+            self.random_ops += 1
+            merged["rng_id"] = self.random_ops
+        made = make_late(op_class, operands, merged, late)
+        return self._placed(made, source)
 
     def operand(self, op: Operator, row: Row, index: int) -> Any:
         """The value of the row's `index`-th slot in the form that the op's field wants."""
@@ -94,7 +123,9 @@ class Translator:
         if issubclass(op_class, RandomOp) and not attrs.get("seed"):
             self.random_ops += 1
             attrs["rng_id"] = self.random_ops
-        made = op_class.make(*operands, **attrs)
+        return self._placed(op_class.make(*operands, **attrs), source)
+
+    def _placed(self, made: PdOp, source: Operator | None) -> PdOp:
         if source is not None and source.location is not None:
             file, line = source.location
             made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
@@ -120,20 +151,16 @@ def row_attrs(op: Operator, row: Row) -> dict[str, Any]:
     attrs: dict[str, Any] = {}
     for name in attr_kinds(row.op):
         legacy_name = row.renamed.get(name, name)
-        if op.attr_kinds.get(legacy_name) in (AttrKind.VAR, AttrKind.VARS):
-            raise UnsupportedError(
-                f"operator {op.type} takes '{legacy_name}' from the variable "
-                f"{op.attrs[legacy_name]}; only constants are supported there"
-            )
-        if legacy_name in op.attrs:
+        if legacy_name in op.attrs and not names_variables(op, legacy_name):
             attrs[name] = op.attrs[legacy_name]
     return attrs
 
 
 def _refuse_other_inputs(op: Operator, row: Row) -> None:
     """A slot that the row does not know may carry meaning: refuse rather than ignore it."""
+    known = (*row.inputs, *TENSOR_PROPERTIES.get(op.type, {}))
     for slot, names in op.inputs.items():
-        if slot not in row.inputs and any(name != EMPTY for name in names):
+        if slot not in known and any(name != EMPTY for name in names):
             raise UnsupportedError(
                 f"operator {op.type} takes '{slot}' from a tensor ({', '.join(names)}); "
                 "only constants are supported there"
@@ -206,7 +233,14 @@ def _fill_constant(self: Translator, op: Operator) -> dict[str, SSAValue]:
     value = op.attrs.get("value", 0.0)
     if text:
         value = int(text) if text.lstrip("+-").isdigit() else float(text)
-    return self.by_row(op, BY_TYPE[op.type], value=value)
+    row, given = BY_TYPE[op.type], [n for n in op.input("ValueTensor") if n != EMPTY]
+    if not given:
+        return self.by_row(op, row, value=value)
+    number = self.emit(Reshape, op, self.read(given[0]), shape=()).results[0]
+    cast = self.emit(Cast, op, number, dtype=op.attrs.get("dtype", "float32")).results[0]
+    attrs = {"shape": op.attrs.get("shape", ())}
+    made = self.emit_late(Expand, op, [cast], attrs, tensor_properties(self, op, row))
+    return self.results(op, row, made)
 
 
 def _fill_any_like(self: Translator, op: Operator) -> dict[str, SSAValue]:
@@ -277,9 +311,12 @@ def _interpolate(self: Translator, op: Operator) -> dict[str, SSAValue]:
     # one tensor has all sizes, or each has a tensor of its own; Paddle looks there first
     given = [name for slot in ("SizeTensor", "OutSize") for name in op.input(slot)]
     like = measured(self.read(given[0])) if len(given) == 1 else None
+    tensors: dict[str, SSAValue] = {}
     if given and like is None:
-        size = [int(n) for name in given for n in _constants(op, name, self.read(name))]
-        size = size[: rank_of(x.type) - 2]
+        tensors["size"] = joined(self, op, given)
+    factors = [name for name in op.input("Scale") if name != EMPTY]
+    if factors and not given:
+        tensors["scale"] = joined(self, op, factors)
     scale = op.attrs.get("scale") or ()
     mode = op.type.removesuffix("_interp_v2")
     attrs = {
@@ -288,14 +325,14 @@ def _interpolate(self: Translator, op: Operator) -> dict[str, SSAValue]:
         "scale": scale if _is_list(scale) else (scale,),
         "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
     }
-    if any(name != EMPTY for name in op.input("Scale")):
-        raise UnsupportedError(f"operator {op.type} takes 'Scale' from a tensor")
-    return self.results(op, row, self.emit(row.op, op, x, like, **attrs))
+    return self.results(op, row, self.emit_late(row.op, op, [x, like], attrs, tensors))
 
 
 def _pad3d(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """Two numbers for width, then height, then depth."""
-    spatial = [op.attr("paddings")[2 * at : 2 * at + 2] for at in (2, 1, 0)]
+    paddings = [int(n) for name in op.input("Paddings") for n in _constants(self, op, name)]
+    paddings = paddings or op.attr("paddings")
+    spatial = [paddings[2 * at : 2 * at + 2] for at in (2, 1, 0)]
     pairs = [[0, 0], *spatial]
     pairs.insert(4 if op.attrs.get("data_format") == "NDHWC" else 1, [0, 0])
     flat = [number for pair in pairs for number in pair]
@@ -318,20 +355,18 @@ def _set_value(self: Translator, op: Operator) -> dict[str, SSAValue]:
 
 
 def _range(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """The bounds are attributes, or tensors that must be constants of the program."""
-    attrs: dict[str, Any] = {}
-    for slot in ("Start", "End", "Stop", "Step", "Num"):
-        for name in op.input(slot):
-            value = self.read(name)
-            (attrs[slot.lower()],) = _constants(op, name, value)
-            attrs["dtype"] = op.attrs.get("dtype", dtype_of(value.type))
-    made = self.emit(BY_TYPE[op.type].op, op, **(attrs or row_attrs(op, BY_TYPE[op.type])))
+    """The bounds are attributes or tensors."""
+    row = BY_TYPE[op.type]
+    tensors, attrs = tensor_properties(self, op, row), row_attrs(op, row)
+    if tensors:
+        attrs["dtype"] = op.attrs.get("dtype", dtype_of(next(iter(tensors.values())).type))
+    made = self.emit_late(row.op, op, (), attrs, tensors)
     return {op.output("Out")[0]: made.results[0]}
 
 
-def _constants(op: Operator, name: str, value: SSAValue) -> Sequence[float]:
-    """The elements of a tensor that shapes depend on; UnsupportedError when a run decides them."""
-    numbers = known_numbers(value)
+def _constants(self: Translator, op: Operator, name: str) -> Sequence[float]:
+    """The elements of a tensor that must be fixed; UnsupportedError when a run decides them."""
+    numbers = known_numbers(self.read(name))
     if numbers is None:
         raise UnsupportedError(
             f"operator {op.type} takes the variable {name}, whose value is not known before the "

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import jax
@@ -20,11 +21,13 @@ from xdsl.ir import Operation, SSAValue
 import graphopt.lowering.ops  # noqa: F401  (registers the rules)
 from graphopt.errors import UnsupportedError
 from graphopt.ir.op import PdOp, bind_groups, call_rule
+from graphopt.ir.ops.base import DataSizedOp
 from graphopt.ir.ops.comm import AllReduce
 from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.random import RandomOp
+from graphopt.ir.ops.late import Late, class_of, draws
 from graphopt.ir.signature import main_function, signature_of
 from graphopt.lowering.collectives import Replicas
+from graphopt.lowering.late import late_properties
 from graphopt.lowering.registry import RULES
 
 Array = Any
@@ -42,8 +45,11 @@ class Call:
     replicas: Replicas
 
     @classmethod
-    def of(cls, op: PdOp, replicas: Replicas) -> Call:
-        """The call that computes `op`."""
+    def of(cls, op: PdOp, replicas: Replicas, env: Environment | None = None) -> Call:
+        """The call that computes `op`; `env` has the values that a `pd.late` reads."""
+        if isinstance(op, Late):
+            properties = tuple(sorted(late_properties(op, env or {}).items()))
+            return cls(class_of(op.attr("op")), properties, op.attr("groups"), replicas)
         attrs = tuple(sorted(op.attr_values().items()))
         groups = tuple(len(group) for group in op.operand_groups())
         return cls(type(op), attrs, groups, replicas)
@@ -61,6 +67,11 @@ class Call:
         return result if isinstance(result, tuple) else (result,)
 
     @property
+    def data_sized(self) -> bool:
+        """True when the sizes of the results depend on the elements of the operands."""
+        return issubclass(self.op_class, DataSizedOp)
+
+    @property
     def communicates(self) -> bool:
         """True when the op combines values of all replicas."""
         return self.op_class is AllReduce or ("sync", True) in self.attrs
@@ -72,6 +83,11 @@ class Call:
         if len(lanes) > 1 and self.communicates:
             return combine(self, lanes)
         return [self(operands, key) for operands, key in zip(lanes, keys, strict=True)]
+
+
+@lru_cache(maxsize=4096)
+def _jitted(call: Call) -> Any:
+    return jax.jit(call.on_lanes)
 
 
 def _rule(op_class: type[PdOp]) -> Any:
@@ -108,21 +124,23 @@ class Context:
     """What the ops of one replica share: the other replicas and this step's random key.
 
     `key` is the uint32 data of a JAX key, different for every step. `lanes` is the number of
-    replicas that run in lockstep.
+    replicas that run in lockstep. With `by_op` arrays have values and each op is jitted by itself.
     """
 
     replicas: Replicas
     key: Array
     lanes: int = 1
+    by_op: bool = False
 
     def keys_for(self, op: Operation) -> list[Array | None]:
         """The random keys of an op's lanes: fixed by a non-zero seed, else new for each step."""
-        if not isinstance(op, RandomOp):
+        drawn = draws(op)
+        if drawn is None:
             return [None] * self.lanes
-        seed = op.attr("seed")
+        seed, rng_id = drawn
         if seed:
             return [jax.random.key(seed)] * self.lanes
-        key = jax.random.fold_in(jax.random.wrap_key_data(self.key), op.attr("rng_id"))
+        key = jax.random.fold_in(jax.random.wrap_key_data(self.key), rng_id)
         if self.replicas.axis is not None:
             return [jax.random.fold_in(key, self.replicas.index())]
         if self.lanes == 1:
@@ -148,8 +166,9 @@ def evaluate(
 
 
 def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[Array]]:
-    """The operands of an op, for each lane."""
-    values = [env[value] for value in op.operands]
+    """The operands of an op, for each lane, without those that are read as properties."""
+    read = op.inputs if isinstance(op, Late) else op.operands
+    values = [env[value] for value in read]
     return [[value[lane] for value in values] for lane in range(lanes)]
 
 
@@ -163,9 +182,10 @@ def evaluate_op(op: Operation, env: Environment, context: Context) -> None:
 
                 results: Sequence[Lanes] = evaluate_grad(op, env, context)
             else:
-                call = Call.of(op, context.replicas)
+                call = Call.of(op, context.replicas, env)
                 operands = operands_by_lane(op, env, context.lanes)
-                by_lane = call.on_lanes(operands, context.keys_for(op))
+                compute = _jitted(call) if context.by_op and not call.data_sized else call.on_lanes
+                by_lane = compute(operands, context.keys_for(op))
                 results = list(zip(*by_lane, strict=True))
     except Exception as error:
         if not getattr(error, "__notes__", None):

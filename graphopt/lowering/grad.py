@@ -17,6 +17,7 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.late import Late
 from graphopt.ir.types import dtype_of
 from graphopt.lowering.evaluate import (
     Array,
@@ -108,15 +109,16 @@ def _step_back(
 ) -> None:
     """Propagate the cotangents of an op's results to its active operands."""
     outs = tuple(i for i, r in enumerate(op.results) if r in active and r in cotangents)
-    ins = tuple(i for i, value in enumerate(op.operands) if value in active)
-    if not outs:
+    read = op.inputs if isinstance(op, Late) else op.operands
+    ins = tuple(i for i, value in enumerate(read) if value in active)
+    if not outs or not ins:
         return
-    call = Call.of(op, context.replicas)
+    call = Call.of(op, context.replicas, env)
     operands = operands_by_lane(op, env, context.lanes)
     keys = context.keys_for(op)
     seeds = [[cotangents[op.results[i]][lane] for i in outs] for lane in range(context.lanes)]
     with jax.named_scope(f"{op.name}_grad"):
-        pullback = _pullback(call, ins, outs)
+        pullback = _pull_back(call, ins, outs) if call.data_sized else _pullback(call, ins, outs)
         if call.communicates:
             by_lane = pullback(operands, keys, seeds)
         else:
@@ -130,7 +132,12 @@ def _step_back(
 
 @lru_cache(maxsize=4096)
 def _pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
-    """(operands, keys, cotangents of `outs`) -> gradients of the operands `ins`, jitted.
+    """`_pull_back`, jitted."""
+    return jax.jit(_pull_back(call, ins, outs))
+
+
+def _pull_back(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
+    """(operands, keys, cotangents of `outs`) -> gradients of the operands `ins`.
 
     All three have one entry per lane, and so has the result.
     """
@@ -148,7 +155,7 @@ def _pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
         _, vjp = jax.vjp(forward, [[lane[i] for i in ins] for lane in operands])
         return vjp(cotangents)[0]
 
-    return jax.jit(pullback)
+    return pullback
 
 
 def _differentiate_region(

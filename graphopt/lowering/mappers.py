@@ -3,7 +3,8 @@
 Four mappers, one contract: `feeds` hold all replicas' rows, replicated state has one value,
 per-replica state and every fetch have a leading axis of length D (the number of replicas).
 
-* `alone`: one replica, no mapped axis and no leading axes.
+* `alone`: one replica, no mapped axis and no leading axes. `by_op` is its form for programs whose
+  sizes depend on data, which XLA cannot compile as a whole.
 * `shard_map`: one device per replica, `jax.jit(jax.shard_map(...))`.
 * `pmap`: the same through `jax.pmap`, which since JAX 0.10 is itself a jitted `shard_map`.
 * `vmap`: D exact replicas on one device, for when there are fewer devices than places.
@@ -80,7 +81,9 @@ def home_of(*devices: Any) -> Hashable:
     return object()
 
 
-def replica_function(module: ModuleOp, plan: Plan, replicas: Replicas) -> Replica:
+def replica_function(
+    module: ModuleOp, plan: Plan, replicas: Replicas, *, by_op: bool = False
+) -> Replica:
     """One replica of the module as a function of arrays in plan order."""
 
     def replica(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
@@ -91,10 +94,11 @@ def replica_function(module: ModuleOp, plan: Plan, replicas: Replicas) -> Replic
             (FEED, plan.feeds, _feed_blocks(plan, feeds)),
         ):
             inputs |= {(kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
-        results = [lane for (lane,) in evaluate(module, inputs, Context(replicas, key))]
+        context = Context(replicas, key, by_op=by_op)
+        results = [lane for (lane,) in evaluate(module, inputs, context)]
         return tuple(results[: len(plan.fetches)]), tuple(results[len(plan.fetches) :])
 
-    return repeated(replica, plan)
+    return replica if by_op else repeated(replica, plan)
 
 
 def repeated(step: Replica, plan: Plan) -> Replica:
@@ -118,7 +122,7 @@ def repeated(step: Replica, plan: Plan) -> Replica:
 
 def _later(key: Array, runs: Any) -> Array:
     """The key data of a later run: the generator counts runs in the second word."""
-    return key.at[1].add(jnp.asarray(runs, "uint32"))
+    return jnp.asarray(key).at[1].add(jnp.asarray(runs, "uint32"))
 
 
 def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Mapped:
@@ -130,6 +134,24 @@ def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Mapped:
         out_shardings=sharding,
     )
     return Mapped("alone", function, 1, lambda _: sharding, home_of(device))
+
+
+def by_op(module: ModuleOp, plan: Plan, device: Any) -> Mapped:
+    """As `alone`, but XLA compiles each op by itself, so that sizes may depend on data."""
+    replica = replica_function(module, plan, ALONE, by_op=True)
+    position = {port.name: index for index, port in enumerate(plan.written)}
+    kept = [position[port.name] for port in plan.updated]
+
+    def function(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        with jax.default_device(device):
+            for number in range(plan.steps - 1):
+                _, written = replica(updated, read_only, feeds, _later(key, number))
+                updated = tuple(written[index] for index in kept)
+            results = replica(updated, read_only, feeds, _later(key, plan.steps - 1))
+        return jax.tree.map(jax.numpy.asarray, results)
+
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return Mapped("by_op", function, 1, lambda _: sharding, home_of(device))
 
 
 def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:

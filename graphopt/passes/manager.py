@@ -16,6 +16,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import PassError
 from graphopt.ir.dot import to_dot
+from graphopt.ir.ops.base import DataSizedOp
 from graphopt.ir.verify_ssa import verify_ssa
 from graphopt.passes.fusion import Applied, Declined, FusionPass, Outcome, sweep
 from graphopt.passes.pipeline import RUNTIME, WITHOUT_PASS, Phase, Row, Setup, select
@@ -43,6 +44,7 @@ class Report:
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     ops_before: int = 0
     ops_after: int = 0
+    data_sized: tuple[str, ...] = ()
 
     def applied(self, pass_name: str) -> list[Applied]:
         """The fusions of one pass that happened."""
@@ -68,6 +70,9 @@ class Report:
                 lines.append(f"{flag}: no effect here ({WITHOUT_PASS[flag]})")
         if getattr(self.setup.flags.get("reduce_strategy"), "name", "") == "Reduce":
             lines.append("reduce_strategy=Reduce: updates are replicated (same numbers as sharded)")
+        if self.data_sized:
+            names = ", ".join(self.data_sized)
+            lines.append(f"runs op by op on one device: the data say how large {names} are")
         return "\n".join(lines)
 
 
@@ -104,6 +109,9 @@ def optimize(module: ModuleOp, setup: Setup) -> Report:
     if setup.data_parallel:
         _dump(module, path, "_multi_devices_graph")
     report.ops_after = _ops(module).total()
+    report.data_sized = tuple(
+        sorted({op.name for op in module.walk() if isinstance(op, DataSizedOp)})
+    )
     return report
 
 

@@ -15,12 +15,13 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.errors import ScopeError
-from graphopt.ir.ops.random import RandomOp
+from graphopt.ir.ops.late import draws
 from graphopt.ir.parse_program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.signature import Port
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
 from graphopt.lowering import mappers
+from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
 from graphopt.passes.manager import Report, optimize
@@ -85,6 +86,10 @@ class Compiled:
             return mappers.shard_map(self.module, self.plan, devices, donate=donate)
         return mappers.vmap(self.module, self.plan, device_of(places[0]), count, donate=donate)
 
+    def by_op(self) -> Mapped:
+        """The module for one device, one XLA program for each op: sizes may depend on data."""
+        return mappers.by_op(self.module, self.plan, device_of(self.request.places[0]))
+
     @property
     def per_replica(self) -> bool:
         """True when some state has a value of its own on each replica."""
@@ -96,7 +101,7 @@ def compile_program(request: Request) -> Compiled:
     """Parse and optimise a program; XLA compiles it when shapes are known."""
     module = parse_program(request.program, request.feeds, request.fetches)
     report = optimize(module, _setup(request))
-    is_random = any(isinstance(op, RandomOp) for op in module.walk())
+    is_random = any(draws(op) is not None for op in module.walk())
     return Compiled(request, module, report, Plan.of(module, request.steps), is_random)
 
 
@@ -120,6 +125,7 @@ class Executable:
     in_flight: ClassVar[int] = 0  # the steps of all executables since one was waited for
 
     def __init__(self, compiled: Compiled, mapped: Mapped) -> None:
+        self.compiled = compiled
         self.plan = compiled.plan
         self.is_random = compiled.is_random
         self.mapped = mapped
@@ -147,7 +153,13 @@ class Executable:
 
     def _compile(self, *arguments: Any) -> Any:
         lower = getattr(self.mapped.function, "lower", None)
-        return self.mapped.function if lower is None else lower(*arguments).compile()
+        try:
+            return self.mapped.function if lower is None else lower(*arguments).compile()
+        except NeedsData:
+            if self.mapped.name != "alone":
+                raise
+            self.mapped = self.compiled.by_op()
+            return self.mapped.function
 
     def _take(self, port: Port, scope: Scope, *, keep: bool = False) -> Any:
         """The state array where this executable wants it.

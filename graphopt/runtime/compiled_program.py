@@ -209,13 +209,13 @@ class DataParallel:
         arrays = [parts.whole] if parts.whole is not None else list(parts.chunks)
         shapes = tuple(tuple((part[n].shape, part[n].dtype) for n in fed) for part in arrays)
         executable = compiled.executable(shapes, parts.count, even=even)
-        self.stats |= {"mapper": executable.mapped.name, "devices": parts.count}
         if parts.whole is not None:
             feeds: Any = {name: array.copy() for name, array in parts.whole.items()}
         else:
             feeds = {name: [chunk[name].copy() for chunk in parts.chunks] for name in fed}
         fetches = executable(feeds, scope)
-        if executable.mapped.name == "alone":
+        self.stats |= {"mapper": executable.mapped.name, "devices": parts.count}
+        if executable.mapped.name in ("alone", "by_op"):
             return [[value] for value in fetches]
         return [
             list(value) if isinstance(value, (list, tuple)) else split_replicas(value)

@@ -32,7 +32,11 @@ class Executor:
 
     @property
     def stats(self) -> dict[str, int]:
-        """How many plain programs and shapes this executor compiled, and how many steps it ran."""
+        """How many plain programs and shapes this executor compiled, and how many steps it ran.
+
+        `op_by_op` counts the shapes of programs whose sizes depend on data (see
+        docs/explanation/sizes-from-data.md).
+        """
         return self._runner.stats
 
     def run(
@@ -113,6 +117,11 @@ class Runner:
         return {
             "compiled_programs": len(self._compiled),
             "compiled_shapes": sum(len(c.executables) for c in self._compiled.values()),
+            "op_by_op": sum(
+                executable.mapped.name == "by_op"
+                for compiled in self._compiled.values()
+                for executable in compiled.executables.values()
+            ),
             "runs": self.runs,
         }
 

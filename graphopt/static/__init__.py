@@ -26,3 +26,6 @@ from graphopt.static.input import InputSpec as InputSpec
 from graphopt.static.input import data as data
 from graphopt.tensor.creation import create_global_var as create_global_var
 from graphopt.tensor.creation import create_parameter as create_parameter
+from graphopt.tensor.indexing import set_item
+
+setitem = set_item

@@ -21,20 +21,26 @@ from graphopt.ir.program import (
 )
 from graphopt.layer_helper import LayerHelper, emit
 from graphopt.param_attr import ParamAttr, as_weight_attr
+from graphopt.sizes import sizes
 from graphopt.tensor.constants import value_attrs
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Variable:
     """A tensor of this shape filled with one number (paddle.full).
 
-    The dtype is the default one unless given. No gradient flows through it. Raises
-    UnsupportedError when a dimension or the number is a Variable.
+    The dtype is the default one unless given. Dimensions and the number may be Variables. No
+    gradient flows through it.
     """
-    value = arguments.number(fill_value, "fill_value", "full")
-    sizes = arguments.shape(shape, "full")
+    dims = sizes(shape, "shape", "full", "ShapeTensor", "ShapeTensorList")
+    inputs = dict(dims.inputs)
     element = get_default_dtype() if dtype is None else arguments.dtype(dtype, "dtype", "full")
-    attrs = {"shape": sizes, "value": value, "str_value": _text(fill_value), "dtype": element.code}
-    return emit("fill_constant", {}, attrs, layer="full", name=name, stop_gradient=True)
+    attrs = {"shape": dims.value, "value": 0.0, "str_value": "", "dtype": element.code}
+    if isinstance(fill_value, Variable):
+        inputs["ValueTensor"] = fill_value
+    else:
+        value = arguments.number(fill_value, "fill_value", "full")
+        attrs |= {"value": value, "str_value": _text(fill_value)}
+    return emit("fill_constant", inputs, attrs, layer="full", name=name, stop_gradient=True)
 
 
 def _text(value: Any) -> str:
@@ -59,6 +65,10 @@ def full_like(x: Variable, fill_value: Any, dtype: Any = None, name: str | None 
     Works with dimensions that are known only at run time. No gradient flows through it.
     """
     arguments.variable(x, "x", "full_like")
+    if isinstance(fill_value, Variable):
+        from graphopt.tensor.attribute import shape
+
+        return full(shape(x), fill_value, dtype or x.dtype, name)
     value = arguments.number(fill_value, "fill_value", "full_like")
     code = -1 if dtype is None else arguments.dtype(dtype, "dtype", "full_like").code
     attrs = {"value": value, "dtype": code}
@@ -140,11 +150,11 @@ def create_parameter(
     All dimensions must be known. Without an initializer, biases start at 0 and weights from
     XavierUniform. Raises TypeError or ValueError for arguments of the wrong kind.
     """
-    sizes = arguments.shape(shape, "create_parameter")
+    dims = arguments.shape(shape, "create_parameter")
     element = arguments.dtype(dtype, "dtype", "create_parameter")
     chosen = as_weight_attr(ParamAttr(name=name) if attr is None else attr, "create_parameter")
     return LayerHelper("create_parameter").parameter(
-        chosen, sizes, element, is_bias=is_bias, default_initializer=default_initializer
+        chosen, dims, element, is_bias=is_bias, default_initializer=default_initializer
     )
 
 
@@ -161,14 +171,14 @@ def create_global_var(
     With `persistable` its value lives on between runs. `force_cpu` has no effect: XLA decides
     where values are.
     """
-    sizes = arguments.shape(shape, "create_global_var")
+    dims = arguments.shape(shape, "create_global_var")
     number = arguments.number(value, "value", "create_global_var")
     element = as_dtype(dtype)
     chosen = name or unique_name.generate(f"{unique_name.generate('global_var')}.tmp")
     flags = {"persistable": persistable, "stop_gradient": True}
-    made = default_main_program().global_block().create_var(chosen, sizes, element, **flags)
+    made = default_main_program().global_block().create_var(chosen, dims, element, **flags)
     block = default_startup_program().global_block()
     # the startup program hands a value over through the scope, which keeps persistables only
-    twin = block.create_var(chosen, sizes, element, persistable=True, stop_gradient=True)
+    twin = block.create_var(chosen, dims, element, persistable=True, stop_gradient=True)
     Constant(number)(twin, block)
     return made

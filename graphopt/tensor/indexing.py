@@ -1,97 +1,263 @@
-"""`x[...]`: ints, slices, None, Ellipsis, and one integer tensor (paddle.Tensor.__getitem__)."""
+"""`x[...]` as NumPy has it (paddle.Tensor.__getitem__): first the slices, then the lookups.
+
+Integers, slices and None cut x; lists, arrays and Variables of integers or bools look elements up,
+in what the slices left. Bounds and integers may be Variables.
+"""
 
 from __future__ import annotations
 
 import numbers
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Any
 
-from graphopt.errors import UnsupportedError
+import numpy as np
+
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit
-from graphopt.tensor.manipulation import gather, unsqueeze
+from graphopt.sizes import check_integers, has_variable, sizes
+from graphopt.tensor.creation import to_tensor
+from graphopt.tensor.data_sized import nonzero
+from graphopt.tensor.linalg import transpose
+from graphopt.tensor.manipulation import cast, gather, stack, unsqueeze
+from graphopt.tensor.rearrange import broadcast_tensors
 
 # A slice without an end stops here, which is beyond the end of any axis.
 _END = 2**31 - 1
 
 
+@dataclass
+class Index:
+    """An index taken apart.
+
+    `axes` with their `starts`, `ends` and `steps` are cut, `dropped` ones of them have one element;
+    `new_axes` and `lookups` are positions in what the cut leaves.
+    """
+
+    axes: list[int] = field(default_factory=list[int])
+    starts: list[Any] = field(default_factory=list[Any])
+    ends: list[Any] = field(default_factory=list[Any])
+    steps: list[Any] = field(default_factory=list[Any])
+    dropped: list[int] = field(default_factory=list[int])
+    new_axes: list[int] = field(default_factory=list[int])
+    lookups: dict[int, Variable | np.ndarray[Any, Any]] = field(
+        default_factory=dict[int, "Variable | np.ndarray[Any, Any]"]
+    )
+
+    @property
+    def strided(self) -> bool:
+        """True when some step is not 1."""
+        return any(isinstance(step, Variable) or step != 1 for step in self.steps)
+
+
 def get_item(x: Variable, index: Any) -> Variable:
     """The part of x that an index names; integers drop their axis, None makes a new one.
 
-    Raises IndexError for too many indices, UnsupportedError for steps other than 1, masks and
-    several index tensors.
+    A bool mask gives as many elements as it has true ones (see `data_sized`). Raises IndexError for
+    indices that do not fit x.
     """
-    if isinstance(index, Variable):
-        return _by_tensor(x, index)
-    items = _full_index(index if isinstance(index, tuple) else (index,), len(x.shape))
-    attrs: dict[str, list[int]] = {"axes": [], "starts": [], "ends": [], "decrease_axis": []}
-    new_axes: list[int] = []
-    axis = kept = 0
+    parsed = parse_index(x, index)
+    out = _cut(x, parsed) if parsed.axes else x
+    if parsed.new_axes:
+        out = unsqueeze(out, parsed.new_axes)
+    return _look_up(out, parsed.lookups) if parsed.lookups else out
+
+
+def parse_index(x: Variable, index: Any) -> Index:
+    """The index, checked against the shape of x.
+
+    As in Paddle, an integer cuts, also beside lists and arrays.
+    """
+    items = _full_index(index if isinstance(index, tuple) else (index,), x)
+    parsed = Index()
+    axis = kept = 0  # positions in x and in what the cut leaves
     for item in items:
         if item is None:
-            new_axes.append(kept)
-            kept += 1
+            parsed.new_axes.append(kept)
+        elif isinstance(item, (bool, np.bool_)):
+            parsed.new_axes.append(kept)
+            parsed.lookups[kept] = np.array([bool(item)])
+        elif _is_one(item):
+            _add_integer(parsed, item, axis, x.shape[axis])
+            axis += 1
             continue
-        kept += not isinstance(item, numbers.Integral)
-        _add_bounds(attrs, item, axis, x.shape[axis])
-        axis += 1
-    out = emit("slice", {"Input": x}, attrs) if attrs["axes"] else x
-    return unsqueeze(out, new_axes) if new_axes else out
+        elif isinstance(item, slice):
+            _add_slice(parsed, item, axis)
+            axis += 1
+        else:
+            parsed.lookups[kept] = item
+            axis += _rank(item) if _is_mask(item) else 1
+        kept += 1
+    return parsed
 
 
-def _by_tensor(x: Variable, index: Variable) -> Variable:
-    if index.dtype == "bool":
-        raise UnsupportedError(
-            "x[mask] gives as many elements as the mask has true ones, which is not known before "
-            "a run; use where(mask, x, 0.0)"
-        )
-    if len(index.shape) != 1:
-        raise UnsupportedError("x[index] needs a 1-D index tensor; flatten it first")
-    return gather(x, index)
-
-
-def _full_index(items: tuple[Any, ...], rank: int) -> list[Any]:
-    """The index with its Ellipsis spelled out as whole axes."""
-    used = sum(item is not None and item is not Ellipsis for item in items)
+def _full_index(items: tuple[Any, ...], x: Variable) -> list[Any]:
+    """The index with arrays for lists, and its Ellipsis spelled out as whole axes."""
+    items = tuple(_as_array(item) for item in items)
+    rank = len(x.shape)
+    used = sum(_axes_used(item) for item in items)
     if used > rank:
-        raise IndexError(f"too many indices for a tensor of rank {rank}: {used}")
+        raise IndexError(f"too many indices for '{x.name}' of rank {rank}: {used}")
     if sum(item is Ellipsis for item in items) > 1:
         raise IndexError("an index can only have a single Ellipsis")
     whole = [slice(None)] * (rank - used)
-    return [part for item in items for part in (whole if item is Ellipsis else [item])]
+    spelled = [part for item in items for part in (whole if item is Ellipsis else [item])]
+    return spelled if any(item is Ellipsis for item in items) else spelled + whole
 
 
-def _add_bounds(attrs: dict[str, list[int]], item: Any, axis: int, size: int) -> None:
-    if isinstance(item, numbers.Integral) and not isinstance(item, bool):
-        start = int(item)
-        if size >= 0 and not -size <= start < size:
-            raise IndexError(f"index {start} is out of range for axis {axis} of size {size}")
-        bounds = (start, start + 1 if start != -1 else _END)
-        attrs["decrease_axis"].append(axis)
-    elif isinstance(item, slice):
-        if item.step not in (None, 1):
-            raise UnsupportedError("x[start:stop:step] with a step other than 1 is not supported")
-        if item.start is None and item.stop is None:
-            return
-        bounds = (_bound(item.start, 0), _bound(item.stop, _END))
+def _as_array(item: Any) -> Any:
+    if isinstance(item, range):
+        item = list(item)
+    if isinstance(item, (list, tuple)):
+        if has_variable(item):
+            return stack([i if isinstance(i, Variable) else to_tensor(i) for i in item])
+        item = np.asarray(item, None if item else np.int64)
+    if isinstance(item, np.ndarray):
+        if item.dtype.kind not in "biu":
+            raise IndexError(f"an index array must hold integers or bools, found {item.dtype}")
+        return item[()] if item.ndim == 0 else item
+    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_, slice, Variable)):
+        return item
+    if isinstance(item, numbers.Integral):
+        return int(item)
+    raise IndexError(
+        "a tensor is indexed with ints, slices, None, Ellipsis, and lists, arrays or Variables of "
+        f"integers or bools, found {type(item).__name__}"
+    )
+
+
+def _axes_used(item: Any) -> int:
+    if item is None or item is Ellipsis or isinstance(item, (bool, np.bool_)):
+        return 0
+    return _rank(item) if _is_mask(item) else 1
+
+
+def _rank(item: Any) -> int:
+    return len(item.shape)
+
+
+def _is_mask(item: Any) -> bool:
+    return isinstance(item, (Variable, np.ndarray)) and item.dtype == "bool"
+
+
+def _is_one(item: Any) -> bool:
+    """True for an integer, also in a Variable without axes."""
+    if isinstance(item, Variable):
+        return not item.shape and item.dtype != "bool"
+    return isinstance(item, numbers.Integral)
+
+
+def _add_integer(parsed: Index, item: Any, axis: int, size: int) -> None:
+    if isinstance(item, Variable):
+        end: Any = emit("scale", {"X": check_integers(item, "index", "x[...]")}, {"bias": 1.0})
     else:
-        raise UnsupportedError(
-            f"a tensor cannot be indexed with {type(item).__name__} here; use ints, slices, None, "
-            "Ellipsis, or one 1-D integer Variable"
-        )
-    attrs["axes"].append(axis)
-    attrs["starts"].append(bounds[0])
-    attrs["ends"].append(bounds[1])
+        item = int(item)
+        if size >= 0 and not -size <= item < size:
+            raise IndexError(f"index {item} is out of range for axis {axis} of size {size}")
+        end = item + 1 if item != -1 else _END
+    parsed.axes.append(axis)
+    parsed.starts.append(item)
+    parsed.ends.append(end)
+    parsed.steps.append(1)
+    parsed.dropped.append(axis)
 
 
-def _bound(value: Any, default: int) -> int:
-    if value is None:
-        return default
+def _add_slice(parsed: Index, item: slice, axis: int) -> None:
+    if item.start is None and item.stop is None and item.step is None:
+        return
+    step = 1 if item.step is None else _bound(item.step)
+    if not isinstance(step, Variable) and step == 0:
+        raise ValueError("the step of a slice must not be 0")
+    if isinstance(step, Variable) and (item.start is None or item.stop is None):
+        raise TypeError("a slice whose step is a Variable needs a start and a stop")
+    forward = isinstance(step, Variable) or step > 0
+    parsed.axes.append(axis)
+    parsed.starts.append((0 if forward else _END) if item.start is None else _bound(item.start))
+    # before the first element, also when counted from the end
+    parsed.ends.append((_END if forward else -_END) if item.stop is None else _bound(item.stop))
+    parsed.steps.append(step)
+
+
+def _bound(value: Any) -> Any:
     if isinstance(value, Variable):
-        raise UnsupportedError(
-            "slice bounds must be numbers, because shapes are fixed before a run"
-        )
+        return check_integers(value, "bound", "x[start:stop:step]")
+    if not isinstance(value, numbers.Integral):
+        raise TypeError(f"the bounds of a slice must be integers, found {type(value).__name__}")
     return int(value)
+
+
+def _cut(x: Variable, parsed: Index) -> Variable:
+    inputs: dict[str, Any] = {"Input": x}
+    attrs: dict[str, Any] = {"axes": parsed.axes, "decrease_axis": parsed.dropped}
+    bounds = {"starts": parsed.starts, "ends": parsed.ends}
+    if parsed.strided:
+        bounds["strides"] = parsed.steps
+    for what, values in bounds.items():
+        slot = f"{what.capitalize()}TensorList"
+        slots = sizes(values, what, "x[...]", "", slot)
+        attrs[what] = slots.value
+        inputs |= slots.inputs
+    return emit("strided_slice" if parsed.strided else "slice", inputs, attrs)
+
+
+def _look_up(x: Variable, lookups: dict[int, Any]) -> Variable:
+    """The elements, or slices, of x at the indices that are given for some of its axes."""
+    axes, indices = _as_indices(x, lookups)
+    if len(indices) == 1 and len(indices[0].shape) == 1:
+        return gather(x, indices[0], axes[0])
+    unknown = any(size < 0 for index in indices for size in index.shape)
+    # the vectors of one mask are equally long, which their shapes do not say
+    table = stack(indices if unknown else broadcast_tensors(indices), -1)
+    found = emit("gather_nd", {"X": _in_front(x, axes), "Index": table})
+    order = _order(axes, len(table.shape) - 1, len(found.shape))
+    return found if order == sorted(order) else transpose(found, order)
+
+
+def _in_front(x: Variable, axes: list[int]) -> Variable:
+    """x with these axes first."""
+    order = axes + [axis for axis in range(len(x.shape)) if axis not in axes]
+    return x if order == sorted(order) else transpose(x, order)
+
+
+def _order(axes: list[int], looked_up: int, rank: int) -> list[int]:
+    """Where the axes of a lookup's result belong, of which the first `looked_up` ones are new.
+
+    As in NumPy they stand in the place of the axes, or in front when these are apart.
+    """
+    apart = axes != list(range(axes[0], axes[0] + len(axes)))
+    before = 0 if apart else axes[0]
+    new = range(looked_up)
+    return [*range(looked_up, looked_up + before), *new, *range(looked_up + before, rank)]
+
+
+def _as_indices(x: Variable, lookups: dict[int, Any]) -> tuple[list[int], list[Variable]]:
+    """The axes that are looked up in, and a Variable of integers for each; a mask has several."""
+    axes: list[int] = []
+    indices: list[Variable] = []
+    shift = 0  # a mask of rank r stands at one position and covers r axes
+    for position, item in sorted(lookups.items()):
+        parts = _positions(x, item, position + shift)
+        axes += range(position + shift, position + shift + len(parts))
+        indices += parts
+        shift += len(parts) - 1
+    return axes, indices
+
+
+def _positions(x: Variable, item: Any, axis: int) -> list[Variable]:
+    if not _is_mask(item):
+        return [item if isinstance(item, Variable) else to_tensor(item.astype(np.int64))]
+    for offset, size in enumerate(item.shape):
+        have = x.shape[axis + offset]
+        if size != have and size >= 0 and have >= 0:
+            raise IndexError(
+                f"the bool index has size {size} where axis {axis + offset} of the indexed tensor "
+                f"has {have}"
+            )
+    if isinstance(item, np.ndarray):
+        return [to_tensor(found.astype(np.int64)) for found in np.nonzero(item)]
+    if not item.shape:
+        item = unsqueeze(item, [0])
+    return list(nonzero(item, as_tuple=True))
 
 
 def iterate(x: Variable) -> Iterator[Variable]:
@@ -102,3 +268,62 @@ def iterate(x: Variable) -> Iterator[Variable]:
             "is not known before a run"
         )
     return (get_item(x, i) for i in range(x.shape[0]))
+
+
+def set_item(x: Variable, index: Any, value: Any) -> Variable:
+    """A tensor like x with `value`, broadcast, at an index (paddle.static.setitem).
+
+    `value` is a number, an array or a Variable. x itself is not changed.
+    """
+    from graphopt.tensor.search import where
+
+    if isinstance(index, Variable) and index.dtype == "bool" and len(index.shape) <= len(x.shape):
+        wide = unsqueeze(index, list(range(len(index.shape), len(x.shape))))
+        return where(wide, _as_value(x, value), x)
+    parsed = parse_index(x, index)
+    if parsed.lookups:
+        return _put(x, parsed, value)
+    attrs: dict[str, Any] = {"axes": parsed.axes, "decrease_axes": parsed.dropped}
+    inputs: dict[str, Any] = {"Input": x, "ValueTensor": _as_value(x, value)}
+    bounds = {"starts": parsed.starts, "ends": parsed.ends, "steps": parsed.steps}
+    for what, values in bounds.items():
+        slots = sizes(values, what, "setitem", "", f"{what.capitalize()}TensorList")
+        attrs[what] = slots.value
+        inputs |= slots.inputs
+    if parsed.new_axes:
+        attrs["none_axes"] = parsed.new_axes
+    return emit("set_value", inputs, attrs)
+
+
+def _as_value(x: Variable, value: Any) -> Variable:
+    return cast(value, x.dtype) if isinstance(value, Variable) else to_tensor(value, x.dtype)
+
+
+def _put(x: Variable, parsed: Index, value: Any) -> Variable:
+    """x with a value where looked-up indices point to, in the part that slices cut from it."""
+    if parsed.new_axes:
+        raise IndexError("an index with lists, arrays or Variables cannot also have None or bools")
+    part = _cut(x, parsed) if parsed.axes else x
+    axes, indices = _as_indices(part, parsed.lookups)
+    looked_up = max(len(index.shape) for index in indices)
+    rank = looked_up + len(part.shape) - len(axes)
+    given = _as_value(x, value)
+    order = _order(axes, looked_up, rank)
+    if order != sorted(order):
+        wide = unsqueeze(given, list(range(rank - len(given.shape))))
+        given = transpose(wide, [order.index(axis) for axis in range(rank)])
+    front = _in_front(part, axes)
+    inputs = {"x": front, "indices": indices, "value": given}
+    changed = emit("index_put", inputs, {"accumulate": False}, out="out")
+    others = [axis for axis in range(len(part.shape)) if axis not in axes]
+    back = [(axes + others).index(axis) for axis in range(len(part.shape))]
+    result = changed if back == sorted(back) else transpose(changed, back)
+    return set_item(x, _basic(parsed, len(x.shape)), result) if parsed.axes else result
+
+
+def _basic(parsed: Index, rank: int) -> tuple[Any, ...]:
+    """The part of an index that only cuts."""
+    items: list[Any] = [slice(None)] * rank
+    for axis, *bounds in zip(parsed.axes, parsed.starts, parsed.ends, parsed.steps, strict=True):
+        items[axis] = bounds[0] if axis in parsed.dropped else slice(*bounds)
+    return tuple(items)

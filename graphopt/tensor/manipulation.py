@@ -8,6 +8,7 @@ from typing import Any
 from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
+from graphopt.sizes import size, sizes
 
 
 def cast(x: Variable, dtype: Any) -> Variable:
@@ -21,11 +22,12 @@ def cast(x: Variable, dtype: Any) -> Variable:
 def reshape(x: Variable, shape: Any, name: str | None = None) -> Variable:
     """The elements in another shape: 0 copies a dimension, one -1 is the rest (paddle.reshape).
 
-    Raises ProgramError when the number of elements differs.
+    The shape may be a Variable, or have Variables in it. Raises ProgramError when the number of
+    elements differs.
     """
     arguments.variable(x, "x", "reshape")
-    attrs = {"shape": arguments.shape(shape, "reshape")}
-    return emit("reshape2", {"X": x}, attrs, name=name)
+    dims = sizes(shape, "shape", "reshape", "Shape", "ShapeTensor")
+    return emit("reshape2", {"X": x, **dims.inputs}, {"shape": dims.value}, name=name)
 
 
 def flatten(
@@ -52,8 +54,8 @@ def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
 def unsqueeze(x: Variable, axis: Any, name: str | None = None) -> Variable:
     """With axes of size 1 at these positions of the result (paddle.unsqueeze)."""
     arguments.variable(x, "x", "unsqueeze")
-    attrs = {"axes": arguments.integers(axis, "axis", "unsqueeze")}
-    return emit("unsqueeze2", {"X": x}, attrs, name=name)
+    axes = sizes(axis, "axis", "unsqueeze", "AxesTensor", "AxesTensorList")
+    return emit("unsqueeze2", {"X": x, **axes.inputs}, {"axes": axes.value}, name=name)
 
 
 # In a static program the in-place forms make new variables, as in Paddle.
@@ -62,10 +64,11 @@ squeeze_ = squeeze
 unsqueeze_ = unsqueeze
 
 
-def concat(x: Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
+def concat(x: Sequence[Variable], axis: Any = 0, name: str | None = None) -> Variable:
     """Tensors of one rank and dtype joined along an axis (paddle.concat)."""
     inputs = arguments.variables(x, "x", "concat")
-    return emit("concat", {"X": inputs}, {"axis": _axis(axis, "concat")}, name=name)
+    at = size(axis, "axis", "concat", "AxisTensor")
+    return emit("concat", {"X": inputs, **at.inputs}, {"axis": at.value}, name=name)
 
 
 def stack(x: Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
@@ -79,25 +82,26 @@ def _axis(axis: Any, function: str) -> int:
 
 
 def split(
-    x: Variable, num_or_sections: Any, axis: int = 0, name: str | None = None
+    x: Variable, num_or_sections: Any, axis: Any = 0, name: str | None = None
 ) -> list[Variable]:
     """x cut along an axis in equal parts, or in parts of these sizes (paddle.split).
 
-    One size may be -1 for the rest. Raises ProgramError when the sizes do not add up.
+    One size may be -1 for the rest; sizes and the axis may be Variables. Raises ProgramError when
+    the sizes do not add up.
     """
-    arguments.variable(x, "x", "split")
-    at = _axis(axis, "split")
+    at = size(axis, "axis", "split", "AxisTensor")
+    inputs = {"X": arguments.variable(x, "x", "split"), **at.inputs}
+    attrs = {"axis": at.value, "num": 0, "sections": []}
     if isinstance(num_or_sections, (list, tuple)):
-        sections = arguments.integers(num_or_sections, "num_or_sections", "split")
-        attrs = {"axis": at, "num": 0, "sections": sections}
+        parts = sizes(num_or_sections, "num_or_sections", "split", "", "SectionsTensorList")
+        attrs["sections"] = parts.value
+        inputs |= parts.inputs
     else:
-        num = arguments.integer(num_or_sections, "num_or_sections", "split")
-        attrs = {"axis": at, "num": num, "sections": []}
-    count = len(attrs["sections"]) or attrs["num"]
+        attrs["num"] = arguments.integer(num_or_sections, "num_or_sections", "split")
     helper = LayerHelper("split", name)
-    parts = [helper.temporary() for _ in range(count)]
-    helper.append_op("split", {"X": x}, {"Out": parts}, attrs)
-    return parts
+    made = [helper.temporary() for _ in range(len(attrs["sections"]) or attrs["num"])]
+    helper.append_op("split", inputs, {"Out": made}, attrs)
+    return made
 
 
 def chunk(x: Variable, chunks: int, axis: int = 0, name: str | None = None) -> list[Variable]:
@@ -108,23 +112,24 @@ def chunk(x: Variable, chunks: int, axis: int = 0, name: str | None = None) -> l
 def slice(input: Variable, axes: Any, starts: Any, ends: Any) -> Variable:
     """The range starts[i] to ends[i] of each axis axes[i] (paddle.slice).
 
-    Negative bounds count from the end; bounds outside are cut off. Raises UnsupportedError for
-    bounds that are Variables.
+    Negative bounds count from the end; bounds outside are cut off. Bounds may be Variables.
     """
-    arguments.variable(input, "input", "slice")
-    attrs = {
-        "axes": arguments.integers(axes, "axes", "slice"),
-        "starts": arguments.integers(starts, "starts", "slice"),
-        "ends": arguments.integers(ends, "ends", "slice"),
-        "decrease_axis": [],
-    }
-    return emit("slice", {"Input": input}, attrs)
+    inputs = {"Input": arguments.variable(input, "input", "slice")}
+    attrs = {"axes": arguments.integers(axes, "axes", "slice"), "decrease_axis": []}
+    low = sizes(starts, "starts", "slice", "StartsTensor", "StartsTensorList")
+    high = sizes(ends, "ends", "slice", "EndsTensor", "EndsTensorList")
+    attrs |= {"starts": low.value, "ends": high.value}
+    return emit("slice", {**inputs, **low.inputs, **high.inputs}, attrs)
 
 
 def expand(x: Variable, shape: Any, name: str | None = None) -> Variable:
-    """Axes of size 1 repeated up to `shape`; -1 keeps an axis (paddle.expand)."""
+    """Axes of size 1 repeated up to `shape`, which may be a Variable; -1 keeps an axis.
+
+    Paddle page: paddle.expand.
+    """
     arguments.variable(x, "x", "expand")
-    return emit("expand_v2", {"X": x}, {"shape": arguments.shape(shape, "expand")}, name=name)
+    dims = sizes(shape, "shape", "expand", "Shape", "expand_shapes_tensor")
+    return emit("expand_v2", {"X": x, **dims.inputs}, {"shape": dims.value}, name=name)
 
 
 def broadcast_to(x: Variable, shape: Any, name: str | None = None) -> Variable:
@@ -132,14 +137,12 @@ def broadcast_to(x: Variable, shape: Any, name: str | None = None) -> Variable:
     return expand(x, shape, name)
 
 
-def gather(
-    x: Variable, index: Variable, axis: int | None = None, name: str | None = None
-) -> Variable:
+def gather(x: Variable, index: Variable, axis: Any = None, name: str | None = None) -> Variable:
     """The slices of x along an axis (0) that a 1-D integer tensor names (paddle.gather).
 
     Numbers outside the axis raise when the program runs.
     """
     inputs = {"X": arguments.variable(x, "x", "gather")}
     inputs["Index"] = arguments.variable(index, "index", "gather")
-    attrs = {"axis": 0 if axis is None else _axis(axis, "gather")}
-    return emit("gather", inputs, attrs, name=name)
+    at = size(0 if axis is None else axis, "axis", "gather", "Axis")
+    return emit("gather", {**inputs, **at.inputs}, {"axis": at.value}, name=name)

@@ -17,6 +17,7 @@ from graphopt.runtime import global_scope
 from graphopt.tensor import (
     attribute,
     creation,
+    data_sized,
     elementary,
     linalg,
     logic,
@@ -64,8 +65,8 @@ _METHODS: dict[ModuleType, str] = {
     "split squeeze squeeze_ stack unsqueeze unsqueeze_",
     rearrange: "expand_as flip repeat_interleave roll strided_slice swapaxes tile unbind unstack",
     ranges: "diag diagonal trace tril triu",
-    search: "argmax argmin argsort bincount histogram kthvalue masked_select nonzero sort topk "
-    "unique",
+    search: "argmax argmin argsort histogram kthvalue sort topk",
+    data_sized: "bincount masked_select nonzero unique unique_consecutive",
     elementary: "acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erfinv expm1 floor "
     "frac lgamma log10 log1p log2 logit rad2deg reciprocal round sign sin sinh stanh tan "
     "trunc",
@@ -126,6 +127,22 @@ def set_value(self: Variable, value: Any, scope: Any = None) -> None:
     slot.get_tensor().set(array.astype(self.dtype.numpy))
 
 
+def _no_assignment(self: Variable, index: Any, value: Any) -> NoReturn:
+    raise RuntimeError(
+        f"'{self.name}' cannot be changed in place: in static mode, write "
+        "x = paddle.static.setitem(x, index, value) instead of x[index] = value"
+    )
+
+
+def item(self: Variable) -> Variable:
+    """The Variable itself, which must have one element or one axis (Tensor.item)."""
+    if len(self.shape) > 1:
+        raise TypeError(
+            f"item(): '{self.name}' must have one axis at most, found {list(self.shape)}"
+        )
+    return self
+
+
 def _no_truth(self: Variable) -> NoReturn:
     raise TypeError(
         f"the truth of '{self.name}' is not known before the program runs; use paddle.where, or "
@@ -162,6 +179,8 @@ def attach() -> None:
         "__or__": lambda self, other: logic.bitwise_or(self, other),
         "__xor__": lambda self, other: logic.bitwise_xor(self, other),
         "__getitem__": get_item,
+        "__setitem__": _no_assignment,
+        "item": item,
         "__iter__": iterate,
         "__bool__": _no_truth,
         "__array__": _no_values,

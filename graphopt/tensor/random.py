@@ -13,6 +13,7 @@ from graphopt.framework import get_default_dtype
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
+from graphopt.sizes import sizes
 from graphopt.tensor.math import add, multiply, scale
 
 
@@ -29,13 +30,14 @@ def _draw(
     type: str, function: str, shape: Any, dtype: Any, name: str | None, seed: int, **attrs: Any
 ) -> Variable:
     helper = LayerHelper(function, name)
+    dims = sizes(shape, "shape", function, "ShapeTensor", "ShapeTensorList")
     attributes = {
-        "shape": arguments.shape(shape, function),
+        "shape": dims.value,
         "dtype": _float_dtype(dtype, function).code,
         "seed": arguments.integer(seed, "seed", function),
         **attrs,
     }
-    return helper.emit(type, {}, attributes, stop_gradient=True)
+    return helper.emit(type, dims.inputs, attributes, stop_gradient=True)
 
 
 def uniform(
@@ -46,7 +48,7 @@ def uniform(
     seed: int = 0,
     name: str | None = None,
 ) -> Variable:
-    """Numbers uniform on [min, max) (paddle.uniform). All dimensions must be known."""
+    """Numbers uniform on [min, max) (paddle.uniform). Dimensions may be Variables."""
     low, high = arguments.number(min, "min", "uniform"), arguments.number(max, "max", "uniform")
     return _draw("uniform_random", "uniform", shape, dtype, name, seed, min=low, max=high)
 
@@ -111,14 +113,15 @@ def randint(
     bounds = (0, first) if high is None else (first, arguments.integer(high, "high", "randint"))
     if bounds[0] >= bounds[1]:
         raise ValueError(f"randint's low must less then high, but received {bounds}")
+    dims = sizes(shape, "shape", "randint", "ShapeTensor", "ShapeTensorList")
     attrs = {
-        "shape": arguments.shape(shape, "randint"),
+        "shape": dims.value,
         "low": bounds[0],
         "high": bounds[1],
         "seed": 0,
         "dtype": arguments.dtype(dtype or "int64", "dtype", "randint").code,
     }
-    return emit("randint", {}, attrs, name=name, stop_gradient=True)
+    return emit("randint", dims.inputs, attrs, name=name, stop_gradient=True)
 
 
 def randperm(n: int, dtype: Any = "int64", name: str | None = None) -> Variable:

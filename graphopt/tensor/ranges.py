@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit
 from graphopt.tensor.creation import full, zeros_like
+from graphopt.tensor.manipulation import cast
 
 
 def arange(
@@ -19,20 +21,36 @@ def arange(
 ) -> Variable:
     """Numbers from start up to but without end (paddle.arange); `arange(n)` starts at 0.
 
-    The dtype is int64 for ints and the default one otherwise, unless given. Raises
-    UnsupportedError for bounds that are Variables.
+    The dtype is int64 for ints and the default one otherwise, unless given. With bounds that are
+    Variables, the run decides how many numbers there are; the dtype is then that of the Variable.
     """
     if end is None:
         start, end = 0, start
     bounds = {"start": start, "end": end, "step": step}
+    tensor = next((value for value in bounds.values() if isinstance(value, Variable)), None)
+    whole = all(isinstance(value, (int, np.integer)) for value in bounds.values())
+    natural = tensor.dtype if tensor is not None else "int64" if whole else None
+    element = _element(dtype, "arange", natural)
+    if tensor is not None:
+        slots = _tensors(bounds, element, "arange")
+        return emit("range", slots, {}, layer="arange", name=name, stop_gradient=True)
     attrs: dict[str, Any] = {
         what: arguments.number(value, what, "arange") for what, value in bounds.items()
     }
-    whole = all(isinstance(value, (int, np.integer)) for value in bounds.values())
-    attrs["dtype"] = _element(dtype, "arange", "int64" if whole else None).code
+    attrs["dtype"] = element.code
     if not attrs["step"]:
         raise ValueError("arange(): 'step' must not be 0")
     return emit("range", {}, attrs, layer="arange", name=name, stop_gradient=True)
+
+
+def _tensors(values: Mapping[str, Any], dtype: DType, function: str) -> dict[str, Variable]:
+    """Numbers and Variables as input slots, named `Start` and so on, of one dtype."""
+    return {
+        what.capitalize(): cast(value, dtype)
+        if isinstance(value, Variable)
+        else full([1], arguments.number(value, what, function), dtype)
+        for what, value in values.items()
+    }
 
 
 def _element(dtype: Any, function: str, default: str | None = None) -> DType:
@@ -46,13 +64,19 @@ def linspace(
 ) -> Variable:
     """`num` evenly spaced numbers from start to stop, both included (paddle.linspace).
 
-    Raises UnsupportedError for arguments that are Variables.
+    Each of the three may be a Variable of one element.
     """
+    element = _element(dtype, "linspace", "float32")
+    if any(isinstance(value, Variable) for value in (start, stop, num)):
+        slots = _tensors({"start": start, "stop": stop}, element, "linspace")
+        slots |= _tensors({"num": num}, DType("int32"), "linspace")
+        attrs = {"dtype": element.code}
+        return emit("linspace", slots, attrs, name=name, stop_gradient=True)
     attrs = {
         "start": arguments.number(start, "start", "linspace"),
         "stop": arguments.number(stop, "stop", "linspace"),
         "num": arguments.integer(num, "num", "linspace"),
-        "dtype": _element(dtype, "linspace", "float32").code,
+        "dtype": element.code,
     }
     return emit("linspace", {}, attrs, name=name, stop_gradient=True)
 

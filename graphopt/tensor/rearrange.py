@@ -7,6 +7,7 @@ from typing import Any
 from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
+from graphopt.sizes import sizes
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import expand, reshape
 from graphopt.tensor.manipulation import slice as slice_
@@ -15,8 +16,8 @@ from graphopt.tensor.manipulation import slice as slice_
 def tile(x: Variable, repeat_times: Any, name: str | None = None) -> Variable:
     """x repeated along every axis (paddle.tile)."""
     arguments.variable(x, "x", "tile")
-    attrs = {"repeat_times": arguments.integers(repeat_times, "repeat_times", "tile")}
-    return emit("tile", {"X": x}, attrs, name=name)
+    times = sizes(repeat_times, "repeat_times", "tile", "RepeatTimes", "repeat_times_tensor")
+    return emit("tile", {"X": x, **times.inputs}, {"repeat_times": times.value}, name=name)
 
 
 def expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
@@ -55,11 +56,9 @@ def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) ->
     Paddle page: paddle.roll.
     """
     arguments.variable(x, "x", "roll")
-    attrs = {
-        "shifts": arguments.integers(shifts, "shifts", "roll"),
-        "axis": arguments.axes(axis, "roll"),
-    }
-    return emit("roll", {"X": x}, attrs, name=name)
+    by = sizes(shifts, "shifts", "roll", "ShiftsTensor", "")
+    attrs = {"shifts": by.value, "axis": arguments.axes(axis, "roll")}
+    return emit("roll", {"X": x, **by.inputs}, attrs, name=name)
 
 
 def unbind(input: Variable, axis: int = 0) -> list[Variable]:
@@ -91,25 +90,27 @@ def strided_slice(
 ) -> Variable:
     """Every strides[i]-th element of starts[i] to ends[i] of each axis (paddle.strided_slice).
 
-    Bounds and strides below zero count as in Python.
+    Bounds and strides below zero count as in Python. They may be Variables.
     """
-    arguments.variable(x, "x", "strided_slice")
-    given = {"axes": axes, "starts": starts, "ends": ends, "strides": strides}
-    attrs = {
-        what: arguments.integers(value, what, "strided_slice") for what, value in given.items()
-    }
-    return emit("strided_slice", {"Input": x}, attrs, name=name)
+    inputs: dict[str, Any] = {"Input": arguments.variable(x, "x", "strided_slice")}
+    attrs = {"axes": arguments.integers(axes, "axes", "strided_slice")}
+    for what, value in {"starts": starts, "ends": ends, "strides": strides}.items():
+        slot = f"{what.capitalize()}Tensor"
+        bounds = sizes(value, what, "strided_slice", slot, f"{slot}List")
+        attrs[what] = bounds.value
+        inputs |= bounds.inputs
+    return emit("strided_slice", inputs, attrs, name=name)
 
 
 def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
     """The block of this shape that starts at `offsets`; -1 goes to the end (paddle.crop)."""
     have = arguments.variable(x, "x", "crop").shape
-    sizes = list(have) if shape is None else arguments.shape(shape, "crop")
+    dims = list(have) if shape is None else arguments.shape(shape, "crop")
     starts = [0] * len(have) if offsets is None else arguments.integers(offsets, "offsets", "crop")
-    if not len(sizes) == len(starts) == len(have):
-        raise ValueError(f"crop(): 'shape' {sizes} and 'offsets' {starts} should fit {list(have)}")
+    if not len(dims) == len(starts) == len(have):
+        raise ValueError(f"crop(): 'shape' {dims} and 'offsets' {starts} should fit {list(have)}")
     limit = 2**31 - 1
-    ends = [limit if size == -1 else at + size for at, size in zip(starts, sizes, strict=True)]
+    ends = [limit if size == -1 else at + size for at, size in zip(starts, dims, strict=True)]
     return slice_(x, list(range(len(have))), starts, ends)
 
 
@@ -132,15 +133,18 @@ def swapaxes(x: Variable, axis1: int, axis2: int, name: str | None = None) -> Va
 
 
 def repeat_interleave(
-    x: Variable, repeats: int, axis: int | None = None, name: str | None = None
+    x: Variable, repeats: Any, axis: int | None = None, name: str | None = None
 ) -> Variable:
     """Each element repeated along an axis, or of the flat tensor (paddle.repeat_interleave).
 
-    Raises UnsupportedError when `repeats` is a Variable.
+    A Variable has the number of times of each; the run then decides the size of the axis.
     """
-    times = arguments.integer(repeats, "repeats", "repeat_interleave")
     if axis is None:
         x, axis = reshape(x, [-1]), 0
+    if isinstance(repeats, Variable):
+        inputs = {"X": arguments.variable(x, "x", "repeat_interleave"), "RepeatsTensor": repeats}
+        return emit("repeat_interleave", inputs, {"dim": axis}, name=name)
+    times = arguments.integer(repeats, "repeats", "repeat_interleave")
     shape = list(arguments.variable(x, "x", "repeat_interleave").shape)
     at = axis % len(shape)
     # repeated in an axis of its own behind the axis, and joined with it

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 from graphopt import arguments
-from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
+from graphopt.sizes import size
+from graphopt.tensor.data_sized import nonzero
 
 
 def _index_of(
@@ -54,7 +55,7 @@ def argmin(
 
 def topk(
     x: Variable,
-    k: int,
+    k: Any,
     axis: int | None = None,
     largest: bool = True,
     sorted: bool = True,
@@ -62,31 +63,33 @@ def topk(
 ) -> tuple[Variable, Variable]:
     """The k largest (or smallest) elements along `axis` (-1) and their int64 indices (paddle.topk).
 
-    Raises ProgramError unless k is from 1 to the size of the axis.
+    k may be a Variable of one element. Raises ProgramError unless it is from 1 to the size of the
+    axis.
     """
-    arguments.variable(x, "x", "topk")
+    count = size(k, "k", "topk", "K")
+    inputs = {"X": arguments.variable(x, "x", "topk"), **count.inputs}
     attrs = {
-        "k": arguments.integer(k, "k", "topk"),
+        "k": count.value,
         "axis": -1 if axis is None else arguments.integer(axis, "axis", "topk"),
         "largest": arguments.flag(largest, "largest", "topk"),
         "sorted": arguments.flag(sorted, "sorted", "topk"),
     }
     helper = LayerHelper("top_k_v2", name)
-    values, indices = helper.emit_all("top_k_v2", {"X": x}, attrs, ("Out", "Indices"))
+    values, indices = helper.emit_all("top_k_v2", inputs, attrs, ("Out", "Indices"))
     indices.stop_gradient = True
     return values, indices
 
 
-def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = None) -> Variable:
+def where(condition: Variable, x: Any = None, y: Any = None, name: str | None = None) -> Any:
     """x where the condition holds, else y, with broadcasting; numbers are allowed (paddle.where).
 
-    Raises UnsupportedError without x and y: the number of true elements is not known before a run.
+    Without x and y, where the condition holds: `nonzero(condition, as_tuple=True)`.
     """
     from graphopt.tensor.creation import full
 
     arguments.variable(condition, "condition", "where")
     if x is None and y is None:
-        _size_depends_on_data("where", "give x and y, or keep the condition as a mask")
+        return nonzero(condition, as_tuple=True)
     if x is None or y is None:
         raise ValueError("where(): either both or neither of 'x' and 'y' should be given")
     like = next((value.dtype for value in (x, y) if isinstance(value, Variable)), None)
@@ -183,40 +186,3 @@ def histogram(
         "max": arguments.number(max, "max", "histogram"),
     }
     return emit("histogram", {"X": input}, attrs, name=name, stop_gradient=True)
-
-
-def _size_depends_on_data(function: str, advice: str) -> NoReturn:
-    raise UnsupportedError(
-        f"{function}() gives a tensor whose size depends on the data; graphopt fixes all shapes "
-        f"before the program runs: {advice}"
-    )
-
-
-def nonzero(x: Variable, as_tuple: bool = False) -> NoReturn:
-    """Unsupported: the number of elements that are not 0 is not known before a run."""
-    _size_depends_on_data("nonzero", "keep the mask x != 0 and use where or multiply by it")
-
-
-def masked_select(x: Variable, mask: Variable, name: str | None = None) -> NoReturn:
-    """Unsupported: the number of chosen elements is not known before a run."""
-    _size_depends_on_data("masked_select", "use where(mask, x, 0), or multiply by the mask")
-
-
-def unique(
-    x: Variable,
-    return_index: bool = False,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    axis: Any = None,
-    dtype: Any = "int64",
-    name: str | None = None,
-) -> NoReturn:
-    """Unsupported: the number of different elements is not known before a run."""
-    _size_depends_on_data("unique", "fetch x and use numpy.unique, or compare sort(x) by element")
-
-
-def bincount(
-    x: Variable, weights: Any = None, minlength: int = 0, name: str | None = None
-) -> NoReturn:
-    """Unsupported: the number of bins, max(x) + 1, is not known before a run."""
-    _size_depends_on_data("bincount", "use nn.functional.one_hot(x, n) and sum over its rows")

@@ -18,6 +18,10 @@ class PureOp(PdOp, ABC):
     traits = traits_def(Pure())
 
 
+class DataSizedOp(PureOp, ABC):
+    """An op the sizes of whose results depend on the elements of its operands."""
+
+
 class Unary(PureOp, ABC):
     """Elementwise on one tensor; the result has the operand's type."""
 

@@ -47,7 +47,7 @@ from graphopt.ir.ops.math import (
     Where,
 )
 from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.base import Array, constant, limit, widened
+from graphopt.lowering.ops.base import Array, constant, limit, wide, widened
 from graphopt.lowering.registry import lowers
 
 
@@ -224,7 +224,7 @@ def cast(x: Array, dtype: DType) -> Array:
 
 @lowers(AddN)
 def add_n(inputs: tuple[Array, ...]) -> Array:
-    return reduce(operator.add, inputs)
+    return reduce(operator.add, map(wide, inputs)).astype(inputs[0].dtype)
 
 
 @lowers(Where)

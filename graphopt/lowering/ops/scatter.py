@@ -18,7 +18,7 @@ from graphopt.ir.ops.scatter import (
     TakeAlongAxis,
 )
 from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.base import Array
+from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -37,8 +37,9 @@ def gather_nd(x: Array, index: Array) -> Array:
 @lowers(ScatterNdAdd)
 def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
     if index.shape[-1] == 0:
-        return x + updates.reshape(-1, *x.shape).sum(0)
-    return jnp.asarray(x).at[_coordinates(index)].add(updates)
+        return (wide(x) + wide(updates).reshape(-1, *x.shape).sum(0)).astype(x.dtype)
+    # a place may be added to many times, and half types should round once
+    return wide(jnp.asarray(x)).at[_coordinates(index)].add(wide(updates)).astype(x.dtype)
 
 
 @lowers(Scatter)

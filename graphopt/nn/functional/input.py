@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit
+from graphopt.sizes import size
 
 
-def one_hot(x: Variable, num_classes: int, name: str | None = None) -> Variable:
+def one_hot(x: Variable, num_classes: Any, name: str | None = None) -> Variable:
     """A new last axis with a one at the given number, float32 (paddle.nn.functional.one_hot).
 
     Numbers outside [0, num_classes) raise when the program runs.
     """
-    arguments.variable(x, "x", "one_hot")
-    attrs = {
-        "depth": arguments.integer(num_classes, "num_classes", "one_hot"),
-        "allow_out_of_range": False,
-    }
-    return emit("one_hot_v2", {"X": x}, attrs, layer="one_hot", name=name, stop_gradient=True)
+    depth = size(num_classes, "num_classes", "one_hot", "depth_tensor")
+    inputs = {"X": arguments.variable(x, "x", "one_hot"), **depth.inputs}
+    attrs = {"depth": depth.value, "allow_out_of_range": False}
+    return emit("one_hot_v2", inputs, attrs, layer="one_hot", name=name, stop_gradient=True)
 
 
 def table_padding(padding_idx: int | None, rows: int, function: str) -> int:

@@ -14,6 +14,8 @@ from graphopt.nn.functional.pooling import (
     adaptive_avg_pool3d,
 )
 from graphopt.nn.functional.window import is_channels_last
+from graphopt.sizes import has_variable
+from graphopt.sizes import sizes as sizes_of
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import concat, reshape, squeeze, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_
@@ -98,8 +100,7 @@ def interpolate(
 
     `align_corners` lets the centres of the corner pixels meet. Otherwise, `align_mode` 0 takes
     pixels as areas and 1 as points. Raises ValueError when neither or both of `size` and
-    `scale_factor` are given or the mode does not fit the rank, UnsupportedError for a size that
-    is a Variable.
+    `scale_factor` are given or the mode does not fit the rank. Sizes and scales may be Variables.
     """
     mode = str(mode).lower()
     arguments.choice(mode, "mode", "interpolate", tuple(_RANK_OF_MODE))
@@ -111,6 +112,14 @@ def interpolate(
     if align_corners and mode in ("nearest", "area"):
         raise ValueError(f"interpolate(): align_corners does not go with '{mode}'")
     last = data_format in ("NLC", "NWC", "NHWC", "NDHWC")
+    inputs: dict[str, Any] = {"X": x}
+    if has_variable(size):
+        dims = sizes_of(size, "size", "interpolate", "OutSize", "SizeTensor")
+        size = None
+        inputs |= dims.inputs
+    if has_variable(scale_factor):
+        inputs["Scale"] = scale_factor
+        scale_factor = None
     sizes = [] if size is None else arguments.pair(size, "size", "interpolate", rank - 2)
     if mode == "area":
         return _area(x, sizes or _scaled(x, scale_factor, last), data_format, name)
@@ -122,7 +131,7 @@ def interpolate(
         "scale": [] if scale_factor is None else _scales(scale_factor, rank - 2),
         **dict(zip(("out_w", "out_h", "out_d"), sizes[::-1], strict=False)),
     }
-    return emit(f"{mode}_interp_v2", {"X": x}, attrs, name=name)
+    return emit(f"{mode}_interp_v2", inputs, attrs, name=name)
 
 
 def _scales(scale_factor: Any, spatial: int) -> list[float]:

@@ -1,0 +1,81 @@
+"""Results sized by data: computed where arrays have values (see `lowering/late.py`)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from graphopt.ir.ops.data_sized import (
+    Bincount,
+    MaskedSelect,
+    Nonzero,
+    RepeatInterleave,
+    Unique,
+    UniqueConsecutive,
+)
+from graphopt.lowering.late import concrete
+from graphopt.lowering.ops.base import Array
+from graphopt.lowering.registry import lowers
+
+Ints = tuple[int, ...]
+
+
+@lowers(Nonzero)
+def nonzero(condition: Array) -> Array:
+    found = np.argwhere(concrete(condition, "the size of nonzero"))
+    return jnp.asarray(found, "int64")
+
+
+@lowers(MaskedSelect)
+def masked_select(x: Array, mask: Array) -> Array:
+    shape = jnp.broadcast_shapes(x.shape, mask.shape)
+    chosen = np.broadcast_to(concrete(mask, "the size of masked_select"), shape)
+    return jnp.broadcast_to(x, shape).reshape(-1)[np.flatnonzero(chosen)]
+
+
+@lowers(Unique)
+def unique(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
+    values = concrete(x, "the size of unique")
+    out, *found = np.unique(
+        values,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+        axis=axis[0] if axis else None,
+    )
+    return jnp.asarray(out), *(jnp.asarray(i.reshape(-1), dtype.numpy) for i in found)
+
+
+@lowers(UniqueConsecutive)
+def unique_consecutive(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
+    values = concrete(x, "the size of unique_consecutive")
+    slices = np.moveaxis(values, axis[0], 0) if axis else values.reshape(-1)
+    rows = slices.reshape(len(slices), -1)
+    starts = np.ones(len(rows), bool)
+    starts[1:] = (rows[1:] != rows[:-1]).any(1)
+    first = np.flatnonzero(starts)
+    counts = np.diff(np.append(first, len(rows)))
+    out = np.moveaxis(slices[first], 0, axis[0]) if axis else slices[first]
+    found = (np.cumsum(starts) - 1, counts)
+    return jnp.asarray(out), *(jnp.asarray(i, dtype.numpy) for i in found)
+
+
+@lowers(Bincount)
+def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
+    values = concrete(x, "the size of bincount")
+    if values.size and values.min() < 0:
+        raise ValueError("bincount: the elements of x must not be negative")
+    given = None if weights is None else concrete(weights, "bincount")
+    counts = np.bincount(values, given, minlength)
+    return jnp.asarray(counts, "int64" if weights is None else weights.dtype)
+
+
+@lowers(RepeatInterleave)
+def repeat_interleave(x: Array, repeats: Array, axis: int) -> Array:
+    times = concrete(repeats, "the size of repeat_interleave")
+    if times.size and times.min() < 0:
+        raise ValueError("repeat_interleave: repeats must not be negative")
+    times = np.broadcast_to(times, (x.shape[axis],))
+    return jnp.take(x, np.repeat(np.arange(x.shape[axis]), times), axis)

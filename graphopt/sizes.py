@@ -1,0 +1,86 @@
+"""Sizes, axes and counts that may be Variables: as an attribute, or in the slots for tensors.
+
+Paddle's operators take such an argument three ways: as an attribute, as one tensor of all numbers,
+or as a list of tensors. The helpers give an attribute and input slots, to be merged into those of
+the operator; the attribute has -1 where a tensor has the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.ir.program import Variable
+
+
+class Slots(NamedTuple):
+    """An attribute's value, and the input slots that override it."""
+
+    value: Any
+    inputs: Mapping[str, Variable | list[Variable]]
+
+
+def has_variable(value: Any) -> bool:
+    """True for a Variable and for a list with one in it."""
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, Variable) for item in value)
+    return isinstance(value, Variable)
+
+
+def sizes(value: Any, name: str, function: str, whole: str, each: str) -> Slots:
+    """Several numbers: a list of ints and Variables, or one integer Variable of all of them.
+
+    `whole` is the slot for one tensor, `each` the one for a list of tensors. None counts as -1.
+    Raises TypeError for anything else.
+    """
+    if isinstance(value, Variable):
+        check_integers(value, name, function)
+        count = value.shape[0] if value.shape else 1
+        return Slots([-1] * max(count, 1), {whole: value})
+    if not has_variable(value):
+        return Slots(arguments.shape(_as_list(value), function, name), {})
+    numbers = [
+        -1 if isinstance(item, Variable) else _integer(item, name, function) for item in value
+    ]
+    return Slots(numbers, {each: as_tensors(value, name, function)})
+
+
+def size(value: Any, name: str, function: str, slot: str) -> Slots:
+    """One number: an int or an integer Variable of one element."""
+    if not isinstance(value, Variable):
+        return Slots(arguments.integer(value, name, function), {})
+    return Slots(0, {slot: check_integers(value, name, function)})
+
+
+def check_integers(value: Variable, name: str, function: str) -> Variable:
+    """`value` when it holds integers; TypeError otherwise."""
+    if value.dtype not in ("int32", "int64"):
+        raise TypeError(
+            f"{function}(): the argument '{name}' must be an int32 or int64 Variable, but "
+            f"'{value.name}' is {value.dtype!s}"
+        )
+    return value
+
+
+def as_tensors(items: Sequence[Any], name: str, function: str) -> list[Variable]:
+    """Each of a list of ints and Variables as a Variable of one element."""
+    from graphopt.tensor.creation import full
+
+    tensors: list[Variable] = []
+    for position, item in enumerate(items):
+        if isinstance(item, Variable):
+            tensors.append(check_integers(item, f"{name}[{position}]", function))
+        else:
+            tensors.append(full([1], _integer(item, name, function), "int64"))
+    return tensors
+
+
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+
+
+def _integer(value: Any, name: str, function: str) -> int:
+    return -1 if value is None else arguments.integer(value, name, function)

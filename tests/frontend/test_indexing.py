@@ -1,0 +1,171 @@
+"""`x[...]` and `setitem` give what NumPy gives, and their gradients go where they came from."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as nps
+
+import graphopt as paddle
+
+X = np.arange(120, dtype="float32").reshape(2, 3, 4, 5) + 1
+
+
+class Fed:
+    """An array that is fed, and so a Variable in the index."""
+
+    def __init__(self, value: Any) -> None:
+        self.array = np.asarray(value)
+
+
+def _variable(part: Any, feed: dict[str, Any]) -> Any:
+    if isinstance(part, Fed):
+        name = f"index{len(feed)}"
+        feed[name] = part.array
+        return paddle.static.data(name, part.array.shape, str(part.array.dtype))
+    if isinstance(part, slice):
+        bounds = (part.start, part.stop, part.step)
+        return slice(*(_variable(bound, feed) for bound in bounds))
+    return part
+
+
+def _number(part: Any) -> Any:
+    if isinstance(part, Fed):
+        return part.array
+    if isinstance(part, slice):
+        return slice(*(_number(bound) for bound in (part.start, part.stop, part.step)))
+    return part
+
+
+def run(build: Any, feed: dict[str, Any]) -> list[Any]:
+    """Fetch what `build(x, feed)` returns, in a new program."""
+    main = paddle.static.Program()
+    with paddle.static.program_guard(main, paddle.static.Program()):
+        x = paddle.static.data("x", X.shape, "float32")
+        x.stop_gradient = False
+        fetches = build(x, feed)
+    return paddle.static.Executor(paddle.CPUPlace()).run(
+        main, feed={"x": X, **feed}, fetch_list=fetches
+    )
+
+
+INDICES = [
+    (slice(None, None, -1),),
+    (0, slice(None, None, 2)),
+    (..., slice(3, 0, -2)),
+    (None, slice(1, None), None, 0),
+    ([0, -1],),
+    (slice(None), [0, 2], slice(None), [1, 1]),
+    (slice(None), [[0, 1], [1, 2]]),
+    (slice(None), slice(1), [0, 1], [1, 2]),
+    ([True, False],),
+    (slice(None), np.array([True, False, True])),
+    (X[:, :, 0, 0] > 30,),
+    (slice(5, 2),),
+    (range(2), np.array([2, 1])),
+    (Fed([1, 0]),),
+    (slice(None), Fed([[0], [2]])),
+    (Fed(X > 50),),
+    (slice(None), Fed(X[0, :, :, 0] > 30)),
+    (slice(None), Fed(1), slice(Fed(1), Fed(3))),
+    (slice(None), slice(2, 0, Fed(-1))),
+    (slice(None), Fed([2, 0]), Fed([1, 3])),
+]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=range(len(INDICES)))
+def test_as_numpy(index: tuple[Any, ...]) -> None:
+    def build(x: Any, feed: dict[str, Any]) -> list[Any]:
+        part = x[tuple(_variable(item, feed) for item in index)]
+        return [part, *paddle.static.gradients([paddle.sum(part * part)], [x])]
+
+    part, gradient = run(build, {})
+    place = tuple(_number(item) for item in index)
+    np.testing.assert_array_equal(part, X[place])
+    wanted = np.zeros_like(X)
+    np.add.at(wanted, place, 2 * X[place])
+    np.testing.assert_allclose(gradient, wanted)
+
+
+@given(nps.basic_indices(X.shape, allow_newaxis=True, allow_ellipsis=True))
+def test_basic_indices(index: Any) -> None:
+    (part,) = run(lambda x, feed: [x[index]], {})
+    np.testing.assert_array_equal(part, X[index])
+
+
+@given(st.data())
+def test_integer_arrays(data: st.DataObject) -> None:
+    """Arrays for some leading axes, of shapes that broadcast."""
+    index = data.draw(nps.integer_array_indices(X.shape[: data.draw(st.integers(1, 4))]))
+    (part,) = run(lambda x, feed: [x[index]], {})
+    np.testing.assert_array_equal(part, X[index])
+
+
+@pytest.mark.parametrize(
+    "value", [7.0, np.float32(2), np.arange(5)], ids=["float", "number", "row"]
+)
+@pytest.mark.parametrize(
+    "index",
+    [
+        (0,),
+        (slice(None), 1),
+        (..., slice(None)),
+        (slice(None), slice(None, None, 2), -1),
+        (0, 1, 2),
+    ],
+    ids=range(5),
+)
+def test_setitem(index: tuple[Any, ...], value: Any) -> None:
+    changed, gradient = run(
+        lambda x, feed: [
+            made := paddle.static.setitem(x, index, value),
+            *paddle.static.gradients([paddle.sum(made)], [x]),
+        ],
+        {},
+    )
+    wanted, kept = X.copy(), np.ones_like(X)
+    wanted[index], kept[index] = value, 0
+    np.testing.assert_array_equal(changed, wanted)
+    np.testing.assert_array_equal(gradient, kept)
+
+
+@pytest.mark.parametrize("mask", [X > 50, X[:, :, 0, 0] > 30], ids=["elements", "rows"])
+def test_setitem_by_mask(mask: Any) -> None:
+    def build(x: Any, feed: dict[str, Any]) -> list[Any]:
+        return [paddle.static.setitem(x, _variable(Fed(mask), feed), -1.0)]
+
+    wanted = X.copy()
+    wanted[mask] = -1
+    np.testing.assert_array_equal(run(build, {})[0], wanted)
+
+
+@pytest.mark.parametrize(
+    ("index", "kind", "text"),
+    [
+        ((0, 0, 0, 0, 0), IndexError, "too many indices"),
+        ((2,), IndexError, "out of range for axis 0 of size 2"),
+        ((..., 0, ...), IndexError, "single Ellipsis"),
+        (("a",), IndexError, "found str"),
+        (([0.5],), IndexError, "must hold integers or bools"),
+        (([True, False, True],), IndexError, "has size 3 where axis 0"),
+        ((slice(None, None, 0),), ValueError, "must not be 0"),
+        ((slice(None, None, Fed(1)),), TypeError, "needs a start and a stop"),
+        ((slice(0.5),), TypeError, "must be integers"),
+    ],
+)
+def test_errors(index: Any, kind: type[Exception], text: str) -> None:
+    with pytest.raises(kind, match=text):
+        run(lambda x, feed: [x[tuple(_variable(item, feed) for item in index)]], {})
+
+
+def test_no_assignment() -> None:
+    def build(x: Any, feed: dict[str, Any]) -> list[Any]:
+        x[0] = 1.0
+        return [x]
+
+    with pytest.raises(RuntimeError, match="setitem"):
+        run(build, {})

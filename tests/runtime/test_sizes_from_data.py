@@ -1,0 +1,161 @@
+"""Sizes that a run decides: folded from shapes where possible, op by op where not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt.errors import UnsupportedError
+
+static = paddle.static
+ROWS = np.arange(12, dtype="float32").reshape(3, 4) - 4
+
+
+def program(build: Any) -> tuple[Any, Any, list[Any]]:
+    """A main and a startup program, and what `build(x)` gives for x [-1, 4]."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        fetches = build(static.data("x", [None, 4], "float32"))
+    return main, startup, fetches
+
+
+def run(build: Any, **feed: Any) -> tuple[list[Any], dict[str, int]]:
+    main, startup, fetches = program(build)
+    executor = static.Executor(paddle.CPUPlace())
+    with static.scope_guard(static.Scope()):
+        if startup.global_block().ops:
+            executor.run(startup)
+        found = executor.run(main, feed={"x": ROWS, **feed}, fetch_list=fetches)
+    return found, executor.stats
+
+
+def test_what_follows_from_shapes_is_one_xla_program() -> None:
+    """Arithmetic on shapes is done while the program is traced."""
+
+    def build(x: Any) -> list[Any]:
+        rows = paddle.shape(x)[0]
+        twice = paddle.reshape(x, [rows * 2, 2])
+        assert twice.shape == (-1, 2)
+        ones = paddle.ones([rows, 3])
+        cut = paddle.slice(x, [0], [rows - 2], [rows])
+        return [twice, ones, cut]
+
+    (twice, ones, cut), stats = run(build)
+    np.testing.assert_array_equal(twice, ROWS.reshape(6, 2))
+    assert ones.shape == (3, 3)
+    np.testing.assert_array_equal(cut, ROWS[1:])
+    assert stats["op_by_op"] == 0
+
+
+def test_constants_are_ordinary_properties() -> None:
+    """A tensor that the program fixes leaves no trace in the shape."""
+
+    def build(x: Any) -> list[Any]:
+        shape = paddle.concat([paddle.full([1], 2, "int64"), paddle.full([1], -1, "int64")])
+        return [paddle.reshape(x, shape)]
+
+    (out,), stats = run(build)
+    assert out.shape == (2, 6)
+    assert stats["op_by_op"] == 0
+
+
+def test_a_fed_shape_runs_op_by_op() -> None:
+    def build(x: Any) -> list[Any]:
+        return [paddle.reshape(x, static.data("shape", [2], "int32"))]
+
+    (out,), stats = run(build, shape=np.array([6, 2], "int32"))
+    np.testing.assert_array_equal(out, ROWS.reshape(6, 2))
+    assert stats["op_by_op"] == 1
+
+
+def test_training_through_a_mask() -> None:
+    """Gradients of what the data sized, state that is updated, statistics of the executor."""
+
+    def build(x: Any) -> list[Any]:
+        weight = paddle.create_parameter(
+            [4], "float32", default_initializer=paddle.nn.initializer.Constant(1.0)
+        )
+        kept = paddle.masked_select(x * weight, x > 0.0)
+        loss = paddle.mean(kept)
+        paddle.optimizer.SGD(1.0).minimize(loss)
+        return [loss, weight]
+
+    (loss, weight), stats = run(build)
+    positive = np.where(ROWS > 0, ROWS, 0)
+    count = (ROWS > 0).sum()
+    np.testing.assert_allclose(loss, positive.sum() / count, rtol=1e-6)
+    np.testing.assert_allclose(weight, 1 - positive.sum(0) / count, rtol=1e-6)
+    assert stats["op_by_op"] == 1
+
+
+def test_random_numbers_of_a_fed_shape() -> None:
+    def build(x: Any) -> list[Any]:
+        shape = static.data("shape", [2], "int64")
+        return [paddle.uniform(shape, min=0.0, max=1.0), paddle.uniform([50], min=0.0, max=1.0)]
+
+    (fed, fixed), _ = run(build, shape=np.array([5, 10]))
+    assert fed.shape == (5, 10)
+    assert 0 <= fed.min() < fed.max() < 1
+    assert not np.array_equal(fed.reshape(-1), fixed)
+
+
+def test_several_steps_in_one_run() -> None:
+    """The steps of one run follow each other, as in a compiled loop."""
+    main, startup, fetches = program(_count)
+    strategy = static.ExecutionStrategy()
+    strategy.num_iteration_per_run = 3
+    compiled = static.CompiledProgram(main).with_data_parallel(
+        loss_name=fetches[0].name, exec_strategy=strategy, places=[paddle.CPUPlace()]
+    )
+    executor = static.Executor(paddle.CPUPlace())
+    with static.scope_guard(static.Scope()):
+        executor.run(startup)
+        (_, weight) = executor.run(compiled, feed={"x": ROWS}, fetch_list=fetches)
+    np.testing.assert_allclose(np.asarray(weight).reshape(-1), [-2.0])
+
+
+def _count(x: Any) -> list[Any]:
+    weight = paddle.create_parameter(
+        [1], "float32", default_initializer=paddle.nn.initializer.Constant(1.0)
+    )
+    loss = paddle.sum(paddle.masked_select(weight, weight > -100.0))
+    paddle.optimizer.SGD(1.0).minimize(loss)
+    return [loss, weight]
+
+
+def test_not_over_several_devices() -> None:
+    main, _, (found,) = program(lambda x: [paddle.nonzero(x)])
+    compiled = static.CompiledProgram(main).with_data_parallel(places=[paddle.CPUPlace()] * 2)
+    executor = static.Executor(paddle.CPUPlace())
+    with pytest.raises(UnsupportedError, match=r"nonzero.*op by op on one device"):
+        executor.run(compiled, feed={"x": ROWS[:2]}, fetch_list=[found])
+
+
+def test_explain_says_so() -> None:
+    main, _, (found,) = program(lambda x: [paddle.nonzero(x)])
+    compiled = static.CompiledProgram(main, build_strategy=static.BuildStrategy())
+    static.Executor(paddle.CPUPlace()).run(compiled, feed={"x": ROWS}, fetch_list=[found])
+    assert (
+        "runs op by op on one device: the data say how large pd.nonzero are" in compiled.explain()
+    )
+
+
+@pytest.mark.parametrize(
+    ("build", "text"),
+    [
+        (lambda x: [paddle.reshape(x, x)], "must be an int32 or int64 Variable"),
+        (lambda x: [paddle.masked_select(x, x)], "mask must be bool"),
+        (lambda x: [paddle.bincount(x)], "should be an integer tensor"),
+        (lambda x: [paddle.bincount(paddle.cast(x, "int64"))], "elements of a vector"),
+        (
+            lambda x: [paddle.reshape(x, static.data("length", [None], "int64"))],
+            "number of dimensions in 'shape' must be known",
+        ),
+    ],
+)
+def test_errors_when_building(build: Any, text: str) -> None:
+    with pytest.raises((TypeError, ValueError, UnsupportedError), match=text):
+        program(build)
