@@ -1,6 +1,7 @@
 """graphopt: Paddle's static-graph API as an optimising compiler; `import graphopt as paddle`."""
 
 from graphopt import device as device
+from graphopt import incubate as incubate
 from graphopt import metric as metric
 from graphopt import nn as nn
 from graphopt import optimizer as optimizer
@@ -17,6 +18,7 @@ from graphopt.framework import disable_static as disable_static
 from graphopt.framework import enable_static as enable_static
 from graphopt.framework import get_default_dtype as get_default_dtype
 from graphopt.framework import in_dynamic_mode as in_dynamic_mode
+from graphopt.framework import no_grad as no_grad
 from graphopt.framework import seed as seed
 from graphopt.framework import set_default_dtype as set_default_dtype
 from graphopt.ir.dtypes import DType, bool_
@@ -34,6 +36,7 @@ from graphopt.ir.dtypes import uint8 as uint8
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import sigmoid as sigmoid
 from graphopt.param_attr import ParamAttr as ParamAttr
+from graphopt.program_methods import attach as _attach_program_methods
 from graphopt.runtime import CPUPlace as CPUPlace
 from graphopt.runtime import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime import CUDAPlace as CUDAPlace
@@ -260,3 +263,4 @@ Tensor = Variable
 tanh_ = tanh
 
 _attach()
+_attach_program_methods()

@@ -6,13 +6,14 @@ the program is compiled. Paddle pages: paddle.static.append_backward, paddle.sta
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
 from graphopt import arguments
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.framework import current_op_attrs
+from graphopt.framework import current_op_attrs, require_static
 from graphopt.ir.program import Block, Operator, OpRole, Parameter, Variable
 from graphopt.ir.translate import GRAD_TYPE
 
@@ -41,11 +42,15 @@ def append_backward(
     trainable ones (or those of `parameter_list`) that the loss depends on. Gradients are called
     `<name>@GRAD`. No gradient flows through variables with `stop_gradient` or in `no_grad_set`.
 
+    `checkpoints` (Variables or names between which Paddle computes values again to save memory)
+    warns that it has no effect: the backward pass is one operator, and XLA decides.
+
     Raises ProgramError (ValueError) when the loss has more than one element, UnsupportedError for
-    callbacks and checkpoints.
+    callbacks.
     """
+    require_static()
     arguments.variable(loss, "loss", "append_backward")
-    _refuse_extras(callbacks, checkpoints)
+    _check_extras(loss.block, callbacks, checkpoints)
     if _element_count(loss) not in (1, None):
         raise ProgramError(
             f"append_backward() needs a loss of one element, but '{loss.name}' has shape "
@@ -76,6 +81,7 @@ def gradients(
     per input, in its shape, or None where no target depends on it. Raises ProgramError when a
     weight does not have its target's shape.
     """
+    require_static()
     outs = _several(targets, "targets")
     wrt = _several(inputs, "inputs")
     weights = [None] * len(outs) if target_gradients is None else _as_list(target_gradients)
@@ -103,13 +109,21 @@ def gradients(
     return [by_name.get(x.name) for x in wrt]
 
 
-def _refuse_extras(callbacks: Any, checkpoints: Any) -> None:
-    for name, value in (("callbacks", callbacks), ("checkpoints", checkpoints)):
-        if value:
-            raise UnsupportedError(
-                f"append_backward({name}=…): the backward pass is one operator, and XLA decides "
-                "what to compute again"
-            )
+def _check_extras(block: Block, callbacks: Any, checkpoints: Any) -> None:
+    if callbacks:
+        raise UnsupportedError(
+            "append_backward(callbacks=…): there is no gradient operator per operator to call "
+            "them with; the backward pass is one operator"
+        )
+    for name in _names(checkpoints, "checkpoints"):
+        if block.find_var(name) is None:
+            raise ValueError(f"append_backward(): '{name}' in checkpoints is no variable")
+    if checkpoints:
+        warnings.warn(
+            "append_backward(): checkpoints have no effect; the backward pass is one operator, "
+            "and XLA decides what to compute again",
+            stacklevel=3,
+        )
 
 
 def _as_list(value: Any) -> list[Any]:

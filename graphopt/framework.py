@@ -7,7 +7,7 @@ paddle.static.device_guard.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ContextDecorator, contextmanager
 from typing import Any
 
 from graphopt import arguments
@@ -17,23 +17,38 @@ from graphopt.runtime.generator import Generator, default_generator
 
 _default_dtype = DType("float32")
 _op_attrs: dict[str, Any] = {}
+_dynamic = False
 
 
 def enable_static() -> None:
-    """Build programs instead of running each call (paddle.enable_static); always in force here."""
+    """Build programs instead of running each call (paddle.enable_static); the mode at the start."""
+    global _dynamic
+    _dynamic = False
 
 
 def disable_static(place: Any = None) -> None:
-    """Raise UnsupportedError: graphopt has no dynamic mode (paddle.disable_static)."""
-    raise UnsupportedError(
-        "graphopt compiles static-graph programs and has no dynamic mode; build a Program with "
-        "paddle.static.program_guard and run it with paddle.static.Executor"
-    )
+    """Leave static mode (paddle.disable_static).
+
+    graphopt has no dynamic mode: functions of plain numbers and arrays go on to work, and anything
+    that would make a variable or an operator raises UnsupportedError until `enable_static()`.
+    """
+    global _dynamic
+    _dynamic = True
 
 
 def in_dynamic_mode() -> bool:
-    """False: programs are always static (paddle.in_dynamic_mode)."""
-    return False
+    """True after `disable_static()` (paddle.in_dynamic_mode)."""
+    return _dynamic
+
+
+def require_static() -> None:
+    """UnsupportedError in dynamic mode."""
+    if _dynamic:
+        raise UnsupportedError(
+            "graphopt compiles static-graph programs and has no dynamic mode; build a Program with "
+            "paddle.static.program_guard and run it with paddle.static.Executor (call "
+            "paddle.enable_static() first)"
+        )
 
 
 def set_default_dtype(d: Any) -> None:
@@ -76,18 +91,45 @@ def current_op_attrs() -> dict[str, Any]:
     return _op_attrs
 
 
+class _Names:
+    """One level of name scopes: those below it, and how often each name was used."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, int] = {}
+
+    def child(self, prefix: str) -> str:
+        """The name of a new scope: the prefix, numbered from its second use on."""
+        number = self._made.get(prefix, 0)
+        self._made[prefix] = number + 1
+        return f"{prefix}_{number}" if number else prefix
+
+
+_name_scopes: list[_Names] = [_Names()]
+
+
 @contextmanager
 def name_scope(prefix: str | None = None) -> Iterator[None]:
     """Group operators under a name in printed programs (paddle.static.name_scope).
 
-    Operators made inside get the attribute `op_namescope`, e.g. `/encoder/attention/`; nothing
-    else depends on it. Raises TypeError when `prefix` is not a string.
+    Operators made inside get the attribute `op_namescope`, e.g. `/encoder/attention/`, and
+    `/encoder/attention_1/` in the second scope of that name; nothing else depends on it. Raises
+    TypeError when `prefix` is not a string, ValueError when it is empty.
     """
     if prefix is not None and not isinstance(prefix, str):
         raise TypeError(f"name_scope(): 'prefix' must be a str, found {type(prefix).__name__}")
+    if not prefix:
+        raise ValueError("name_scope(): namescope prefix can not be empty.")
+    name = _name_scopes[-1].child(prefix)
+    _name_scopes.append(_Names())
     outer = _op_attrs.get("op_namescope", "/")
-    with op_attrs(op_namescope=f"{outer}{prefix or 'nameless'}/"):
-        yield
+    try:
+        with op_attrs(op_namescope=f"{outer}{name}/"):
+            yield
+    finally:
+        _name_scopes.pop()
+
+
+_DEVICES = ("", "cpu", "gpu", "xpu")
 
 
 @contextmanager
@@ -95,10 +137,37 @@ def device_guard(device: str | None = None) -> Iterator[None]:
     """Note a device on operators (paddle.static.device_guard).
 
     Operators made inside get the attribute `op_device`. XLA places whole programs, so it does not
-    change where they run. Raises ValueError unless `device` is None, 'cpu', 'gpu' or 'gpu:<n>'.
+    change where they run. Raises ValueError unless `device` is None, 'cpu', 'gpu' or 'xpu', the
+    last two with a number after a colon if need be.
     """
     kind, _, index = (device or "").partition(":")
-    if kind not in ("", "cpu", "gpu") or (index and (kind != "gpu" or not index.isdigit())):
-        raise ValueError(f"device_guard(): 'device' should be 'cpu', 'gpu' or None, got {device!r}")
+    if kind == "cpu" and index:
+        raise ValueError("device_guard(): Should not set device id for cpu.")
+    if kind not in _DEVICES or (index and index != "all" and not index.isdigit()):
+        raise ValueError(
+            "device_guard(): The Attr(device) should be 'cpu', 'xpu', 'gpu' or None (gpu and xpu "
+            f"with a number: 'gpu:0'), but got {device!r}"
+        )
     with op_attrs(op_device=device or ""):
         yield
+
+
+class no_grad(ContextDecorator):
+    """A context manager and decorator without effect (Paddle page: paddle.no_grad).
+
+    As in Paddle, it changes nothing in static programs; keep gradients from flowing with
+    `x.stop_gradient = True` or `no_grad_set`.
+    """
+
+    def __new__(cls, func: Any = None) -> Any:
+        made = super().__new__(cls)
+        return made if func is None else made(func)
+
+    def __init__(self, func: Any = None) -> None:
+        """`func` makes `@no_grad` the same as `@no_grad()`."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *error: object) -> None:
+        return None

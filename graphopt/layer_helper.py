@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphopt.errors import UnsupportedError
-from graphopt.framework import current_op_attrs, get_default_dtype
+from graphopt.framework import current_op_attrs, get_default_dtype, require_static
 from graphopt.initializer.base import Initializer
 from graphopt.initializer.defaults import default_initializer_of
 from graphopt.ir import unique_name
@@ -33,10 +33,12 @@ Slots = Mapping[str, Any]
 class LayerHelper:
     """Appends the operators of one layer call to the default main program.
 
-    `name` replaces the generated name `<layer_type>_<number>`.
+    `name` replaces the generated name `<layer_type>_<number>`. Raises UnsupportedError in dynamic
+    mode.
     """
 
     def __init__(self, layer_type: str, name: str | None = None) -> None:
+        require_static()
         if name is not None and not isinstance(name, str):
             raise TypeError(
                 f"{layer_type}(): the argument 'name' must be a str, found {type(name).__name__}"

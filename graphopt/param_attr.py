@@ -13,8 +13,8 @@ class ParamAttr:
 
     `learning_rate` multiplies the optimizer's; `regularizer` replaces the optimizer's;
     `trainable=False` freezes the parameter; `need_clip=False` leaves it out of gradient clipping.
-    `do_model_average` is kept for ModelAverage and has no other effect. Raises TypeError for
-    arguments of the wrong kind.
+    `do_model_average=False` keeps it out of the averages of ExponentialMovingAverage. Raises
+    TypeError for arguments of the wrong kind.
     """
 
     def __init__(
@@ -49,6 +49,7 @@ class ParamAttr:
             "optimize_attr": {"learning_rate": self.learning_rate},
             "regularizer": self.regularizer,
             "need_clip": self.need_clip,
+            "do_model_average": self.do_model_average,
         }
 
 

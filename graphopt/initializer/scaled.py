@@ -44,20 +44,30 @@ class XavierNormal(Xavier):
 
 
 class Kaiming(Initializer):
-    """Variance gain² / fan_in, for layers followed by `nonlinearity`."""
+    """Variance gain² / fan, for layers followed by `nonlinearity`.
+
+    The fan is the number of inputs, or of outputs with the mode 'fan_out'. Raises ValueError for
+    another mode.
+    """
 
     def __init__(
         self,
         fan_in: float | None = None,
         negative_slope: float = 0.0,
         nonlinearity: str = "relu",
+        mode: str = "fan_in",
     ) -> None:
-        self._fan_in = fan_in
+        if mode not in ("fan_in", "fan_out"):
+            raise ValueError(
+                f"{type(self).__name__}(): mode must be 'fan_in' or 'fan_out', found {mode!r}"
+            )
+        self._fan_in, self._mode = fan_in, mode
         self._gain = calculate_gain(nonlinearity, negative_slope)
 
     def std(self, param: Variable) -> float:
         """The standard deviation for this parameter."""
-        return self._gain / math.sqrt(self._fan_in or fans(param.shape)[0])
+        fan = fans(param.shape)[1 if self._mode == "fan_out" else 0]
+        return self._gain / math.sqrt((self._fan_in if self._mode == "fan_in" else None) or fan)
 
 
 class KaimingUniform(Kaiming):

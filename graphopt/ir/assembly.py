@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from typing import Any, TypeVar
 
 from xdsl.ir import Attribute, SSAValue
-from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
+from xdsl.irdl import OptOperandDef, OptResultDef, VarOperandDef, VarResultDef
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
@@ -174,7 +174,9 @@ def _parse_types(
         outputs = [parser.parse_type()]
     fields = definition(cls).results
     variadic = any(isinstance(field, VarResultDef) for _, field in fields)
-    if len(inputs) != operands or (not variadic and len(outputs) != len(fields)):
+    optional = sum(isinstance(field, OptResultDef) for _, field in fields)
+    fits = len(fields) - optional <= len(outputs) <= len(fields)
+    if len(inputs) != operands or not (variadic or fits):
         parser.raise_error(
             f"expected {operands} operand and {len(fields)} result types, "
             f"found {len(inputs)} and {len(outputs)}"

@@ -36,8 +36,8 @@ _BINARY = "X Y -> Out"
 _CONV = "Input Filter -> Output"
 _BATCH_NORM = "X Mean Variance Scale Bias -> Y MeanOut VarianceOut SavedMean SavedVariance"
 _ADAM = (
-    "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow"
-    " -> ParamOut Moment1Out Moment2Out Beta1PowOut Beta2PowOut"
+    "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow Moment2Max"
+    " -> ParamOut Moment1Out Moment2Out Beta1PowOut Beta2PowOut Moment2MaxOut"
 )
 
 ROWS: tuple[Row, ...] = (
@@ -273,6 +273,7 @@ ROWS: tuple[Row, ...] = (
         reduce="Reduce",
     ),
     _row("accuracy", "accuracy", "Out Indices Label -> Accuracy Correct Total"),
+    _row("auc", "auc", "Predict Label StatPos StatNeg -> AUC StatPosOut StatNegOut"),
     _row(
         "softmax_with_cross_entropy",
         "cross_entropy_with_softmax",
@@ -289,11 +290,81 @@ ROWS: tuple[Row, ...] = (
     _row("nll_loss", "nll_loss", "X Label Weight -> Out Total_weight"),
     _row("group_norm", "group_norm", "X Scale Bias -> Y Mean Variance"),
     _row("instance_norm", "instance_norm", "X Scale Bias -> Y SavedMean SavedVariance"),
+    # calls back to the host
+    _row("py_func", "py_func", "X -> Out", function="forward_callable_id"),
+    _row("print", "print", "In -> Out"),
     # updates
     _row("sgd", "sgd", "Param Grad LearningRate -> ParamOut"),
     _row("momentum", "momentum", "Param Grad Velocity LearningRate -> ParamOut VelocityOut"),
     _row("adam", "adam", _ADAM),
     _row("adamw", "adamw", _ADAM),
+    _row("adagrad", "adagrad", "Param Grad LearningRate Moment -> ParamOut MomentOut"),
+    _row(
+        "decayed_adagrad",
+        "decayed_adagrad",
+        "Param Grad LearningRate Moment -> ParamOut MomentOut",
+    ),
+    _row(
+        "adadelta",
+        "adadelta",
+        "Param Grad LearningRate AvgSquaredGrad AvgSquaredUpdate"
+        " -> ParamOut AvgSquaredGradOut AvgSquaredUpdateOut",
+    ),
+    _row(
+        "adamax",
+        "adamax",
+        "Param Grad LearningRate Moment InfNorm Beta1Pow -> ParamOut MomentOut InfNormOut",
+    ),
+    _row(
+        "rmsprop",
+        "rmsprop",
+        "Param Grad LearningRate Moment MeanSquare MeanGrad"
+        " -> ParamOut MomentOut MeanSquareOut MeanGradOut",
+    ),
+    _row(
+        "lamb",
+        "lamb",
+        "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow"
+        " -> ParamOut Moment1Out Moment2Out Beta1PowOut Beta2PowOut",
+    ),
+    _row(
+        "nadam",
+        "nadam",
+        "param grad learning_rate momentum_decay_pow beta2_pow mu_product moment1 moment2"
+        " -> param_out momentum_decay_pow_out beta2_pow_out mu_product_out moment1_out moment2_out",
+    ),
+    _row(
+        "radam",
+        "radam",
+        "param grad learning_rate beta1_pow beta2_pow rho moment1 moment2"
+        " -> param_out beta1_pow_out beta2_pow_out rho_out moment1_out moment2_out",
+    ),
+    _row(
+        "ftrl",
+        "ftrl",
+        "Param Grad LearningRate SquaredAccumulator LinearAccumulator"
+        " -> ParamOut SquaredAccumOut LinearAccumOut",
+    ),
+    _row("asgd", "asgd", "param grad learning_rate d y n -> param_out d_out y_out"),
+    _row(
+        "rprop",
+        "rprop",
+        "param grad learning_rate prev learning_rate_range etas"
+        " -> param_out prev_out learning_rate_out",
+    ),
+    _row(
+        "lars_momentum",
+        "lars_momentum",
+        "Param Grad LearningRate Velocity -> ParamOut VelocityOut",
+    ),
+    _row("dpsgd", "dpsgd", "Param Grad LearningRate -> ParamOut"),
+    _row(
+        "average_accumulates",
+        "average_accumulates",
+        "param in_sum_1 in_sum_2 in_sum_3 in_num_accumulates in_old_num_accumulates in_num_updates"
+        " -> out_sum_1 out_sum_2 out_sum_3 out_num_accumulates out_old_num_accumulates"
+        " out_num_updates",
+    ),
 )
 
 

@@ -108,6 +108,11 @@ class PdOp(IRDLOperation, ABC):
             )
         except ProgramError as error:
             raise VerifyException(f"'{self.name}': {error}") from error
+        if len(self.results) != len(types):
+            raise VerifyException(
+                f"'{self.name}' has {len(self.results)} results but its type rule gives "
+                f"{len(types)}"
+            )
         for result, wanted in zip(self.results, types, strict=True):
             if not compatible(result.type, wanted):
                 raise VerifyException(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from graphopt.ir.location import Location
 
@@ -118,14 +118,15 @@ class Operator:
 
     def attr(self, name: str) -> Any:
         """The value of an attribute; ValueError when the operator has none of that name."""
-        try:
+        if name in self.attrs:
             return self.attrs[name]
-        except KeyError:
-            raise ValueError(f"operator {self.type} has no attribute '{name}'") from None
+        if name in _ON_EVERY_OPERATOR:
+            return _ON_EVERY_OPERATOR[name]
+        raise ValueError(f"operator {self.type} has no attribute '{name}'")
 
     def has_attr(self, name: str) -> bool:
-        """True when the attribute is set."""
-        return name in self.attrs
+        """True when the attribute is set, or one that every operator has."""
+        return name in self.attrs or name in _ON_EVERY_OPERATOR
 
     def all_attrs(self) -> dict[str, Any]:
         """A copy of the attributes."""
@@ -138,6 +139,43 @@ class Operator:
 
     def _set_attr(self, name: str, value: Any) -> None:
         self.attrs[name] = value
+        self.block.program.touch()
+
+    def _remove_attr(self, name: str) -> None:
+        self.attrs.pop(name, None)
+        self.block.program.touch()
+
+    def attr_type(self, name: str) -> int:
+        """The `AttrKind` of an attribute; ValueError when the operator has none of that name."""
+        value = self.attr(name)
+        if name in self.attr_kinds:
+            return self.attr_kinds[name]
+        if not isinstance(value, (list, tuple)):
+            return _kind(value)
+        items = cast("Sequence[object]", value)
+        return _LISTS[_kind(items[0]) if items else AttrKind.INT]
+
+    @property
+    def idx(self) -> int:
+        """The position in the block; ValueError when the operator has been removed from it."""
+        for position, op in enumerate(self.block.ops):
+            if op is self:
+                return position
+        raise ValueError(f"operator {self.type} is not in its block any more")
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Read and write another variable instead of one."""
+        self._rename_input(name, new_name)
+        self._rename_output(name, new_name)
+
+    def _rename_input(self, old_name: str, new_name: str) -> None:
+        _rename(self.inputs, old_name, new_name)
+        self.saved = None
+        self.block.program.touch()
+
+    def _rename_output(self, old_name: str, new_name: str) -> None:
+        _rename(self.outputs, old_name, new_name)
+        self.saved = None
         self.block.program.touch()
 
     def __repr__(self) -> str:
@@ -153,4 +191,30 @@ class Operator:
         where = f"  # {self.location}" if self.location else ""
         return f"{{{slots(self.outputs)}}} = {self.type}({arguments}){where}"
 
-    to_string = __repr__
+    def to_string(self, throw_on_error: bool = False) -> str:
+        """The operator as text; the argument is accepted for compatibility."""
+        return repr(self)
+
+
+_ON_EVERY_OPERATOR = {"op_role": OpRole.FORWARD, "op_namescope": "/", "op_device": ""}
+_KINDS: Mapping[type, int] = {
+    bool: AttrKind.BOOLEAN,
+    int: AttrKind.INT,
+    float: AttrKind.FLOAT,
+    str: AttrKind.STRING,
+}
+_LISTS = {
+    AttrKind.BOOLEAN: AttrKind.BOOLEANS,
+    AttrKind.INT: AttrKind.INTS,
+    AttrKind.FLOAT: AttrKind.FLOATS,
+    AttrKind.STRING: AttrKind.STRINGS,
+}
+
+
+def _kind(value: object) -> int:
+    return _KINDS.get(type(value), AttrKind.STRING)
+
+
+def _rename(slots: Mapping[str, list[str]], name: str, new_name: str) -> None:
+    for names in slots.values():
+        names[:] = [new_name if found == name else found for found in names]

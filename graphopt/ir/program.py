@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any, cast
 
 from graphopt.errors import ProgramError
+from graphopt.ir import unique_name
 from graphopt.ir.location import caller_location
 from graphopt.ir.operator import EMPTY as EMPTY
 from graphopt.ir.operator import AttrKind as AttrKind
@@ -37,6 +38,7 @@ class Block:
         self.idx = idx
         self.parent_idx = parent_idx
         self.forward_block_idx = -1
+        self.backward_block_idx = -1
         self.vars: dict[str, Variable] = {}
         self.ops: list[Operator] = []
 
@@ -65,14 +67,51 @@ class Block:
             block = block.parent
         return None
 
-    def create_var(self, name: str, shape: Any = None, dtype: Any = None, **flags: Any) -> Variable:
-        """Declare a variable (or return the one that has this name already)."""
+    _find_var_recursive = find_var
+
+    def _var_recursive(self, name: str) -> Variable:
+        found = self.find_var(name)
+        if found is None:
+            raise ValueError(f"Var {name} is not found recursively")
+        return found
+
+    def create_var(
+        self, name: str | None = None, shape: Any = None, dtype: Any = None, **flags: Any
+    ) -> Variable:
+        """Declare a variable, or return the one that has this name already.
+
+        Without a name it gets one. `type` is a number of `VarKind`.
+        """
+        if name is None:
+            name = unique_name.generate("_generated_var")
         if name in self.vars:
             return self.vars[name]
+        if "type" in flags:
+            flags["kind"] = int(flags.pop("type"))
         return self._declare(Variable(self, name, shape, dtype, **flags))
 
-    def create_parameter(self, name: str, shape: Any, dtype: Any, **options: Any) -> Parameter:
-        """Declare a parameter in the global block; its dimensions must be positive."""
+    def _clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
+        """A variable of this block like one of another."""
+        twin = var.copy_to(self)
+        twin.persistable = force_persistable or var.persistable
+        return self._declare(twin)
+
+    def _rename_var(self, name: str, new_name: str) -> Variable:
+        """Give a variable another name, here and in the operators of this block."""
+        variable = self.var(name)
+        del self.vars[name]
+        variable.name, variable.saved = new_name, None
+        for op in self.ops:
+            op.rename(name, new_name)
+        return self._declare(variable)
+
+    def create_parameter(
+        self, name: str, shape: Any, dtype: Any, initializer: Any = None, **options: Any
+    ) -> Parameter:
+        """Declare a parameter in the global block; its dimensions must be positive.
+
+        With an `initializer` this block fills it.
+        """
         if any(int(dim) <= 0 for dim in shape):
             raise ProgramError(
                 f"Expected every dim's size to be larger than 0, but parameter '{name}' got "
@@ -89,6 +128,8 @@ class Block:
             return found
         parameter = Parameter(owner, name, shape, dtype, **options)
         owner._declare(parameter)
+        if initializer is not None:
+            initializer(parameter, self)
         return parameter
 
     def _declare(self, variable: Variable) -> Variable:
@@ -102,16 +143,21 @@ class Block:
         inputs: Mapping[str, Any] | None = None,
         outputs: Mapping[str, Any] | None = None,
         attrs: Mapping[str, Any] | None = None,
+        stop_gradient: bool = False,
     ) -> Operator:
         """Append an operator and give its outputs their shapes and dtypes.
 
-        Slots take a Variable, a name, or a list of them; None means absent. Raises ProgramError,
+        Slots take a Variable, a name, or a list of them; None means absent. With `stop_gradient`
+        no gradient flows through the outputs. Raises ProgramError,
         naming the user's line and the operand types, when the operands do not fit.
         """
         op = self._make_op(type, inputs, outputs, attrs)
         from graphopt.ir.infer import infer_outputs
 
         infer_outputs(op)
+        if stop_gradient:
+            for name in op.output_arg_names:
+                self._var_recursive(name).stop_gradient = True
         self.ops.append(op)
         self.program.touch()
         return op
@@ -124,7 +170,13 @@ class Block:
         self.ops.insert(index, self.ops.pop())
         return op
 
-    def _remove_op(self, index: int) -> None:
+    def _prepend_op(
+        self, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
+    ) -> Operator:
+        """As `append_op`, before all others."""
+        return self._insert_op(0, type, inputs, outputs, attrs)
+
+    def _remove_op(self, index: int, sync: bool = True) -> None:
         del self.ops[index]
         self.program.touch()
 
@@ -136,13 +188,19 @@ class Block:
         """The parameters of this block in the order of their creation."""
         return [v for v in self.vars.values() if isinstance(v, Parameter)]
 
+    def iter_parameters(self) -> Iterator[Parameter]:
+        """The parameters of this block."""
+        return iter(self.all_parameters())
+
     def __repr__(self) -> str:
         lines = [f"{{ // block {self.idx}"]
         lines += [f"    {variable!r}" for variable in self.vars.values()]
         lines += [f"    {op!r}" for op in self.ops]
         return "\n".join([*lines, "}"])
 
-    to_string = __repr__
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """The block as text; both arguments are accepted for compatibility."""
+        return repr(self)
 
 
 def _names(slots: Mapping[str, Any] | None) -> dict[str, list[str]]:
@@ -199,6 +257,10 @@ class Program:
         """How many blocks there are."""
         return len(self.blocks)
 
+    def global_seed(self, seed: int = 0) -> None:
+        """Set `random_seed` (Paddle page: paddle.static.Program)."""
+        self.random_seed = int(seed)
+
     def _create_block(self, parent_idx: int | None = None) -> Block:
         parent = self.current_block_idx if parent_idx is None else parent_idx
         block = Block(self, len(self.blocks), parent)
@@ -249,6 +311,8 @@ class Program:
             twin.blocks.append(copied)
         if for_test:
             _set_test_mode(twin)
+        else:
+            twin.lr_schedulers = dict(self.lr_schedulers)
         return twin
 
     def __repr__(self) -> str:

@@ -36,6 +36,8 @@ from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.ops.rearrange import Pad
 from graphopt.ir.ops.shape import Expand, Flatten, Reshape, Squeeze
 from graphopt.ir.program import EMPTY, Operator
+from graphopt.ir.translate_callbacks import CALLBACKS
+from graphopt.ir.translate_updates import UPDATES, translate_update
 from graphopt.ir.types import dtype_of, rank_of, shape_of
 
 # The operator that the front end appends for a derivative (see ir/ops/grad.py).
@@ -139,7 +141,8 @@ class Translator:
         if isinstance(fields[0][1], VarResultDef):
             names = op.output(row.outputs[0])
             return dict(zip(names, made.results, strict=True))
-        for slot, result in zip(row.outputs, made.results, strict=True):
+        # an optional result, which is the last one, may be absent
+        for slot, result in zip(row.outputs, made.results, strict=False):
             for name in op.output(slot):
                 if name != EMPTY:
                     written[name] = result
@@ -421,6 +424,8 @@ SPECIAL: Mapping[str, Special] = {
     "range": _range,
     "linspace": _range,
     GRAD_TYPE: _grad,
+    **dict.fromkeys(UPDATES, translate_update),
+    **CALLBACKS,
     **{t: _interpolate for t in BY_TYPE if t.endswith("_interp_v2")},
     **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},
     **{t: _reduce for t in BY_TYPE if t.startswith("reduce_")},

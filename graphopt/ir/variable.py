@@ -52,6 +52,8 @@ class Variable:
         is_parameter: bool = False,
         lod_level: int = 0,
         kind: int = VarKind.DENSE_TENSOR,
+        belong_to_optimizer: bool = False,
+        error_clip: Any = None,
     ) -> None:
         self.block = block
         self.name = name
@@ -64,6 +66,8 @@ class Variable:
         self.is_parameter = is_parameter
         self.lod_level = lod_level
         self.kind = kind
+        self.belong_to_optimizer = belong_to_optimizer
+        self.error_clip = error_clip
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -110,14 +114,25 @@ class Variable:
         )
         return f"var {self.name} : [{shape}] {self._dtype}{flags}"
 
-    to_string = __repr__
+    @property
+    def type(self) -> int:
+        """The number of the kind of variable in Paddle's `VarType.Type` enumeration."""
+        return self.kind
+
+    def set_error_clip(self, error_clip: Any) -> None:
+        """Note how to clip the gradient of this variable; it has no effect, as in Paddle 2."""
+        self.error_clip = error_clip
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """The variable as text; both arguments are accepted for compatibility."""
+        return repr(self)
 
 
 class Parameter(Variable):
     """A persistable variable that optimizers update.
 
     `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
-    and `need_clip` steer `Optimizer.minimize`.
+    and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation.
     """
 
     def __init__(
@@ -131,6 +146,8 @@ class Parameter(Variable):
         optimize_attr: Mapping[str, Any] | None = None,
         regularizer: Any = None,
         need_clip: bool = True,
+        do_model_average: bool = True,
+        is_distributed: bool = False,
     ) -> None:
         super().__init__(
             block,
@@ -145,3 +162,5 @@ class Parameter(Variable):
         self.optimize_attr = dict(optimize_attr or {"learning_rate": 1.0})
         self.regularizer = regularizer
         self.need_clip = need_clip
+        self.do_model_average = do_model_average
+        self.is_distributed = is_distributed

@@ -7,7 +7,9 @@ from typing import Any
 
 from graphopt.framework import op_attrs
 from graphopt.ir.program import Parameter, Variable
+from graphopt.layer_helper import emit
 from graphopt.tensor.creation import full
+from graphopt.tensor.manipulation import cast, reshape
 from graphopt.tensor.math import add_n, clip, divide, maximum, multiply, sqrt, square, sum
 
 Pair = tuple[Parameter, Variable | None]
@@ -100,10 +102,13 @@ class ClipGradByGlobalNorm(ClipGradBase):
         squares: list[Variable] = []
         for parameter, grad in chosen:
             with _roles(parameter, grad):
-                squares.append(sum(square(grad)))
-        share = _share(sqrt(add_n(squares)), self.clip_norm)
+                squares.append(emit("squared_l2_norm", {"X": grad}))
+        wide = "float64" if any(s.dtype == "float64" for s in squares) else "float32"
+        common = [s if s.dtype == wide else cast(s, wide) for s in squares]
+        share = _share(sqrt(add_n(common)), self.clip_norm)
         made: list[Variable] = []
         for parameter, grad in chosen:
             with _roles(parameter, grad):
-                made.append(multiply(grad, share))
+                own = share if share.dtype == grad.dtype else cast(share, grad.dtype)
+                made.append(multiply(grad, own if grad.shape else reshape(own, [])))
         return made

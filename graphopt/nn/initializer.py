@@ -12,3 +12,6 @@ from graphopt.initializer.scaled import KaimingNormal as KaimingNormal
 from graphopt.initializer.scaled import KaimingUniform as KaimingUniform
 from graphopt.initializer.scaled import XavierNormal as XavierNormal
 from graphopt.initializer.scaled import XavierUniform as XavierUniform
+from graphopt.initializer.structured import Bilinear as Bilinear
+from graphopt.initializer.structured import Dirac as Dirac
+from graphopt.initializer.structured import Orthogonal as Orthogonal

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphopt.ir.program import Block, Operator, Parameter, Variable
-from graphopt.optimizer.optimizer import Optimizer
+from graphopt.ir.program import Parameter, Variable
+from graphopt.optimizer.optimizer import Optimizer, check_range, number, required
 
 
 class Adam(Optimizer):
     """Adaptive moments (Kingma and Ba, 2015). Paddle page: paddle.optimizer.Adam.
 
-    The state is `<parameter>_moment1_0`, `_moment2_0`, and the powers of the betas. Gradients are
-    dense, so `lazy_mode` updates every row. `use_multi_tensor` and `multi_precision` have no effect
-    here: BuildStrategy.fuse_all_optimizer_ops groups updates.
+    The state is `<parameter>_moment1_0`, `_moment2_0`, the powers of the betas and, with
+    `amsgrad`, `_moment2_max_0`. With `multi_precision` a float16 or bfloat16 parameter is a copy
+    of a float32 master weight. Gradients are dense, so `lazy_mode` updates every row.
+    `use_multi_tensor` has no effect here: BuildStrategy.fuse_all_optimizer_ops groups updates.
     """
 
     operator = "adam"
@@ -32,52 +33,44 @@ class Adam(Optimizer):
         multi_precision: bool = False,
         use_multi_tensor: bool = False,
         name: str | None = None,
+        amsgrad: bool = False,
     ) -> None:
+        kind = type(self).__name__
+        required(kind, learning_rate=learning_rate, beta1=beta1, beta2=beta2, epsilon=epsilon)
         super().__init__(learning_rate, parameters, weight_decay, grad_clip, name)
-        for what, value in (("beta1", beta1), ("beta2", beta2)):
-            if not 0 <= _number(value, what) < 1:
-                raise ValueError(f"Invalid value of {what}, expect {what} in [0,1), got {value}")
-        if _number(epsilon, "epsilon") < 0:
-            raise ValueError(f"Invalid value of epsilon, expect epsilon >= 0, got {epsilon}")
-        self._beta1, self._beta2, self._epsilon = beta1, beta2, epsilon
+        check_range(kind, beta1=beta1, beta2=beta2, epsilon=epsilon)
+        self._beta1, self._beta2, self._epsilon = float(beta1), float(beta2), float(epsilon)
         self._lazy_mode = bool(lazy_mode)
+        self._multi_precision = bool(multi_precision)
+        self._amsgrad = bool(amsgrad)
 
-    def create_accumulators(self, parameter: Parameter) -> None:
-        self._state(parameter)
-
-    def _state(self, parameter: Parameter) -> dict[str, Variable]:
-        """The accumulators by slot."""
-        return {
+    def state(self, parameter: Parameter) -> dict[str, Variable]:
+        beta1, beta2 = self._betas(parameter)
+        found = {
             "Moment1": self.accumulator("moment1", parameter),
             "Moment2": self.accumulator("moment2", parameter),
-            "Beta1Pow": self.accumulator("beta1_pow_acc", parameter, value=self._beta1, shape=[1]),
-            "Beta2Pow": self.accumulator("beta2_pow_acc", parameter, value=self._beta2, shape=[1]),
         }
+        if self._amsgrad:
+            found["Moment2Max"] = self.accumulator("moment2_max", parameter)
+        found["Beta1Pow"] = self.accumulator("beta1_pow_acc", parameter, value=beta1, shape=[1])
+        found["Beta2Pow"] = self.accumulator("beta2_pow_acc", parameter, value=beta2, shape=[1])
+        return found
 
-    def append_update(
-        self, block: Block, parameter: Parameter, grad: Variable, rate: Variable
-    ) -> Operator:
-        state = self._state(parameter)
-        slots = {"Param": parameter, "Grad": grad, "LearningRate": rate, **state}
-        outs = {"ParamOut": parameter, **{f"{slot}Out": value for slot, value in state.items()}}
+    def _betas(self, parameter: Parameter) -> tuple[float, float]:
+        return (
+            float(self.option(parameter, "beta1", self._beta1)),
+            float(self.option(parameter, "beta2", self._beta2)),
+        )
+
+    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+        beta1, beta2 = self._betas(parameter)
         attrs = {
-            "beta1": self._beta1,
-            "beta2": self._beta2,
-            "epsilon": self._epsilon,
-            "lazy_mode": self._lazy_mode,
-            **self.extra_attrs(parameter),
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": float(self.option(parameter, "epsilon", self._epsilon)),
+            "lazy_mode": bool(self.option(parameter, "lazy_mode", self._lazy_mode)),
         }
-        return self.append(block, self.operator, slots, outs, **attrs)
-
-    def extra_attrs(self, parameter: Parameter) -> dict[str, Any]:
-        """The attributes that the operator has beyond Adam's."""
-        return {}
-
-
-def _number(value: Any, name: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
-        raise TypeError(f"the argument '{name}' must be a number, found {type(value).__name__}")
-    return float(value)
+        return {**attrs, "amsgrad": True} if self._amsgrad else attrs
 
 
 class AdamW(Adam):
@@ -89,6 +82,7 @@ class AdamW(Adam):
     """
 
     operator = "adamw"
+    decoupled_decay = True
 
     def __init__(
         self,
@@ -104,6 +98,7 @@ class AdamW(Adam):
         lazy_mode: bool = False,
         multi_precision: bool = False,
         name: str | None = None,
+        amsgrad: bool = False,
     ) -> None:
         super().__init__(
             learning_rate,
@@ -114,16 +109,22 @@ class AdamW(Adam):
             None,
             grad_clip,
             lazy_mode,
+            multi_precision,
+            amsgrad=amsgrad,
             name=name,
         )
-        self._coeff = _number(weight_decay, "weight_decay")
+        if lr_ratio is not None and not callable(lr_ratio):
+            raise TypeError("AdamW(): 'lr_ratio' must be a function of the parameter")
+        self._coeff = number(weight_decay, "weight_decay")
         self._lr_ratio = lr_ratio
         self._apply_decay_param_fun = apply_decay_param_fun
 
-    def extra_attrs(self, parameter: Parameter) -> dict[str, Any]:
-        applies = self._apply_decay_param_fun
+    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+        applies = self.option(parameter, "apply_decay_param_fun", self._apply_decay_param_fun)
+        ratio = self.option(parameter, "lr_ratio", self._lr_ratio)
         return {
-            "coeff": self._coeff,
+            **super().attributes(parameter),
+            "coeff": number(self.option(parameter, "weight_decay", self._coeff), "weight_decay"),
             "with_decay": applies is None or bool(applies(parameter.name)),
-            "lr_ratio": 1.0 if self._lr_ratio is None else float(self._lr_ratio(parameter)),
+            "lr_ratio": 1.0 if ratio is None else float(ratio(parameter)),
         }

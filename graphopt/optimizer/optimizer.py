@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any
+from abc import ABC
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, ClassVar
 
 import numpy as np
 
 from graphopt.backward import append_backward
 from graphopt.errors import UnsupportedError
 from graphopt.framework import current_op_attrs, op_attrs
-from graphopt.initializer.fill import Constant
 from graphopt.ir import unique_name
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import (
@@ -22,12 +21,13 @@ from graphopt.ir.program import (
     Program,
     Variable,
     default_main_program,
-    default_startup_program,
     program_guard,
 )
 from graphopt.nn.clip import ClipGradBase
+from graphopt.optimizer.groups import Groups, as_regularizer, check_kind
 from graphopt.optimizer.lr.base import LRScheduler
-from graphopt.regularizer import L2Decay, WeightDecayRegularizer
+from graphopt.optimizer.state import State, is_half, persistable
+from graphopt.regularizer import WeightDecayRegularizer
 from graphopt.runtime import global_scope
 from graphopt.tensor.math import scale
 
@@ -37,36 +37,41 @@ Pairs = list[tuple[Parameter, Variable]]
 class Optimizer(ABC):
     """Base of the optimizers (Paddle page: paddle.optimizer.Optimizer).
 
-    `learning_rate` is a number or an LRScheduler. `parameters` limits what is updated; by default
-    every trainable parameter is. A number as `weight_decay` means L2Decay; a ParamAttr's own
+    `learning_rate` is a number, an LRScheduler, or a Variable that operators of the program
+    compute. `parameters` limits what is updated (by default every trainable parameter is); a list
+    of dicts makes groups with options of their own: {"params": […], "learning_rate": factor,
+    "weight_decay": …, "grad_clip": …}. A number as `weight_decay` means L2Decay; a ParamAttr's
     regularizer replaces it. `grad_clip` comes before weight decay.
+
+    An optimizer says which `operator` updates a parameter, with which `state` and `attributes`.
     """
+
+    operator: ClassVar[str]
+    decoupled_decay: ClassVar[bool] = False
+    """True where a group's weight_decay is an attribute of the update, not a regularizer."""
+    lower_slots: ClassVar[bool] = False
+    """True where the operator calls its slots `param`, not `Param`."""
 
     def __init__(
         self,
-        learning_rate: float | LRScheduler,
-        parameters: Sequence[Parameter] | None = None,
+        learning_rate: float | LRScheduler | Variable,
+        parameters: Sequence[Parameter] | Sequence[Mapping[str, Any]] | None = None,
         weight_decay: float | WeightDecayRegularizer | None = None,
         grad_clip: ClipGradBase | None = None,
         name: str | None = None,
     ) -> None:
         kind = type(self).__name__
-        if isinstance(learning_rate, bool) or not isinstance(
-            learning_rate, (int, float, LRScheduler)
-        ):
-            raise TypeError(
-                f"{kind}(): learning rate should be float or LRScheduler, got "
-                f"{type(learning_rate).__name__}"
-            )
-        if grad_clip is not None and not isinstance(grad_clip, ClipGradBase):
-            raise TypeError(f"{kind}(): 'grad_clip' should be an instance of ClipGradBase")
+        check_kind(learning_rate, grad_clip, kind)
         self._learning_rate = learning_rate
-        self._parameters = _parameter_list(parameters, kind)
-        self.regularization = _regularizer(weight_decay, kind)
+        self.regularization = as_regularizer(weight_decay, kind)
         self._grad_clip = grad_clip
         self._name = name
+        self._multi_precision = False
         self._learning_rates: dict[int, Variable] = {}
-        self._accumulators: dict[tuple[int, str, str], Variable] = {}
+        self._dtype: DType | None = None
+        self._groups = Groups(parameters, kind, decoupled=self.decoupled_decay)
+        self._parameter_list = self._groups.parameters
+        self._state = State(kind, name)
 
     # -- the steps of minimize -----------------------------------------------------------------
 
@@ -79,7 +84,7 @@ class Optimizer(ABC):
     ) -> tuple[list[Operator], Pairs]:
         """Append the backward pass and the updates to the loss's program.
 
-        Returns the update operators and the (parameter, gradient) pairs before clipping.
+        Returns the operators that update and the (parameter, gradient) pairs before clipping.
         """
         params_grads = self.backward(loss, startup_program, parameters, no_grad_set)
         return self.apply_optimize(loss, startup_program, params_grads), params_grads
@@ -95,8 +100,9 @@ class Optimizer(ABC):
         """Append the backward pass; (parameter, gradient) pairs in the order of creation."""
         if not isinstance(loss, Variable):
             raise TypeError(f"'loss' should be a Variable, found {type(loss).__name__}")
+        self._dtype = self._dtype or loss.dtype
         with program_guard(loss.block.program, startup_program):
-            chosen = parameters if parameters is not None else self._parameters
+            chosen = parameters or self._parameter_list
             return append_backward(loss, chosen, no_grad_set, callbacks)
 
     def apply_optimize(
@@ -106,8 +112,14 @@ class Optimizer(ABC):
         with program_guard(loss.block.program, startup_program):
             return self.apply_gradients(params_grads)
 
+    _apply_optimize = apply_optimize
+
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
-        """Append clipping, weight decay and updates, by parameter name; the update operators."""
+        """Append clipping, weight decay and updates, by parameter name.
+
+        Returns the operators that update, with those that prepare their learning rates. Raises
+        ValueError when there is nothing to update.
+        """
         program = default_main_program()
         pairs = sorted(params_grads, key=lambda pair: pair[0].name)
         if not pairs:
@@ -115,7 +127,7 @@ class Optimizer(ABC):
                 "there is nothing to update: the loss depends on no trainable parameter"
             )
         with program.role(OpRole.OPTIMIZE):
-            clipped = self._grad_clip(list(pairs)) if self._grad_clip is not None else pairs
+            clipped = self._groups.clip(pairs, self._grad_clip)
             decayed = [(p, self._decayed(p, g)) for p, g in clipped if g is not None]
             return self._updates(program.global_block(), decayed)
 
@@ -131,27 +143,52 @@ class Optimizer(ABC):
         return grad
 
     def _updates(self, block: Block, pairs: Pairs) -> list[Operator]:
-        rate = self._learning_rate_variable(pairs[0][1].dtype)
+        start = len(block.ops)
+        rate = self._learning_rate_variable(self._dtype or pairs[0][1].dtype)
         for parameter, _ in pairs:
+            if self._multi_precision and is_half(parameter.dtype):
+                self._state.make_master(parameter)
+            elif is_half(parameter.dtype):
+                self._state.warn_half()
             self.create_accumulators(parameter)
-        made: list[Operator] = []
         for parameter, grad in pairs:
             with op_attrs(op_role_var=[parameter.name, grad.name]):
                 own_rate = self._parameter_rate(rate, parameter)
-                made.append(self.append_update(block, parameter, grad, own_rate))
-        return made
+                self.append_update(block, parameter, grad, own_rate)
+        self.finish_updates(block, pairs)
+        return block.ops[start:]
 
     # -- what an optimizer defines -------------------------------------------------------------
 
-    def create_accumulators(self, parameter: Parameter) -> None:
-        """Make the state that this optimizer keeps for a parameter (see `accumulator`); none."""
-        return
+    def state(self, parameter: Parameter) -> dict[str, Variable]:
+        """The state that the update of a parameter reads and writes, by slot (`accumulator`)."""
+        return {}
 
-    @abstractmethod
+    def attributes(self, parameter: Parameter) -> dict[str, Any]:
+        """The attributes of the operator that updates a parameter."""
+        return {}
+
+    def create_accumulators(self, parameter: Parameter) -> None:
+        """Make the state of a parameter, which the startup program sets."""
+        self.state(parameter)
+
     def append_update(
         self, block: Block, parameter: Parameter, grad: Variable, rate: Variable
     ) -> Operator:
         """Append the operator that updates one parameter."""
+        state = self.state(parameter)
+        names = ("param", "grad", "learning_rate") if self.lower_slots else _UPPER
+        slots = dict(zip(names, (parameter, grad, rate), strict=True)) | state
+        suffix = "_out" if self.lower_slots else "Out"
+        outs = {f"{slot}{suffix}": value for slot, value in state.items()}
+        outs[f"{names[0]}{suffix}"] = parameter
+        return self.append(block, self.operator, slots, outs, **self.attributes(parameter))
+
+    def finish_updates(self, block: Block, pairs: Pairs) -> None:
+        """Append what follows all updates; nothing."""
+        return
+
+    # -- what an optimizer uses ----------------------------------------------------------------
 
     def accumulator(
         self,
@@ -160,48 +197,78 @@ class Optimizer(ABC):
         *,
         value: float = 0.0,
         shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        widen: bool = True,
     ) -> Variable:
-        """The state `<parameter>_<kind>_0`, made with this first value when it is new."""
-        program = default_main_program()
-        key = (program.serial, kind, parameter.name)
-        if key not in self._accumulators:
-            prefix = f"{self._name}_{kind}" if self._name else kind
-            name = unique_name.generate(f"{parameter.name}_{prefix}")
-            sizes = list(parameter.shape if shape is None else shape)
-            self._accumulators[key] = _persistable(name, sizes, parameter.dtype, value)
-        return self._accumulators[key]
+        """The state `<parameter>_<kind>_0`, made with this first value when it is new.
+
+        It belongs to the master weight where the parameter has one. With `widen` the state of a
+        half-precision parameter is float32.
+        """
+        return self._state.accumulator(kind, parameter, value, shape, dtype, widen)
 
     def append(self, block: Block, type: str, slots: Any, outs: Any, **attrs: Any) -> Operator:
-        """Append an update operator; numbers become what Paddle's format keeps of them, float32."""
+        """Append an update operator; numbers become what Paddle's format keeps of them, float32.
+
+        Where `slots` has a parameter with a master weight, that is updated with it.
+        """
+        parameter = slots.get("Param", slots.get("param"))
+        master = self._state.master(parameter)
+        if master is not None:
+            slot = "master_param" if self.lower_slots else "MasterParam"
+            out = "master_param_out" if self.lower_slots else "MasterParamOut"
+            slots, outs = {**slots, slot: master}, {**outs, out: master}
+            attrs["multi_precision"] = True
         rounded = {k: float(np.float32(v)) if isinstance(v, float) else v for k, v in attrs.items()}
         return block.append_op(type, slots, outs, {**current_op_attrs(), **rounded})
+
+    def option(self, parameter: Parameter, name: str, default: Any) -> Any:
+        """An option of the parameter's group, or the optimizer's own value."""
+        return self._groups.option(parameter, name, default)
 
     # -- the learning rate ---------------------------------------------------------------------
 
     def _learning_rate_variable(self, dtype: DType) -> Variable:
         """The variable `learning_rate_<n>` of this program; schedules write it before each run."""
+        if isinstance(self._learning_rate, Variable):
+            return self._learning_rate
         program = default_main_program()
         found = self._learning_rates.get(program.serial)
         if found is None:
             name = unique_name.generate("learning_rate")
-            found = _persistable(name, [1], dtype, self.get_lr())
+            wide = DType("float32") if is_half(dtype) or not dtype.is_floating else dtype
+            found = persistable(name, [1], wide, self.get_lr())
             self._learning_rates[program.serial] = found
             if isinstance(self._learning_rate, LRScheduler):
                 program.lr_schedulers[name] = self._learning_rate
         return found
 
+    def _global_learning_rate(self, program: Program | None = None) -> Variable | None:
+        """The learning rate's variable in a program, None before `minimize`."""
+        return self._learning_rates.get((program or default_main_program()).serial)
+
     def _parameter_rate(self, rate: Variable, parameter: Parameter) -> Variable:
         """The rate times the parameter's own factor."""
-        factor = float(parameter.optimize_attr.get("learning_rate", 1.0))
-        if factor == 1.0:
+        own = parameter.optimize_attr.get("learning_rate", 1.0)
+        if isinstance(own, Variable):
+            return own
+        if float(own) == 1.0:
             return rate
         with default_main_program().role(OpRole.LR_SCHEDULE | OpRole.OPTIMIZE):
-            return scale(rate, factor)
+            return scale(rate, float(own))
 
     def get_lr(self) -> float:
-        """The learning rate that the next run uses."""
+        """The learning rate that the next run uses.
+
+        Raises UnsupportedError when operators of the program compute it.
+        """
         if isinstance(self._learning_rate, LRScheduler):
             return float(self._learning_rate())
+        if isinstance(self._learning_rate, Variable):
+            raise UnsupportedError(
+                f"get_lr(): the program computes the learning rate '{self._learning_rate.name}'; "
+                "fetch it"
+            )
         return float(self._learning_rate)
 
     def set_lr(self, value: float) -> None:
@@ -210,8 +277,10 @@ class Optimizer(ABC):
         Raises RuntimeError when a scheduler decides it, TypeError unless it is a number.
         """
         if isinstance(value, bool) or not isinstance(value, (int, float)):
-            raise TypeError(f"set_lr(): 'value' must be a number, found {type(value).__name__}")
-        if isinstance(self._learning_rate, LRScheduler):
+            raise TypeError(
+                f"set_lr(): the type of 'value' must be float, but received {type(value).__name__}"
+            )
+        if isinstance(self._learning_rate, (LRScheduler, Variable)):
             raise RuntimeError(
                 "optimizer's learning rate can't be LRScheduler when invoke this API, because "
                 "the schedule would overwrite it"
@@ -225,10 +294,38 @@ class Optimizer(ABC):
     def set_lr_scheduler(self, scheduler: LRScheduler) -> None:
         """Let a scheduler decide the learning rate from now on."""
         if not isinstance(scheduler, LRScheduler):
-            raise TypeError("set_lr_scheduler(): 'scheduler' must be an LRScheduler")
+            raise TypeError(
+                "set_lr_scheduler(): the type of 'scheduler' must be "
+                f"LRScheduler, but received {type(scheduler).__name__}"
+            )
         self._learning_rate = scheduler
         for variable in self._learning_rates.values():
             variable.block.program.lr_schedulers[variable.name] = scheduler
+
+    # -- saved state ---------------------------------------------------------------------------
+
+    def get_opti_var_name_list(self) -> list[str]:
+        """The names of the state variables, in the order in which they were made."""
+        return [variable.name for variable in self._state.variables()]
+
+    def _get_accumulator(self, name: str, param: Parameter) -> Variable:
+        return self._state.find(name, param)
+
+    def state_dict(self) -> dict[str, Any]:
+        """The values of the state in the global scope by name, and the scheduler's state.
+
+        Master weights are under "master_weights". Variables that have no value yet are left out.
+        """
+        return self._state.values(self._learning_rate)
+
+    def set_state_dict(self, state_dict: Mapping[str, Any]) -> None:
+        """Put what `state_dict` gave into the global scope and the scheduler.
+
+        Raises ValueError for a missing variable, a wrong shape or a wrong dtype.
+        """
+        self._state.load(state_dict, self._learning_rate)
+
+    set_dict = set_state_dict
 
     # -- dynamic mode --------------------------------------------------------------------------
 
@@ -240,36 +337,35 @@ class Optimizer(ABC):
         """Raise UnsupportedError: gradients do not outlive a run here."""
         raise UnsupportedError("Optimizer.clear_grad() is for dynamic mode; leave it out")
 
-
-def _persistable(name: str, shape: Sequence[int], dtype: DType, value: float) -> Variable:
-    """A state variable of the main program that the startup program sets."""
-    flags = {"persistable": True, "stop_gradient": True}
-    made = default_main_program().global_block().create_var(name, shape, dtype, **flags)
-    block = default_startup_program().global_block()
-    Constant(value)(block.create_var(name, shape, dtype, **flags), block)
-    return made
+    clear_gradients = clear_grad
 
 
-def _parameter_list(parameters: Any, kind: str) -> list[Parameter] | None:
-    if parameters is None:
-        return None
-    if isinstance(parameters, (Variable, str)):
-        raise TypeError(f"{kind}(): 'parameters' must be a list of parameters")
-    found = list(parameters)
-    if any(isinstance(item, dict) for item in found):
-        raise UnsupportedError(
-            f"{kind}(): parameter groups are for dynamic mode; use ParamAttr(learning_rate=…, "
-            "regularizer=…) on the parameters"
-        )
-    return found
+_UPPER = ("Param", "Grad", "LearningRate")
 
 
-def _regularizer(weight_decay: Any, kind: str) -> WeightDecayRegularizer | None:
-    if weight_decay is None or isinstance(weight_decay, WeightDecayRegularizer):
-        return weight_decay
-    if isinstance(weight_decay, (int, float)) and not isinstance(weight_decay, bool):
-        return L2Decay(weight_decay)
-    raise TypeError(
-        f"{kind}(): weight_decay should be a float or a regularizer, got "
-        f"{type(weight_decay).__name__}"
-    )
+def check_range(kind: str, **fractions: float) -> None:
+    """TypeError or ValueError unless each is a number in [0, 1); `epsilon` may be larger."""
+    for name, value in fractions.items():
+        found = number(value, name)
+        if name == "epsilon" and found < 0:
+            raise ValueError(
+                f"{kind}(): Invalid value of epsilon, expect epsilon >= 0, got {value}"
+            )
+        if name != "epsilon" and not 0 <= found < 1:
+            raise ValueError(
+                f"{kind}(): Invalid value of {name}, expect {name} in [0,1), got {value}"
+            )
+
+
+def number(value: Any, name: str) -> float:
+    """The value as a float; TypeError when it is not a number."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise TypeError(f"the argument '{name}' must be a number, found {type(value).__name__}")
+    return float(value)
+
+
+def required(kind: str, **values: Any) -> None:
+    """ValueError for an argument that is None."""
+    missing: Iterable[str] = (name for name, value in values.items() if value is None)
+    for name in missing:
+        raise ValueError(f"{kind}(): {name} is not set")

@@ -10,6 +10,7 @@ from graphopt.ir.program import default_main_program as default_main_program
 from graphopt.ir.program import default_startup_program as default_startup_program
 from graphopt.ir.program import program_guard as program_guard
 from graphopt.metric import accuracy as accuracy
+from graphopt.metric import auc as auc
 from graphopt.param_attr import WeightNormParamAttr as WeightNormParamAttr
 from graphopt.runtime import BuildStrategy as BuildStrategy
 from graphopt.runtime import CompiledProgram as CompiledProgram
@@ -24,6 +25,9 @@ from graphopt.runtime import scope_guard as scope_guard
 from graphopt.static import nn as nn
 from graphopt.static.input import InputSpec as InputSpec
 from graphopt.static.input import data as data
+from graphopt.static.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
+from graphopt.static.nn.callback import Print as Print
+from graphopt.static.nn.callback import py_func as py_func
 from graphopt.tensor.creation import create_global_var as create_global_var
 from graphopt.tensor.creation import create_parameter as create_parameter
 from graphopt.tensor.indexing import set_item

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt import arguments
-from graphopt.framework import get_default_dtype
+from graphopt.framework import get_default_dtype, require_static
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable, default_main_program
 
@@ -21,6 +21,7 @@ def data(name: str, shape: Any, dtype: Any = None, lod_level: int = 0) -> Variab
     Raises TypeError for a name that is not a string, ValueError when the program already has
     another variable of this name.
     """
+    require_static()
     if not isinstance(name, str):
         raise TypeError(f"data(): the argument 'name' must be a str, found {type(name).__name__}")
     sizes = tuple(arguments.shape(shape, "data"))

@@ -57,7 +57,11 @@ def test_a_loss_of_several_elements_is_refused() -> None:
         x = static.data("x", [3, 2], "float32")
         with pytest.raises(ProgramError, match=r"loss of one element.*\[3, 2\]"):
             static.append_backward(x * weight("w", [1.0, 1.0]))
-        with pytest.raises(UnsupportedError, match="checkpoints"):
+        with pytest.raises(UnsupportedError, match="callbacks"):
+            static.append_backward(paddle.mean(x), callbacks=[print])
+        with pytest.raises(ValueError, match="'y' in checkpoints"):
+            static.append_backward(paddle.mean(x), checkpoints=["y"])
+        with pytest.warns(UserWarning, match="checkpoints have no effect"):
             static.append_backward(paddle.mean(x), checkpoints=[x])
 
 

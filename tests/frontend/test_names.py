@@ -171,6 +171,13 @@ def test_name_scope_and_device_are_noted_on_operators() -> None:
         paddle.tanh(x)
         first, second = main.global_block().ops
     assert (first.attr("op_namescope"), first.attr("op_device")) == ("/outer/inner/", "gpu:0")
-    assert not second.has_attr("op_namescope")
+    assert (second.attr("op_namescope"), second.attr("op_device")) == ("/", "")
+    with fresh() as (main, _):
+        x = static.data("x", [2], "float32")
+        for name in ("again", "again"):
+            with static.name_scope(name):
+                paddle.tanh(x)
+        scopes = [op.attr("op_namescope") for op in main.global_block().ops]
+    assert scopes == ["/again/", "/again_1/"]
     with pytest.raises(ValueError, match="device_guard"), static.device_guard("tpu"):
         pass

@@ -196,8 +196,6 @@ def test_wrong_arguments() -> None:
         sgd(0.1, grad_clip=1.0)
     with pytest.raises(TypeError, match="weight_decay"):
         sgd(0.1, weight_decay="l2")
-    with pytest.raises(UnsupportedError, match="parameter groups"):
-        sgd(0.1, parameters=[{"params": []}])
     with pytest.raises(ValueError, match="beta1"):
         paddle.optimizer.Adam(beta1=1.0)
     with pytest.raises(UnsupportedError, match=r"use minimize\(loss\)"):

@@ -169,11 +169,18 @@ def test_default_dtype() -> None:
 
 
 def test_mode() -> None:
-    """Programs are always static; asking for the other mode says so."""
+    """Dynamic mode has plain functions only; making a variable there says so."""
     paddle.enable_static()
     assert not paddle.in_dynamic_mode()
-    with pytest.raises(UnsupportedError, match="no dynamic mode"):
-        paddle.disable_static()
+    paddle.disable_static()
+    try:
+        assert paddle.in_dynamic_mode()
+        assert paddle.nn.initializer.calculate_gain("linear") == 1
+        for make in (lambda: paddle.ones([2]), lambda: static.data("x", [2], "float32")):
+            with pytest.raises(UnsupportedError, match="no dynamic mode"):
+                make()
+    finally:
+        paddle.enable_static()
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,14 @@ def adam(
     return p, m, v, b1 * 0.9, b2 * 0.999
 
 
+def amsgrad(p: Array, g: Array, lr: Array, *state: Array) -> tuple[Any, ...]:
+    m, v, b1, b2, largest = state
+    m, v = 0.9 * m + 0.1 * g, 0.999 * v + 0.001 * g**2
+    largest, root = np.maximum(v, largest), np.sqrt(1 - b2)
+    p = p - lr * root / (1 - b1) * m / (np.sqrt(largest) + 1e-8 * root)
+    return p, m, v, b1 * 0.9, b2 * 0.999, largest
+
+
 def powers() -> tuple[Array, Array]:
     return f32([0.9**3]), f32([0.999**3])
 
@@ -49,6 +57,9 @@ SAMPLES = {
         sample(f32(2, 3), f32(2, 3), LR, f32(2, 3), abs(f32(2, 3)), *powers()).gives(adam),
         sample(f64(3), f64(3), f64([0.1]), f64(3), abs(f64(3)), f64([0.5]), f64([0.5])).gives(adam),
         sample(bf16(3), bf16(3), LR, f32(3), abs(f32(3)), *powers()).gives(adam),
+        sample(
+            *(f32(3), f32(3), LR, f32(3), abs(f32(3)), *powers(), abs(f32(3))), amsgrad=True
+        ).gives(amsgrad),
     ],
     Adamw: [
         sample(f32(3), f32(3), LR, f32(3), abs(f32(3)), *powers(), coeff=0.1).gives(

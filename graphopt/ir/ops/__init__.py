@@ -5,6 +5,8 @@ from __future__ import annotations
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops import (
     activation,
+    adaptive_update,
+    callback,
     combine,
     comm,
     complex,
@@ -22,8 +24,10 @@ from graphopt.ir.ops import (
     logic,
     loss,
     math,
+    metric,
     norm,
     optimizer,
+    plain_update,
     random,
     rearrange,
     reduce,
@@ -35,6 +39,8 @@ from graphopt.ir.ops import (
 
 FAMILIES = (
     activation,
+    adaptive_update,
+    callback,
     combine,
     comm,
     complex,
@@ -52,8 +58,10 @@ FAMILIES = (
     logic,
     loss,
     math,
+    metric,
     norm,
     optimizer,
+    plain_update,
     random,
     rearrange,
     reduce,

@@ -1,15 +1,27 @@
-"""Parameter updates: values in, updated values out (the parser ties them to the same name)."""
+"""Parameter updates: values in, updated values out (the parser ties them to the same name).
+
+Here are the base of all updates and those that BuildStrategy fuses; the others are in
+`adaptive_update.py` and `plain_update.py`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_result_def,
+    result_def,
+)
 
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import flag, number, string
+from graphopt.ir.op import SEGMENTS
 from graphopt.ir.ops.base import PureOp
-from graphopt.ir.types import Tensor, compatible, show
+from graphopt.ir.types import Tensor, compatible, shape_of, show
 
 
 def check_gradient(param: Tensor, grad: Tensor) -> None:
@@ -18,8 +30,31 @@ def check_gradient(param: Tensor, grad: Tensor) -> None:
         raise ProgramError(f"the gradient {show(grad)} does not fit {show(param)}")
 
 
+def updated(param: Tensor, grad: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+    """The types of an updated parameter and of its state, which keep theirs.
+
+    ProgramError unless the gradient is like the parameter, and each state is, or is a scalar.
+    """
+    check_gradient(param, grad)
+    for value in state:
+        if not _fits(shape_of(param), shape_of(value)):
+            raise ProgramError(f"the state {show(value)} does not fit {show(param)}")
+    return (param, *state)
+
+
+def _fits(param: Sequence[int], state: Sequence[int]) -> bool:
+    if all(dim in (1, -1) for dim in state):
+        return True
+    alike = zip(param, state, strict=False)
+    return len(param) == len(state) and all(a == b or -1 in (a, b) for a, b in alike)
+
+
+class Update(PureOp, ABC):
+    """An updated parameter, and updated state, from a gradient and a learning rate."""
+
+
 @irdl_op_definition
-class Sgd(PureOp):
+class Sgd(Update):
     """param - lr * grad. Paddle: sgd."""
 
     name = "pd.sgd"
@@ -35,7 +70,7 @@ class Sgd(PureOp):
 
 
 @irdl_op_definition
-class Momentum(PureOp):
+class Momentum(Update):
     """v = mu * v + grad, then param - lr * v (or the Nesterov form). Paddle: momentum."""
 
     name = "pd.momentum"
@@ -51,13 +86,16 @@ class Momentum(PureOp):
     regularization_coeff = number(0.0)
 
     @staticmethod
-    def infer(param: Tensor, grad: Tensor, velocity: Tensor) -> tuple[Tensor, Tensor]:
-        check_gradient(param, grad)
-        return param, velocity
+    def infer(param: Tensor, grad: Tensor, velocity: Tensor) -> tuple[Tensor, ...]:
+        return updated(param, grad, velocity)
 
 
-class AdamBase(PureOp, ABC):
-    """Adaptive moments (Kingma and Ba, 2015); the powers of the betas are state as in Paddle."""
+class AdamBase(Update, ABC):
+    """Adaptive moments (Kingma and Ba, 2015); the powers of the betas are state as in Paddle.
+
+    With `amsgrad` (Reddi and others, 2018) the largest second moment so far, `moment2_max`, stands
+    for the second moment; it is state as well.
+    """
 
     param = operand_def(Tensor)
     grad = operand_def(Tensor)
@@ -66,15 +104,19 @@ class AdamBase(PureOp, ABC):
     moment2 = operand_def(Tensor)
     beta1_pow = operand_def(Tensor)
     beta2_pow = operand_def(Tensor)
+    moment2_max = opt_operand_def(Tensor)
     param_out = result_def(Tensor)
     moment1_out = result_def(Tensor)
     moment2_out = result_def(Tensor)
     beta1_pow_out = result_def(Tensor)
     beta2_pow_out = result_def(Tensor)
+    moment2_max_out = opt_result_def(Tensor)
     beta1 = number(0.9)
     beta2 = number(0.999)
     epsilon = number(1e-8)
     lazy_mode = flag(False)
+    amsgrad = flag(False)
+    irdl_options = (SEGMENTS,)
 
     @staticmethod
     def infer(
@@ -84,9 +126,13 @@ class AdamBase(PureOp, ABC):
         moment2: Tensor,
         beta1_pow: Tensor,
         beta2_pow: Tensor,
+        moment2_max: Tensor | None,
+        amsgrad: bool,
     ) -> tuple[Tensor, ...]:
-        check_gradient(param, grad)
-        return (param, moment1, moment2, beta1_pow, beta2_pow)
+        if amsgrad != (moment2_max is not None):
+            raise ProgramError("amsgrad goes with the state moment2_max, and only then")
+        largest = () if moment2_max is None else (moment2_max,)
+        return updated(param, grad, moment1, moment2, beta1_pow, beta2_pow, *largest)
 
 
 @irdl_op_definition

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from graphopt.lowering.ops import (
     activation,
+    adaptive_update,
+    callback,
     combine,
     comm,
     complex,
@@ -19,8 +21,10 @@ from graphopt.lowering.ops import (
     logic,
     loss,
     math,
+    metric,
     norm,
     optimizer,
+    plain_update,
     random,
     rearrange,
     reduce,
@@ -32,6 +36,8 @@ from graphopt.lowering.ops import (
 
 __all__ = [
     "activation",
+    "adaptive_update",
+    "callback",
     "combine",
     "comm",
     "complex",
@@ -47,8 +53,10 @@ __all__ = [
     "logic",
     "loss",
     "math",
+    "metric",
     "norm",
     "optimizer",
+    "plain_update",
     "random",
     "rearrange",
     "reduce",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from jax import lax
+from jax import numpy as jnp
 
 from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd
 from graphopt.lowering.ops.base import Array, wide
@@ -49,6 +50,7 @@ def adam(
     moment2: Array,
     beta1_pow: Array,
     beta2_pow: Array,
+    moment2_max: Array | None,
     beta1: float,
     beta2: float,
     epsilon: float,
@@ -56,16 +58,18 @@ def adam(
     p, g = wide(param), wide(grad)
     m1 = beta1 * wide(moment1) + (1 - beta1) * g
     m2 = beta2 * wide(moment2) + (1 - beta2) * lax.square(g)
+    largest = m2 if moment2_max is None else jnp.maximum(m2, wide(moment2_max))
     correction = lax.sqrt(1 - scalar(beta2_pow, p))
     rate = scalar(learning_rate, p) * correction / (1 - scalar(beta1_pow, p))
-    updated = p - rate * m1 / (lax.sqrt(m2) + epsilon * correction)
-    return (
-        updated.astype(param.dtype),
+    moved = p - rate * m1 / (lax.sqrt(largest) + epsilon * correction)
+    state = (
         m1.astype(moment1.dtype),
         m2.astype(moment2.dtype),
         beta1_pow * beta1,
         beta2_pow * beta2,
     )
+    new_largest = () if moment2_max is None else (largest.astype(moment2_max.dtype),)
+    return (moved.astype(param.dtype), *state, *new_largest)
 
 
 @lowers(Adamw)
@@ -77,6 +81,7 @@ def adamw(
     moment2: Array,
     beta1_pow: Array,
     beta2_pow: Array,
+    moment2_max: Array | None,
     beta1: float,
     beta2: float,
     epsilon: float,
@@ -87,7 +92,6 @@ def adamw(
     p = wide(param)
     rate = scalar(learning_rate, p) * lr_ratio
     decayed = p * (1 - rate * coeff) if with_decay else p
-    updated, *state = adam(
-        decayed, grad, rate, moment1, moment2, beta1_pow, beta2_pow, beta1, beta2, epsilon
-    )
-    return updated.astype(param.dtype), *state
+    state = (moment1, moment2, beta1_pow, beta2_pow, moment2_max)
+    moved, *after = adam(decayed, grad, rate, *state, beta1, beta2, epsilon)
+    return moved.astype(param.dtype), *after

@@ -7,6 +7,7 @@ from graphopt.optimizer.lr.cosine import CosineAnnealingDecay as CosineAnnealing
 from graphopt.optimizer.lr.cosine import CosineAnnealingWarmRestarts as CosineAnnealingWarmRestarts
 from graphopt.optimizer.lr.cosine import CyclicLR as CyclicLR
 from graphopt.optimizer.lr.cosine import OneCycleLR as OneCycleLR
+from graphopt.optimizer.lr.counter import autoincreased_step_counter as autoincreased_step_counter
 from graphopt.optimizer.lr.decay import ExponentialDecay as ExponentialDecay
 from graphopt.optimizer.lr.decay import InverseTimeDecay as InverseTimeDecay
 from graphopt.optimizer.lr.decay import LambdaDecay as LambdaDecay

@@ -1,0 +1,7 @@
+"""Optimizers that wrap others (paddle.incubate.optimizer)."""
+
+from graphopt.optimizer.lookahead import LookAhead as LookAhead
+from graphopt.optimizer.model_average import ModelAverage as ModelAverage
+from graphopt.optimizer.momentum import LarsMomentum as LarsMomentumOptimizer
+
+__all__ = ["LarsMomentumOptimizer", "LookAhead", "ModelAverage"]

@@ -1,0 +1,127 @@
+"""Ops that call back to the host while a program runs: Python functions and printing.
+
+A number names the Python function (see `ir/callables.py`), so a module with these ops means
+something in the process that built it only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    var_operand_def,
+    var_result_def,
+)
+
+from graphopt.errors import ProgramError
+from graphopt.ir.attrs import flag, integer, integers, string, strings
+from graphopt.ir.op import SEGMENTS, PdOp
+from graphopt.ir.ops.base import PureOp
+from graphopt.ir.types import UNKNOWN, Tensor, rank_of, shape_of, tensor
+
+
+def split_shapes(sizes: Sequence[int], ranks: Sequence[int]) -> list[tuple[int, ...]]:
+    """Several shapes from one list of sizes."""
+    shapes: list[tuple[int, ...]] = []
+    at = 0
+    for rank in ranks:
+        shapes.append(tuple(sizes[at : at + rank]))
+        at += rank
+    return shapes
+
+
+@irdl_op_definition
+class PyFunc(PdOp):
+    """A Python function of arrays; no gradient flows through it. Paddle: py_func.
+
+    `sizes` has the results' shapes, of `ranks` dimensions each, one after the other; an unknown
+    size is that of the first operand which has the axis.
+    """
+
+    name = "pd.py_func"
+    xs = var_operand_def(Tensor)
+    outs = var_result_def(Tensor)
+    function = integer()
+    sizes = integers(())
+    ranks = integers(())
+    dtypes = strings(())
+
+    @staticmethod
+    def infer(
+        xs: Sequence[Tensor], sizes: Sequence[int], ranks: Sequence[int], dtypes: Sequence[str]
+    ) -> list[Tensor]:
+        if sum(ranks) != len(sizes) or len(ranks) != len(dtypes):
+            raise ProgramError("py_func: sizes, ranks and dtypes do not belong together")
+        shapes = [
+            tuple(_size(size, axis, xs) for axis, size in enumerate(shape))
+            for shape in split_shapes(sizes, ranks)
+        ]
+        return [tensor(shape, dtype) for shape, dtype in zip(shapes, dtypes, strict=True)]
+
+
+def _size(size: int, axis: int, xs: Sequence[Tensor]) -> int:
+    """A declared size, or where there is none, that of the first operand which has the axis."""
+    if size != UNKNOWN:
+        return size
+    for x in xs:
+        if rank_of(x) > axis:
+            return shape_of(x)[axis]
+    raise ProgramError(
+        f"py_func: the size of axis {axis} of an output is not known, and no input has this axis; "
+        "declare the size of the output"
+    )
+
+
+@irdl_op_definition
+class PyFuncBackward(PureOp):
+    """`outs`, whose gradients a Python function takes on to `xs`. Paddle: py_func.
+
+    The function gets those of xs and outs whose position is not `skipped`, then the gradients.
+    """
+
+    name = "pd.py_func_backward"
+    xs = var_operand_def(Tensor)
+    outs = var_operand_def(Tensor)
+    results_ = var_result_def(Tensor)
+    function = integer()
+    skipped = integers(())
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(outs: Sequence[Tensor]) -> list[Tensor]:
+        return list(outs)
+
+
+@irdl_op_definition
+class Print(PdOp):
+    """x, which is printed when the program runs. Paddle: print.
+
+    `first_n` limits how often (-1: always), `summarize` how many elements (-1: all). The phase is
+    FORWARD, BACKWARD (the gradient is printed) or BOTH.
+    """
+
+    name = "pd.print"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    first_n = integer(-1)
+    message = string("")
+    summarize = integer(20)
+    print_tensor_name = flag(True)
+    print_tensor_type = flag(True)
+    print_tensor_shape = flag(True)
+    print_tensor_layout = flag(True)
+    print_tensor_lod = flag(True)
+    print_phase = string("BOTH")
+    input_name = string("")
+    output_name = string("")
+
+    @staticmethod
+    def infer(x: Tensor, print_phase: str) -> Tensor:
+        if print_phase not in ("FORWARD", "BACKWARD", "BOTH"):
+            raise ProgramError(
+                f"print_phase must be forward, backward or both, found '{print_phase}'"
+            )
+        return x

@@ -1,0 +1,55 @@
+"""Metrics with statistics in JAX."""
+
+from __future__ import annotations
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.ops.metric import Auc
+from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.registry import lowers
+
+
+@lowers(Auc)
+def auc(
+    x: Array, label: Array, stat_pos: Array, stat_neg: Array, num_thresholds: int, slide_steps: int
+) -> tuple[Array, ...]:
+    buckets = num_thresholds + 1
+    scores = wide(x[:, -1])
+    bins = lax.convert_element_type(scores * num_thresholds, np.dtype(np.int32))
+    label = label.reshape(-1)
+    counted: list[Array] = []
+    kept: list[Array] = []
+    for stat, chosen in ((stat_pos, label > 0), (stat_neg, label == 0)):
+        new = jnp.zeros((buckets,), stat.dtype).at[bins].add(chosen.astype(stat.dtype), mode="drop")
+        total, state = _slide(stat.reshape(-1), new, buckets, slide_steps)
+        counted.append(total)
+        kept.append(state.reshape(stat.shape))
+    area = _area(*counted)
+    # a probability outside [0, 1] has no rank; the result must show it
+    valid = jnp.all((scores >= 0) & (scores <= 1))
+    return (jnp.where(valid, area, jnp.full_like(area, jnp.nan)), *kept)
+
+
+def _slide(stat: Array, new: Array, buckets: int, slide_steps: int) -> tuple[Array, Array]:
+    """The counts that matter now, and the statistics after this batch."""
+    if slide_steps == 0:
+        return stat + new, stat + new
+    rows = stat[:-1].reshape(slide_steps + 1, buckets)
+    batch = stat[-1]
+    at = batch % slide_steps
+    total = rows[-1] - rows[at] + new
+    rows = rows.at[at].set(new).at[-1].set(total)
+    return total, jnp.concatenate([rows.reshape(-1), (batch + 1)[None]])
+
+
+def _area(positive: Array, negative: Array) -> Array:
+    """The area under true positives over false positives, from the highest threshold down."""
+    tp, fp = (jnp.cumsum(c[::-1]).astype(np.float64) for c in (positive, negative))
+    before = jnp.concatenate([jnp.zeros((1,), tp.dtype), tp[:-1]])
+    widths = negative[::-1].astype(np.float64)
+    area = jnp.sum(widths * (tp + before) / 2)
+    usable = (tp[-1] > 0) & (fp[-1] > 0)
+    divisor = jnp.where(usable, tp[-1] * fp[-1], jnp.ones_like(area))
+    return jnp.where(usable, area / divisor, area)

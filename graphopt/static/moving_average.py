@@ -1,0 +1,124 @@
+"""Moving averages of parameters for evaluation (paddle.static.ExponentialMovingAverage)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from graphopt import arguments
+from graphopt.framework import name_scope, op_attrs, require_static
+from graphopt.ir import unique_name
+from graphopt.ir.program import (
+    Block,
+    OpRole,
+    Parameter,
+    Program,
+    Variable,
+    default_main_program,
+    program_guard,
+)
+from graphopt.tensor.creation import assign, create_global_var, full
+from graphopt.tensor.logic import greater_than, less_than
+from graphopt.tensor.manipulation import cast
+from graphopt.tensor.math import add, divide, multiply, pow, scale
+from graphopt.tensor.search import where
+
+COUNTER = "@EMA_STEP_COUNTER@"
+
+
+class ExponentialMovingAverage:
+    """ema = decay * ema + (1 - decay) * parameter after each step, corrected for its start at 0.
+
+    Made after the network; `update()` after `minimize` appends the operators. With `thres_steps`,
+    a variable that counts steps t, the decay is min(decay, (1 + t) / (10 + t)). `apply(executor)`
+    puts the averages in the place of the parameters, `restore(executor)` undoes it. The averages
+    are `<name><parameter>_ema_0`; parameters with `do_model_average=False` have none. Paddle page:
+    paddle.static.ExponentialMovingAverage.
+    """
+
+    def __init__(
+        self, decay: float = 0.999, thres_steps: Variable | None = None, name: str | None = None
+    ) -> None:
+        require_static()
+        self._decay = arguments.number(decay, "decay", "ExponentialMovingAverage")
+        self._name = name or ""
+        self._decay_var = self._decay_variable(thres_steps)
+        parameters = [
+            p for p in default_main_program().global_block().all_parameters() if p.do_model_average
+        ]
+        self._averages = {p.name: self._average(p) for p in parameters}
+        self._parameters = parameters
+        kept = [unique_name.generate(f"{self._name}{p.name}.ema_tmp") for p in parameters]
+        self.apply_program = self._apply_program(kept)
+        self.restore_program = Program()
+        block = self.restore_program.global_block()
+        with program_guard(self.restore_program):
+            for parameter, name in zip(parameters, kept, strict=True):
+                assign(_twin(block, parameter, name), _twin(block, parameter))
+
+    def _decay_variable(self, thres_steps: Variable | None) -> Variable:
+        with default_main_program().role(OpRole.LR_SCHEDULE):
+            name = "scheduled_ema_decay_rate"
+            made = create_global_var([1], self._decay, "float32", persistable=True, name=name)
+            if thres_steps is not None:
+                steps = cast(
+                    arguments.variable(thres_steps, "thres_steps", type(self).__name__), "float32"
+                )
+                ratio = divide(scale(steps, 1.0, 1.0), scale(steps, 1.0, 10.0))
+                limit = full([1], self._decay, "float32")
+                assign(where(less_than(ratio, limit), ratio, limit), made)
+        return made
+
+    def _average(self, parameter: Parameter) -> Variable:
+        name = unique_name.generate(f"{self._name}{parameter.name}_ema")
+        return create_global_var(parameter.shape, 0.0, parameter.dtype, persistable=True, name=name)
+
+    def _apply_program(self, kept: list[str]) -> Program:
+        program = Program()
+        block = program.global_block()
+        with program_guard(program):
+            counter = create_global_var([1], 0, "int64", persistable=True, name=COUNTER)
+            step = cast(counter, "float32")
+            weight = scale(pow(_twin(block, self._decay_var), step), -1.0, 1.0)
+            started = greater_than(step, full([1], 0.0, "float32"))
+            divisor = where(started, weight, full([1], 1.0, "float32"))
+            for parameter, name in zip(self._parameters, kept, strict=True):
+                target = _twin(block, parameter)
+                average = _twin(block, self._averages[parameter.name])
+                assign(target, _twin(block, parameter, name))
+                assign(divide(average, cast(divisor, parameter.dtype)), target)
+        return program
+
+    def update(self) -> None:
+        """Append the operators that update the averages to the default main program."""
+        from graphopt.optimizer.lr.counter import autoincreased_step_counter
+
+        autoincreased_step_counter(COUNTER)
+        rest = scale(self._decay_var, -1.0, 1.0)
+        with default_main_program().role(OpRole.OPTIMIZE), name_scope("moving_average"):
+            for parameter in self._parameters:
+                average = self._averages[parameter.name]
+                with op_attrs(op_role_var=[parameter.name, average.name]):
+                    decay, new = (cast(v, parameter.dtype) for v in (self._decay_var, rest))
+                    assign(add(multiply(average, decay), multiply(parameter, new)), average)
+
+    @contextmanager
+    def apply(self, executor: Any, need_restore: bool = True) -> Iterator[None]:
+        """The averages as parameters inside the block; for good unless `need_restore`."""
+        executor.run(self.apply_program)
+        try:
+            yield
+        finally:
+            if need_restore:
+                self.restore(executor)
+
+    def restore(self, executor: Any) -> None:
+        """Put the parameters back that `apply` replaced."""
+        executor.run(self.restore_program)
+
+
+def _twin(block: Block, variable: Variable, name: str | None = None) -> Variable:
+    """The same state in another program, or state of another name like it."""
+    flags = {"persistable": True, "stop_gradient": True}
+    return block.create_var(name or variable.name, variable.shape, variable.dtype, **flags)

@@ -1,0 +1,100 @@
+"""Calls back to Python and printing while a program runs (paddle.static.py_func, static.Print)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphopt import arguments
+from graphopt.ir import callables
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper
+
+
+def py_func(
+    func: Callable[..., Any],
+    x: Any,
+    out: Any,
+    backward_func: Callable[..., Any] | None = None,
+    skip_vars_in_backward_input: Any = None,
+) -> Any:
+    """Let a Python function compute `out` from the values of `x` (paddle.static.py_func).
+
+    `x` and `out` are a Variable, a list of them or None; `out` must have been made with a shape
+    and a dtype, where -1 is the size of the first of `x` that has the axis. `func` gets NumPy
+    arrays and returns as many. `backward_func` gets x, out and the gradients of out (those of
+    `skip_vars_in_backward_input` left out) and returns the gradients of x, None for zeros;
+    without it no gradient flows. A function whose results nothing uses is called only if it has
+    none: XLA leaves it out. Returns `out`.
+
+    Raises TypeError for arguments of the wrong kind, ValueError for a variable to skip that is
+    neither in x nor in out.
+    """
+    if not callable(func):
+        raise TypeError("py_func(): func must be a Python function")
+    if backward_func is not None and not callable(backward_func):
+        raise TypeError("py_func(): backward_func must be a Python function")
+    inputs, outputs = _several(x, "x"), _several(out, "out")
+    skipped = _several(skip_vars_in_backward_input, "skip_vars_in_backward_input")
+    known = {v.name for v in (*inputs, *outputs)}
+    for variable in skipped:
+        if variable.name not in known:
+            raise ValueError(
+                f"py_func(): Tensor {variable.name} is not found in forward inputs and outputs"
+            )
+    attrs = {
+        "forward_callable_id": callables.register(func),
+        "backward_callable_id": -1 if backward_func is None else callables.register(backward_func),
+        "backward_skip_vars": sorted({v.name for v in skipped}) if backward_func else [],
+    }
+    if backward_func is None:
+        for variable in outputs:
+            variable.stop_gradient = True
+    LayerHelper("py_func").append_op("py_func", {"X": inputs}, {"Out": outputs}, attrs)
+    return out
+
+
+def _several(value: Any, name: str) -> list[Variable]:
+    if value is None:
+        return []
+    return arguments.variables([value] if isinstance(value, Variable) else value, name, "py_func")
+
+
+def Print(
+    input: Variable,
+    first_n: int = -1,
+    message: str | None = None,
+    summarize: int = 20,
+    print_tensor_name: bool = True,
+    print_tensor_type: bool = True,
+    print_tensor_shape: bool = True,
+    print_tensor_layout: bool = True,
+    print_tensor_lod: bool = True,
+    print_phase: str = "both",
+) -> Variable:
+    """`input`, printed each time that the program computes it (paddle.static.Print).
+
+    At most `first_n` times (-1: always) and `summarize` elements (-1: all); with the phase
+    'backward' or 'both' the gradient is printed too. Use what this returns instead of `input`:
+    otherwise no gradient is printed.
+
+    Raises ValueError for another phase.
+    """
+    arguments.variable(input, "input", "Print")
+    phase = str(print_phase).upper()
+    if phase not in ("FORWARD", "BACKWARD", "BOTH"):
+        raise ValueError(
+            f"Print(): print_phase must be 'forward', 'backward' or 'both', found {print_phase!r}"
+        )
+    attrs = {
+        "first_n": arguments.integer(first_n, "first_n", "Print"),
+        "message": message or "",
+        "summarize": arguments.integer(summarize, "summarize", "Print"),
+        "print_tensor_name": bool(print_tensor_name),
+        "print_tensor_type": bool(print_tensor_type),
+        "print_tensor_shape": bool(print_tensor_shape),
+        "print_tensor_layout": bool(print_tensor_layout),
+        "print_tensor_lod": bool(print_tensor_lod),
+        "print_phase": phase,
+    }
+    return LayerHelper("print").emit("print", {"In": input}, attrs)

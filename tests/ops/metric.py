@@ -1,0 +1,42 @@
+"""Samples of metrics with statistics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.ops.metric import Auc
+from graphopt_tests.ops.base import Array, f32, i64, sample
+
+SCORES = f32([[0.9, 0.1], [0.3, 0.7], [0.5, 0.5], [0.2, 0.8]])
+LABELS = i64([[0], [1], [1], [0]])
+
+
+def whole(x: Array, label: Array, pos: Array, neg: Array) -> tuple[Any, ...]:
+    """Two of the four pairs of a positive and a negative are in order, by four buckets."""
+    return (
+        np.array(2 / 4),
+        pos + np.array([[0, 0, 2, 0, 0]]),
+        neg + np.array([[1, 0, 0, 1, 0]]),
+    )
+
+
+def sliding(x: Array, label: Array, pos: Array, neg: Array) -> tuple[Any, ...]:
+    """The one row of counts is replaced, its sum with it, and the batch number grows."""
+    hits, misses = [0, 0, 2, 0, 0], [1, 0, 0, 1, 0]
+    return np.array(2 / 4), np.array([*hits, *hits, 3]), np.array([*misses, *misses, 3])
+
+
+BEFORE = i64([1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2])
+NOTHING = i64([[0, 0, 0, 0, 0]])
+SAMPLES = {
+    Auc: [
+        sample(SCORES, LABELS, NOTHING, NOTHING, num_thresholds=4, slide_steps=0)
+        .gives(whole)
+        .kinked(),
+        sample(SCORES, LABELS, BEFORE, BEFORE, num_thresholds=4, slide_steps=1)
+        .gives(sliding)
+        .kinked(),
+    ],
+}
