@@ -35,6 +35,7 @@ _UNARY = "X -> Out"
 _BINARY = "X Y -> Out"
 _CONV = "Input Filter -> Output"
 _BATCH_NORM = "X Mean Variance Scale Bias -> Y MeanOut VarianceOut SavedMean SavedVariance"
+_RNN = "Input PreState WeightList SequenceLength -> Out State"
 _ADAM = (
     "Param Grad LearningRate Moment1 Moment2 Beta1Pow Beta2Pow Moment2Max"
     " -> ParamOut Moment1Out Moment2Out Beta1PowOut Beta2PowOut Moment2MaxOut"
@@ -288,6 +289,22 @@ ROWS: tuple[Row, ...] = (
     _row("huber_loss", "huber_loss", "X Y -> Out Residual"),
     _row("kldiv_loss", "kldiv_loss", "X Target -> Loss"),
     _row("nll_loss", "nll_loss", "X Label Weight -> Out Total_weight"),
+    # recurrent networks; pd_rnn is not Paddle's: an rnn whose padded steps do not give 0
+    _row("rnn", "rnn", _RNN),
+    _row("pd_rnn", "rnn", _RNN),
+    _row("gru_unit", "gru_unit", "Input HiddenPrev Weight Bias -> Gate ResetHiddenPrev Hidden"),
+    # sequences against sequences, trees of classes
+    _row("warpctc", "warpctc", "Logits Label LogitsLength LabelLength -> Loss"),
+    _row("ctc_align", "ctc_align", "Input InputLength -> Output OutputLength"),
+    _row("edit_distance", "edit_distance", "Hyps Refs HypsLength RefsLength -> Out SequenceNum"),
+    _row("gather_tree", "gather_tree", "Ids Parents -> Out"),
+    _row("sequence_mask", "sequence_mask", "X -> Y", max_len="maxlen"),
+    _row(
+        "hierarchical_sigmoid",
+        "hsigmoid_loss",
+        "X W Label PathTable PathCode Bias -> Out PreOut",
+    ),
+    _row("lstm_unit", "lstm_unit", "X C_prev -> C H"),
     _row("group_norm", "group_norm", "X Scale Bias -> Y Mean Variance"),
     _row("instance_norm", "instance_norm", "X Scale Bias -> Y SavedMean SavedVariance"),
     # calls back to the host

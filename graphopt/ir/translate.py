@@ -34,6 +34,7 @@ from graphopt.ir.ops.math import Cast
 from graphopt.ir.ops.norm import BatchNorm
 from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.ops.rearrange import Pad
+from graphopt.ir.ops.reduce import Max
 from graphopt.ir.ops.shape import Expand, Flatten, Reshape, Squeeze
 from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.translate_callbacks import CALLBACKS
@@ -139,7 +140,7 @@ class Translator:
         written: dict[str, SSAValue] = {}
         fields = definition(row.op).results
         if isinstance(fields[0][1], VarResultDef):
-            names = op.output(row.outputs[0])
+            names = [name for slot in row.outputs for name in op.output(slot)]
             return dict(zip(names, made.results, strict=True))
         # an optional result, which is the last one, may be absent
         for slot, result in zip(row.outputs, made.results, strict=False):
@@ -306,6 +307,19 @@ def _batch_norm(self: Translator, op: Operator) -> dict[str, SSAValue]:
     return written
 
 
+def _sequence_mask(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """Without a number of columns there are as many as the largest length."""
+    row = BY_TYPE[op.type]
+    x, given = self.read(op.input("X")[0]), [n for n in op.input("MaxLenTensor") if n != EMPTY]
+    tensors: dict[str, SSAValue] = {}
+    if given:
+        tensors["max_len"] = self.read(given[0])
+    elif int(op.attrs.get("maxlen", -1)) < 0:
+        tensors["max_len"] = self.emit(Max, op, x).results[0]
+    made = self.emit_late(row.op, op, [x], row_attrs(op, row), tensors)
+    return self.results(op, row, made)
+
+
 def _interpolate(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """The size is in three attributes, or in tensors; the mode is in the type."""
     row, x = BY_TYPE[op.type], self.read(op.input("X")[0])
@@ -419,6 +433,7 @@ SPECIAL: Mapping[str, Special] = {
     "hard_swish": _hard_swish,
     "batch_norm": _batch_norm,
     "sync_batch_norm": _batch_norm,
+    "sequence_mask": _sequence_mask,
     "pad3d": _pad3d,
     "set_value": _set_value,
     "range": _range,

@@ -214,9 +214,11 @@ def _topk(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tupl
     return like(x, shape=shape), like(x, shape=shape, dtype="int64")
 
 
-def _one_hot(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
+def _columns(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
+    """A new last axis."""
     x = _first(operands)
-    return (like(x, shape=(*shape_of(x), UNKNOWN), dtype="float32"),)
+    dtype = attrs["dtype"] if "dtype" in attrs else attrs["out_dtype"]
+    return (like(x, shape=(*shape_of(x), UNKNOWN), dtype=dtype),)
 
 
 def _unsqueeze(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
@@ -246,7 +248,8 @@ _RULES: Mapping[str, Rule] = {
     "pd.strided_slice": _slice,
     "pd.split": _split,
     "pd.topk": _topk,
-    "pd.one_hot": _one_hot,
+    "pd.one_hot": _columns,
+    "pd.sequence_mask": _columns,
     "pd.unsqueeze": _unsqueeze,
     "pd.arange": _range,
     "pd.linspace": _range,

@@ -34,6 +34,9 @@ from graphopt.nn.functional.activation import tanh_ as tanh_
 from graphopt.nn.functional.activation import tanhshrink as tanhshrink
 from graphopt.nn.functional.activation import thresholded_relu as thresholded_relu
 from graphopt.nn.functional.activation import thresholded_relu_ as thresholded_relu_
+from graphopt.nn.functional.alignment import ctc_loss as ctc_loss
+from graphopt.nn.functional.alignment import gather_tree as gather_tree
+from graphopt.nn.functional.alignment import sequence_mask as sequence_mask
 from graphopt.nn.functional.common import cosine_similarity as cosine_similarity
 from graphopt.nn.functional.common import dropout as dropout
 from graphopt.nn.functional.common import dropout2d as dropout2d
@@ -49,6 +52,7 @@ from graphopt.nn.functional.distance import cosine_embedding_loss as cosine_embe
 from graphopt.nn.functional.distance import hinge_embedding_loss as hinge_embedding_loss
 from graphopt.nn.functional.distance import npair_loss as npair_loss
 from graphopt.nn.functional.distance import smooth_l1_loss as smooth_l1_loss
+from graphopt.nn.functional.hierarchical import hsigmoid_loss as hsigmoid_loss
 from graphopt.nn.functional.input import embedding as embedding
 from graphopt.nn.functional.input import one_hot as one_hot
 from graphopt.nn.functional.likelihood import binary_cross_entropy as binary_cross_entropy

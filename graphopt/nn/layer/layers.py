@@ -110,7 +110,7 @@ class Layer:
         return LayerHelper(self._full_name, self._full_name).parameter(
             chosen,
             arguments.shape(shape, "create_parameter"),
-            dtype or self._dtype,
+            dtype,
             is_bias=is_bias,
             default_initializer=default_initializer,
         )

@@ -23,19 +23,20 @@ class _BatchNorm(Layer):
         bias_attr: Any,
         mean_name: str | None = None,
         variance_name: str | None = None,
+        dtype: Any = None,
     ) -> None:
         """Create them in Paddle's order, which their names follow."""
         size = [arguments.integer(channels, "num_features", type(self).__name__)]
         self.weight: Any = self.create_parameter(
-            size, weight_attr, default_initializer=Constant(1.0)
+            size, weight_attr, dtype, default_initializer=Constant(1.0)
         )
-        self.bias: Any = self.create_parameter(size, bias_attr, is_bias=True)
-        self._mean: Any = self._statistic(size, mean_name, 0.0)
-        self._variance: Any = self._statistic(size, variance_name, 1.0)
+        self.bias: Any = self.create_parameter(size, bias_attr, dtype, is_bias=True)
+        self._mean: Any = self._statistic(size, mean_name, 0.0, dtype)
+        self._variance: Any = self._statistic(size, variance_name, 1.0, dtype)
 
-    def _statistic(self, size: list[int], name: str | None, value: float) -> Any:
+    def _statistic(self, size: list[int], name: str | None, value: float, dtype: Any) -> Any:
         attr = ParamAttr(name=name, initializer=Constant(value), trainable=False)
-        return self.create_parameter(size, attr)
+        return self.create_parameter(size, attr, dtype)
 
 
 class BatchNorm(_BatchNorm):
@@ -65,7 +66,12 @@ class BatchNorm(_BatchNorm):
     ) -> None:
         super().__init__(dtype=dtype)
         self.make_parameters(
-            num_channels, param_attr, bias_attr, moving_mean_name, moving_variance_name
+            num_channels,
+            param_attr,
+            bias_attr,
+            moving_mean_name,
+            moving_variance_name,
+            self._dtype,
         )
         arguments.choice(data_layout, "data_layout", "BatchNorm", ("NCHW", "NHWC"))
         self._act, self._is_test = act, is_test

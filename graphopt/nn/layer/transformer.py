@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from typing import Any, NamedTuple
 
 from graphopt import arguments
@@ -9,10 +10,12 @@ from graphopt.ir.program import Variable
 from graphopt.nn.functional import activation as activations
 from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.common import dropout
+from graphopt.nn.layer.batch import batch_filled
 from graphopt.nn.layer.common import Dropout, Linear
 from graphopt.nn.layer.container import LayerList
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.norm import LayerNorm
+from graphopt.param_attr import as_param_attr
 from graphopt.tensor.linalg import matmul, transpose
 from graphopt.tensor.manipulation import cast, concat, reshape
 from graphopt.tensor.math import add, scale
@@ -84,11 +87,15 @@ class MultiHeadAttention(Layer):
         return self._heads(self.k_proj(key)), self._heads(self.v_proj(value))
 
     def gen_cache(self, key: Variable, value: Variable | None = None, type: Any = Cache) -> Any:
-        """A StaticCache of a memory, or a Cache of given keys and values in heads."""
+        """A StaticCache of a memory, or a Cache of given keys and values in heads.
+
+        Without `value` the Cache is empty, for as many sequences as `key` has.
+        """
         if type is StaticCache:
             return StaticCache(*self.compute_kv(key, key if value is None else value))
         if value is None:
-            raise ValueError("gen_cache(): a Cache needs 'key' and 'value' [n, heads, m, head_dim]")
+            sizes = [self.num_heads, 0, self.head_dim]
+            return Cache(*(batch_filled(key, 0, 0.0, sizes, key.dtype) for _ in range(2)))
         return Cache(key, value)
 
     def forward(
@@ -119,13 +126,19 @@ class MultiHeadAttention(Layer):
         return outs[0] if len(outs) == 1 else tuple(outs)
 
 
-def _spread(attr: Any, count: int) -> list[Any]:
-    """One attribute for each part of a layer, or one that all share."""
+def spread(attr: Any, count: int) -> list[Any]:
+    """One attribute for each part of a layer; one for all is numbered if it has a name."""
     if isinstance(attr, (list, tuple)):
         if len(attr) != count:
             raise ValueError(f"expected {count} attributes, found {len(attr)}")
         return list(attr)
-    return [attr] * count
+    shared = as_param_attr(attr)
+    if shared is None:
+        return [False] * count
+    copies = [copy(shared) for _ in range(count)]
+    for number, each in enumerate(copies):
+        each.name = each.name and f"{each.name}_{number}"
+    return copies
 
 
 class TransformerEncoderLayer(Layer):
@@ -153,7 +166,7 @@ class TransformerEncoderLayer(Layer):
         super().__init__()
         self._config = config
         arguments.choice(activation, "activation", "TransformerEncoderLayer", ("relu", "gelu"))
-        weights, biases = _spread(weight_attr, 2), _spread(bias_attr, 2)
+        weights, biases = spread(weight_attr, 2), spread(bias_attr, 2)
         self.normalize_before = normalize_before
         self.self_attn = MultiHeadAttention(
             d_model,
@@ -186,6 +199,10 @@ class TransformerEncoderLayer(Layer):
         src = add(residual, self.dropout2(src))
         src = src if self.normalize_before else self.norm2(src)
         return src if cache is None else (src, cache)
+
+    def gen_cache(self, src: Variable) -> Cache:
+        """An empty cache for as many sequences as `src` has."""
+        return self.self_attn.gen_cache(src)
 
 
 _ENCODER_CONFIG = frozenset(
@@ -229,3 +246,7 @@ class TransformerEncoder(Layer):
                 new_caches.append(new)
         src = src if self.norm is None else self.norm(src)
         return src if cache is None else (src, new_caches)
+
+    def gen_cache(self, src: Variable) -> list[Any]:
+        """An empty cache for each layer."""
+        return [layer.gen_cache(src) for layer in self.layers]

@@ -1,0 +1,246 @@
+"""Decoding step by step until everything has ended, and beam search as such a decoder.
+
+How many steps that takes would decide shapes, so here their number is given, and all are taken.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.framework import get_default_dtype
+from graphopt.ir.program import Variable
+from graphopt.nn.functional.activation import log_softmax
+from graphopt.nn.functional.alignment import gather_tree
+from graphopt.nn.layer.batch import batch_filled
+from graphopt.nn.layer.recurrence import swap_time
+from graphopt.nn.layer.structure import first, map_structure
+from graphopt.tensor.creation import assign, full, full_like
+from graphopt.tensor.logic import equal, logical_not, logical_or
+from graphopt.tensor.manipulation import broadcast_to, cast, flatten, reshape, stack, unsqueeze
+from graphopt.tensor.math import add, floor_divide, remainder
+from graphopt.tensor.rearrange import tile
+from graphopt.tensor.scatter import take_along_axis
+from graphopt.tensor.search import topk, where
+
+# what stands for the logarithm of 0
+IMPOSSIBLE = -1e9
+
+
+class Decoder:
+    """Base of what dynamic_decode runs: the first inputs and states, and one step."""
+
+    def initialize(self, inits: Any) -> tuple[Any, Any, Any]:
+        """The first inputs, states, and a bool Variable of what has ended."""
+        raise NotImplementedError
+
+    def step(self, time: Variable, inputs: Any, states: Any, **kwargs: Any) -> Any:
+        """The outputs, new states, next inputs, and what has ended, at the step `time` [1]."""
+        raise NotImplementedError
+
+    def finalize(self, outputs: Any, final_states: Any, sequence_lengths: Any) -> Any:
+        """Outputs [time, ...] and states in their final form."""
+        raise NotImplementedError
+
+    @property
+    def tracks_own_finished(self) -> bool:
+        """True when what has ended may begin again, as beams that change places."""
+        return False
+
+
+class BeamOutput(NamedTuple):
+    """One step of a beam search, each [batch, beams]."""
+
+    scores: Variable
+    predicted_ids: Variable
+    parent_ids: Variable
+
+
+class BeamState(NamedTuple):
+    """What a beam search passes on: the cell's states [batch, beams, ...], and [batch, beams]."""
+
+    cell_states: Any
+    log_probs: Variable
+    finished: Variable
+    lengths: Variable
+
+
+class BeamSearchDecoder(Decoder):
+    """Keeps the `beam_size` likeliest sequences (paddle.nn.BeamSearchDecoder).
+
+    `cell` takes the inputs of one step and states, with a row for each beam of each sequence.
+    `embedding_fn` makes inputs of tokens and `output_fn` logits [..., words] of the cell's outputs.
+    """
+
+    OutputWrapper = BeamOutput
+    StateWrapper = BeamState
+
+    def __init__(
+        self,
+        cell: Any,
+        start_token: int,
+        end_token: int,
+        beam_size: int,
+        embedding_fn: Callable[..., Any] | None = None,
+        output_fn: Callable[..., Any] | None = None,
+    ) -> None:
+        self.cell, self.embedding_fn, self.output_fn = cell, embedding_fn, output_fn
+        self.start_token = arguments.integer(start_token, "start_token", "BeamSearchDecoder")
+        self.end_token = arguments.integer(end_token, "end_token", "BeamSearchDecoder")
+        self.beam_size = arguments.integer(beam_size, "beam_size", "BeamSearchDecoder")
+        if self.beam_size < 1:
+            raise ValueError(f"BeamSearchDecoder(): beam_size must be positive, found {beam_size}")
+
+    @staticmethod
+    def tile_beam_merge_with_batch(x: Variable, beam_size: int) -> Variable:
+        """[batch, ...] as [batch * beam_size, ...], each row repeated."""
+        return flatten(_tiled(x, beam_size), 0, 1)
+
+    def initialize(self, inits: Any) -> tuple[Any, BeamState, Variable]:
+        """The first step for the cell's states `inits` [batch, ...].
+
+        All beams begin with the start token, and only the first one is possible.
+        """
+        states = map_structure(lambda x: _tiled(x, self.beam_size), inits)
+        reference = first(inits)
+        beams = [self.beam_size]
+        tokens = batch_filled(reference, 0, self.start_token, beams, "int64")
+        scores = np.full(self.beam_size, IMPOSSIBLE, get_default_dtype().numpy)
+        scores[0] = 0
+        zeros = batch_filled(reference, 0, 0.0, beams, scores.dtype)
+        finished = cast(full_like(tokens, 0), "bool")
+        state = BeamState(states, add(zeros, assign(scores)), finished, full_like(tokens, 0))
+        return self.embedding_fn(tokens) if self.embedding_fn else tokens, state, finished
+
+    def step(
+        self, time: Variable, inputs: Any, states: BeamState, **kwargs: Any
+    ) -> tuple[BeamOutput, BeamState, Any, Variable]:
+        """One step of the cell on all beams, of which the best continuations are kept."""
+        merged = map_structure(_merged, inputs)
+        outputs, cell_states = self.cell(
+            merged, map_structure(_merged, states.cell_states), **kwargs
+        )
+        outputs = map_structure(self._split, outputs)
+        cell_states = map_structure(self._split, cell_states)
+        logits = outputs if self.output_fn is None else self.output_fn(outputs)
+        output, state = self._search(logits, cell_states, states)
+        tokens = output.predicted_ids
+        tokens.stop_gradient = True
+        following = self.embedding_fn(tokens) if self.embedding_fn else tokens
+        return output, state, following, state.finished
+
+    def _split(self, x: Variable) -> Variable:
+        return reshape(x, [-1, self.beam_size, *x.shape[1:]])
+
+    def _search(
+        self, logits: Variable, cell_states: Any, states: BeamState
+    ) -> tuple[BeamOutput, BeamState]:
+        words = logits.shape[-1]
+        if not 0 <= self.end_token < words:
+            raise ValueError(
+                f"BeamSearchDecoder(): the end token {self.end_token} is none of {words} words"
+            )
+        # a beam that has ended goes on with the end token alone
+        ended = np.full(words, IMPOSSIBLE, logits.dtype.numpy)
+        ended[self.end_token] = 0
+        scores = where(unsqueeze(states.finished, 2), assign(ended), log_softmax(logits))
+        scores = add(scores, unsqueeze(states.log_probs, 2))
+        best, index = topk(reshape(scores, [-1, self.beam_size * words]), self.beam_size)
+        size = full([1], words, "int64")
+        parents, tokens = floor_divide(index, size), remainder(index, size)
+        finished = _pick(states.finished, parents)
+        longer = cast(logical_not(finished), "int64")
+        lengths = add(_pick(states.lengths, parents), longer)
+        finished = logical_or(finished, equal(tokens, full([1], self.end_token, "int64")))
+        cells = map_structure(lambda x: _pick(x, parents), cell_states)
+        return BeamOutput(best, tokens, parents), BeamState(cells, best, finished, lengths)
+
+    def finalize(
+        self, outputs: BeamOutput, final_states: Any, sequence_lengths: Variable
+    ) -> tuple[Variable, Any]:
+        """The whole sequences, from the last step back."""
+        return gather_tree(outputs.predicted_ids, outputs.parent_ids), final_states
+
+    @property
+    def tracks_own_finished(self) -> bool:
+        return True
+
+
+def _tiled(x: Variable, beams: int) -> Variable:
+    return tile(unsqueeze(x, 1), [1, beams, *[1] * (len(x.shape) - 1)])
+
+
+def _merged(x: Variable) -> Variable:
+    return flatten(x, 0, 1)
+
+
+def _pick(x: Variable, parents: Variable) -> Variable:
+    """Rows of x [batch, beams, ...] by beam, [batch, beams]."""
+    if x.dtype == "bool":
+        return cast(_pick(cast(x, "int32"), parents), "bool")
+    index = parents
+    for _ in x.shape[2:]:
+        index = unsqueeze(index, -1)
+    sizes = [-1, *x.shape[1:]]
+    return take_along_axis(x, broadcast_to(index, sizes), 1)
+
+
+def dynamic_decode(
+    decoder: Any,
+    inits: Any = None,
+    max_step_num: int | None = None,
+    output_time_major: bool = False,
+    impute_finished: bool = False,
+    is_test: bool = False,
+    return_length: bool = False,
+    **kwargs: Any,
+) -> Any:
+    """`max_step_num` + 1 steps of a decoder (paddle.nn.dynamic_decode).
+
+    Returns the outputs [batch, steps, ...] (or time first, with `output_time_major`), the final
+    states, and with `return_length` the lengths. Paddle stops when everything has ended; here all
+    steps are taken, and those past the lengths hold what the decoder makes of ended sequences
+    (a beam search: end tokens). Raises UnsupportedError without `max_step_num`.
+    """
+    if max_step_num is None:
+        raise UnsupportedError(
+            "dynamic_decode(): needs 'max_step_num', because shapes are fixed before the program "
+            "runs and how many steps decoding takes is not; give the most there may be"
+        )
+    steps = arguments.integer(max_step_num, "max_step_num", "dynamic_decode") + 1
+    if steps < 1:
+        raise ValueError(f"dynamic_decode(): max_step_num is negative: {max_step_num}")
+    inputs, states, finished = decoder.initialize(inits)
+    lengths = cast(full_like(cast(finished, "int64"), 0), "int64")
+    taken: list[Any] = []
+    for number in range(steps):
+        time = full([1], number, "int64")
+        outputs, new, inputs, ended = decoder.step(time, inputs, states, **kwargs)
+        if decoder.tracks_own_finished:
+            lengths = getattr(new, "lengths", lengths)
+        else:
+            lengths = add(lengths, cast(logical_not(finished), "int64"))
+            ended = logical_or(ended, finished)
+            if impute_finished:
+                new = map_structure(
+                    lambda old, now, was=finished: _kept(was, old, now), states, new
+                )
+        states, finished = new, ended
+        taken.append(outputs)
+    joined = map_structure(lambda *parts: stack(parts, 0), *taken)
+    with suppress(NotImplementedError):
+        joined, states = decoder.finalize(joined, states, lengths)
+    joined = joined if output_time_major else map_structure(swap_time, joined)
+    return (joined, states, lengths) if return_length else (joined, states)
+
+
+def _kept(finished: Variable, old: Variable, new: Variable) -> Variable:
+    """The old state where a sequence had ended."""
+    for _ in range(len(new.shape) - len(finished.shape)):
+        finished = unsqueeze(finished, -1)
+    return where(finished, old, new)

@@ -1,0 +1,182 @@
+"""Sequences against sequences: the CTC loss, edit distances, decoding, masks of lengths."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper, emit
+from graphopt.nn.functional.loss import reduced
+from graphopt.tensor.creation import zeros_like
+from graphopt.tensor.logic import isinf
+from graphopt.tensor.manipulation import cast, squeeze
+from graphopt.tensor.math import divide
+from graphopt.tensor.search import topk, where
+
+
+def warpctc(
+    input: Variable,
+    label: Variable,
+    blank: int = 0,
+    norm_by_times: bool = False,
+    input_length: Variable | None = None,
+    label_length: Variable | None = None,
+) -> Variable:
+    """The CTC loss [batch, 1] of logits [time, batch, classes] (fluid.layers.warpctc).
+
+    As ctc_loss, without a reduction. Raises UnsupportedError without the lengths, because ragged
+    rows are not supported.
+    """
+    if input_length is None or label_length is None:
+        raise UnsupportedError(
+            "warpctc(): needs 'input_length' and 'label_length'; ragged (LoD) inputs are not "
+            "supported, pad them to [time, batch, classes] and [batch, length]"
+        )
+    inputs = {
+        "Logits": arguments.variable(input, "input", "warpctc"),
+        "Label": arguments.variable(label, "label", "warpctc"),
+        "LogitsLength": arguments.variable(input_length, "input_length", "warpctc"),
+        "LabelLength": arguments.variable(label_length, "label_length", "warpctc"),
+    }
+    attrs = {
+        "blank": arguments.integer(blank, "blank", "warpctc"),
+        "norm_by_times": arguments.flag(norm_by_times, "norm_by_times", "warpctc"),
+    }
+    helper = LayerHelper("warpctc")
+    loss, gradient = helper.temporary(), helper.temporary(stop_gradient=True)
+    # Paddle's kernel keeps the gradient in a variable of its own
+    gradient.shape, gradient.dtype = input.shape, input.dtype
+    helper.append_op("warpctc", inputs, {"Loss": loss, "WarpCTCGrad": gradient}, attrs)
+    return loss
+
+
+def ctc_loss(
+    log_probs: Variable,
+    labels: Variable,
+    input_lengths: Variable,
+    label_lengths: Variable,
+    blank: int = 0,
+    reduction: str = "mean",
+    norm_by_times: bool = False,
+    zero_infinity: bool = False,
+) -> Variable:
+    """The negated log-probability of labels over all alignments (paddle.nn.functional.ctc_loss).
+
+    `log_probs` [time, batch, classes] are logits; a softmax is taken here. Labels are int32
+    [batch, length], lengths int64 [batch]. Without reduction the result is [batch]; the mean first
+    divides each by its label length. Labels too long for their inputs give 0. `norm_by_times`
+    divides the gradient by the input lengths; `zero_infinity` makes infinite losses 0.
+    """
+    arguments.choice(reduction, "reduction", "ctc_loss", ("mean", "sum", "none"))
+    arguments.variable(label_lengths, "label_lengths", "ctc_loss")
+    loss = warpctc(log_probs, labels, blank, norm_by_times, input_lengths, label_lengths)
+    loss = squeeze(loss, [-1])
+    if arguments.flag(zero_infinity, "zero_infinity", "ctc_loss"):
+        loss = where(isinf(loss), zeros_like(loss), loss)
+    if reduction == "mean":
+        loss = divide(loss, cast(label_lengths, loss.dtype))
+    return reduced(loss, reduction, "ctc_loss")
+
+
+def gather_tree(ids: Variable, parents: Variable) -> Variable:
+    """Whole sequences from a beam search's steps (paddle.nn.functional.gather_tree).
+
+    `ids` are the tokens of each step and `parents` the beams they continue, both integers [time,
+    batch, beams], and so is the result.
+    """
+    inputs = {
+        "Ids": arguments.variable(ids, "ids", "gather_tree"),
+        "Parents": arguments.variable(parents, "parents", "gather_tree"),
+    }
+    if len(ids.shape) != 3 or len(parents.shape) != 3:
+        raise ValueError(
+            f"gather_tree(): ids and parents should be [time, batch, beams], found "
+            f"{list(ids.shape)} and {list(parents.shape)}"
+        )
+    return emit("gather_tree", inputs, stop_gradient=True)
+
+
+def sequence_mask(
+    x: Variable, maxlen: Any = None, dtype: Any = "int64", name: str | None = None
+) -> Variable:
+    """1 below each length, then 0, in a new last axis (paddle.nn.functional.sequence_mask).
+
+    x holds lengths in any shape; the new axis has `maxlen` columns, a number or a Variable. Without
+    it there are as many as the largest length, and the program runs op by op.
+    """
+    inputs: dict[str, Any] = {"X": arguments.variable(x, "x", "sequence_mask")}
+    attrs = {"out_dtype": arguments.dtype(dtype, "dtype", "sequence_mask").code, "maxlen": -1}
+    if isinstance(maxlen, Variable):
+        inputs["MaxLenTensor"] = maxlen
+    elif maxlen is not None:
+        attrs["maxlen"] = arguments.integer(maxlen, "maxlen", "sequence_mask")
+        if attrs["maxlen"] < 0:
+            raise ValueError(f"sequence_mask(): 'maxlen' must not be negative, found {maxlen}")
+    return emit("sequence_mask", inputs, attrs, name=name, out="Y", stop_gradient=True)
+
+
+def edit_distance(
+    input: Variable,
+    label: Variable,
+    normalized: bool = True,
+    ignored_tokens: Sequence[int] | None = None,
+    input_length: Variable | None = None,
+    label_length: Variable | None = None,
+) -> tuple[Variable, Variable]:
+    """Edit distances float32 [batch, 1], and how many there are [1] (fluid.layers.edit_distance).
+
+    Input and label are integers [batch, length], with lengths [batch] or [batch, 1] if rows are
+    shorter. `normalized` divides by the length of the label. Ragged inputs and `ignored_tokens`,
+    which make rows ragged, are not supported: UnsupportedError.
+    """
+    if ignored_tokens:
+        raise UnsupportedError(
+            "edit_distance(): 'ignored_tokens' leaves ragged (LoD) rows, which are not supported; "
+            "take the tokens out before they are fed"
+        )
+    inputs = {
+        "Hyps": arguments.variable(input, "input", "edit_distance"),
+        "Refs": arguments.variable(label, "label", "edit_distance"),
+        "HypsLength": input_length,
+        "RefsLength": label_length,
+    }
+    attrs = {"normalized": arguments.flag(normalized, "normalized", "edit_distance")}
+    helper = LayerHelper("edit_distance")
+    outs = ("Out", "SequenceNum")
+    distance, count = helper.emit_all("edit_distance", inputs, attrs, outs, stop_gradient=True)
+    return distance, count
+
+
+def ctc_greedy_decoder(
+    input: Variable,
+    blank: int,
+    input_length: Variable | None = None,
+    padding_value: int = 0,
+    name: str | None = None,
+) -> tuple[Variable, Variable]:
+    """The likeliest tokens without repetitions and blanks (fluid.layers.ctc_greedy_decoder).
+
+    `input` is [batch, time, classes + 1], lengths are [batch, 1]; the result is [batch, time],
+    filled up with `padding_value`, and the number of tokens [batch, 1]. Raises UnsupportedError
+    without the lengths, because ragged rows are not supported.
+    """
+    if input_length is None:
+        raise UnsupportedError(
+            "ctc_greedy_decoder(): needs 'input_length'; ragged (LoD) inputs are not supported, "
+            "pad them to [batch, time, classes + 1]"
+        )
+    arguments.variable(input, "input", "ctc_greedy_decoder")
+    tokens = squeeze(topk(input, 1)[1], [2])
+    attrs = {
+        "merge_repeated": True,
+        "blank": arguments.integer(blank, "blank", "ctc_greedy_decoder"),
+        "padding_value": arguments.integer(padding_value, "padding_value", "ctc_greedy_decoder"),
+    }
+    inputs = {"Input": tokens, "InputLength": input_length}
+    helper = LayerHelper("ctc_greedy_decoder", name)
+    outs = ("Output", "OutputLength")
+    decoded, lengths = helper.emit_all("ctc_align", inputs, attrs, outs, stop_gradient=True)
+    return decoded, lengths
