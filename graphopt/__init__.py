@@ -8,6 +8,7 @@ from graphopt import optimizer as optimizer
 from graphopt import regularizer as regularizer
 from graphopt import static as static
 from graphopt import utils as utils
+from graphopt import vision as vision
 from graphopt.device import get_cudnn_version as get_cudnn_version
 from graphopt.device import get_device as get_device
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
@@ -21,6 +22,8 @@ from graphopt.framework import in_dynamic_mode as in_dynamic_mode
 from graphopt.framework import no_grad as no_grad
 from graphopt.framework import seed as seed
 from graphopt.framework import set_default_dtype as set_default_dtype
+from graphopt.framework_io import load as load
+from graphopt.framework_io import save as save
 from graphopt.ir.dtypes import DType, bool_
 from graphopt.ir.dtypes import bfloat16 as bfloat16
 from graphopt.ir.dtypes import complex64 as complex64

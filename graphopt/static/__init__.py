@@ -25,9 +25,22 @@ from graphopt.runtime import scope_guard as scope_guard
 from graphopt.static import nn as nn
 from graphopt.static.input import InputSpec as InputSpec
 from graphopt.static.input import data as data
+from graphopt.static.io import deserialize_persistables as deserialize_persistables
+from graphopt.static.io import deserialize_program as deserialize_program
+from graphopt.static.io import load_from_file as load_from_file
+from graphopt.static.io import load_inference_model as load_inference_model
+from graphopt.static.io import normalize_program as normalize_program
+from graphopt.static.io import save_inference_model as save_inference_model
+from graphopt.static.io import save_to_file as save_to_file
+from graphopt.static.io import serialize_persistables as serialize_persistables
+from graphopt.static.io import serialize_program as serialize_program
 from graphopt.static.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
 from graphopt.static.nn.callback import Print as Print
 from graphopt.static.nn.callback import py_func as py_func
+from graphopt.static.state import load as load
+from graphopt.static.state import load_program_state as load_program_state
+from graphopt.static.state import save as save
+from graphopt.static.state import set_program_state as set_program_state
 from graphopt.tensor.creation import create_global_var as create_global_var
 from graphopt.tensor.creation import create_parameter as create_parameter
 from graphopt.tensor.indexing import set_item

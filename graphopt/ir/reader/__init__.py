@@ -8,6 +8,8 @@ from graphopt.ir.reader.parameters import read_folder as read_folder
 from graphopt.ir.reader.parameters import stored_variables as stored_variables
 from graphopt.ir.reader.parameters import write_combined as write_combined
 from graphopt.ir.reader.parameters import write_folder as write_folder
+from graphopt.ir.reader.pickle_reader import read_pickle as read_pickle
+from graphopt.ir.reader.pickle_writer import write_pickle as write_pickle
 from graphopt.ir.reader.program_desc import read_program as read_program
 from graphopt.ir.reader.program_desc import saved_version as saved_version
 from graphopt.ir.reader.program_desc import write_program as write_program

@@ -1,8 +1,11 @@
-"""Files: reading a whole one of bounded size, finding a variable's without leaving its folder."""
+"""Files: reading one of bounded size, finding a variable's in its folder, writing without loss."""
 
 from __future__ import annotations
 
+import os
+import secrets
 import stat
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from graphopt.errors import FormatError, LimitError, UnsafeError
@@ -40,3 +43,44 @@ def path_of_variable(folder: Path, name: str) -> Path:
             f"but its file would be {quote(str(path))}"
         )
     return path
+
+
+def write_files(contents: Mapping[Path, Iterable[bytes | memoryview]]) -> None:
+    """Write files whole or not at all: the old ones stay until the new ones are on the disk.
+
+    Each is written under another name in its folder, flushed to the device, and renamed, in the
+    order given, once all are complete. Raises the usual OSError, and then leaves nothing behind.
+    """
+    done: dict[Path, Path] = {}
+    try:
+        for path, pieces in contents.items():
+            target = Path(os.path.realpath(path))  # a link keeps pointing to the file
+            temporary = target.with_name(f".{target.name}.{secrets.token_hex(8)}.tmp")
+            with temporary.open("xb") as file:
+                done[temporary] = target
+                for piece in pieces:
+                    file.write(piece)
+                file.flush()
+                os.fsync(file.fileno())
+        for temporary, target in done.items():
+            os.replace(temporary, target)
+    except BaseException:
+        for temporary in done:
+            temporary.unlink(missing_ok=True)
+        raise
+    for folder in {target.parent for target in done.values()}:
+        _sync_folder(folder)
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make renames in a folder last; some systems cannot open folders, and need no such step."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)

@@ -19,7 +19,8 @@ class Limits:
     memory; `messages` counts every protobuf message and bounds the time. `block_depth` is how
     deep sub-blocks nest, `block_runs` how many blocks run when every operator that runs one is
     unfolded, `rank` how many dimensions a tensor has, `lod_levels` how many levels of
-    sequence offsets, and `tensor_bytes` the size of one tensor's data.
+    sequence offsets, and `tensor_bytes` the size of one tensor's data. `pickle_steps` is how many
+    opcodes a pickle has, each of which may make a container, and `nesting` how deep these nest.
     """
 
     program_bytes: int = 1 << 28
@@ -33,6 +34,8 @@ class Limits:
     variables: int = 500_000
     rank: int = 9
     lod_levels: int = 8
+    pickle_steps: int = 20_000_000
+    nesting: int = 200
 
 
 # For bytes that were checked when they were read.

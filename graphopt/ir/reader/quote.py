@@ -12,3 +12,8 @@ _REPR.maxlist = 12
 def quote(value: object) -> str:
     """A name or value for an error message, abbreviated in the middle when it is long."""
     return _REPR.repr(value)
+
+
+def kind_of(value: object) -> str:
+    """The name of a value's class, for errors."""
+    return type(value).__name__

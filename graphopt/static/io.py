@@ -1,0 +1,308 @@
+"""Inference models: saving, loading, and the bytes in between.
+
+Files are those of Paddle 2.6. Paddle pages: paddle.static.save_inference_model,
+load_inference_model, normalize_program, serialize_program, serialize_persistables,
+deserialize_program, deserialize_persistables, save_to_file, load_from_file.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import ScopeError
+from graphopt.ir.inference import inference_program, without_training_info
+from graphopt.ir.program import Program, Variable, default_main_program
+from graphopt.ir.reader.files import read_file, write_files
+from graphopt.ir.reader.graph_check import column_names
+from graphopt.ir.reader.limits import Limits
+from graphopt.ir.reader.model import load_model
+from graphopt.ir.reader.parameters import read_combined, stored_variables
+from graphopt.ir.reader.program_desc import read_program, write_program
+from graphopt.ir.reader.tensor_stream import write_tensor
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.scope import global_scope
+
+_NO_VARIABLES = "no variable in your model, please ensure there are any variables in your model"
+
+
+def normalize_program(program: Program, feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> Program:
+    """The part of a program that computes `fetch_vars` from `feed_vars`, ready to be saved.
+
+    It is a copy in test mode that has feed and fetch operators; outputs that are not boolean go
+    through a `scale` by 1, as Paddle's models have it. `skip_prune_program` keeps every operator.
+    Raises TypeError for arguments of another kind, ValueError for a feed that the fetches do not
+    depend on, UnsupportedError for a fetch that needs a derivative.
+    """
+    if not isinstance(program, Program):
+        raise TypeError(f"program type must be `Program`, but received `{type(program)}`")
+    feeds, fetches = (_as_list(given) for given in (feed_vars, fetch_vars))
+    for name, variables in (("feed_vars", feeds), ("fetch_vars", fetches)):
+        if not all(isinstance(v, Variable) for v in variables):
+            raise TypeError(f"{name} type must be a Variable or a list of Variable.")
+    if any(op.type == "auc" for op in program.global_block().ops):
+        warnings.warn(
+            "Be sure that you have set auc states to 0 before saving inference model.",
+            stacklevel=2,
+        )
+    twin = program.clone()
+    names = [_scaled(twin, index, v.name) for index, v in enumerate(fetches)]
+    return inference_program(
+        twin,
+        [v.name for v in feeds],
+        names,
+        prune=not kwargs.get("skip_prune_program", False),
+    )
+
+
+def _as_list(given: Any) -> list[Any]:
+    return list(given) if isinstance(given, list | tuple) else [given]
+
+
+def _scaled(program: Program, index: int, name: str) -> str:
+    """The name of an output times 1, which no other variable of the program has."""
+    block = program.global_block()
+    source = block.find_var(name)
+    if source is None:
+        raise ValueError(f"the fetch variable '{name}' is not in the program to be saved")
+    if source.has_type and source.dtype == "bool":
+        return name
+    number = 0
+    while block.has_var(f"save_infer_model/scale_{index}.tmp_{number}"):
+        number += 1
+    scaled = block.create_var(f"save_infer_model/scale_{index}.tmp_{number}")
+    attrs = {"scale": 1.0, "bias": 0.0, "bias_after_scale": True}
+    block.append_op("scale", {"X": name}, {"Out": scaled}, attrs)
+    return scaled.name
+
+
+def _check_vars(name: str, variables: Any) -> None:
+    if not all(isinstance(v, Variable) for v in _as_list(variables)):
+        raise ValueError(f"'{name}' should be a Variable or a list of Variable.")
+
+
+def _given_program(program: Any) -> Program:
+    if program is None:
+        return default_main_program()
+    if isinstance(program, CompiledProgram):
+        warnings.warn("The input is a CompiledProgram, this is not recommended.", stacklevel=3)
+        program = program._program
+    if not isinstance(program, Program):
+        raise TypeError(
+            "The type of input program is invalid, expected type is Program, but received "
+            f"{type(program)}"
+        )
+    return program
+
+
+def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
+    """The bytes of the `.pdmodel` file that computes `fetch_vars` from `feed_vars`.
+
+    `program` is the default main program unless given. Raises as `normalize_program`, ValueError
+    where that raises TypeError.
+    """
+    _check_vars("feed_vars", feed_vars)
+    _check_vars("fetch_vars", fetch_vars)
+    program = _given_program(kwargs.get("program"))
+    return write_program(normalize_program(program, feed_vars, fetch_vars))
+
+
+def serialize_persistables(
+    feed_vars: Any, fetch_vars: Any, executor: Any, **kwargs: Any
+) -> bytes | None:
+    """The bytes of the `.pdiparams` file that belongs to `serialize_program`'s.
+
+    None, and a warning, when the program has no parameters. Raises ScopeError for a parameter
+    without a value.
+    """
+    _check_vars("feed_vars", feed_vars)
+    _check_vars("fetch_vars", fetch_vars)
+    program = _given_program(kwargs.get("program"))
+    pruned = normalize_program(program, feed_vars, fetch_vars)
+    variables = stored_variables(pruned)
+    if not variables:
+        warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=2)
+        return None
+    return b"".join(_streams(variables))
+
+
+def scope_value(variable: Variable) -> np.ndarray[Any, Any]:
+    """The value of a variable in the global scope, checked against its declaration.
+
+    Raises ScopeError when it has none, ValueError when it has another shape or dtype.
+    """
+    slot = global_scope().find_var(variable.name)
+    if slot is None or not slot.is_initialized():
+        raise ScopeError(
+            f"variable '{variable.name}' has no value to save; run the startup_program first"
+        )
+    array = slot.numpy()
+    check_value(variable, array, "the scope holds")
+    return array
+
+
+def check_value(variable: Variable, array: np.ndarray[Any, Any], what: str) -> None:
+    """Raise ValueError when an array has another shape or dtype than its variable declares."""
+    if not variable.has_type:
+        return
+    fits = len(array.shape) == len(variable.shape) and all(
+        want in (-1, have) for want, have in zip(variable.shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype != variable.dtype.numpy:
+        raise ValueError(
+            f"the Program declares '{variable.name}' as {variable.dtype!s} "
+            f"{list(variable.shape)}, but {what} {array.dtype} {list(array.shape)}"
+        )
+
+
+def _streams(variables: Sequence[Variable]) -> Iterable[bytes]:
+    """A combined file has its tensors in the order of their names."""
+    return (write_tensor(scope_value(variable)) for variable in variables)
+
+
+def save_to_file(path: str | os.PathLike[str], content: bytes) -> None:
+    """Write bytes to a file; an existing one is replaced at once. ValueError for other content."""
+    if not isinstance(content, bytes):
+        raise ValueError("'content' type should be bytes.")
+    write_files({Path(path): [content]})
+
+
+def load_from_file(path: str | os.PathLike[str]) -> bytes:
+    """The bytes of a file."""
+    return read_file(Path(path), Limits().params_bytes, str(path))
+
+
+def _path_prefix(path_prefix: Any) -> str:
+    if not isinstance(path_prefix, str):
+        raise ValueError("'path_prefix' should be a string.")
+    if path_prefix.endswith("/"):
+        raise ValueError("'path_prefix' should not be a directory")
+    return os.path.abspath(os.path.normpath(path_prefix))
+
+
+def save_inference_model(
+    path_prefix: str, feed_vars: Any, fetch_vars: Any, executor: Any, **kwargs: Any
+) -> None:
+    """Write `path_prefix`.pdmodel and `path_prefix`.pdiparams, with values of the global scope.
+
+    The model is the part of `program` (the default main program unless given) that computes
+    `fetch_vars` from `feed_vars`; see `normalize_program`. `clip_extra=False` keeps attributes
+    that only training uses. Both files are complete before either replaces an older one.
+
+    Raises ValueError for a bad path, for feeds and fetches that are not Variables and for a feed
+    that the fetches do not depend on, ScopeError for a parameter without a value.
+    """
+    prefix = _path_prefix(path_prefix)
+    model_path, params_path = Path(f"{prefix}.pdmodel"), Path(f"{prefix}.pdiparams")
+    model_path.parent.mkdir(parents=True, exist_ok=True)
+    for path in (model_path, params_path):
+        if path.is_dir():
+            raise ValueError(f"'{path}' is an existing directory.")
+    _check_vars("feed_vars", feed_vars)
+    _check_vars("fetch_vars", fetch_vars)
+    program = normalize_program(
+        _given_program(kwargs.get("program")),
+        feed_vars,
+        fetch_vars,
+        skip_prune_program=kwargs.get("skip_prune_program", False),
+    )
+    variables = stored_variables(program)
+    saved = without_training_info(program, clip_extra=kwargs.get("clip_extra", True))
+    model = [write_program(saved)]
+    if not variables:
+        warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=2)
+        write_files({model_path: model})
+        return
+    # The program last: until it is there, a reader finds the old pair or no model.
+    write_files({params_path: _streams(variables), model_path: model})
+
+
+def deserialize_program(data: bytes) -> Program:
+    """The program in the bytes of a `.pdmodel` file; FormatError when they hold none."""
+    return read_program(data)
+
+
+def deserialize_persistables(program: Program, data: bytes | None, executor: Any) -> None:
+    """Put the parameters in the bytes of a `.pdiparams` file into the global scope.
+
+    Raises TypeError for another kind of program, FormatError (ValueError) when the bytes do not
+    hold exactly the program's parameters.
+    """
+    if not isinstance(program, Program):
+        raise TypeError(f"program type must be `Program`, but received `{type(program)}`")
+    variables = stored_variables(program)
+    if data is None:
+        if variables:
+            raise ValueError(
+                "Required 'data' shall be not None if program contains parameter, but received "
+                "'data' is None."
+            )
+        return
+    for name, tensor in read_combined(data, variables).items():
+        put_value(name, tensor.array)
+
+
+def put_value(name: str, array: np.ndarray[Any, Any]) -> None:
+    """Give a variable of the global scope a copy of an array as its value."""
+    scope = global_scope()
+    (scope.find_var(name) or scope.var(name)).put(np.array(array))
+
+
+def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) -> list[Any]:
+    """Read a saved model: [program, feed names, fetch variables].
+
+    Its parameters are put into the global scope. `path_prefix` is what `save_inference_model` got,
+    or with `model_filename` or `params_filename` a folder with these files, where the program is
+    `__model__` unless named and each parameter has its own file unless `params_filename` is given.
+    With None these two arguments are the bytes of the files themselves.
+
+    Raises ValueError for unknown arguments and missing folders, FileNotFoundError for missing
+    files, FormatError, LimitError and UnsafeError for files that cannot be trusted.
+    """
+    for argument in kwargs:
+        if argument not in ("model_filename", "params_filename", "pserver_endpoints"):
+            raise ValueError(
+                f"function 'load_inference_model' doesn't support argument '{argument}',\n only "
+                "('model_filename', 'params_filename') are supported."
+            )
+    model_name, params_name = kwargs.get("model_filename"), kwargs.get("params_filename")
+    if path_prefix is None:
+        return _from_memory(model_name, params_name)
+    prefix = _path_prefix(path_prefix)
+    if not os.path.isdir(os.path.dirname(prefix)):
+        raise ValueError(f"There is no directory named {os.path.dirname(prefix)}")
+    if not kwargs:
+        loaded = load_model(f"{prefix}.pdmodel")
+    else:
+        folder = Path(prefix)
+        params = folder if params_name is None else _named(folder, params_name, ".pdiparams")
+        model = _named(folder, model_name or "__model__", ".pdmodel")
+        loaded = load_model(model, params)
+    for name, array in loaded.parameters.items():
+        put_value(name, array)
+    return _targets(loaded.program)
+
+
+def _named(folder: Path, name: str, suffix: str) -> Path:
+    with_suffix = folder / f"{name}{suffix}"
+    return with_suffix if with_suffix.exists() else folder / name
+
+
+def _from_memory(model: Any, params: Any) -> list[Any]:
+    if params is None:
+        raise ValueError("params_filename cannot be None when path_prefix is None.")
+    program = deserialize_program(model)
+    if stored_variables(program):
+        deserialize_persistables(program, params, None)
+    return _targets(program)
+
+
+def _targets(program: Program) -> list[Any]:
+    block = program.global_block()
+    fetches = [block.var(name) for name in column_names(program, "fetch")]
+    return [program, column_names(program, "feed"), fetches]

@@ -1,0 +1,230 @@
+"""The whole state of a program in files, and in dicts of arrays.
+
+Paddle pages: paddle.static.save, load, load_program_state, set_program_state.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import warnings
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import FormatError, ScopeError
+from graphopt.framework_io import (
+    check_protocol,
+    join_big,
+    load_state,
+    load_variable_files,
+    split_big,
+)
+from graphopt.ir.program import Parameter, Program, Variable
+from graphopt.ir.reader.files import read_file, write_files
+from graphopt.ir.reader.limits import Limits
+from graphopt.ir.reader.parameters import read_combined, read_folder, stored_variables
+from graphopt.ir.reader.pickle_writer import write_pickle
+from graphopt.ir.reader.program_desc import write_program
+from graphopt.runtime.executor import Executor
+from graphopt.runtime.scope import global_scope
+from graphopt.static.io import check_value, put_value, scope_value
+
+_SUFFIXES = (".pdparams", ".pdopt", ".pdmodel")
+
+
+def _parameters(program: Program) -> list[Variable]:
+    return [v for v in stored_variables(program) if isinstance(v, Parameter)]
+
+
+def _other_state(program: Program) -> list[Variable]:
+    """What optimizers and normalisations keep: persistable, neither parameter nor fed."""
+    found = stored_variables(program)
+    return [v for v in found if not (isinstance(v, Parameter) or v.need_check_feed)]
+
+
+def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -> None:
+    """Write a program and the values of its variables in the global scope.
+
+    `model_path`.pdparams gets the parameters, .pdopt the other persistable variables, and .pdmodel
+    the whole program, nothing pruned. All three are complete before any replaces an older one.
+    The derivatives of a training program are stored as graphopt has them: Paddle loads the state
+    of such a program, but cannot run it from the .pdmodel.
+
+    Raises AssertionError for a path without a file name, ValueError for a protocol other than 2, 3
+    and 4, ScopeError for a variable without a value.
+    """
+    assert os.path.basename(model_path) != "", (
+        "The input model_path MUST be format of dirname/filename, but received model_path is "
+        "empty string."
+    )
+    protocol = check_protocol(protocol, configs)
+    parameters = {v.name: scope_value(v) for v in _parameters(program)}
+    others = {v.name: _current(program, v) for v in _other_state(program)}
+    Path(model_path).parent.mkdir(parents=True, exist_ok=True)
+    write_files(
+        {
+            Path(f"{model_path}.pdparams"): write_pickle(split_big(parameters, protocol), protocol),
+            Path(f"{model_path}.pdopt"): write_pickle(others, protocol),
+            Path(f"{model_path}.pdmodel"): [write_program(program)],
+        }
+    )
+
+
+def _current(program: Program, variable: Variable) -> np.ndarray[Any, Any]:
+    """The value in the scope; of a scheduled learning rate, which only runs put there, the next."""
+    schedule = program.lr_schedulers.get(variable.name)
+    if schedule is None:
+        return scope_value(variable)
+    return np.full(variable.shape, schedule(), variable.dtype.numpy)
+
+
+def _prefix(model_path: str) -> str:
+    for suffix in _SUFFIXES:
+        if model_path.endswith(suffix):
+            return model_path.removesuffix(suffix)
+    return model_path
+
+
+def load(
+    program: Program,
+    model_path: str,
+    executor: Any = None,
+    var_list: Sequence[Variable] | None = None,
+) -> None:
+    """Put what `save` wrote into the global scope, as the values of the program's variables.
+
+    `model_path` may carry one of the three suffixes. A folder with one file per variable, or a
+    single file with the variables of `var_list`, as Paddle 1.x wrote them, are read too.
+
+    Raises FormatError (ValueError) when a file lacks one of the variables or is malformed,
+    ValueError when a value has another shape or dtype than the program declares, UnsafeError for
+    a pickle with anything but arrays in it, FileNotFoundError for a missing file.
+    """
+    if executor is not None and not isinstance(executor, Executor):
+        raise TypeError(f"load: executor should be an Executor, but received {type(executor)}")
+    prefix = _prefix(model_path)
+    if not os.path.exists(f"{prefix}.pdparams"):
+        _load_streams(program, Path(model_path), var_list)
+        return
+    values = _values_for(_parameters(program), Path(f"{prefix}.pdparams"))
+    others = _other_state(program)
+    if others:
+        values.update(_values_for(others, Path(f"{prefix}.pdopt")))
+    for name, array in values.items():
+        put_value(name, array)
+
+
+def _values_for(variables: Sequence[Variable], path: Path) -> dict[str, np.ndarray[Any, Any]]:
+    state = load_state(path)
+    values: dict[str, np.ndarray[Any, Any]] = {}
+    for variable in variables:
+        if variable.name not in state:
+            raise FormatError(f"Can not find [{variable.name}] in model file [{path}]")
+        values[variable.name] = _fitting(variable, state[variable.name], f"{path} holds")
+    return values
+
+
+def _fitting(variable: Variable, value: Any, what: str) -> np.ndarray[Any, Any]:
+    """The value as the variable declares it; FormatError when it is no array.
+
+    Files hold bfloat16 as uint16, and releases differ on whether a single number, such as a
+    learning rate, has the shape [] or [1].
+    """
+    if not isinstance(value, np.ndarray | np.generic | float | int):
+        raise FormatError(f"{what} a {type(value).__name__} for '{variable.name}', not an array")
+    array = np.asarray(value)
+    if variable.has_type:
+        if variable.dtype == "bfloat16" and array.dtype == np.uint16:
+            array = array.view(variable.dtype.numpy)
+        if array.size == 1 and math.prod(variable.shape) == 1:
+            array = array.reshape(variable.shape)
+    check_value(variable, array, what)
+    return array
+
+
+def _load_streams(program: Program, path: Path, var_list: Sequence[Variable] | None) -> None:
+    variables = stored_variables(program)
+    if var_list is not None:
+        known = {v.name for v in variables}
+        for variable in var_list:
+            if variable.name not in known:
+                raise LookupError(f"loaded var [{variable.name}] is not in program variable list")
+        names = {v.name for v in var_list}
+        variables = [v for v in variables if v.name in names]
+    if path.is_dir():
+        found = [v for v in variables if (path / v.name).exists()]
+        tensors = read_folder(path, found)
+    elif path.is_file():
+        if var_list is None:
+            raise ValueError(
+                "var_list is required when loading model file saved with [ save_params, "
+                "save_persistables, save_vars ]"
+            )
+        data = read_file(path, Limits().params_bytes, str(path))
+        tensors = read_combined(data, variables, str(path))
+    else:
+        raise FileNotFoundError(f"no saved state: looked for {_prefix(str(path))}.pdparams, {path}")
+    for name, tensor in tensors.items():
+        put_value(name, tensor.array)
+
+
+def load_program_state(
+    model_path: str, var_list: Sequence[Variable] | None = None
+) -> dict[str, np.ndarray[Any, Any]]:
+    """What `save` wrote as arrays by variable name, without a program.
+
+    Raises as `load`; ValueError when `model_path` is a file of tensors, which has no names in it,
+    and `var_list` is not given.
+    """
+    prefix = _prefix(model_path)
+    params = Path(f"{prefix}.pdparams")
+    path = Path(model_path)
+    if params.exists():
+        state = load_state(params)
+        optimizer = Path(f"{prefix}.pdopt")
+        if optimizer.exists():
+            state.update(load_state(optimizer))
+        return {n: np.array(v) if isinstance(v, np.ndarray) else v for n, v in state.items()}
+    if path.is_dir() and var_list is None:
+        return load_variable_files(path)
+    if var_list is None:
+        if path.is_file():
+            raise ValueError("var_list can not be None when model_path is a file type")
+        raise FileNotFoundError(f"Parameter file [{params}] not exits")
+    variables = sorted(var_list, key=lambda v: v.name)
+    if path.is_dir():
+        tensors = read_folder(path, variables)
+    else:
+        data = read_file(path, Limits().params_bytes, str(path))
+        tensors = read_combined(data, variables, str(path))
+    return {name: np.array(tensor.array) for name, tensor in tensors.items()}
+
+
+def set_program_state(program: Program, state_dict: Mapping[str, Any]) -> None:
+    """Give the program's variables in the global scope the values of a dict of arrays.
+
+    Warns of entries that no variable of the program has. Raises ScopeError for a variable that has
+    no value yet, ValueError for an array of another shape or dtype; then nothing is set.
+    """
+    state = join_big(dict(state_dict), "state_dict")
+    values: dict[str, np.ndarray[Any, Any]] = {}
+    for variable in stored_variables(program):
+        if global_scope().find_var(variable.name) is None:
+            raise ScopeError(
+                f"Variable [ {variable.name} ] Not found, Please make sure run startup program"
+            )
+        if variable.name in state:
+            value = state[variable.name]
+            values[variable.name] = _fitting(variable, value, "the loaded parameter is")
+    for name, array in values.items():
+        put_value(name, array)
+    unused = [name for name in state if name not in values]
+    if unused:
+        warnings.warn(
+            "This list is not set, Because of Parameter not found in program. There are: "
+            f"{' '.join(map(str, unused))}",
+            stacklevel=2,
+        )
