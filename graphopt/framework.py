@@ -7,7 +7,7 @@ paddle.static.device_guard.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import ContextDecorator, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 from graphopt import arguments
@@ -150,24 +150,3 @@ def device_guard(device: str | None = None) -> Iterator[None]:
         )
     with op_attrs(op_device=device or ""):
         yield
-
-
-class no_grad(ContextDecorator):
-    """A context manager and decorator without effect (Paddle page: paddle.no_grad).
-
-    As in Paddle, it changes nothing in static programs; keep gradients from flowing with
-    `x.stop_gradient = True` or `no_grad_set`.
-    """
-
-    def __new__(cls, func: Any = None) -> Any:
-        made = super().__new__(cls)
-        return made if func is None else made(func)
-
-    def __init__(self, func: Any = None) -> None:
-        """`func` makes `@no_grad` the same as `@no_grad()`."""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, *error: object) -> None:
-        return None

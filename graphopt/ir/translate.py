@@ -438,6 +438,7 @@ SPECIAL: Mapping[str, Special] = {
     "set_value": _set_value,
     "range": _range,
     "linspace": _range,
+    "logspace": _range,
     GRAD_TYPE: _grad,
     **dict.fromkeys(UPDATES, translate_update),
     **CALLBACKS,

@@ -118,6 +118,9 @@ def inverse(x: Variable, name: str | None = None) -> Variable:
     return emit("inverse", inputs, name=name, out="Output")
 
 
+inv = inverse
+
+
 def einsum(equation: str, *operands: Variable) -> Variable:
     """Sums of products by Einstein's notation, as `ij,jk->ik` (paddle.einsum).
 

@@ -15,19 +15,29 @@ import numpy as np
 from graphopt.ir.program import Variable
 from graphopt.runtime import global_scope
 from graphopt.tensor import (
+    accumulate,
     attribute,
+    complexes,
+    contract,
     creation,
     data_sized,
+    decompose,
     elementary,
+    inplace,
     linalg,
     logic,
     manipulation,
     math,
+    matrix_norm,
     norm,
+    place,
+    random,
     ranges,
     rearrange,
     scatter,
     search,
+    special,
+    stacking,
     stat,
 )
 from graphopt.tensor.indexing import get_item, iterate
@@ -76,6 +86,31 @@ _METHODS: dict[ModuleType, str] = {
     attribute: "angle conj imag is_complex is_empty is_floating_point is_integer is_tensor numel "
     "rank real",
     creation: "clone",
+    random: "multinomial",
+    inplace: "abs_ acos_ acosh_ add_ addmm_ asin_ asinh_ atan_ atanh_ bitwise_and_ "
+    "bitwise_not_ bitwise_or_ bitwise_xor_ cast_ ceil_ clip_ cos_ cosh_ cumprod_ "
+    "cumsum_ digamma_ divide_ equal_ erf_ erfinv_ exp_ expm1_ flatten_ floor_ "
+    "floor_divide_ floor_mod_ frac_ gcd_ greater_equal_ greater_than_ hypot_ i0_ "
+    "index_add_ index_fill_ index_put_ lcm_ ldexp_ lerp_ less_equal_ less_than_ "
+    "lgamma_ log10_ log1p_ log2_ log_ logical_and_ logical_not_ logical_or_ "
+    "logical_xor_ logit_ masked_fill_ mod_ multigammaln_ multiply_ nan_to_num_ neg_ "
+    "not_equal_ polygamma_ pow_ put_along_axis_ reciprocal_ remainder_ renorm_ "
+    "round_ rsqrt_ scale_ sin_ sinh_ sqrt_ square_ subtract_ t_ tan_ transpose_ "
+    "tril_ triu_ trunc_ where_",
+    special: "bitwise_left_shift bitwise_right_shift copysign frexp gammainc gammaincc "
+    "gammaln gcd heaviside hypot i0 i0e i1 i1e isin isneginf isposinf isreal lcm "
+    "ldexp logaddexp multigammaln nextafter polygamma positive sgn signbit sinc",
+    complexes: "as_complex as_real",
+    accumulate: "cummax cummin cumulative_trapezoid diff logcumsumexp mode nanmedian renorm "
+    "trapezoid",
+    stacking: "as_strided moveaxis rot90 tensor_split hsplit vsplit dsplit unflatten unfold "
+    "view view_as",
+    place: "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
+    "select_scatter slice_scatter take",
+    contract: "cdist corrcoef cov tensordot vander",
+    matrix_norm: "cond",
+    decompose: "cholesky_inverse cholesky_solve eig eigvals eigvalsh householder_product "
+    "lstsq lu lu_unpack matrix_power multi_dot pinv qr slogdet solve triangular_solve",
 }
 
 

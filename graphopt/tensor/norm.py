@@ -7,7 +7,9 @@ from typing import Any
 
 from graphopt import arguments
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
+from graphopt.layer_helper import LayerHelper, emit
+from graphopt.tensor.linalg import transpose
+from graphopt.tensor.manipulation import unsqueeze
 from graphopt.tensor.math import abs, max, min, pow, reduce, subtract, sum
 
 
@@ -20,14 +22,15 @@ def norm(
 ) -> Variable:
     """The p-norm over an axis, two axes, or all (paddle.norm).
 
-    `p` is a number, infinity, or "fro" for the square root of the sum of squares. Over two axes it
-    is the norm of their elements, not of the matrices as operators.
+    `p` is a number, infinity, "fro" for the square root of the sum of squares, or "nuc" for the sum
+    of singular values. Else it is the norm of the elements, not of matrices as operators.
     """
     arguments.variable(x, "x", "norm")
     axes = arguments.axes(axis, "norm")
     keep = arguments.flag(keepdim, "keepdim", "norm")
     if isinstance(p, str):
-        arguments.choice(p, "p", "norm", ("fro",))
+        if arguments.choice(p, "p", "norm", ("fro", "nuc")) == "nuc":
+            return _nuclear(x, axes, keep, name)
         return reduce("frobenius_norm", x, axes, keep, name, layer="norm")
     order = arguments.number(p, "p", "norm")
     if len(axes) < 2:
@@ -38,6 +41,19 @@ def norm(
     if math.isinf(order):
         return (max if order > 0 else min)(abs(x), axes, keep, name)
     return pow(sum(pow(abs(x), order), axes, keepdim=keep), 1 / order, name)
+
+
+def _nuclear(x: Variable, axes: list[int], keepdim: bool, name: str | None) -> Variable:
+    """The sum of the singular values of the matrices in two axes (or of a matrix)."""
+    rank = len(x.shape)
+    pair = [axis % rank for axis in axes] if axes else list(range(rank))
+    if len(pair) != 2:
+        raise ValueError(f"norm(): p='nuc' needs two axes, found {axes} for {list(x.shape)}")
+    matrices = transpose(x, [*(i for i in range(rank) if i not in pair), *pair])
+    attrs = {"full_matrices": False}
+    values = LayerHelper("svd").emit_all("svd", {"X": matrices}, attrs, ("U", "S", "VH"))[1]
+    total = sum(values, -1, name=name)
+    return unsqueeze(total, sorted(pair)) if keepdim else total
 
 
 def dist(x: Variable, y: Variable, p: float = 2, name: str | None = None) -> Variable:

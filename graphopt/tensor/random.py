@@ -14,7 +14,8 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
 from graphopt.sizes import sizes
-from graphopt.tensor.math import add, multiply, scale
+from graphopt.tensor.manipulation import cast
+from graphopt.tensor.math import add, exp, multiply, scale
 
 
 def _float_dtype(dtype: Any, function: str) -> DType:
@@ -149,3 +150,51 @@ def multinomial(
         "replacement": arguments.flag(replacement, "replacement", "multinomial"),
     }
     return emit("multinomial", {"X": x}, attrs, name=name, stop_gradient=True)
+
+
+def poisson(x: Variable, name: str | None = None) -> Variable:
+    """Counts of the Poisson distribution with the rates x, of the dtype of x (paddle.poisson)."""
+    inputs = {"X": arguments.variable(x, "x", "poisson")}
+    return emit("poisson", inputs, name=name, stop_gradient=True)
+
+
+def standard_gamma(x: Variable, name: str | None = None) -> Variable:
+    """Numbers of the gamma distribution with the shapes x and rate 1 (paddle.standard_gamma)."""
+    inputs = {"x": arguments.variable(x, "x", "standard_gamma")}
+    return emit("standard_gamma", inputs, name=name, out="out", stop_gradient=True)
+
+
+def binomial(count: Variable, prob: Variable, name: str | None = None) -> Variable:
+    """How many of `count` tries succeed with probability `prob`, int64 (paddle.binomial)."""
+    inputs = {
+        "count": arguments.variable(count, "count", "binomial"),
+        "prob": arguments.variable(prob, "prob", "binomial"),
+    }
+    return emit("binomial", inputs, name=name, out="out", stop_gradient=True)
+
+
+def log_normal(
+    mean: Any = 1.0, std: Any = 2.0, shape: Any = None, dtype: Any = None, name: str | None = None
+) -> Variable:
+    """exp of normal numbers with this mean and standard deviation (paddle.log_normal)."""
+    if dtype is not None and not isinstance(mean, Variable) and not isinstance(std, Variable):
+        return exp(gaussian(shape if shape is not None else [], mean, std, dtype=dtype), name)
+    return exp(normal(mean, std, shape), name)
+
+
+def randint_like(
+    x: Variable,
+    low: int = 0,
+    high: int | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """Whole numbers from low up to but without high, in the shape of x (paddle.randint_like).
+
+    They have the dtype of x, or the one given. All sizes of x must be known.
+    """
+    shape = list(arguments.variable(x, "x", "randint_like").shape)
+    target = x.dtype if dtype is None else arguments.dtype(dtype, "dtype", "randint_like")
+    made = cast(randint(low, high, shape, "int64", name), target)
+    made.stop_gradient = True
+    return made

@@ -12,7 +12,7 @@ from graphopt.framework import get_default_dtype
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit
-from graphopt.tensor.creation import full, zeros_like
+from graphopt.tensor.creation import assign, full, zeros_like
 from graphopt.tensor.manipulation import cast
 
 
@@ -81,6 +81,28 @@ def linspace(
     return emit("linspace", {}, attrs, name=name, stop_gradient=True)
 
 
+def logspace(
+    start: Any,
+    stop: Any,
+    num: int,
+    base: float = 10.0,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """`num` powers of the base, their exponents evenly spaced from start to stop (paddle.logspace).
+
+    Raises UnsupportedError for arguments that are Variables.
+    """
+    attrs = {
+        "start": arguments.number(start, "start", "logspace"),
+        "stop": arguments.number(stop, "stop", "logspace"),
+        "num": arguments.integer(num, "num", "logspace"),
+        "base": arguments.number(base, "base", "logspace"),
+        "dtype": _element(dtype, "logspace", "float32").code,
+    }
+    return emit("logspace", {}, attrs, name=name, stop_gradient=True)
+
+
 def eye(
     num_rows: int, num_columns: int | None = None, dtype: Any = None, name: str | None = None
 ) -> Variable:
@@ -92,6 +114,37 @@ def eye(
         "dtype": _element(dtype, "eye").code,
     }
     return emit("eye", {}, attrs, name=name, stop_gradient=True)
+
+
+def _triangle_indices(
+    function: str, row: int, col: int | None, offset: int, dtype: Any
+) -> Variable:
+    rows = arguments.integer(row, "row", function)
+    columns = rows if col is None else arguments.integer(col, "col", function)
+    if rows < 0 or columns < 0:
+        raise TypeError(f"{function}(): 'row' and 'col' should not be negative")
+    at = arguments.integer(offset, "offset", function)
+    kind = arguments.dtype(dtype, "dtype", function)
+    if kind not in ("int32", "int64"):
+        raise TypeError(f"{function}(): 'dtype' should be int32 or int64, but received {kind!s}")
+    indices = np.tril_indices if function == "tril_indices" else np.triu_indices
+    made = assign(np.stack(indices(rows, at, columns)).astype(str(kind)))
+    made.stop_gradient = True
+    return made
+
+
+def tril_indices(
+    row: int, col: int | None = None, offset: int = 0, dtype: Any = "int64"
+) -> Variable:
+    """The rows and columns of a lower triangle, [2, n] (paddle.tril_indices)."""
+    return _triangle_indices("tril_indices", row, col, offset, dtype)
+
+
+def triu_indices(
+    row: int, col: int | None = None, offset: int = 0, dtype: Any = "int64"
+) -> Variable:
+    """The rows and columns of an upper triangle, [2, n] (paddle.triu_indices)."""
+    return _triangle_indices("triu_indices", row, col, offset, dtype)
 
 
 def empty(shape: Any, dtype: Any = None, name: str | None = None) -> Variable:

@@ -10,7 +10,8 @@ from typing import Any
 from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit
-from graphopt.tensor.creation import full, zeros
+from graphopt.tensor.creation import full, full_like, zeros
+from graphopt.tensor.manipulation import cast, slice
 from graphopt.tensor.search import where
 
 
@@ -61,27 +62,75 @@ def scatter_nd(index: Variable, updates: Variable, shape: Any, name: str | None 
     return scatter_nd_add(zeros(shape, dtype), index, updates, name)
 
 
-def take_along_axis(arr: Variable, indices: Variable, axis: int) -> Variable:
+def _corner(x: Variable, like: Variable, axis: int) -> Variable:
+    """x cut to the sizes of another tensor, but along an axis."""
+    at = axis % len(x.shape)
+    axes = [i for i, size in enumerate(like.shape) if i != at and -1 < size < x.shape[i]]
+    return slice(x, axes, [0] * len(axes), [like.shape[i] for i in axes]) if axes else x
+
+
+def _put_in_corner(
+    inputs: dict[str, Variable], axis: int, reduce: str, include_self: bool
+) -> Variable:
+    arr, indices, values = inputs["Input"], inputs["Index"], inputs["Value"]
+    if len(indices.shape) != len(arr.shape):
+        raise ValueError("put_along_axis(): 'arr' and 'indices' should have one rank")
+    if values.shape:
+        values = slice(
+            values, list(range(len(values.shape))), [0] * len(values.shape), list(indices.shape)
+        )
+    corner = _corner(arr, indices, axis)
+    made = put_along_axis(corner, indices, values, axis, reduce, include_self)
+    if corner is arr:
+        return made
+    # what lies outside the corner stays
+    amounts = [
+        number
+        for own, whole in zip(corner.shape, arr.shape, strict=True)
+        for number in (0, whole - own)
+    ]
+    inside = emit("pad", {"X": full_like(corner, 1.0, "float32")}, {"paddings": amounts})
+    padded = emit("pad", {"X": made}, {"paddings": amounts})
+    return where(cast(inside, "bool"), padded, arr)
+
+
+def take_along_axis(
+    arr: Variable, indices: Variable, axis: int, broadcast: bool = True
+) -> Variable:
     """Elements of `arr` by their number along an axis (paddle.take_along_axis).
 
-    The other dimensions of the two tensors broadcast.
+    The other dimensions of the two tensors broadcast; without `broadcast`, those of `indices` may
+    be smaller and read the first elements.
     """
     inputs = _inputs("take_along_axis", Input=(arr, "arr"), Index=(indices, "indices"))
+    if not arguments.flag(broadcast, "broadcast", "take_along_axis"):
+        inputs["Input"] = _corner(arr, indices, axis)
     attrs = {"Axis": arguments.integer(axis, "axis", "take_along_axis")}
     return emit("take_along_axis", inputs, attrs, out="Result")
 
 
 def put_along_axis(
-    arr: Variable, indices: Variable, values: Any, axis: int, reduce: str = "assign"
+    arr: Variable,
+    indices: Variable,
+    values: Any,
+    axis: int,
+    reduce: str = "assign",
+    include_self: bool = True,
+    broadcast: bool = True,
 ) -> Variable:
     """`arr` with values written by their number along an axis (paddle.put_along_axis).
 
-    `reduce` says how a value joins the element: assign, add, or multiply (mul).
+    `reduce` says how values join the element: assign, add, multiply (mul), mean, amin or amax;
+    without `include_self` they join each other only. The other dimensions broadcast; without
+    `broadcast`, smaller ones leave the rest of `arr` as it is.
     """
     inputs = _inputs("put_along_axis", Input=(arr, "arr"), Index=(indices, "indices"))
     inputs["Value"] = values if isinstance(values, Variable) else full([], values, arr.dtype)
-    options = ("assign", "add", "multiply", "mul")
+    if not arguments.flag(broadcast, "broadcast", "put_along_axis"):
+        return _put_in_corner(inputs, axis, reduce, include_self)
+    options = ("assign", "add", "multiply", "mul", "mean", "amin", "amax")
     attrs = {
+        "Include_self": arguments.flag(include_self, "include_self", "put_along_axis"),
         "Axis": arguments.integer(axis, "axis", "put_along_axis"),
         "Reduce": arguments.choice(reduce, "reduce", "put_along_axis", options),
     }

@@ -12,6 +12,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.creation import assign, full
+from graphopt.tensor.elementary import ceil, floor
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.logic import any, equal, isnan, logical_not, not_equal
 from graphopt.tensor.manipulation import (
@@ -24,8 +25,11 @@ from graphopt.tensor.manipulation import (
     unsqueeze,
 )
 from graphopt.tensor.math import (
+    add,
     divide,
     lerp,
+    maximum,
+    multiply,
     prod,
     reduce,
     scale,
@@ -34,6 +38,7 @@ from graphopt.tensor.math import (
     subtract,
     sum,
 )
+from graphopt.tensor.scatter import take_along_axis
 from graphopt.tensor.search import sort, where
 
 
@@ -127,6 +132,31 @@ def _quantile(
     found = squeeze(where(undefined, full([], math.nan, x.dtype), middle), along)
     if arguments.flag(keepdim, "keepdim", function):
         found = unsqueeze(found, sorted(at)) if at else found
+    return found if name is None else scale(found, name=name)
+
+
+def nanquantile(
+    x: Variable, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
+) -> Variable:
+    """As `quantile`, of the elements that are not nan; nan where all are (paddle.nanquantile)."""
+    if isinstance(q, (list, tuple)):
+        return stack([nanquantile(x, one, axis, keepdim) for one in q], name=name)
+    share = arguments.number(q, "q", "nanquantile")
+    if not 0 <= share <= 1:
+        raise ValueError(f"nanquantile(): 'q' should be in [0, 1], but received {q}")
+    rank = len(arguments.variable(x, "x", "nanquantile").shape)
+    x = x if x.dtype.is_floating else cast(x, "float32")
+    at = sorted(a % rank for a in arguments.axes(axis, "nanquantile")) or list(range(rank))
+    kept = [i for i in range(rank) if i not in at]
+    rows = flatten(transpose(x, [*kept, *at]), len(kept)) if rank else unsqueeze(x, 0)
+    count = sum(cast(logical_not(isnan(rows)), x.dtype), -1, keepdim=True)
+    last = maximum(scale(count, 1.0, -1.0), full([], 0.0, x.dtype))
+    place = scale(last, share)
+    ordered, low = sort(rows, -1), floor(place)
+    ends = [take_along_axis(ordered, cast(p, "int64"), -1) for p in (low, ceil(place))]
+    found = squeeze(add(ends[0], multiply(subtract(ends[1], ends[0]), subtract(place, low))), -1)
+    if arguments.flag(keepdim, "keepdim", "nanquantile"):
+        found = unsqueeze(found, at) if rank else found
     return found if name is None else scale(found, name=name)
 
 

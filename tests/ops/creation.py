@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.creation import Arange, AssignValue, Eye, Full, FullLike, Linspace
+from graphopt.ir.ops.creation import Arange, AssignValue, Eye, Full, FullLike, Linspace, Logspace
 from graphopt_tests.ops.base import bf16, f32, i64, sample
 
 SAMPLES = {
@@ -41,5 +41,9 @@ SAMPLES = {
     Eye: [
         sample(num_rows=2).gives(lambda: np.eye(2)),
         sample(num_rows=2, num_columns=3, dtype="int64").gives(lambda: np.eye(2, 3)),
+    ],
+    Logspace: [
+        sample(start=0.0, stop=2.0, num=3).gives(lambda: [1, 10, 100]),
+        sample(start=0.0, stop=4.0, num=5, base=2.0, dtype="int64").gives(lambda: [1, 2, 4, 8, 16]),
     ],
 }

@@ -1,10 +1,10 @@
-"""Samples of the matrix products."""
+"""Samples of the matrix products and other maps with a weight."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.linear import Matmul
+from graphopt.ir.ops.linear import Bilinear, Matmul, RowConv
 from graphopt_tests.ops.base import bf16, f32, f64, i64, sample
 
 SAMPLES = {
@@ -20,5 +20,19 @@ SAMPLES = {
         sample(bf16(2, 3), bf16(3, 2)).gives(np.matmul),
         sample(i64(2, 3), i64(3, 2)).gives(np.matmul),
         sample(f32(2, 0), f32(0, 3)).gives(np.matmul),
+    ],
+    Bilinear: [
+        sample(f32(2, 3), f32(2, 4), f32(5, 3, 4)).gives(
+            lambda x, y, w: np.einsum("ni,kij,nj->nk", x, w, y)
+        ),
+        sample(f64(2, 1), f64(2, 2), f64(1, 1, 2), f64(1, 1)).gives(
+            lambda x, y, w, b: np.einsum("ni,kij,nj->nk", x, w, y) + b
+        ),
+    ],
+    RowConv: [
+        sample(f32(2, 3, 2), f32(2, 2)).gives(
+            lambda x, w: x * w[0] + np.concatenate([x[:, 1:], 0 * x[:, :1]], 1) * w[1]
+        ),
+        sample(f64(1, 1, 2), f64(3, 2)).gives(lambda x, w: x * w[0]),
     ],
 }

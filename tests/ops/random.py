@@ -6,15 +6,20 @@ import numpy as np
 
 from graphopt.ir.ops.random import (
     Bernoulli,
+    Binomial,
     Dropout,
     Gaussian,
+    GumbelSoftmax,
     Multinomial,
     Permutation,
+    Poisson,
     RandomIntegers,
+    Rrelu,
+    StandardGamma,
     TruncatedGaussian,
     Uniform,
 )
-from graphopt_tests.ops.base import bf16, f32, f64, sample
+from graphopt_tests.ops.base import bf16, f32, f64, i64, sample
 
 SAMPLES = {
     Dropout: [
@@ -53,5 +58,24 @@ SAMPLES = {
     Multinomial: [
         sample(f32([0.0, 1.0]), num_samples=3, replacement=True).gives(lambda p: [1, 1, 1]),
         sample(f64([[0.5, 0.25, 0.25]]), num_samples=2, seed=1),
+    ],
+    Poisson: [
+        sample(f32([0.0, 0.0])).gives(lambda x: [0, 0]).kinked(),
+        sample(f64([3.0]), seed=2).kinked(),
+    ],
+    StandardGamma: [sample(abs(f64(2, 3)), seed=1).kinked()],
+    Binomial: [
+        sample(i64([5, 3]), f32([0.0, 1.0])).gives(lambda n, p: [0, 3]),
+        sample(i64([5]), f64([[0.5], [0.2]]), seed=1),
+    ],
+    GumbelSoftmax: [
+        sample(f64([[90.0, 0.0], [0.0, 90.0]]), hard=True).gives(lambda x: np.eye(2)).kinked(),
+        sample(f64(2, 3), axis=0, temperature=0.5),
+    ],
+    Rrelu: [
+        sample(f64([-2.0, 3.0]), is_test=True, lower=0.1, upper=0.3)
+        .gives(lambda x: ([-0.4, 3], [0.2, 0.2]))
+        .gradient_through(0),
+        sample(f64(2, 3), seed=4).gradient_through(0),
     ],
 }

@@ -59,6 +59,28 @@ SAMPLES = {
         sample(i64(2, 2), i32([[0, 1]]), i64(1, 2), reduce="multiply").gives(
             lambda x, i, v: changed(x, ([0, 1], [0, 1]), [x[0, 0] * v[0, 0], x[1, 1] * v[0, 1]])
         ),
+        sample(
+            f64(2, 3),
+            i64([[0, 0, 2], [1, 2, 2]]),
+            f64(2, 3),
+            axis=1,
+            reduce="mean",
+            include_self=False,
+        ).gives(
+            lambda x, i, v: [
+                [(v[0, 0] + v[0, 1]) / 2, x[0, 1], v[0, 2]],
+                [x[1, 0], v[1, 0], (v[1, 1] + v[1, 2]) / 2],
+            ]
+        ),
+        sample(f64(3), i64([0, 0]), f64(2), reduce="amax").gives(
+            lambda x, i, v: [max(x[0], *v), x[1], x[2]]
+        ),
+        sample(f64(3), i64([1, 1]), f64(2), reduce="amin", include_self=False).gives(
+            lambda x, i, v: [x[0], min(v), x[2]]
+        ),
+        sample(f64(3), i64([1, 1]), f64(2), reduce="mul").gives(
+            lambda x, i, v: [x[0], x[1] * v[0] * v[1], x[2]]
+        ),
     ],
     IndexSample: [
         sample(f32(2, 3), i64([[2, 2], [0, 1]])).gives(lambda x, i: np.take_along_axis(x, i, 1)),

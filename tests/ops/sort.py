@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.sort import Argsort, Histogram, Kthvalue, Searchsorted
+from graphopt.ir.ops.sort import (
+    Argsort,
+    Histogram,
+    Kthvalue,
+    Mode,
+    Nanmedian,
+    Searchsorted,
+)
 from graphopt_tests.ops.base import bf16, f32, f64, i32, i64, sample
 
 SAMPLES = {
@@ -34,5 +41,22 @@ SAMPLES = {
         sample(i64([0, 1, 2, 3, 9]), bins=2, min=1.0, max=3.0).gives(lambda x: [1, 2]),
         sample(f32(0), bins=2).gives(lambda x: [0, 0]),
         sample(f64([3.0, 3.0]), bins=3).gives(lambda x: [0, 2, 0]),
+    ],
+    Mode: [
+        sample(f32([[2.0, 1.0, 2.0, 1.0], [3.0, 3.0, 0.0, 1.0]]))
+        .gives(lambda x: ([1, 3], [3, 1]))
+        .kinked(),
+        sample(i64([[2], [2], [1]]), axis=0, keepdim=True).gives(lambda x: ([[2]], [[1]])),
+    ],
+    Nanmedian: [
+        sample(f32([[1.0, np.nan, 3.0], [4.0, 2.0, 9.0]]), axis=(1,))
+        .gives(lambda x: [2, 4])
+        .kinked(),
+        sample(f64(2, 3, 2), axis=(0, -1), keepdim=True).gives(
+            lambda x: np.median(x, (0, 2), keepdims=True)
+        ),
+        sample(f64(2, 2), mode="min").gives(lambda x: np.sort(x.ravel())[1]),
+        sample(i64([1, 5, 2])).gives(lambda x: 2),
+        sample(f32([np.nan])).gives(lambda x: np.nan).kinked(),
     ],
 }

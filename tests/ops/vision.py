@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.vision import AffineGrid, GridSample, Interpolate, Unfold
+from graphopt.ir.ops.vision import AffineGrid, DeformableConv, Fold, GridSample, Interpolate, Unfold
 from graphopt_tests.ops.base import f32, f64, sample
 
 LINE = [[[0.0, 1.0, 2.0, 3.0]]]
@@ -49,15 +49,73 @@ SAMPLES = {
         .gives(lambda x, g: np.stack([x[:, :, 0, 0], x[:, :, 0, 1], x.mean((2, 3))], 2)[:, :, None])
         .kinked(),
         sample(f64(1, 1, 3, 3), f64(1, 2, 2, 2)).kinked(),
+        sample(f64(1, 1, 2, 2, 2), f64([[[[[0.0, 0.0, 0.0], [1.0, -1.0, 1.0]]]]]))
+        .gives(lambda x, g: [[[[[x.mean(), x[0, 0, 1, 0, 1]]]]]])
+        .kinked(),
         sample(f32(1, 1, 3, 3), f32(1, 2, 2, 2), mode="nearest", padding_mode="border").kinked(),
         sample(
             f32(1, 1, 3, 3), f32(1, 2, 2, 2), padding_mode="reflection", align_corners=False
         ).kinked(),
+    ],
+    Fold: [
+        sample(f64(1, 4, 4), output_sizes=(3, 3), kernel_sizes=(2, 2)).gives(
+            lambda x: [
+                [
+                    [
+                        [x[0, 0, 0], x[0, 0, 1] + x[0, 1, 0], x[0, 1, 1]],
+                        [
+                            x[0, 0, 2] + x[0, 2, 0],
+                            x[0, :, ::-1].diagonal().sum(),
+                            x[0, 1, 3] + x[0, 3, 1],
+                        ],
+                        [x[0, 2, 2], x[0, 2, 3] + x[0, 3, 2], x[0, 3, 3]],
+                    ]
+                ]
+            ]
+        ),
+        sample(
+            f32(2, 8, 6),
+            output_sizes=(4, 5),
+            kernel_sizes=(2, 2),
+            strides=(2, 2),
+            paddings=(1, 1, 0, 1),
+        ).known_sizes(),
     ],
     AffineGrid: [
         sample(f32([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), output_shape=(1, 1, 2, 2))
         .gives(lambda t: [[[[-1, -1], [1, -1]], [[-1, 1], [1, 1]]]])
         .known_sizes(),
         sample(f64(2, 3, 4), output_shape=(2, 1, 2, 3, 2), align_corners=False).known_sizes(),
+    ],
+    DeformableConv: [
+        sample(
+            f64(1, 1, 3, 3), np.full((1, 2, 3, 3), 0.5), f64([[[[2.0]]]]), f64(1, 1, 3, 3)
+        ).gives(
+            lambda x, o, w, m: (
+                2
+                * m
+                * (
+                    np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, :, :-1]
+                    + np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, :, 1:]
+                )[:, :, [0, 1, 2]]
+                / 4
+                + 2
+                * m
+                * (
+                    np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, 1:, :-1]
+                    + np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, 1:, 1:]
+                )
+                / 4
+            )
+        ),
+        sample(
+            f64(2, 4, 5, 4),
+            f64(2, 16, 3, 2),
+            f64(2, 2, 2, 2),
+            strides=(2, 2),
+            paddings=(1, 0),
+            groups=2,
+            deformable_groups=2,
+        ).known_sizes(),
     ],
 }

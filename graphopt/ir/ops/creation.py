@@ -110,6 +110,25 @@ class Linspace(PureOp):
 
 
 @irdl_op_definition
+class Logspace(PureOp):
+    """Powers of a base whose exponents are evenly spaced. Paddle: logspace."""
+
+    name = "pd.logspace"
+    out = result_def(Tensor)
+    start = number()
+    stop = number()
+    num = integer()
+    base = number(10.0)
+    dtype = dtype_property("float32")
+
+    @staticmethod
+    def infer(num: int, dtype: str) -> Tensor:
+        if num < 1:
+            raise ProgramError(f"logspace needs 1 number or more, found {num}")
+        return tensor((num,), dtype)
+
+
+@irdl_op_definition
 class Eye(PureOp):
     """A matrix with ones on the diagonal. Paddle: eye."""
 

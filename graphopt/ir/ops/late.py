@@ -253,6 +253,7 @@ _RULES: Mapping[str, Rule] = {
     "pd.unsqueeze": _unsqueeze,
     "pd.arange": _range,
     "pd.linspace": _range,
+    "pd.logspace": _range,
     **dict.fromkeys(("pd.roll", "pd.cumsum", "pd.set_value", "pd.flip"), _same),
     **{f"pd.{name}": _reduce for name in _REDUCTIONS},
 }

@@ -1,8 +1,8 @@
-"""Matrix products."""
+"""Matrix products, and other maps with a weight."""
 
 from __future__ import annotations
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import flag
@@ -13,6 +13,7 @@ from graphopt.ir.types import (
     Tensor,
     broadcast_shapes,
     like,
+    rank_of,
     same_dtype,
     shape_of,
 )
@@ -57,3 +58,52 @@ class Matmul(PureOp):
     @staticmethod
     def infer(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
         return matmul_type(x, y, transpose_x, transpose_y)
+
+
+@irdl_op_definition
+class Bilinear(PureOp):
+    """x @ weight[k] @ y for each k, and a bias [1, k]. Paddle: bilinear_tensor_product."""
+
+    name = "pd.bilinear"
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    weight = operand_def(Tensor)
+    bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        same_dtype(x, y, weight)
+        if (rank_of(x), rank_of(y), rank_of(weight)) != (2, 2, 3):
+            raise ProgramError("bilinear needs x [n, i], y [n, j] and a weight [k, i, j]")
+        (rows, first), (others, second), sizes = shape_of(x), shape_of(y), shape_of(weight)
+        for mine, wanted in ((rows, others), (first, sizes[1]), (second, sizes[2])):
+            if UNKNOWN not in (mine, wanted) and mine != wanted:
+                raise ProgramError(
+                    f"x {list(shape_of(x))} and y {list(shape_of(y))} do not fit the weight "
+                    f"{list(sizes)} of bilinear"
+                )
+        if bias is not None:
+            broadcast_shapes((sizes[0],), shape_of(bias)[-1:])
+        return like(x, shape=(others if rows == UNKNOWN else rows, sizes[0]))
+
+
+@irdl_op_definition
+class RowConv(PureOp):
+    """Each step plus weighed ones of the steps that follow it. Paddle: row_conv."""
+
+    name = "pd.row_conv"
+    x = operand_def(Tensor)
+    filter = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, filter: Tensor) -> Tensor:
+        same_dtype(x, filter)
+        if rank_of(x) != 3 or rank_of(filter) != 2:
+            raise ProgramError(
+                "row_conv needs x [n, steps, size] and a filter [context + 1, size], found "
+                f"{list(shape_of(x))} and {list(shape_of(filter))}"
+            )
+        broadcast_shapes(shape_of(x)[2:], shape_of(filter)[1:])
+        return x

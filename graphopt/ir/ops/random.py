@@ -16,7 +16,17 @@ from graphopt.ir.attrs import dtype as dtype_property
 from graphopt.ir.attrs import flag, integer, integers, number, string
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.ops.creation import known_shape
-from graphopt.ir.types import UNKNOWN, Tensor, like, rank_of, shape_of, tensor
+from graphopt.ir.types import (
+    UNKNOWN,
+    Tensor,
+    broadcast_shapes,
+    dtype_of,
+    like,
+    normalize_axis,
+    rank_of,
+    shape_of,
+    tensor,
+)
 
 
 class RandomOp(PureOp, ABC):
@@ -148,3 +158,89 @@ class Multinomial(RandomOp):
         if num_samples < 1 or (not replacement and UNKNOWN != shape[-1] < num_samples):
             raise ProgramError(f"{num_samples} cannot be drawn from {shape[-1]} classes")
         return like(x, shape=(*shape[:-1], num_samples), dtype="int64")
+
+
+class Drawn(RandomOp, ABC):
+    """One number drawn for each element of x, a real floating-point tensor."""
+
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        if not dtype_of(x).is_floating:
+            raise ProgramError(f"expected a floating-point tensor, found {dtype_of(x)!s}")
+        return x
+
+
+@irdl_op_definition
+class Poisson(Drawn):
+    """Counts of the Poisson distribution with the rate x. Paddle: poisson."""
+
+    name = "pd.poisson"
+
+
+@irdl_op_definition
+class StandardGamma(Drawn):
+    """Numbers of the gamma distribution with the shape x and rate 1. Paddle: standard_gamma."""
+
+    name = "pd.standard_gamma"
+
+
+@irdl_op_definition
+class Binomial(RandomOp):
+    """How many of `count` tries succeed, each with probability `prob`. Paddle: binomial."""
+
+    name = "pd.binomial"
+    count = operand_def(Tensor)
+    prob = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(count: Tensor, prob: Tensor) -> Tensor:
+        shape = broadcast_shapes(shape_of(count), shape_of(prob))
+        return like(count, shape=shape, dtype="int64")
+
+
+@irdl_op_definition
+class GumbelSoftmax(RandomOp):
+    """A draw of classes along an axis, softened by a temperature, or one-hot when `hard`.
+
+    Paddle: gumbel_softmax.
+    """
+
+    name = "pd.gumbel_softmax"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    temperature = number(1.0)
+    hard = flag(False)
+    axis = integer(-1)
+
+    @staticmethod
+    def infer(x: Tensor, temperature: float, axis: int) -> Tensor:
+        normalize_axis(axis, rank_of(x))
+        if temperature <= 0:
+            raise ProgramError(f"the temperature should be above 0, found {temperature}")
+        return Drawn.infer(x)
+
+
+@irdl_op_definition
+class Rrelu(RandomOp):
+    """x where positive, elsewhere x times a slope drawn from [lower, upper), or their mean.
+
+    Paddle: rrelu.
+    """
+
+    name = "pd.rrelu"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    noise = result_def(Tensor)
+    lower = number(0.125)
+    upper = number(1 / 3)
+    is_test = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, lower: float, upper: float) -> tuple[Tensor, Tensor]:
+        if not 0 <= lower <= upper <= 1:
+            raise ProgramError(f"rrelu needs 0 <= lower <= upper <= 1, found {lower} and {upper}")
+        return Drawn.infer(x), x

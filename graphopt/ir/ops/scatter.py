@@ -123,11 +123,15 @@ class TakeAlongAxis(PureOp):
         return like(x, shape=check_along_axis(x, index, axis))
 
 
+PUT_REDUCTIONS = ("assign", "add", "multiply", "mul", "mean", "amin", "amax")
+
+
 @irdl_op_definition
 class PutAlongAxis(PureOp):
-    """x with values written (or added, or multiplied in) by their number along an axis.
+    """x with values written (or combined with the elements) by their number along an axis.
 
-    Paddle: put_along_axis.
+    Without `include_self` an element only combines the values that come to it. Paddle:
+    put_along_axis.
     """
 
     name = "pd.put_along_axis"
@@ -137,12 +141,13 @@ class PutAlongAxis(PureOp):
     out = result_def(Tensor)
     axis = integer(0)
     reduce = string("assign")
+    include_self = flag(True)
 
     @staticmethod
     def infer(x: Tensor, index: Tensor, value: Tensor, axis: int, reduce: str) -> Tensor:
         same_dtype(x, value)
-        if reduce not in ("assign", "add", "multiply", "mul"):
-            raise ProgramError(f"reduce should be assign, add or multiply, found '{reduce}'")
+        if reduce not in PUT_REDUCTIONS:
+            raise ProgramError(f"reduce should be one of {PUT_REDUCTIONS}, found '{reduce}'")
         broadcast_shapes(check_along_axis(x, index, axis), shape_of(value))
         return x
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from graphopt.errors import ProgramError
-from graphopt.ir.attrs import flag, integer, number
+from graphopt.ir.attrs import flag, integer, integers, number, string
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.ops.reduce import reduced_shape
 from graphopt.ir.types import (
@@ -57,6 +59,50 @@ class Kthvalue(PureOp):
             raise ProgramError(f"k must be from 1 to {size}, found {k}")
         out = like(x, shape=reduced_shape(shape, (axis,), keepdim))
         return out, like(out, dtype="int64")
+
+
+@irdl_op_definition
+class Mode(PureOp):
+    """The commonest element along an axis (of several the least), and its last place.
+
+    Paddle: mode.
+    """
+
+    name = "pd.mode"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    indices = result_def(Tensor)
+    axis = integer(-1)
+    keepdim = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+        shape = shape_of(x)
+        if shape:
+            normalize_axis(axis, len(shape))
+        out = like(x, shape=reduced_shape(shape, (axis,), keepdim)) if shape else x
+        return out, like(out, dtype="int64")
+
+
+@irdl_op_definition
+class Nanmedian(PureOp):
+    """The middle element over axes of those that are not nan, or the average of two.
+
+    Paddle: nanmedian.
+    """
+
+    name = "pd.nanmedian"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integers(())
+    keepdim = flag(False)
+    mode = string("avg")
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool, mode: str) -> Tensor:
+        if mode not in ("avg", "min"):
+            raise ProgramError(f"the mode of nanmedian should be avg or min, found '{mode}'")
+        return like(x, shape=reduced_shape(shape_of(x), axis, keepdim))
 
 
 @irdl_op_definition

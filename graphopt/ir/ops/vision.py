@@ -8,8 +8,10 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_d
 
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import flag, integer, integers, numbers, string
+from graphopt.ir.op import SEGMENTS
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.ops.conv import (
+    Conv2d,
     explicit_pads,
     is_channels_last,
     spatial_sizes,
@@ -25,6 +27,7 @@ from graphopt.ir.types import (
     rank_of,
     same_dtype,
     shape_of,
+    show,
     tensor,
 )
 
@@ -123,6 +126,45 @@ class Unfold(PureOp):
         return like(x, shape=(shape[0], product((shape[1], *kernel_sizes)), product(counts)))
 
 
+@irdl_op_definition
+class Fold(PureOp):
+    """Images in which the windows, given as columns, are added up. Paddle: fold."""
+
+    name = "pd.fold"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    output_sizes = integers()
+    kernel_sizes = integers()
+    strides = integers((1, 1))
+    paddings = integers((0, 0, 0, 0))
+    dilations = integers((1, 1))
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        output_sizes: Sequence[int],
+        kernel_sizes: Sequence[int],
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        dilations: Sequence[int],
+    ) -> Tensor:
+        shape = shape_of(x)
+        if len(shape) != 3:
+            raise ProgramError(f"fold needs columns [n, c * kh * kw, windows], found {list(shape)}")
+        window = product(kernel_sizes)
+        channels = UNKNOWN if shape[1] == UNKNOWN else shape[1] // window
+        if shape[1] != UNKNOWN and shape[1] % window:
+            raise ProgramError(f"{shape[1]} rows are not a multiple of the {window} of a window")
+        image = like(x, shape=(shape[0], channels, *output_sizes))
+        wanted = shape_of(Unfold.infer(image, kernel_sizes, strides, paddings, dilations))
+        if UNKNOWN not in (shape[2], wanted[2]) and shape[2] != wanted[2]:
+            raise ProgramError(
+                f"an image of {list(output_sizes)} has {wanted[2]} windows, but there are "
+                f"{shape[2]} columns"
+            )
+        return image
+
+
 def unfold_pads(paddings: Sequence[int], kernel: Sequence[int]) -> tuple[tuple[int, int], ...]:
     """Padding before and after rows and columns; four numbers are top, left, bottom, right."""
     if len(paddings) == 4:
@@ -136,7 +178,8 @@ PADDING_MODES = ("zeros", "border", "reflection")
 
 @irdl_op_definition
 class GridSample(PureOp):
-    """Images read at points [n, h, w, 2] of the square from -1 to 1. Paddle: grid_sampler."""
+    """Images read at points [n, h, w, 2] of the square from -1 to 1, or volumes at points
+    [n, d, h, w, 3] of the cube. Paddle: grid_sampler."""
 
     name = "pd.grid_sample"
     x = operand_def(Tensor)
@@ -150,14 +193,15 @@ class GridSample(PureOp):
     def infer(x: Tensor, grid: Tensor, mode: str, padding_mode: str) -> Tensor:
         same_dtype(x, grid)
         image, points = shape_of(x), shape_of(grid)
-        if len(image) != 4 or len(points) != 4 or points[3] not in (2, UNKNOWN):
+        rank = len(image)
+        if rank not in (4, 5) or len(points) != rank or points[-1] not in (rank - 2, UNKNOWN):
             raise ProgramError(
-                f"grid_sample needs images [n, c, h, w] and a grid [n, h, w, 2], "
-                f"found {list(image)} and {list(points)}"
+                f"grid_sample needs images [n, c, h, w] and a grid [n, h, w, 2], or volumes and a "
+                f"grid [n, d, h, w, 3], found {list(image)} and {list(points)}"
             )
         if mode not in ("bilinear", "nearest") or padding_mode not in PADDING_MODES:
             raise ProgramError(f"grid_sample knows no '{mode}' with padding '{padding_mode}'")
-        return like(x, shape=(image[0], image[1], points[1], points[2]))
+        return like(x, shape=(*image[:2], *points[1:-1]))
 
 
 @irdl_op_definition
@@ -179,3 +223,51 @@ class AffineGrid(PureOp):
                 f"found {list(shape_of(theta))}"
             )
         return like(theta, shape=(shape_of(theta)[0], *output_shape[2:], axes))
+
+
+@irdl_op_definition
+class DeformableConv(PureOp):
+    """Convolution whose windows read at places moved by offsets, weighed by a mask if there is one.
+
+    The offsets [n, 2 * deformable_groups * kh * kw, h, w] hold rows and columns in turn. Paddle:
+    deformable_conv, deformable_conv_v1 (without a mask).
+    """
+
+    name = "pd.deformable_conv"
+    x = operand_def(Tensor)
+    offset = operand_def(Tensor)
+    filter = operand_def(Tensor)
+    mask = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    strides = integers((1, 1))
+    paddings = integers((0, 0))
+    dilations = integers((1, 1))
+    deformable_groups = integer(1)
+    groups = integer(1)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        offset: Tensor,
+        filter: Tensor,
+        mask: Tensor | None,
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        dilations: Sequence[int],
+        deformable_groups: int,
+        groups: int,
+    ) -> Tensor:
+        same_dtype(x, offset, filter, *([] if mask is None else [mask]))
+        out = Conv2d.infer(x, filter, strides, paddings, "EXPLICIT", dilations, groups, "NCHW")
+        places = product((deformable_groups, *shape_of(filter)[2:]))
+        pairs_of = product((2, places))
+        for what, value, channels in (("offset", offset, pairs_of), ("mask", mask, places)):
+            if value is None:
+                continue
+            wanted = (shape_of(x)[0], channels, *shape_of(out)[2:])
+            pairs = zip(shape_of(value), wanted, strict=False)
+            if rank_of(value) != 4 or any(UNKNOWN not in p and p[0] != p[1] for p in pairs):
+                raise ProgramError(f"'{what}' should be {list(wanted)}, found {show(value)}")
+        return out

@@ -140,7 +140,9 @@ def softsign(x: Array) -> Array:
 @lowers(Softshrink)
 @widened
 def softshrink(x: Array, threshold: float) -> Array:
-    return jnp.where(lax.abs(x) <= threshold, 0, x - threshold * lax.sign(x))
+    moved = jnp.where(x > threshold, x - threshold, jnp.where(x < -threshold, x + threshold, 0))
+    # Paddle multiplies by 0 and 1, which makes nan of infinite numbers
+    return jnp.where(lax.is_finite(x), moved, jnp.nan)
 
 
 @lowers(Hardshrink)
@@ -181,7 +183,8 @@ def swish(x: Array, beta: float) -> Array:
 @lowers(ThresholdedRelu)
 @widened
 def thresholded_relu(x: Array, threshold: float) -> Array:
-    return jnp.where(x <= threshold, 0, x)
+    # Paddle multiplies by 0 and 1, which makes nan of -inf
+    return jnp.where((x > threshold) | ~lax.is_finite(x), jnp.where(x == -jnp.inf, jnp.nan, x), 0)
 
 
 @lowers(Prelu)

@@ -1,12 +1,12 @@
-"""Parts of complex numbers in JAX."""
+"""Complex numbers and their parts in JAX."""
 
 from __future__ import annotations
 
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.complex import Angle, Conj, Imag, Real
-from graphopt.lowering.ops.base import Array
+from graphopt.ir.ops.complex import Angle, AsComplex, AsReal, Complex, Conj, Imag, Real
+from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -30,3 +30,19 @@ def angle(x: Array) -> Array:
 @lowers(Conj)
 def conj(x: Array) -> Array:
     return lax.conj(x) if jnp.iscomplexobj(x) else x
+
+
+@lowers(Complex)
+def complex(real: Array, imag: Array) -> Array:
+    return lax.complex(*jnp.broadcast_arrays(wide(real), wide(imag)))
+
+
+@lowers(AsComplex)
+def as_complex(x: Array) -> Array:
+    x = wide(x)
+    return lax.complex(x[..., 0], x[..., 1])
+
+
+@lowers(AsReal)
+def as_real(x: Array) -> Array:
+    return jnp.stack([lax.real(x), lax.imag(x)], -1)

@@ -14,6 +14,7 @@ from graphopt.ir.ops.creation import (
     Full,
     FullLike,
     Linspace,
+    Logspace,
     range_length,
 )
 from graphopt.lowering.ops.base import Array, constant
@@ -44,6 +45,11 @@ def arange(start: float, end: float, step: float, dtype: DType) -> Array:
 @lowers(Linspace)
 def linspace(start: float, stop: float, num: int, dtype: DType) -> Array:
     return jnp.asarray(np.linspace(start, stop, num).astype(dtype.numpy))
+
+
+@lowers(Logspace)
+def logspace(start: float, stop: float, num: int, base: float, dtype: DType) -> Array:
+    return jnp.asarray(np.power(base, np.linspace(start, stop, num)).astype(dtype.numpy))
 
 
 @lowers(Eye)

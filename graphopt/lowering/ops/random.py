@@ -10,11 +10,16 @@ from jax import numpy as jnp
 from graphopt.ir.dtypes import DType
 from graphopt.ir.ops.random import (
     Bernoulli,
+    Binomial,
     Dropout,
     Gaussian,
+    GumbelSoftmax,
     Multinomial,
     Permutation,
+    Poisson,
     RandomIntegers,
+    Rrelu,
+    StandardGamma,
     TruncatedGaussian,
     Uniform,
 )
@@ -81,3 +86,51 @@ def multinomial(x: Array, num_samples: int, replacement: bool, key: Array) -> Ar
     # the largest of weights with Gumbel noise are a draw without replacement
     noisy = weights + jax.random.gumbel(key, x.shape, weights.dtype)
     return lax.top_k(noisy, num_samples)[1].astype(np.int64)
+
+
+@lowers(Poisson)
+def poisson(x: Array, key: Array) -> Array:
+    return jax.random.poisson(_counter(key), lax.stop_gradient(wide(x)), x.shape).astype(x.dtype)
+
+
+def _counter(key: Array) -> Array:
+    """A key of the one kind of generator that draws of unknown length work with."""
+    if jax.random.key_impl(key) == "threefry2x32":
+        return key
+    words = jax.random.key_data(key).reshape(-1)[:2]
+    return jax.random.wrap_key_data(words, impl="threefry2x32")
+
+
+@lowers(StandardGamma)
+def standard_gamma(x: Array, key: Array) -> Array:
+    return jax.random.gamma(key, lax.stop_gradient(wide(x))).astype(x.dtype)
+
+
+@lowers(Binomial)
+def binomial(count: Array, prob: Array, key: Array) -> Array:
+    shape = jnp.broadcast_shapes(count.shape, prob.shape)
+    chance = lax.stop_gradient(wide(prob))
+    tries = count.astype(chance.dtype)
+    return jax.random.binomial(_counter(key), tries, chance, shape, chance.dtype).astype(np.int64)
+
+
+@lowers(GumbelSoftmax)
+def gumbel_softmax(x: Array, temperature: float, hard: bool, axis: int, key: Array) -> Array:
+    noise = jax.random.gumbel(key, x.shape, wide_dtype(x.dtype))
+    soft = jax.nn.softmax((wide(x) + noise) / temperature, axis)
+    if hard:
+        best = jax.nn.one_hot(jnp.argmax(soft, axis), x.shape[axis], axis=axis, dtype=soft.dtype)
+        # the gradient is that of the soft draw
+        soft = soft + lax.stop_gradient(best - soft)
+    return soft.astype(x.dtype)
+
+
+@lowers(Rrelu)
+def rrelu(x: Array, lower: float, upper: float, is_test: bool, key: Array) -> tuple[Array, Array]:
+    one = jnp.ones((), x.dtype)
+    if is_test:
+        slope = jnp.full(x.shape, (lower + upper) / 2, x.dtype)
+    else:
+        drawn = jax.random.uniform(key, x.shape, wide_dtype(x.dtype), lower, upper)
+        slope = jnp.where(x >= 0, one, drawn.astype(x.dtype))
+    return jnp.where(x >= 0, x, x * slope), slope

@@ -5,8 +5,11 @@ A position that is out of range reads nan and writes nothing, where Paddle raise
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
+import jax
+import numpy as np
 from jax import numpy as jnp
 
 from graphopt.ir.ops.scatter import (
@@ -18,7 +21,7 @@ from graphopt.ir.ops.scatter import (
     TakeAlongAxis,
 )
 from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -64,11 +67,53 @@ def take_along_axis(x: Array, index: Array, axis: int) -> Array:
 
 
 @lowers(PutAlongAxis)
-def put_along_axis(x: Array, index: Array, value: Array, axis: int, reduce: str) -> Array:
-    target = jnp.asarray(x).at[_along_axis(x, index, axis)]
-    if reduce == "add":
-        return target.add(value)
-    return target.set(value) if reduce == "assign" else target.multiply(value)
+def put_along_axis(
+    x: Array, index: Array, value: Array, axis: int, reduce: str, include_self: bool
+) -> Array:
+    places, x = _along_axis(x, index, axis), jnp.asarray(x)
+    if reduce == "assign":
+        return x.at[places].set(value)
+    # how many values come to each element, and the elements that stay in
+    ones = jnp.ones(jnp.broadcast_shapes(*(np.shape(at) for at in places)), np.int32)
+    count = jnp.zeros(x.shape, np.int32).at[places].add(ones)
+    kept = (count == 0) | include_self
+    if reduce in ("add", "mean"):
+        total = jnp.where(kept, x, jnp.zeros((), x.dtype)).at[places].add(value)
+        if reduce == "add":
+            return total
+        number = jnp.maximum(count + kept.astype(np.int32), 1).astype(x.dtype)
+        return total / number if is_floating(x) else total // number
+    kind = reduce if reduce.startswith("a") else "mul"
+    return _combined(x, jnp.broadcast_to(value, ones.shape), kept, places, kind)
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(4,))
+def _combined(x: Array, value: Array, kept: Array, places: tuple[Any, ...], kind: str) -> Array:
+    if kind == "mul":
+        return jnp.where(kept, x, jnp.ones((), x.dtype)).at[places].multiply(value)
+    info = jnp.finfo(x.dtype) if is_floating(x) else jnp.iinfo(x.dtype)
+    worst = np.asarray(info.max if kind == "amin" else info.min, x.dtype)
+    target = jnp.where(kept, x, worst).at[places]
+    return target.min(value) if kind == "amin" else target.max(value)
+
+
+@_combined.defjvp
+def _combined_jvp(
+    kind: str, primals: tuple[Any, ...], tangents: tuple[Any, ...]
+) -> tuple[Array, Array]:
+    x, value, kept, places = primals
+    out = _combined(x, value, kept, places, kind)
+    zero = jnp.zeros((), x.dtype)
+    if kind == "mul":
+        # as in Paddle, by division: nan where a factor is 0
+        mine, theirs = jnp.where(kept, out / x, zero), out[places] / value
+    else:
+        # equal ones share the gradient
+        mine = (kept & (x == out)).astype(x.dtype)
+        theirs = (value == out[places]).astype(x.dtype)
+        number = jnp.maximum(mine.at[places].add(theirs), 1)
+        mine, theirs = mine / number, theirs / number[places]
+    return out, (mine * tangents[0]).at[places].add(theirs * tangents[1])
 
 
 @lowers(IndexSample)

@@ -7,9 +7,16 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.sort import Argsort, Histogram, Kthvalue, Searchsorted
-from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.base import Array, wide
+from graphopt.ir.ops.sort import (
+    Argsort,
+    Histogram,
+    Kthvalue,
+    Mode,
+    Nanmedian,
+    Searchsorted,
+)
+from graphopt.ir.types import normalize_axes, normalize_axis
+from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -28,6 +35,53 @@ def kthvalue(x: Array, k: int, axis: int, keepdim: bool) -> tuple[Array, Array]:
         lax.index_in_dim(sorted_, k - 1, axis, keepdim) for sorted_ in argsort(x, axis, False)
     )
     return values, order
+
+
+@lowers(Mode)
+def mode(x: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
+    if x.ndim == 0:
+        return x, jnp.zeros((), np.int64)
+    axis = normalize_axis(axis, x.ndim)
+    rows = jnp.moveaxis(x, axis, -1)
+    order = jnp.argsort(lax.stop_gradient(rows), -1, stable=True)
+    values = jnp.take_along_axis(lax.stop_gradient(rows), order, -1)
+    at = lax.broadcasted_iota(np.int64, values.shape, values.ndim - 1)
+    new = jnp.concatenate(
+        [values[..., :1] == values[..., :1], values[..., 1:] != values[..., :-1]], -1
+    )
+    first = lax.cummax(jnp.where(new, at, 0), values.ndim - 1)
+    # the longest run so far ends at the largest distance from its start; argmax takes the first
+    last = lax.argmax(at - first, values.ndim - 1, np.int64)[..., None]
+    where = jnp.take_along_axis(order, last, -1).astype(np.int64)
+    out = jnp.take_along_axis(rows, where, -1)
+    if keepdim:
+        return jnp.moveaxis(out, -1, axis), jnp.moveaxis(where, -1, axis)
+    return out[..., 0], where[..., 0]
+
+
+@lowers(Nanmedian)
+def nanmedian(x: Array, axis: tuple[int, ...], keepdim: bool, mode: str) -> Array:
+    axes = normalize_axes(axis, x.ndim) if axis else tuple(range(x.ndim))
+    kept = [i for i in range(x.ndim) if i not in axes]
+    shape = tuple(1 if i in axes else size for i, size in enumerate(x.shape))
+    out_shape = shape if keepdim else tuple(x.shape[i] for i in kept)
+    rows = x.transpose(*kept, *axes).reshape(*(x.shape[i] for i in kept), -1)
+    if not rows.shape[-1]:
+        return jnp.full(out_shape, jnp.nan if is_floating(x) else 0, x.dtype)
+    rows = jnp.sort(rows, -1)  # nan comes last
+    count = jnp.sum(~jnp.isnan(rows), -1, keepdims=True) if is_floating(x) else rows.shape[-1]
+    low = jnp.maximum(jnp.asarray(count - 1, np.int64), 0) // 2
+    high = jnp.asarray(count, np.int64) // 2
+    bounds = [
+        jnp.take_along_axis(rows, jnp.broadcast_to(at, (*rows.shape[:-1], 1)), -1)
+        for at in ((low, high) if mode == "avg" else (low, low))
+    ]
+    if is_floating(x):
+        middle = ((wide(bounds[0]) + wide(bounds[1])) / 2).astype(x.dtype)
+        middle = jnp.where(count > 0, middle, jnp.asarray(jnp.nan, x.dtype))
+    else:
+        middle = ((bounds[0].astype(np.float64) + bounds[1]) / 2).astype(x.dtype)
+    return middle.reshape(out_shape)
 
 
 @lowers(Searchsorted)

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import functools
+import itertools
 from typing import Any
 
+import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.conv import is_channels_last, spatial_sizes
+from graphopt.ir.ops.conv import explicit_pads, is_channels_last, spatial_sizes
 from graphopt.ir.ops.vision import (
     AffineGrid,
+    DeformableConv,
+    Fold,
     GridSample,
     Interpolate,
     Unfold,
@@ -113,20 +118,38 @@ def unfold(x: Array, kernel_sizes: Ints, strides: Ints, paddings: Ints, dilation
     return windows.reshape(n, c * kh * kw, oh * ow)
 
 
+@lowers(Fold)
+def fold(
+    x: Array,
+    output_sizes: Ints,
+    kernel_sizes: Ints,
+    strides: Ints,
+    paddings: Ints,
+    dilations: Ints,
+) -> Array:
+    # adding up what unfold copies is its transpose
+    channels = x.shape[1] // int(np.prod(kernel_sizes))
+    image = jax.ShapeDtypeStruct((x.shape[0], channels, *output_sizes), wide(x).dtype)
+    window = (kernel_sizes, strides, paddings, dilations)
+    transpose = jax.linear_transpose(lambda images: unfold(images, *window), image)
+    return transpose(wide(x))[0].astype(x.dtype)
+
+
 @lowers(GridSample)
 def grid_sample(x: Array, grid: Array, mode: str, padding_mode: str, align_corners: bool) -> Array:
     images, points = wide(x), wide(grid)
     # the grid has columns before rows
     places = [
-        _place(points[..., 1 - axis], images.shape[2 + axis], padding_mode, align_corners)
-        for axis in range(2)
+        _place(points[..., -1 - axis], size, padding_mode, align_corners)
+        for axis, size in enumerate(images.shape[2:])
     ]
     if mode == "nearest":
-        return _read(images, *(jnp.round(p) for p in places)).astype(x.dtype)
-    rows, columns = (_neighbours(place) for place in places)
-    corners = [
-        _read(images, row, column) * (a * b)[:, None] for row, a in rows for column, b in columns
-    ]
+        return _read(images, [jnp.round(p) for p in places]).astype(x.dtype)
+    corners: list[Array] = []
+    for corner in itertools.product(*map(_neighbours, places)):
+        weights = [weight for _, weight in corner]
+        share = functools.reduce(lax.mul, weights)[:, None]
+        corners.append(_read(images, [at for at, _ in corner]) * share)
     return sum(corners[1:], corners[0]).astype(x.dtype)
 
 
@@ -157,15 +180,15 @@ def _neighbours(place: Array) -> list[tuple[Array, Array]]:
     return [(low, 1 - after), (low + 1, after)]
 
 
-def _read(images: Array, rows: Array, columns: Array) -> Array:
-    """The pixels [n, c, h, w] at rows and columns [n, h, w], 0 outside."""
-    height, width = images.shape[2:]
-    inside = (rows >= 0) & (rows < height) & (columns >= 0) & (columns < width)
-    row = jnp.clip(rows, 0, height - 1).astype(np.int32)
-    column = jnp.clip(columns, 0, width - 1).astype(np.int32)
+def _read(images: Array, places: list[Array]) -> Array:
+    """The pixels [n, c, ...] at whole-number places [n, ...] of each dimension, 0 outside."""
+    inside, index = jnp.asarray(True), jnp.asarray(np.int32(0))
+    for at, size in zip(places, images.shape[2:], strict=True):
+        inside = inside & (at >= 0) & (at < size)
+        index = index * size + jnp.clip(at, 0, size - 1).astype(np.int32)
     flat = images.reshape(*images.shape[:2], -1)
-    index = (row * width + column).reshape(row.shape[0], 1, -1)
-    pixels = jnp.take_along_axis(flat, index, 2).reshape(*images.shape[:2], *rows.shape[1:])
+    taken = jnp.take_along_axis(flat, index.reshape(index.shape[0], 1, -1), 2)
+    pixels = taken.reshape(*images.shape[:2], *index.shape[1:])
     return jnp.where(inside[:, None], pixels, jnp.zeros((), pixels.dtype))
 
 
@@ -183,3 +206,42 @@ def affine_grid(theta: Array, output_shape: Ints, align_corners: bool) -> Array:
 def _line(size: int, align_corners: bool) -> np.ndarray[Any, Any]:
     line = np.linspace(-1, 1, size) if size > 1 else np.zeros(1)
     return line if align_corners else line * (size - 1) / size
+
+
+@lowers(DeformableConv)
+def deformable_conv(
+    x: Array,
+    offset: Array,
+    filter: Array,
+    mask: Array | None,
+    strides: Ints,
+    paddings: Ints,
+    dilations: Ints,
+    deformable_groups: int,
+    groups: int,
+) -> Array:
+    n, channels = x.shape[:2]
+    kernel, size = filter.shape[2:], offset.shape[2:]
+    parts, points = deformable_groups, filter.shape[2] * filter.shape[3]
+    moved = wide(offset).reshape(n * parts, points, 2, *size)
+    places: list[Array] = []
+    around = explicit_pads(paddings, "EXPLICIT", (), kernel, (), ())
+    for axis in range(2):
+        tap = np.arange(kernel[axis]) * dilations[axis]
+        start = np.arange(size[axis]) * strides[axis] - around[axis][0]
+        own = np.expand_dims(tap, 1 - axis) + np.zeros(kernel)
+        steps = np.expand_dims(start, 1 - axis) + np.zeros(size)
+        base = own.reshape(-1, 1, 1) + steps
+        places.append(moved[:, :, axis] + base.astype(moved.dtype))
+    images = wide(x).reshape(n * parts, channels // parts, *x.shape[2:])
+    rows, columns = map(_neighbours, places)
+    corners = [
+        _read(images, [row, column]) * (a * b)[:, None] for row, a in rows for column, b in columns
+    ]
+    read = sum(corners[1:], corners[0])
+    if mask is not None:
+        read = read * wide(mask).reshape(n * parts, 1, points, *size)
+    apart = read.reshape(n, groups, channels // groups, points, *size)
+    weights = wide(filter).reshape(groups, -1, channels // groups, points)
+    out = jnp.einsum("ngckhw,gmck->ngmhw", apart, weights)
+    return out.reshape(n, -1, *size).astype(x.dtype)

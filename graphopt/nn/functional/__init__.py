@@ -5,6 +5,7 @@ from graphopt.nn.functional.activation import elu as elu
 from graphopt.nn.functional.activation import elu_ as elu_
 from graphopt.nn.functional.activation import gelu as gelu
 from graphopt.nn.functional.activation import glu as glu
+from graphopt.nn.functional.activation import gumbel_softmax as gumbel_softmax
 from graphopt.nn.functional.activation import hardshrink as hardshrink
 from graphopt.nn.functional.activation import hardsigmoid as hardsigmoid
 from graphopt.nn.functional.activation import hardswish as hardswish
@@ -20,6 +21,7 @@ from graphopt.nn.functional.activation import prelu as prelu
 from graphopt.nn.functional.activation import relu as relu
 from graphopt.nn.functional.activation import relu6 as relu6
 from graphopt.nn.functional.activation import relu_ as relu_
+from graphopt.nn.functional.activation import rrelu as rrelu
 from graphopt.nn.functional.activation import selu as selu
 from graphopt.nn.functional.activation import sigmoid as sigmoid
 from graphopt.nn.functional.activation import silu as silu
@@ -37,11 +39,18 @@ from graphopt.nn.functional.activation import thresholded_relu_ as thresholded_r
 from graphopt.nn.functional.alignment import ctc_loss as ctc_loss
 from graphopt.nn.functional.alignment import gather_tree as gather_tree
 from graphopt.nn.functional.alignment import sequence_mask as sequence_mask
+from graphopt.nn.functional.attention import (
+    scaled_dot_product_attention as scaled_dot_product_attention,
+)
+from graphopt.nn.functional.attention import sparse_attention as sparse_attention
+from graphopt.nn.functional.common import alpha_dropout as alpha_dropout
+from graphopt.nn.functional.common import bilinear as bilinear
 from graphopt.nn.functional.common import cosine_similarity as cosine_similarity
 from graphopt.nn.functional.common import dropout as dropout
 from graphopt.nn.functional.common import dropout2d as dropout2d
 from graphopt.nn.functional.common import dropout3d as dropout3d
 from graphopt.nn.functional.common import linear as linear
+from graphopt.nn.functional.common import normalize as normalize
 from graphopt.nn.functional.conv import conv1d as conv1d
 from graphopt.nn.functional.conv import conv1d_transpose as conv1d_transpose
 from graphopt.nn.functional.conv import conv2d as conv2d
@@ -74,6 +83,16 @@ from graphopt.nn.functional.loss import margin_ranking_loss as margin_ranking_lo
 from graphopt.nn.functional.loss import mse_loss as mse_loss
 from graphopt.nn.functional.loss import softmax_with_cross_entropy as softmax_with_cross_entropy
 from graphopt.nn.functional.loss import square_error_cost as square_error_cost
+from graphopt.nn.functional.margin import margin_cross_entropy as margin_cross_entropy
+from graphopt.nn.functional.margin import (
+    multi_label_soft_margin_loss as multi_label_soft_margin_loss,
+)
+from graphopt.nn.functional.margin import multi_margin_loss as multi_margin_loss
+from graphopt.nn.functional.margin import pairwise_distance as pairwise_distance
+from graphopt.nn.functional.margin import triplet_margin_loss as triplet_margin_loss
+from graphopt.nn.functional.margin import (
+    triplet_margin_with_distance_loss as triplet_margin_with_distance_loss,
+)
 from graphopt.nn.functional.norm import batch_norm as batch_norm
 from graphopt.nn.functional.norm import group_norm as group_norm
 from graphopt.nn.functional.norm import instance_norm as instance_norm
@@ -91,8 +110,14 @@ from graphopt.nn.functional.pooling import avg_pool3d as avg_pool3d
 from graphopt.nn.functional.pooling import max_pool1d as max_pool1d
 from graphopt.nn.functional.pooling import max_pool2d as max_pool2d
 from graphopt.nn.functional.pooling import max_pool3d as max_pool3d
+from graphopt.nn.functional.unpool import lp_pool1d as lp_pool1d
+from graphopt.nn.functional.unpool import lp_pool2d as lp_pool2d
+from graphopt.nn.functional.unpool import max_unpool1d as max_unpool1d
+from graphopt.nn.functional.unpool import max_unpool2d as max_unpool2d
+from graphopt.nn.functional.unpool import max_unpool3d as max_unpool3d
 from graphopt.nn.functional.vision import affine_grid as affine_grid
 from graphopt.nn.functional.vision import channel_shuffle as channel_shuffle
+from graphopt.nn.functional.vision import fold as fold
 from graphopt.nn.functional.vision import grid_sample as grid_sample
 from graphopt.nn.functional.vision import interpolate as interpolate
 from graphopt.nn.functional.vision import pad as pad
@@ -102,3 +127,4 @@ from graphopt.nn.functional.vision import temporal_shift as temporal_shift
 from graphopt.nn.functional.vision import unfold as unfold
 from graphopt.nn.functional.vision import upsample as upsample
 from graphopt.nn.functional.vision import zeropad2d as zeropad2d
+from graphopt.tensor.place import diag_embed as diag_embed

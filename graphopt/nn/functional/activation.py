@@ -6,7 +6,7 @@ from typing import Any
 
 from graphopt import arguments
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
+from graphopt.layer_helper import LayerHelper, emit
 from graphopt.tensor.manipulation import cast, split
 from graphopt.tensor.math import multiply, unary
 from graphopt.tensor.math import tanh as tanh
@@ -210,3 +210,47 @@ relu_ = relu
 softmax_ = softmax
 tanh_ = tanh
 thresholded_relu_ = thresholded_relu
+
+
+def rrelu(
+    x: Variable,
+    lower: float = 1.0 / 8.0,
+    upper: float = 1.0 / 3.0,
+    training: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """x where positive, elsewhere x times a slope drawn from [lower, upper) (functional.rrelu).
+
+    Outside training the slope is the middle of the range. Raises ValueError unless
+    0 <= lower <= upper <= 1.
+    """
+    low, high = arguments.number(lower, "lower", "rrelu"), arguments.number(upper, "upper", "rrelu")
+    if not 0 <= low <= high <= 1:
+        raise ValueError(
+            f"rrelu(): needs 0 <= lower <= upper <= 1, but received {lower} and {upper}"
+        )
+    attrs = {"lower": low, "upper": high, "is_test": not training}
+    inputs = {"X": arguments.variable(x, "x", "rrelu")}
+    return LayerHelper("rrelu", name).emit_all("rrelu", inputs, attrs, ("Out", "Noise"))[0]
+
+
+def gumbel_softmax(
+    x: Variable,
+    temperature: float = 1.0,
+    hard: bool = False,
+    axis: int = -1,
+    name: str | None = None,
+) -> Variable:
+    """A draw of classes by the logits x along `axis` (paddle.nn.functional.gumbel_softmax).
+
+    Soft ones become sharper as the temperature falls; `hard` gives one-hot ones, with the gradient
+    of the soft draw. Raises ValueError for a temperature that is not positive.
+    """
+    attrs = {
+        "temperature": arguments.number(temperature, "temperature", "gumbel_softmax"),
+        "hard": arguments.flag(hard, "hard", "gumbel_softmax"),
+        "axis": arguments.integer(axis, "axis", "gumbel_softmax"),
+    }
+    if attrs["temperature"] <= 0:
+        raise ValueError(f"gumbel_softmax(): 'temperature' should be above 0, found {temperature}")
+    return unary("gumbel_softmax", x, name, **attrs)

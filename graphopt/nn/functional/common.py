@@ -7,8 +7,9 @@ from typing import Any
 from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper
-from graphopt.tensor.creation import full_like
-from graphopt.tensor.math import clip, divide, max, multiply, sqrt, sum
+from graphopt.tensor.creation import full, full_like
+from graphopt.tensor.math import add, clip, divide, max, maximum, multiply, scale, sqrt, sum
+from graphopt.tensor.norm import norm
 
 
 def linear(
@@ -117,3 +118,65 @@ def cosine_similarity(x1: Variable, x2: Variable, axis: int = 1, eps: float = 1e
     arguments.variable(x2, "x2", "cosine_similarity")
     lengths = multiply(sum(multiply(x1, x1), axis), sum(multiply(x2, x2), axis))
     return divide(sum(multiply(x1, x2), axis), sqrt(clip(lengths, min=eps * eps)))
+
+
+def alpha_dropout(
+    x: Variable, p: float = 0.5, training: bool = True, name: str | None = None
+) -> Variable:
+    """Dropout that keeps the mean and variance of what selu gives (nn.functional.alpha_dropout).
+
+    Dropped elements take the lowest value of selu, and then all are scaled and shifted. Raises
+    ValueError when p is outside [0, 1].
+    """
+    arguments.variable(x, "x", "alpha_dropout")
+    p = arguments.number(p, "p", "alpha_dropout")
+    if not 0 <= p <= 1:
+        raise ValueError(f"alpha_dropout(): p argument should between 0 and 1, found {p}")
+    if not training:
+        return x
+    if p == 1:
+        return scale(x, 0.0)
+    lowest = -1.6732632423543772 * 1.0507009873554805
+    factor = ((1 - p) * (1 + p * lowest**2)) ** -0.5
+    kept = dropout(full_like(x, 1.0), p, None, True, "downscale_in_infer")
+    mixed = add(multiply(x, kept), scale(kept, -lowest, lowest))
+    return scale(mixed, factor, -factor * lowest * p, name=name)
+
+
+def bilinear(
+    x1: Variable,
+    x2: Variable,
+    weight: Variable,
+    bias: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
+    """x1 [n, i] @ weight[k] @ x2 [n, j] for each k, and a bias [1, k]: [n, k].
+
+    Paddle page: paddle.nn.functional.bilinear.
+    """
+    inputs: dict[str, Any] = {
+        "X": arguments.variable(x1, "x1", "bilinear"),
+        "Y": arguments.variable(x2, "x2", "bilinear"),
+        "Weight": arguments.variable(weight, "weight", "bilinear"),
+    }
+    if bias is not None:
+        inputs["Bias"] = arguments.variable(bias, "bias", "bilinear")
+    return LayerHelper("bilinear", name).emit("bilinear_tensor_product", inputs)
+
+
+def normalize(
+    x: Variable,
+    p: float = 2,
+    axis: int = 1,
+    epsilon: float = 1e-12,
+    name: str | None = None,
+) -> Variable:
+    """x over its p-norm along `axis`, or over epsilon where that is larger (functional.normalize).
+
+    A tensor of rank 1 is normalised as a whole.
+    """
+    rank = len(arguments.variable(x, "x", "normalize").shape)
+    at = 0 if rank == 1 else arguments.integer(axis, "axis", "normalize")
+    least = arguments.number(epsilon, "epsilon", "normalize")
+    lengths = norm(x, arguments.number(p, "p", "normalize"), at, True)
+    return divide(x, maximum(lengths, full([], least, x.dtype)), name)

@@ -6,16 +6,17 @@ import math
 from typing import Any
 
 from graphopt import arguments
-from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.nn.functional.input import one_hot
 from graphopt.nn.functional.loss import reduced
 from graphopt.tensor.creation import full_like
+from graphopt.tensor.logic import greater_than
 from graphopt.tensor.manipulation import cast, squeeze, unsqueeze
 from graphopt.tensor.math import add, clip, divide, exp, log, multiply, pow, scale, subtract, sum
 from graphopt.tensor.math import square as square_
+from graphopt.tensor.search import where
 from graphopt.tensor.stat import mean
 
 _REDUCTIONS = ("mean", "sum", "none")
@@ -190,13 +191,21 @@ def poisson_nll_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The negated log-probability of counts, less a constant (functional.poisson_nll_loss)."""
-    if arguments.flag(full, "full", "poisson_nll_loss"):
-        raise UnsupportedError("poisson_nll_loss(full=True) is not supported")
+    """The negated log-probability of counts, less a constant (functional.poisson_nll_loss).
+
+    With `full` the constant is there, by Stirling's formula for counts above 1.
+    """
     _pair(input, label, "poisson_nll_loss")
+    label = cast(label, input.dtype)
     rate = exp(input) if log_input else input
     logarithm = input if log_input else log(scale(input, 1.0, epsilon))
-    return reduced(subtract(rate, multiply(label, logarithm)), reduction, "poisson_nll_loss", name)
+    loss = subtract(rate, multiply(label, logarithm))
+    if arguments.flag(full, "full", "poisson_nll_loss"):
+        entropy = subtract(multiply(label, log(label)), label)
+        stirling = add(entropy, scale(log(scale(label, 2 * math.pi)), 0.5))
+        many = greater_than(label, full_like(label, 1.0))
+        loss = add(loss, where(many, stirling, full_like(label, 0.0)))
+    return reduced(loss, reduction, "poisson_nll_loss", name)
 
 
 def soft_margin_loss(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt import arguments
-from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.vision import pad
@@ -66,6 +65,7 @@ def normalise_batch(
     weight: Variable | None,
     bias: Variable | None,
     attrs: dict[str, Any],
+    type: str = "batch_norm",
 ) -> Variable:
     """The operator for these attributes; it updates the statistics in place."""
     function = helper.layer_type
@@ -85,7 +85,7 @@ def normalise_batch(
         "SavedMean": saved[0],
         "SavedVariance": saved[1],
     }
-    helper.append_op("batch_norm", inputs, outputs, attrs)
+    helper.append_op(type, inputs, outputs, attrs)
     return out
 
 
@@ -136,13 +136,10 @@ def instance_norm(
 ) -> Variable:
     """Normalise each channel of each sample over space (paddle.nn.functional.instance_norm).
 
-    As in Paddle, the statistics are always those of the input. Raises UnsupportedError when the
-    channels are not the second dimension.
+    As in Paddle, the statistics are always those of the input, and the channels are the second
+    dimension whatever `data_format` says: transpose x where they are the last one.
     """
-    if not data_format.startswith("NC"):
-        raise UnsupportedError(
-            f"instance_norm(): data_format '{data_format}'; transpose x to have channels second"
-        )
+    arguments.choice(data_format, "data_format", "instance_norm", tuple(_LAYOUTS))
     inputs = {"X": arguments.variable(x, "x", "instance_norm"), "Scale": weight, "Bias": bias}
     attrs = {"epsilon": arguments.number(eps, "eps", "instance_norm")}
     helper = LayerHelper("instance_norm", name)

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from graphopt import arguments
-from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit
+from graphopt.nn.functional.pool_index import check_layout, indexed_pool, indexed_pool1d
 from graphopt.nn.functional.window import is_channels_last, padding_attrs
 from graphopt.tensor.manipulation import squeeze, unsqueeze
 from graphopt.tensor.math import scale
@@ -44,11 +44,6 @@ def _window(
     return {"ksize": kernel, "strides": list(strides), "ceil_mode": ceil, **window}
 
 
-def _refuse_mask(return_mask: bool, function: str) -> None:
-    if return_mask:
-        raise UnsupportedError(f"{function}(return_mask=True) is not supported yet")
-
-
 def max_pool2d(
     x: Variable,
     kernel_size: Any,
@@ -58,11 +53,16 @@ def max_pool2d(
     ceil_mode: bool = False,
     data_format: str = "NCHW",
     name: str | None = None,
-) -> Variable:
-    """The maximum of each window of images [n, c, h, w] (paddle.nn.functional.max_pool2d)."""
-    _refuse_mask(return_mask, "max_pool2d")
+) -> Any:
+    """The maximum of each window of images [n, c, h, w] (paddle.nn.functional.max_pool2d).
+
+    With `return_mask` the places of the maxima, int32 numbers in h * w, come second.
+    """
     last = is_channels_last(data_format, "max_pool2d", _IMAGES)
     window = _window("max_pool2d", kernel_size, stride, padding, ceil_mode, 2, last)
+    if return_mask:
+        check_layout(data_format, "max_pool2d")
+        return indexed_pool(x, "max_pool2d", window, name)
     return _pool(x, "max_pool2d", "max", name, data_format=data_format, **window)
 
 
@@ -96,11 +96,13 @@ def max_pool3d(
     ceil_mode: bool = False,
     data_format: str = "NCDHW",
     name: str | None = None,
-) -> Variable:
+) -> Any:
     """The maximum of each window of volumes [n, c, d, h, w] (paddle.nn.functional.max_pool3d)."""
-    _refuse_mask(return_mask, "max_pool3d")
     last = is_channels_last(data_format, "max_pool3d", _VOLUMES)
     window = _window("max_pool3d", kernel_size, stride, padding, ceil_mode, 3, last)
+    if return_mask:
+        check_layout(data_format, "max_pool3d")
+        return indexed_pool(x, "max_pool3d", window, name)
     return _pool(x, "max_pool3d", "max", name, data_format=data_format, **window)
 
 
@@ -171,10 +173,11 @@ def max_pool1d(
     return_mask: bool = False,
     ceil_mode: bool = False,
     name: str | None = None,
-) -> Variable:
+) -> Any:
     """The maximum of each window of sequences [n, c, l] (paddle.nn.functional.max_pool1d)."""
-    _refuse_mask(return_mask, "max_pool1d")
     window = _window("max_pool1d", kernel_size, stride, padding, ceil_mode, 1, False)
+    if return_mask:
+        return indexed_pool1d(x, "max_pool1d", window, name)
     return _pool1d(x, "max_pool1d", "max", window, "NCL", name)
 
 
@@ -200,14 +203,18 @@ def _adaptive(
     function: str,
     kind: str,
     formats: tuple[str, str] = _IMAGES,
-) -> Variable:
+    return_mask: bool = False,
+    name: str | None = None,
+) -> Any:
     last, rank = is_channels_last(data_format, function, formats), len(data_format) - 2
     shape = arguments.variable(x, "x", function).shape
     spatial = shape[1:-1] if last else shape[2:]
     sizes = output_size if isinstance(output_size, (list, tuple)) else [output_size] * rank
     kept = [own if size is None else size for size, own in zip(sizes, spatial, strict=False)]
     kernel = arguments.pair(kept, "output_size", function, rank)
-    return _pool(x, function, kind, None, ksize=kernel, adaptive=True, data_format=data_format)
+    if return_mask:
+        return indexed_pool(x, function, {"ksize": kernel, "adaptive": True}, name)
+    return _pool(x, function, kind, name, ksize=kernel, adaptive=True, data_format=data_format)
 
 
 def adaptive_avg_pool3d(
@@ -219,10 +226,10 @@ def adaptive_avg_pool3d(
 
 def adaptive_max_pool3d(
     x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
-) -> Variable:
+) -> Any:
     """Maxima of as many windows as `output_size` says (nn.functional.adaptive_max_pool3d)."""
-    _refuse_mask(return_mask, "adaptive_max_pool3d")
-    return _adaptive(x, output_size, "NCDHW", "adaptive_max_pool3d", "max", _VOLUMES)
+    function = "adaptive_max_pool3d"
+    return _adaptive(x, output_size, "NCDHW", function, "max", _VOLUMES, return_mask, name)
 
 
 def adaptive_avg_pool2d(
@@ -237,10 +244,10 @@ def adaptive_avg_pool2d(
 
 def adaptive_max_pool2d(
     x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
-) -> Variable:
+) -> Any:
     """Maxima of as many windows as `output_size` says (nn.functional.adaptive_max_pool2d)."""
-    _refuse_mask(return_mask, "adaptive_max_pool2d")
-    return _adaptive(x, output_size, "NCHW", "adaptive_max_pool2d", "max")
+    function = "adaptive_max_pool2d"
+    return _adaptive(x, output_size, "NCHW", function, "max", _IMAGES, return_mask, name)
 
 
 def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) -> Variable:
@@ -251,8 +258,9 @@ def adaptive_avg_pool1d(x: Variable, output_size: Any, name: str | None = None) 
 
 def adaptive_max_pool1d(
     x: Variable, output_size: Any, return_mask: bool = False, name: str | None = None
-) -> Variable:
+) -> Any:
     """Maxima of `output_size` windows of [n, c, l] (nn.functional.adaptive_max_pool1d)."""
-    _refuse_mask(return_mask, "adaptive_max_pool1d")
     window = {"ksize": arguments.pair(output_size, "output_size", "adaptive_max_pool1d", 1)}
+    if return_mask:
+        return indexed_pool1d(x, "adaptive_max_pool1d", {**window, "adaptive": True}, name)
     return _pool1d(x, "adaptive_max_pool1d", "max", window, "NCL", name, adaptive=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt import arguments
-from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit
 from graphopt.nn.functional.pooling import (
@@ -270,6 +269,32 @@ def unfold(
     return emit("unfold", {"X": x}, attrs, name=name, out="Y")
 
 
+def fold(
+    x: Variable,
+    output_sizes: Any,
+    kernel_sizes: Any,
+    strides: Any = 1,
+    paddings: Any = 0,
+    dilations: Any = 1,
+    name: str | None = None,
+) -> Variable:
+    """Images [n, c, h, w] in which the windows of `unfold` are added up (nn.functional.fold).
+
+    Four paddings are top, left, bottom and right.
+    """
+    arguments.variable(x, "x", "fold")
+    around = arguments.integers(paddings, "paddings", "fold")
+    around = around if len(around) == 4 else arguments.pair(paddings, "paddings", "fold") * 2
+    attrs = {
+        "output_sizes": arguments.pair(output_sizes, "output_sizes", "fold"),
+        "kernel_sizes": arguments.pair(kernel_sizes, "kernel_sizes", "fold"),
+        "strides": arguments.pair(strides, "strides", "fold"),
+        "paddings": around,
+        "dilations": arguments.pair(dilations, "dilations", "fold"),
+    }
+    return emit("fold", {"X": x}, attrs, name=name, out="Y")
+
+
 def grid_sample(
     x: Variable,
     grid: Variable,
@@ -280,11 +305,12 @@ def grid_sample(
 ) -> Variable:
     """Images read at points [n, h, w, 2] of the square from -1 to 1 (functional.grid_sample).
 
-    Points are (column, row). Raises UnsupportedError for volumes.
+    Points are (column, row); of volumes, [n, d, h, w, 3], they are (column, row, depth).
     """
-    if len(arguments.variable(x, "x", "grid_sample").shape) == 5:
-        raise UnsupportedError("grid_sample() of volumes [n, c, d, h, w] is not supported")
-    inputs = {"X": x, "Grid": arguments.variable(grid, "grid", "grid_sample")}
+    inputs = {
+        "X": arguments.variable(x, "x", "grid_sample"),
+        "Grid": arguments.variable(grid, "grid", "grid_sample"),
+    }
     modes, paddings = ("bilinear", "nearest"), ("zeros", "border", "reflection")
     attrs = {
         "mode": arguments.choice(mode, "mode", "grid_sample", modes),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphopt import arguments
 from graphopt.initializer.fill import Constant
 from graphopt.nn.functional import activation as functional
 from graphopt.nn.layer.layers import Layer
@@ -266,3 +267,33 @@ class GLU(_AlongAxis):
     """One half of x times the sigmoid of the other (paddle.nn.GLU)."""
 
     function = staticmethod(functional.glu)
+
+
+class Softmax2D(Layer):
+    """softmax over the channels of images [c, h, w] or [n, c, h, w] (paddle.nn.Softmax2D)."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+        self._name = name
+
+    def forward(self, x: Any) -> Any:
+        rank = len(arguments.variable(x, "x", "Softmax2D").shape)
+        if rank not in (3, 4):
+            raise ValueError(f"Softmax2D: expected an input of rank 3 or 4, but got {rank}")
+        return functional.softmax(x, axis=-3, name=self._name)
+
+
+class RReLU(Layer):
+    """x where positive, elsewhere x times a random slope (paddle.nn.RReLU)."""
+
+    def __init__(
+        self, lower: float = 1.0 / 8.0, upper: float = 1.0 / 3.0, name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._lower, self._upper, self._name = lower, upper, name
+
+    def forward(self, x: Any) -> Any:
+        return functional.rrelu(x, self._lower, self._upper, self.training, self._name)
+
+    def extra_repr(self) -> str:
+        return f"lower={self._lower}, upper={self._upper}"

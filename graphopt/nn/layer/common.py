@@ -9,6 +9,7 @@ from graphopt.nn.functional import common as functional
 from graphopt.nn.functional.input import embedding, table_padding
 from graphopt.nn.layer.layers import Layer
 from graphopt.tensor.manipulation import flatten
+from graphopt.tensor.stacking import unflatten
 
 
 class Identity(Layer):
@@ -126,6 +127,34 @@ class Dropout3D(Layer):
 
     def forward(self, input: Any) -> Any:
         return functional.dropout3d(input, self.p, self.training, self.data_format, self.name)
+
+
+class AlphaDropout(Layer):
+    """Dropout that keeps the mean and variance of what selu gives (paddle.nn.AlphaDropout)."""
+
+    def __init__(self, p: float = 0.5, name: str | None = None) -> None:
+        super().__init__()
+        self.p, self.name = p, name
+
+    def forward(self, input: Any) -> Any:
+        return functional.alpha_dropout(input, self.p, self.training, self.name)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class Unflatten(Layer):
+    """One axis taken apart in several (paddle.nn.Unflatten)."""
+
+    def __init__(self, axis: int, shape: Any, name: str | None = None) -> None:
+        super().__init__()
+        self.axis, self.shape, self.name = axis, shape, name
+
+    def forward(self, input: Any) -> Any:
+        return unflatten(input, self.axis, self.shape, self.name)
+
+    def extra_repr(self) -> str:
+        return f"axis={self.axis}, shape={self.shape}"
 
 
 class Flatten(Layer):

@@ -6,9 +6,9 @@ import math
 from typing import Any
 
 from graphopt import arguments
-from graphopt.errors import UnsupportedError
 from graphopt.initializer.fill import Normal
 from graphopt.nn.functional import conv as functional
+from graphopt.nn.functional.vision import pad
 from graphopt.nn.layer.layers import Layer
 
 
@@ -38,8 +38,8 @@ class _Conv(Layer):
         outputs = arguments.integer(out_channels, "out_channels", kind)
         if groups < 1 or inputs % groups:
             raise ValueError(f"{kind}(): in_channels {inputs} must be divisible by groups={groups}")
-        if padding_mode != "zeros":
-            raise UnsupportedError(f"{kind}(padding_mode={padding_mode!r}) is not supported yet")
+        modes = ("zeros", "reflect", "replicate", "circular")
+        self._padding_mode = arguments.choice(padding_mode, "padding_mode", kind, modes)
         kernel = arguments.pair(kernel_size, "kernel_size", kind, self.rank)
         self._stride, self._padding, self._dilation = stride, padding, dilation
         self._groups, self._data_format = groups, data_format
@@ -50,13 +50,21 @@ class _Conv(Layer):
         )
         self.bias: Any = self.create_parameter([outputs], bias_attr, is_bias=True)
 
+        # the pad function starts at the last dimension
+        self._around: list[int] = []
+        if padding_mode != "zeros":
+            amounts = arguments.pair(padding, "padding", kind, self.rank)
+            self._around = [amount for amount in reversed(amounts) for _ in range(2)]
+
     def forward(self, x: Any) -> Any:
+        if self._around:
+            x = pad(x, self._around, self._padding_mode, data_format=self._data_format)
         return type(self).function(
             x,
             self.weight,
             self.bias,
             self._stride,
-            self._padding,
+            0 if self._around else self._padding,
             self._dilation,
             self._groups,
             self._data_format,

@@ -235,3 +235,59 @@ class LayerNorm(Layer):
 
     def extra_repr(self) -> str:
         return f"normalized_shape={self._shape}, epsilon={self._epsilon}"
+
+
+class SyncBatchNorm(_BatchNorm):
+    """Batch normalisation over the batches of all replicas together (paddle.nn.SyncBatchNorm).
+
+    On one replica it is batch normalisation.
+    """
+
+    def __init__(
+        self,
+        num_features: int,
+        momentum: float = 0.9,
+        epsilon: float = 1e-05,
+        weight_attr: Any = None,
+        bias_attr: Any = None,
+        data_format: str = "NCHW",
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self.make_parameters(num_features, weight_attr, bias_attr)
+        formats = ("NC", "NCL", "NLC", "NCHW", "NHWC", "NCDHW", "NDHWC")
+        self._data_format = arguments.choice(data_format, "data_format", "SyncBatchNorm", formats)
+        self._momentum, self._epsilon, self._name = momentum, epsilon, name
+
+    def forward(self, x: Any) -> Any:
+        attrs = {
+            "momentum": self._momentum,
+            "epsilon": self._epsilon,
+            "is_test": not self.training,
+            "data_layout": "NCHW" if self._data_format.startswith("NC") else "NHWC",
+            "use_global_stats": False,
+            "trainable_statistics": False,
+        }
+        helper = LayerHelper("sync_batch_norm", self._name)
+        statistics = (self._mean, self._variance, self.weight, self.bias)
+        return normalise_batch(helper, x, *statistics, attrs, "sync_batch_norm")
+
+    def extra_repr(self) -> str:
+        return (
+            f"num_features={self._mean.shape[0]}, momentum={self._momentum}, "
+            f"epsilon={self._epsilon}, data_format={self._data_format}"
+        )
+
+    @classmethod
+    def convert_sync_batchnorm(cls, layer: Layer) -> Layer:
+        """The layer with each BatchNorm1D, 2D and 3D inside as one of these, parameters kept."""
+        made = layer
+        if isinstance(layer, _BatchNormBase):
+            made = cls.__new__(cls)
+            made.__dict__.update(layer.__dict__)
+            made.__dict__["_name"] = None
+        for name, inner in list(layer.named_children()):
+            converted = cls.convert_sync_batchnorm(inner)
+            if converted is not inner:
+                made.add_sublayer(name, converted)
+        return made

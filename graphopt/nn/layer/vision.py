@@ -171,3 +171,60 @@ class Unfold(Layer):
 
     def forward(self, input: Any) -> Any:
         return functional.unfold(input, *self._window)
+
+
+class PixelUnshuffle(Layer):
+    """[n, c, h * r, w * r] as [n, c * r * r, h, w] (paddle.nn.PixelUnshuffle)."""
+
+    def __init__(
+        self, downscale_factor: int, data_format: str = "NCHW", name: str | None = None
+    ) -> None:
+        super().__init__()
+        self._factor, self._data_format, self._name = downscale_factor, data_format, name
+
+    def forward(self, x: Any) -> Any:
+        return functional.pixel_unshuffle(x, self._factor, self._data_format, self._name)
+
+
+class ChannelShuffle(Layer):
+    """The channels of `groups` groups interleaved (paddle.nn.ChannelShuffle)."""
+
+    def __init__(self, groups: int, data_format: str = "NCHW", name: str | None = None) -> None:
+        super().__init__()
+        self._groups, self._data_format, self._name = groups, data_format, name
+
+    def forward(self, x: Any) -> Any:
+        return functional.channel_shuffle(x, self._groups, self._data_format, self._name)
+
+
+class Fold(Layer):
+    """Images in which the windows, given as columns, are added up (paddle.nn.Fold)."""
+
+    def __init__(
+        self,
+        output_sizes: Any,
+        kernel_sizes: Any,
+        dilations: Any = 1,
+        paddings: Any = 0,
+        strides: Any = 1,
+        name: str | None = None,
+    ) -> None:
+        super().__init__()
+        self._window = (output_sizes, kernel_sizes, strides, paddings, dilations, name)
+
+    def forward(self, input: Any) -> Any:
+        return functional.fold(input, *self._window)
+
+
+class ZeroPad1D(Pad1D):
+    """Zeros around sequences (paddle.nn.ZeroPad1D)."""
+
+    def __init__(self, padding: Any, data_format: str = "NCL", name: str | None = None) -> None:
+        super().__init__(padding, "constant", 0.0, data_format, name)
+
+
+class ZeroPad3D(Pad3D):
+    """Zeros around volumes (paddle.nn.ZeroPad3D)."""
+
+    def __init__(self, padding: Any, data_format: str = "NCDHW", name: str | None = None) -> None:
+        super().__init__(padding, "constant", 0.0, data_format, name)

@@ -6,3 +6,16 @@ from graphopt.static.nn.common import conv2d as conv2d
 from graphopt.static.nn.common import embedding as embedding
 from graphopt.static.nn.common import fc as fc
 from graphopt.static.nn.common import layer_norm as layer_norm
+from graphopt.static.nn.conv import conv2d_transpose as conv2d_transpose
+from graphopt.static.nn.conv import conv3d as conv3d
+from graphopt.static.nn.conv import conv3d_transpose as conv3d_transpose
+from graphopt.static.nn.conv import deform_conv2d as deform_conv2d
+from graphopt.static.nn.mapping import bilinear_tensor_product as bilinear_tensor_product
+from graphopt.static.nn.mapping import nce as nce
+from graphopt.static.nn.mapping import prelu as prelu
+from graphopt.static.nn.mapping import row_conv as row_conv
+from graphopt.static.nn.mapping import sparse_embedding as sparse_embedding
+from graphopt.static.nn.norm import data_norm as data_norm
+from graphopt.static.nn.norm import group_norm as group_norm
+from graphopt.static.nn.norm import instance_norm as instance_norm
+from graphopt.static.nn.norm import spectral_norm as spectral_norm

@@ -1,0 +1,46 @@
+"""Switches of automatic differentiation. In a static program they have no effect, as in Paddle.
+
+What gets a gradient is decided where a program asks for it: see `static.append_backward`,
+`static.gradients` and `Variable.stop_gradient`.
+"""
+
+from __future__ import annotations
+
+from contextlib import ContextDecorator
+from typing import Any, Self
+
+
+class _Mode(ContextDecorator):
+    """A context manager and decorator that changes nothing."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        return None
+
+
+class no_grad(_Mode):
+    """Used as a decorator, with or without a call, or in `with` (paddle.no_grad)."""
+
+    def __new__(cls, func: Any = None) -> Any:
+        return super().__new__(cls) if func is None else func
+
+
+class enable_grad(_Mode):
+    """Used as a decorator, with or without a call, or in `with` (paddle.enable_grad)."""
+
+    def __new__(cls, func: Any = None) -> Any:
+        return super().__new__(cls) if func is None else func
+
+
+class set_grad_enabled(_Mode):
+    """Used in `with` (paddle.set_grad_enabled)."""
+
+    def __init__(self, mode: bool) -> None:
+        self.mode = mode
+
+
+def is_grad_enabled() -> bool:
+    """False: a static program does not record gradients as it runs (paddle.is_grad_enabled)."""
+    return False

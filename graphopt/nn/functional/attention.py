@@ -1,0 +1,68 @@
+"""Attention as a function."""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NoReturn
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Variable
+from graphopt.nn.functional.activation import softmax
+from graphopt.nn.functional.common import dropout
+from graphopt.tensor.creation import assign, full
+from graphopt.tensor.linalg import matmul, transpose
+from graphopt.tensor.math import add, scale
+from graphopt.tensor.search import where
+
+
+def scaled_dot_product_attention(
+    query: Variable,
+    key: Variable,
+    value: Variable,
+    attn_mask: Variable | None = None,
+    dropout_p: float = 0.0,
+    is_causal: bool = False,
+    training: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """softmax(query @ key / sqrt(size)) @ value over [batch, length, heads, size] tensors.
+
+    `attn_mask` broadcasts to [batch, heads, length of query, length of key]: what is false in a
+    bool one is left out, a floating-point one is added. `is_causal` leaves out later positions.
+    Paddle page: paddle.nn.functional.scaled_dot_product_attention.
+    """
+    function = "scaled_dot_product_attention"
+    heads: list[Variable] = []
+    for what, tensor in (("query", query), ("key", key), ("value", value)):
+        if len(arguments.variable(tensor, what, function).shape) != 4:
+            raise ValueError(
+                f"{function}(): '{what}' should be [batch, length, heads, size], found "
+                f"{list(tensor.shape)}"
+            )
+        heads.append(transpose(tensor, [0, 2, 1, 3]))
+    q, k, v = heads
+    weights = matmul(scale(q, 1 / math.sqrt(query.shape[-1])), k, transpose_y=True)
+    if arguments.flag(is_causal, "is_causal", function):
+        rows, columns = query.shape[1], key.shape[1]
+        if attn_mask is not None or min(rows, columns) < 0:
+            raise ValueError(f"{function}(): is_causal needs known lengths and no attn_mask")
+        seen = assign(np.tril(np.ones((rows, columns), bool)))
+        weights = where(seen, weights, full([], -math.inf, weights.dtype))
+    elif attn_mask is not None and attn_mask.dtype == "bool":
+        weights = where(attn_mask, weights, full([], -math.inf, weights.dtype))
+    elif attn_mask is not None:
+        weights = add(weights, attn_mask)
+    shares = softmax(weights)
+    if dropout_p:
+        shares = dropout(shares, dropout_p, training=training)
+    return transpose(matmul(shares, v), [0, 2, 1, 3], name)
+
+
+def sparse_attention(*args: Any, **kwargs: Any) -> NoReturn:
+    """Unsupported: a kernel of CUDA 11.3 and later (paddle.nn.functional.sparse_attention)."""
+    raise UnsupportedError(
+        "sparse_attention() is a CUDA kernel; use scaled_dot_product_attention with a bool mask"
+    )

@@ -1,0 +1,106 @@
+"""Other layers with a weight of their own (paddle.static.nn)."""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.initializer.fill import Constant
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper
+from graphopt.param_attr import as_param_attr, as_weight_attr
+
+
+def bilinear_tensor_product(
+    x: Variable,
+    y: Variable,
+    size: int,
+    act: str | None = None,
+    name: str | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+) -> Variable:
+    """x [n, i] @ weight[k] @ y [n, j] for each of `size` k, and a bias: [n, size].
+
+    Paddle page: paddle.static.nn.bilinear_tensor_product.
+    """
+    function = "bilinear_tensor_product"
+    for what, value in (("x", x), ("y", y)):
+        if len(arguments.variable(value, what, function).shape) != 2:
+            raise ValueError(f"{function}(): '{what}' should be 2-D, found {list(value.shape)}")
+    helper = LayerHelper(function, name)
+    shape = [arguments.integer(size, "size", function), x.shape[1], y.shape[1]]
+    weight = helper.parameter(as_weight_attr(param_attr, function), shape, x.dtype)
+    inputs = {"X": x, "Y": y, "Weight": weight}
+    bias = as_param_attr(bias_attr)
+    if bias is not None:
+        inputs["Bias"] = helper.parameter(bias, [1, shape[0]], x.dtype, is_bias=True)
+    return helper.append_activation(helper.emit(function, inputs), act)
+
+
+def prelu(
+    x: Variable,
+    mode: str,
+    param_attr: Any = None,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """x where positive, a weight times x elsewhere (paddle.static.nn.prelu).
+
+    The weight starts at 0.25: one for all, one per channel, or one per element of a sample, as
+    `mode` says.
+    """
+    shape = list(arguments.variable(x, "x", "prelu").shape)
+    arguments.choice(mode, "mode", "prelu", ("all", "channel", "element"))
+    formats = ("NC", "NCL", "NCHW", "NCDHW", "NLC", "NHWC", "NDHWC")
+    arguments.choice(data_format, "data_format", "prelu", formats)
+    layout = "NCHW" if data_format[1] == "C" else "NHWC"
+    if len(shape) < {"all": 0, "channel": 2, "element": 1}[mode]:
+        raise ValueError(f"prelu(): mode '{mode}' does not fit the shape {shape}")
+    sizes = [1]
+    if mode == "channel":
+        sizes = [1, 1, 1, shape[-1]] if layout == "NHWC" else [1, shape[1], 1, 1]
+    elif mode == "element":
+        sizes = [1, *shape[1:]]
+    helper = LayerHelper("prelu", name)
+    alpha = helper.parameter(
+        as_weight_attr(param_attr, "prelu"), sizes, x.dtype, default_initializer=Constant(0.25)
+    )
+    attrs = {"mode": mode, "data_format": layout if mode == "channel" else data_format}
+    return helper.emit("prelu", {"X": x, "Alpha": alpha}, attrs)
+
+
+def row_conv(
+    input: Variable, future_context_size: int, param_attr: Any = None, act: str | None = None
+) -> Variable:
+    """Each step of [n, steps, size] plus weighed ones of those that follow it.
+
+    The weight has the shape [future_context_size + 1, size]. Paddle page:
+    paddle.static.nn.row_conv.
+    """
+    shape = arguments.variable(input, "input", "row_conv").shape
+    rows = arguments.integer(future_context_size, "future_context_size", "row_conv") + 1
+    if len(shape) != 3 or shape[-1] < 0 or rows < 1:
+        raise ValueError(
+            f"row_conv(): 'input' should be [n, steps, size] with a known size, found {list(shape)}"
+        )
+    helper = LayerHelper("row_conv")
+    attr = as_weight_attr(param_attr, "row_conv")
+    weight = helper.parameter(attr, [rows, shape[-1]], input.dtype)
+    return helper.append_activation(helper.emit("row_conv", {"X": input, "Filter": weight}), act)
+
+
+def nce(*args: Any, **kwargs: Any) -> NoReturn:
+    """Unsupported: its samplers belong to parameter servers (paddle.static.nn.nce)."""
+    raise UnsupportedError(
+        "nce() is not supported; use nn.functional.softmax_with_cross_entropy over all classes"
+    )
+
+
+def sparse_embedding(*args: Any, **kwargs: Any) -> NoReturn:
+    """Unsupported: its table lives on parameter servers (paddle.static.nn.sparse_embedding)."""
+    raise UnsupportedError(
+        "sparse_embedding() keeps its table on parameter servers, which graphopt has none of; use "
+        "static.nn.embedding"
+    )
