@@ -54,6 +54,13 @@ demo: $(VENV)/.demo ## train the digits example; results go to out/
 test: $(VENV)/.dev ## run the tests (some of them: make test TESTS=tests/test_architecture.py)
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
+.PHONY: conformance
+conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/reference/conformance.md
+	$(BIN)/python -m graphopt.conformance tests/conformance/cases -j $(WORKERS) \
+		--tiers tests/conformance/tiers.tsv --reasons tests/conformance/reasons.tsv \
+		--report docs/reference/conformance.md --operators tests/conformance/operators.tsv \
+		--require A=99 --require B=99 --require C=90
+
 .PHONY: test-latest
 test-latest: $(LATEST_VENV)/.dev ## run the smoke tests on Python 3.12 or newer with the newest JAX
 	$(LATEST_BIN)/python -m pytest -m smoke $(TESTS)
