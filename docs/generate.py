@@ -18,6 +18,7 @@ from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 from graphopt.ir.legacy import BY_TYPE, ROWS
 from graphopt.ir.op import PdOp, attr_kinds, default_attrs, definition
 from graphopt.ir.ops import ALL, FAMILIES
+from graphopt.ir.parse_program import HANDLERS
 from graphopt.ir.translate import SPECIAL
 from graphopt.lowering.evaluate import RULES
 from graphopt.passes import pipeline
@@ -157,7 +158,7 @@ def paddle_types(op: type[PdOp]) -> list[str]:
     from_table = [row.type for row in ROWS if row.op is op]
     _, _, named = one_paragraph(op.__doc__ or "").partition("Paddle: ")
     mentioned = re.findall(r"\b[a-z0-9_]+\b", re.sub(r"\([^)]*\)", "", named))
-    readable = [name for name in mentioned if name in BY_TYPE or name in SPECIAL]
+    readable = [n for n in mentioned if n in BY_TYPE or n in SPECIAL or n in HANDLERS]
     return list(dict.fromkeys([*from_table, *readable]))
 
 

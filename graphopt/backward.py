@@ -26,6 +26,8 @@ class Path:
     stops: tuple[str, ...]
     end: int
     """Where in the operator list the derivative belongs."""
+    before_loop: tuple[str, ...] = ()
+    """Inputs that a loop changes in place: meant is what they were before it, as in Paddle."""
 
 
 def append_backward(
@@ -65,7 +67,7 @@ def append_backward(
         seed = _ones(loss, path.end)
     with program.role(OpRole.BACKWARD):
         at = path.end + 1
-        grads = _append_grad([loss], reached, [seed], path.stops, at, range(len(reached)))
+        grads = _append_grad([loss], reached, [seed], path, at, range(len(reached)))
     return [(cast("Parameter", p), grad) for p, grad in zip(reached, grads, strict=True)]
 
 
@@ -104,7 +106,7 @@ def gradients(
             else:
                 seeds.append(arguments.variable(weight, "target_gradients", "gradients"))
         distinct = list({x.name: x for x in reached}.values())
-        made = _append_grad(outs, distinct, seeds, path.stops, at, ())
+        made = _append_grad(outs, distinct, seeds, path, at, ())
     by_name = {x.name: grad for x, grad in zip(distinct, made, strict=True)}
     return [by_name.get(x.name) for x in wrt]
 
@@ -221,16 +223,19 @@ def _trace_to(
     next_write: dict[str, int] = {}
     reached: set[str] = set()
     stops: dict[str, None] = {}
+    looped: set[str] = set()
     for index in range(len(ops) - 1, -1, -1):
         outputs = ops[index].output_arg_names
         written = needed.intersection(outputs)
         needed -= written
-        for name in written & starts:
+        carried = _carried(ops[index]) & starts
+        looped |= written & carried
+        for name in (written & starts) - carried:
             if last_write[name] == index:
                 reached.add(name)
             else:
                 used_before[name] = next_write[name]
-        next_write.update(dict.fromkeys(outputs, index))
+        next_write.update(dict.fromkeys((n for n in outputs if n not in carried), index))
         blocked = {name for name in written if stopped(name) and name not in starts}
         stops.update(dict.fromkeys(n for n in sorted(blocked) if last_write[n] == index))
         if blocked != written:
@@ -242,7 +247,8 @@ def _trace_to(
             reached.add(name)
     hidden = {name: at for name, at in used_before.items() if name not in reached}
     float_stops = tuple(name for name in stops if _is_float(block, name))
-    return Path(frozenset(reached), float_stops, end), hidden
+    before = tuple(name for name in sorted(looped & reached) if name not in next_write)
+    return Path(frozenset(reached), float_stops, end, before), hidden
 
 
 def _dependent(ops: Sequence[Operator], starts: set[str]) -> list[frozenset[str]]:
@@ -250,11 +256,26 @@ def _dependent(ops: Sequence[Operator], starts: set[str]) -> list[frozenset[str]
     live = set(starts)
     result: list[frozenset[str]] = []
     for op in ops:
-        inputs = frozenset(live.intersection(op.input_arg_names))
+        inputs = frozenset(live.intersection(_read_by(op)))
         result.append(inputs)
         if inputs:
             live.update(op.output_arg_names)
     return result
+
+
+def _read_by(op: Operator) -> list[str]:
+    """The names whose values an operator depends on.
+
+    A branch that is not taken leaves what it would have written; so does a write to one element of
+    an array.
+    """
+    keeps = op.type in ("conditional_block", "conditional_block_infer", "write_to_array")
+    return [*op.input_arg_names, *(op.output_arg_names if keeps else ())]
+
+
+def _carried(op: Operator) -> set[str]:
+    """The variables that a loop changes in place."""
+    return set(op.input("X")) & set(op.output("Out")) if op.type == "while" else set()
 
 
 def _is_float(block: Block, name: str) -> bool:
@@ -297,7 +318,7 @@ def _append_grad(
     targets: Sequence[Variable],
     inputs: Sequence[Variable],
     seeds: Sequence[Variable],
-    stops: Sequence[str],
+    path: Path,
     at: int,
     parameters: Iterable[int],
 ) -> list[Variable]:
@@ -308,8 +329,10 @@ def _append_grad(
     grads: list[Variable] = []
     for x in inputs:
         grads.append(block.create_var(_fresh(block, x.grad_name), x.shape, x.dtype))
-    slots = {"Y": targets, "X": inputs, "YGrad": seeds, "NoGrad": stops}
+    slots = {"Y": targets, "X": inputs, "YGrad": seeds, "NoGrad": path.stops}
     lists = {slot: list(values) for slot, values in slots.items()}
     attrs = {**current_op_attrs(), "parameters": list(parameters)}
+    if path.before_loop:
+        attrs["before_loop"] = [x.name for x in inputs if x.name in path.before_loop]
     block._insert_op(at, GRAD_TYPE, lists, {"XGrad": grads}, attrs)
     return grads

@@ -50,6 +50,10 @@ class ScopeError(GraphoptError, RuntimeError):
     """A parameter is used before it has a value (run the startup program first)."""
 
 
+class CheckError(GraphoptError, ValueError):
+    """The condition of an Assert was false when the program ran; the step stored nothing."""
+
+
 class StrategyError(GraphoptError, RuntimeError):
     """A strategy object was changed after it was finalised."""
 

@@ -126,6 +126,12 @@ def test_properties(name: str) -> None:
     assert run(name)
 
 
+def test_greedy_decoder() -> None:
+    """It spells every word that it has learnt, and stops at its end."""
+    spelt = module_of(EXAMPLES / "greedy_decoder.py").main()
+    assert len(spelt) == 4 and all(word == found for word, found in spelt.items())
+
+
 def test_every_example_has_a_test() -> None:
     """A new example needs a function here, called as the file."""
     missing = [n for n in PADDLE if not n.endswith("_properties") and f"test_{n}" not in globals()]

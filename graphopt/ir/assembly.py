@@ -10,13 +10,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
-from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Attribute, Region, SSAValue
 from xdsl.irdl import OptOperandDef, OptResultDef, VarOperandDef, VarResultDef
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import VerifyException
 
 from graphopt.ir.op import PdOp, attr_kinds, definition, encode_attrs, segments
+from graphopt.ir.ops.control import RegionOp
 
 OpT = TypeVar("OpT", bound=PdOp)
 
@@ -37,6 +38,10 @@ def print_op(op: PdOp, printer: Printer) -> None:
         printer.print_attribute(results[0])
     else:
         printer.print_function_type(types, results)
+    if isinstance(op, RegionOp):
+        for word, region in zip(op.REGIONS, op.regions, strict=True):
+            printer.print_string(f" {word}")
+            printer.print_region(region)
 
 
 def parse_op(cls: type[OpT], parser: Parser) -> OpT:
@@ -50,11 +55,17 @@ def parse_op(cls: type[OpT], parser: Parser) -> OpT:
     position = parser.pos
     types, results = _parse_types(parser, cls, len(flat))
     operands = parser.resolve_operands(flat, types, position)
+    regions: list[Region] = []
+    for word in cls.REGIONS if issubclass(cls, RegionOp) else ():
+        if word:
+            parser.parse_keyword(word.strip())
+        regions.append(parser.parse_region())
     op = cls.create(
         operands=operands,
         result_types=results,
         properties=properties | segments(cls, [len(group) for group in groups]),
         attributes={} if attributes is None else attributes.data,
+        regions=regions,
     )
     try:
         op.verify_()

@@ -1,38 +1,79 @@
-"""A module as a Graphviz graph: ops are boxes, feeds, state and fetches are ovals."""
+"""A module as a Graphviz graph: ops are boxes, feeds, state and fetches are ovals.
+
+The region of an op is a box around its ops, with ovals for what it is given anew each time.
+"""
 
 from __future__ import annotations
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
-from graphopt.ir.signature import main_function, signature_of
+from graphopt.ir.ops.control import Yield
+from graphopt.ir.signature import Signature, main_function, signature_of
 from graphopt.ir.types import show
 
 
 def to_dot(module: ModuleOp) -> str:
     """The text of a directed graph, for `dot -Tsvg`."""
-    signature = signature_of(module)
-    block = main_function(module).body.block
-    lines = ["digraph G {", "  node [shape=box, fontname=monospace];"]
-    node_of: dict[SSAValue, str] = {}
-    for index, (argument, port) in enumerate(zip(block.args, signature.arguments, strict=True)):
-        node_of[argument] = f"in{index}"
-        lines.append(f'  in{index} [shape=oval, label="{_escape(port.name)}"];')
-    for index, op in enumerate(block.ops):
-        if isinstance(op, ReturnOp):
-            for position, (value, port) in enumerate(
-                zip(op.operands, signature.results, strict=True)
-            ):
-                label = _escape(f"{port.kind.removeprefix('pd.')} {port.name}")
-                lines.append(f'  out{position} [shape=oval, label="{label}"];')
-                lines.append(f"  {node_of[value]} -> out{position};")
-            continue
-        lines.append(f'  op{index} [label="{_escape(op.name)}"];')
+    return _Graph(signature_of(module)).text(main_function(module).body.block)
+
+
+class _Graph:
+    """The lines so far, and the node of each value."""
+
+    def __init__(self, signature: Signature) -> None:
+        self.signature = signature
+        self.lines: list[str] = []
+        self.node_of: dict[SSAValue, str] = {}
+        self.ops = 0
+
+    def text(self, block: Block) -> str:
+        self.lines = ["digraph G {", "  node [shape=box, fontname=monospace];"]
+        for index, (argument, port) in enumerate(
+            zip(block.args, self.signature.arguments, strict=True)
+        ):
+            self.node_of[argument] = f"in{index}"
+            self.lines.append(f'  in{index} [shape=oval, label="{_escape(port.name)}"];')
+        for op in block.ops:
+            if isinstance(op, ReturnOp):
+                self.fetches(op)
+            else:
+                self.op(op, "  ")
+        return "\n".join([*self.lines, "}", ""])
+
+    def fetches(self, op: ReturnOp) -> None:
+        for position, (value, port) in enumerate(
+            zip(op.operands, self.signature.results, strict=True)
+        ):
+            label = _escape(f"{port.kind.removeprefix('pd.')} {port.name}")
+            self.lines.append(f'  out{position} [shape=oval, label="{label}"];')
+            self.lines.append(f"  {self.node_of[value]} -> out{position};")
+
+    def op(self, op: Operation, indent: str) -> None:
+        node = f"op{self.ops}"
+        self.ops += 1
+        self.lines.append(f'{indent}{node} [label="{_escape(op.name)}"];')
         for value in op.operands:
-            lines.append(f'  {node_of[value]} -> op{index} [label="{_escape(show(value.type))}"];')
-        node_of |= dict.fromkeys(op.results, f"op{index}")
-    return "\n".join([*lines, "}", ""])
+            label = _escape(show(value.type))
+            self.lines.append(f'{indent}{self.node_of[value]} -> {node} [label="{label}"];')
+        for number, region in enumerate(op.regions):
+            self.region(region.block, f"{node}_{number}", node, indent)
+        self.node_of |= dict.fromkeys(op.results, node)
+
+    def region(self, block: Block, name: str, owner: str, indent: str) -> None:
+        """A box of its own; what it yields goes to the op that it belongs to."""
+        inner = indent + "  "
+        self.lines.append(f"{indent}subgraph cluster_{name} {{")
+        for index, argument in enumerate(block.args):
+            self.node_of[argument] = f"arg{name}_{index}"
+            label = _escape(argument.name_hint or f"argument {index}")
+            self.lines.append(f'{inner}arg{name}_{index} [shape=oval, label="{label}"];')
+        for op in block.ops:
+            self.op(op, inner)
+            if isinstance(op, Yield):
+                self.lines.append(f"{inner}op{self.ops - 1} -> {owner} [style=dashed];")
+        self.lines.append(f"{indent}}}")
 
 
 def _escape(text: str) -> str:

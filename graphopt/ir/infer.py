@@ -9,7 +9,8 @@ from __future__ import annotations
 from xdsl.ir import Block, SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.program import Operator
+from graphopt.ir.parse_program import HANDLERS
+from graphopt.ir.program import Operator, VarKind
 from graphopt.ir.translate import Translator
 from graphopt.ir.types import dtype_of, shape_of, tensor
 
@@ -17,8 +18,11 @@ from graphopt.ir.types import dtype_of, shape_of, tensor
 def infer_outputs(op: Operator) -> None:
     """Set the shape and dtype of every variable that `op` writes.
 
+    Operators with sub-blocks, and those on tensor arrays, have typed outputs when they are made.
     Raises ProgramError when an input is not declared or the operands do not fit.
     """
+    if op.type in HANDLERS and not _is_plain_assign(op):
+        return
     scratch = Block()
     values: dict[str, SSAValue] = {}
 
@@ -40,3 +44,9 @@ def infer_outputs(op: Operator) -> None:
             continue  # an update keeps the declared type
         variable.shape = shape_of(value.type)
         variable.dtype = dtype_of(value.type)
+
+
+def _is_plain_assign(op: Operator) -> bool:
+    """True for a copy of a tensor, not of an array."""
+    source = op.block.find_var(op.input_arg_names[0]) if op.type == "assign" else None
+    return source is not None and source.kind != VarKind.TENSOR_ARRAY

@@ -194,6 +194,7 @@ ROWS: tuple[Row, ...] = (
     _row("size", "numel", "Input -> Out"),
     # shapes
     _row("assign", "assign", _UNARY),
+    _row("rnn_memory_helper", "assign", _UNARY),
     _row("reshape2", "reshape", _UNARY),
     _row("transpose2", "transpose", _UNARY, perm="axis"),
     _row("flatten_contiguous_range", "flatten", _UNARY),
@@ -312,7 +313,6 @@ ROWS: tuple[Row, ...] = (
     _row("instance_norm", "instance_norm", "X Scale Bias -> Y SavedMean SavedVariance"),
     # calls back to the host
     _row("py_func", "py_func", "X -> Out", function="forward_callable_id"),
-    _row("print", "print", "In -> Out"),
     # special functions, scans, places
     _row("i0", "i0", "x -> out"),
     _row("i0e", "i0e", "x -> out"),

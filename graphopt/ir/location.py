@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import os
 from typing import NamedTuple
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
+# The ends of `with` blocks append operators too, through the standard library.
+_NOT_THE_USERS = (
+    os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep,
+    contextlib.__file__,
+)
 
 
 class Location(NamedTuple):
@@ -24,7 +29,7 @@ def caller_location() -> Location | None:
     frame = inspect.currentframe()
     while frame is not None:
         code = frame.f_code
-        if not code.co_filename.startswith(_PACKAGE):
+        if not code.co_filename.startswith(_NOT_THE_USERS):
             return Location(code.co_filename, frame.f_lineno)
         frame = frame.f_back
     return None

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
-from graphopt.ir.program import Operator, OpRole, Program
+from graphopt.ir.program import Operator, Program
+from graphopt.ir.sub_blocks import names_in, sub_block, updates_parameters
 
 
 def prune(
@@ -23,10 +24,12 @@ def prune(
     needed = set(fetches) - fed
     kept: list[bool] = []
     for op in reversed(program.global_block().ops):
-        is_root = op in updates if updates else bool(op.role & OpRole.OPTIMIZE)
+        is_root = op in updates if updates else updates_parameters(op)
         kept.append(is_root or not needed.isdisjoint(op.output_arg_names))
         if kept[-1]:
             needed |= set(op.input_arg_names) - fed
+            if "sub_block" in op.attrs:
+                needed |= set(names_in(sub_block(op), written=False)) - fed
     twin = program.clone()
     twin.lr_schedulers = dict(program.lr_schedulers)
     block = twin.global_block()

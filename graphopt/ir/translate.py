@@ -38,6 +38,7 @@ from graphopt.ir.ops.reduce import Max
 from graphopt.ir.ops.shape import Expand, Flatten, Reshape, Squeeze
 from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.translate_callbacks import CALLBACKS
+from graphopt.ir.translate_control import CONTROL
 from graphopt.ir.translate_updates import UPDATES, translate_update
 from graphopt.ir.types import dtype_of, rank_of, shape_of
 
@@ -65,10 +66,7 @@ class Translator:
         try:
             return self._dispatch(op)
         except (ProgramError, UnsupportedError) as error:
-            outputs = ", ".join(op.output_arg_names)
-            where = f", at {op.location}" if op.location else ""
-            message = f"{error} [operator {op.type} -> {outputs}{where}]"
-            raise type(error)(message) from None
+            raise located(error, op) from None
 
     def _dispatch(self, op: Operator) -> dict[str, SSAValue]:
         special = SPECIAL.get(op.type)
@@ -148,6 +146,15 @@ class Translator:
                 if name != EMPTY:
                     written[name] = result
         return written
+
+
+def located(error: ProgramError | UnsupportedError, op: Operator) -> Exception:
+    """The error with the operator and the user's line, unless an operator inside `op` is there."""
+    if "[operator " in str(error):
+        return error
+    outputs = ", ".join(op.output_arg_names)
+    where = f", at {op.location}" if op.location else ""
+    return type(error)(f"{error} [operator {op.type} -> {outputs}{where}]")
 
 
 def row_attrs(op: Operator, row: Row) -> dict[str, Any]:
@@ -439,6 +446,7 @@ SPECIAL: Mapping[str, Special] = {
     "range": _range,
     "linspace": _range,
     "logspace": _range,
+    **CONTROL,
     GRAD_TYPE: _grad,
     **dict.fromkeys(UPDATES, translate_update),
     **CALLBACKS,

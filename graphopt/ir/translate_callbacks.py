@@ -1,4 +1,4 @@
-"""Legacy operators that call back to the host: `py_func` and `print`."""
+"""The legacy operator that calls back to the host, `py_func`."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.legacy import BY_TYPE
 from graphopt.ir.ops.callback import PyFunc, PyFuncBackward
 from graphopt.ir.program import Operator, Variable
 
@@ -49,14 +48,6 @@ def _declared(op: Operator, name: str) -> Variable:
     return variable
 
 
-def _print(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """The names that are printed are those of the variables."""
-    names = {"input_name": op.input("In")[0], "output_name": op.output("Out")[0]}
-    phase = str(op.attrs.get("print_phase", "BOTH")).upper()
-    return self.by_row(op, BY_TYPE["print"], print_phase=phase, **names)
-
-
 CALLBACKS: Mapping[str, Callable[[Translator, Operator], dict[str, SSAValue]]] = {
     "py_func": _py_func,
-    "print": _print,
 }

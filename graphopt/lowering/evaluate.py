@@ -16,13 +16,14 @@ import jax
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Operation, SSAValue
+from xdsl.ir import Block, Operation
 
 import graphopt.lowering.ops  # noqa: F401  (registers the rules)
 from graphopt.errors import UnsupportedError
 from graphopt.ir.op import PdOp, bind_groups, call_rule
 from graphopt.ir.ops.base import DataSizedOp
 from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.control import RegionOp, Yield
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late, class_of, draws
 from graphopt.ir.signature import main_function, signature_of
@@ -32,7 +33,16 @@ from graphopt.lowering.registry import RULES
 
 Array = Any
 Lanes = tuple[Array, ...]
-Environment = dict[SSAValue, Lanes]
+Environment = dict[Any, Any]
+"""The lanes of each SSA value, and the pullbacks of ops with regions by op."""
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What derivatives need of an op with regions: positions in what it reads and its results."""
+
+    ins: tuple[int, ...]
+    outs: tuple[int, ...]
 
 
 @dataclass(frozen=True)
@@ -119,6 +129,22 @@ def combine(call: Call, lanes: Sequence[Sequence[Array]]) -> list[tuple[Array, .
     return results
 
 
+def differentiated_regions(block: Block) -> dict[Operation, Wanted]:
+    """The ops with regions through which a `pd.grad` of this block goes."""
+    if not any(isinstance(op, RegionOp) for op in block.ops):
+        return {}
+    from graphopt.lowering.grad import regions_on_path
+
+    ins: dict[Operation, set[int]] = {}
+    outs: dict[Operation, set[int]] = {}
+    for grad in block.ops:
+        if isinstance(grad, Grad):
+            for op, wanted in regions_on_path(grad).items():
+                ins.setdefault(op, set()).update(wanted.ins)
+                outs.setdefault(op, set()).update(wanted.outs)
+    return {op: Wanted(tuple(sorted(ins[op])), tuple(sorted(outs[op]))) for op in ins}
+
+
 @dataclass(frozen=True)
 class Context:
     """What the ops of one replica share: the other replicas and this step's random key.
@@ -131,6 +157,8 @@ class Context:
     key: Array
     lanes: int = 1
     by_op: bool = False
+    lane: int | None = None
+    """Which of several lanes this is, inside a region, which is evaluated lane by lane."""
 
     def keys_for(self, op: Operation) -> list[Array | None]:
         """The random keys of an op's lanes: fixed by a non-zero seed, else new for each step."""
@@ -143,6 +171,8 @@ class Context:
         key = jax.random.fold_in(jax.random.wrap_key_data(self.key), rng_id)
         if self.replicas.axis is not None:
             return [jax.random.fold_in(key, self.replicas.index())]
+        if self.lane is not None:
+            return [jax.random.fold_in(key, self.lane)]
         if self.lanes == 1:
             return [key]
         return [jax.random.fold_in(key, lane) for lane in range(self.lanes)]
@@ -158,11 +188,17 @@ def evaluate(
         argument: inputs[port.kind, port.name]
         for argument, port in zip(block.args, ports, strict=True)
     }
+    return evaluate_block(block, env, context)
+
+
+def evaluate_block(block: Block, env: Environment, context: Context) -> list[Lanes]:
+    """What the end of a block returns or yields; `env` has its arguments and what it captures."""
+    differentiated = differentiated_regions(block)
     for op in block.ops:
-        if isinstance(op, ReturnOp):
+        if isinstance(op, (ReturnOp, Yield)):
             return [env[value] for value in op.operands]
-        evaluate_op(op, env, context)
-    raise ValueError("@main has no return")
+        evaluate_op(op, env, context, differentiated.get(op))
+    raise ValueError("the block has no end")
 
 
 def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[Array]]:
@@ -172,8 +208,13 @@ def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[A
     return [[value[lane] for value in values] for lane in range(lanes)]
 
 
-def evaluate_op(op: Operation, env: Environment, context: Context) -> None:
-    """Compute one op and enter its results in the environment."""
+def evaluate_op(
+    op: Operation, env: Environment, context: Context, wanted: Wanted | None = None
+) -> None:
+    """Compute one op and enter its results in the environment.
+
+    An op with regions also enters the pullback that is `wanted`.
+    """
     assert isinstance(op, PdOp), f"{op.name} is not a pd op"
     try:
         with jax.named_scope(op.name):
@@ -181,6 +222,10 @@ def evaluate_op(op: Operation, env: Environment, context: Context) -> None:
                 from graphopt.lowering.grad import evaluate_grad
 
                 results: Sequence[Lanes] = evaluate_grad(op, env, context)
+            elif isinstance(op, RegionOp):
+                from graphopt.lowering.regions import evaluate_region_op
+
+                results = evaluate_region_op(op, env, context, wanted)
             else:
                 call = Call.of(op, context.replicas, env)
                 operands = operands_by_lane(op, env, context.lanes)

@@ -15,9 +15,12 @@ import jax
 from jax import numpy as jnp
 from xdsl.ir import Operation, SSAValue
 
+from graphopt.errors import UnsupportedError
 from graphopt.ir.op import PdOp
+from graphopt.ir.ops.control import RegionOp
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late
+from graphopt.ir.regions import values_read
 from graphopt.ir.types import dtype_of
 from graphopt.lowering.evaluate import (
     Array,
@@ -25,9 +28,12 @@ from graphopt.lowering.evaluate import (
     Context,
     Environment,
     Lanes,
+    Wanted,
+    differentiated_regions,
     evaluate_op,
     operands_by_lane,
 )
+from graphopt.lowering.regions import pull_back
 
 
 def evaluate_grad(op: Grad, env: Environment, context: Context) -> list[Lanes]:
@@ -78,7 +84,7 @@ def _active_values(op: Grad, region: Iterable[PdOp]) -> set[SSAValue]:
     blocked = set(op.no_grad)
     active = set(op.wrt)
     for inner in region:
-        if any(value in active for value in inner.operands):
+        if any(value in active for value in values_read(inner)):
             active.update(
                 result
                 for result in inner.results
@@ -93,11 +99,25 @@ def _path(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdOp]
     path: list[PdOp] = []
     for inner in reversed(region):
         if any(result in wanted for result in inner.results):
-            inputs = [value for value in inner.operands if value in active]
+            inputs = [value for value in values_read(inner) if value in active]
             if inputs:
                 wanted.update(inputs)
                 path.append(inner)
     return path[::-1]
+
+
+def regions_on_path(op: Grad) -> dict[Operation, Wanted]:
+    """The ops with regions that `op` goes through, and what it needs of each."""
+    region = _ops_before(op)
+    active = _active_values(op, region)
+    return {
+        inner: Wanted(
+            tuple(i for i, value in enumerate(values_read(inner)) if value in active),
+            tuple(i for i, result in enumerate(inner.results) if result in active),
+        )
+        for inner in _path(op, region, active)
+        if isinstance(inner, RegionOp)
+    }
 
 
 def _step_back(
@@ -108,6 +128,11 @@ def _step_back(
     context: Context,
 ) -> None:
     """Propagate the cotangents of an op's results to its active operands."""
+    if isinstance(op, RegionOp):
+        for value, gradient in pull_back(op, cotangents, env, context).items():
+            if value in active:
+                _accumulate(cotangents, value, gradient)
+        return
     outs = tuple(i for i, r in enumerate(op.results) if r in active and r in cotangents)
     read = op.inputs if isinstance(op, Late) else op.operands
     ins = tuple(i for i, value in enumerate(read) if value in active)
@@ -167,6 +192,9 @@ def _differentiate_region(
     that a value in the middle of the region still passes gradients on to what it depends on.
     """
     outside = {value: env[value] for value in _defined_outside(region, op.of)}
+    block = op.parent
+    assert block is not None
+    differentiated = differentiated_regions(block)
     blocked = set(op.no_grad)
 
     def forward(*zeros: Lanes) -> list[Lanes]:
@@ -176,7 +204,9 @@ def _differentiate_region(
             for value, lanes in outside.items()
         }
         for inner in region:
-            evaluate_op(inner, inner_env, context)
+            if not inner.results:
+                continue  # what is printed or asserted was so the first time
+            evaluate_op(inner, inner_env, context, differentiated.get(inner))
             for result in inner.results:
                 if result in blocked:
                     inner_env[result] = jax.lax.stop_gradient(inner_env[result])
@@ -185,8 +215,16 @@ def _differentiate_region(
         return [inner_env[value] for value in op.of]
 
     zeros = [tuple(map(jnp.zeros_like, env[value])) for value in op.wrt]
-    _, vjp = jax.vjp(forward, *zeros)
-    return list(vjp(seeds))
+    try:
+        _, vjp = jax.vjp(forward, *zeros)
+        return list(vjp(seeds))
+    except ValueError as error:
+        if "Reverse-mode differentiation does not work" not in str(error):
+            raise
+        raise UnsupportedError(
+            "the second derivative of a loop whose number of iterations is not known before the "
+            "program runs; make it a constant of the program"
+        ) from None
 
 
 def _added(a: Lanes, b: Lanes) -> Lanes:
@@ -195,7 +233,7 @@ def _added(a: Lanes, b: Lanes) -> Lanes:
 
 def _defined_outside(region: Sequence[Operation], also: Iterable[SSAValue]) -> set[SSAValue]:
     inside = {result for op in region for result in op.results}
-    read = {value for op in region for value in op.operands} | set(also)
+    read = {value for op in region for value in values_read(op)} | set(also)
     return read - inside
 
 

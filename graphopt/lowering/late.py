@@ -87,6 +87,8 @@ def _compute(
     if isinstance(op, (Grad, Late)) or draws(op) is not None or op.regions:
         return None
     if isinstance(op, ShapeOf):
+        if op.input not in env:  # inside a region, which knows only what it reads
+            return None
         return np.asarray(env[op.input][lane].shape, np.int32)
     operands = [_folded(operand, env, lane, memo) for operand in op.operands]
     if any(operand is None for operand in operands):

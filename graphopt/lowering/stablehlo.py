@@ -7,6 +7,8 @@ from jax import export
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
+from graphopt.errors import UnsupportedError
+from graphopt.ir.ops.debug import Assert, Print, PrintGradient
 from graphopt.ir.signature import FEED, Port
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
 from graphopt.lowering.collectives import ALONE
@@ -18,8 +20,15 @@ def to_stablehlo(module: ModuleOp, *, unknown: int | None = None) -> str:
 
     Unknown dimensions become symbols: the first one of every feed is the batch `b`, others have a
     symbol of their own; `unknown` gives all of them this size instead. A program whose shapes do
-    not follow from the symbols raises what JAX raises for it.
+    not follow from the symbols raises what JAX raises for it; one that prints or asserts raises
+    UnsupportedError.
     """
+    for op in module.walk():
+        if isinstance(op, (Print, PrintGradient, Assert)):
+            raise UnsupportedError(
+                f"{op.name} calls back into Python, which StableHLO text cannot hold; build the "
+                "program without it"
+            )
     plan = Plan.of(module)
     ports = (plan.updated, plan.read_only, plan.feeds)
     symbols = _Symbols()

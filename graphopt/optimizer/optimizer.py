@@ -129,7 +129,7 @@ class Optimizer(ABC):
         with program.role(OpRole.OPTIMIZE):
             clipped = self._groups.clip(pairs, self._grad_clip)
             decayed = [(p, self._decayed(p, g)) for p, g in clipped if g is not None]
-            return self._updates(program.global_block(), decayed)
+            return self._updates(program.current_block(), decayed)
 
     def _decayed(self, parameter: Parameter, grad: Variable) -> Variable:
         """The gradient with the regularizer's term added in place."""

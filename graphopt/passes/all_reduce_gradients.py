@@ -11,9 +11,11 @@ from typing import cast
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
 from xdsl.ir import SSAValue
 from xdsl.passes import ModulePass
 
+from graphopt.errors import UnsupportedError
 from graphopt.ir.ops.comm import AllReduce
 from graphopt.ir.ops.grad import Grad
 
@@ -27,6 +29,11 @@ class AllReduceGradients(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for grad in list(op.walk()):
             if isinstance(grad, Grad):
+                if grad.attr("parameters") and not isinstance(grad.parent_op(), FuncOp):
+                    raise UnsupportedError(
+                        "an optimizer inside control flow, on several devices: each may take "
+                        "another branch; minimize outside, or run the program on one place"
+                    )
                 for position in reversed(grad.attr("parameters")):
                     all_reduce(grad, cast(SSAValue, grad.results[position]))
 

@@ -32,7 +32,9 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.op import PdOp
+from graphopt.ir.ops.control import Yield
 from graphopt.ir.ops.grad import Grad
+from graphopt.ir.regions import ancestor_in
 from graphopt.ir.signature import signature_of
 
 
@@ -272,7 +274,7 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
                 )
         for result in op.results[1:]:
             for use in result.uses:
-                if use.operation.parent is root.parent and _is_before(use.operation, root):
+                if _is_before(use.operation, root):
                     return Reason(
                         "used-before",
                         f"another result of `{node.name}` is read by {_show(use.operation)}, "
@@ -282,6 +284,9 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
 
 
 def _how_used(user: Operation, index: int) -> str:
+    if isinstance(user, Yield):
+        around = user.parent_op()
+        return f"yielded from {around.name if around else 'a region'}"
     if isinstance(user, Grad):
         return "differentiated (a gradient with respect to it is asked for)"
     if isinstance(user, ReturnOp):
@@ -296,10 +301,12 @@ def _how_used(user: Operation, index: int) -> str:
 
 
 def _is_before(op: Operation, other: Operation) -> bool:
-    block = op.parent
+    """True when `op`, or the op that it is inside of, comes before `other` in its block."""
+    block = other.parent
     assert isinstance(block, Block)
+    outer = ancestor_in(block, op)
     for candidate in block.ops:
-        if candidate is op:
+        if candidate is outer:
             return True
         if candidate is other:
             return False

@@ -19,6 +19,7 @@ from graphopt.ir.op import PdOp
 from graphopt.ir.ops.comm import AllReduce
 from graphopt.ir.ops.norm import BatchNormBase
 from graphopt.ir.ops.random import RandomOp
+from graphopt.ir.regions import inner_ops, values_read
 from graphopt.ir.signature import PER_REPLICA, STATE, Port, main_function, signature_of
 
 
@@ -68,9 +69,9 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
         # every replica gets the statistics of all rows, whatever its own rows are
         replicated = all(value in uniform for value in op.operands[1:3])
         return list(op.results[1:]) if replicated else []
-    if isinstance(op, RandomOp) and not op.attr("seed"):
+    if any(isinstance(o, RandomOp) and not o.attr("seed") for o in (op, *inner_ops(op))):
         return []
-    return list(op.results) if all(value in uniform for value in op.operands) else []
+    return list(op.results) if all(value in uniform for value in values_read(op)) else []
 
 
 def _mark(

@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.errors import ScopeError
+from graphopt.ir.ops.debug import Assert
 from graphopt.ir.ops.late import draws
 from graphopt.ir.parse_program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
@@ -24,6 +25,7 @@ from graphopt.lowering import mappers
 from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
+from graphopt.lowering.ops.debug import raise_failures
 from graphopt.passes.manager import Report, optimize
 from graphopt.passes.pipeline import Setup
 from graphopt.runtime.generator import default_generator
@@ -58,6 +60,8 @@ class Compiled:
     report: Report
     plan: Plan
     is_random: bool
+    is_checked: bool = False
+    """True when an Assert may refuse a step, which then must leave the state as it was."""
     executables: dict[Any, Executable] = field(default_factory=dict)
 
     def executable(self, shapes: Any, count: int, *, even: bool) -> Executable:
@@ -74,6 +78,7 @@ class Compiled:
     def _map(self, count: int, *, even: bool) -> Mapped:
         request = self.request
         donate = bool(request.strategy is None or request.strategy.enable_inplace)
+        donate = donate and not self.is_checked
         if not request.data_parallel or (count == 1 and not self.per_replica):
             return mappers.alone(
                 self.module, self.plan, device_of(request.places[0]), donate=donate
@@ -102,7 +107,8 @@ def compile_program(request: Request) -> Compiled:
     module = parse_program(request.program, request.feeds, request.fetches)
     report = optimize(module, _setup(request))
     is_random = any(draws(op) is not None for op in module.walk())
-    return Compiled(request, module, report, Plan.of(module, request.steps), is_random)
+    is_checked = any(isinstance(op, Assert) for op in module.walk())
+    return Compiled(request, module, report, Plan.of(module, request.steps), is_random, is_checked)
 
 
 def _setup(request: Request) -> Setup:
@@ -128,6 +134,7 @@ class Executable:
         self.compiled = compiled
         self.plan = compiled.plan
         self.is_random = compiled.is_random
+        self.is_checked = compiled.is_checked
         self.mapped = mapped
         self.function: Any = None
 
@@ -143,6 +150,8 @@ class Executable:
                 self.function = self._compile(tuple(updated), read_only, ordered, key)
             fetches, written = self.function(tuple(updated), read_only, ordered, key)
         del updated
+        if self.is_checked:
+            raise_failures((fetches, written))
         home, count = self.mapped.home, self.mapped.replicas
         for port, array in zip(plan.written, written, strict=True):
             scope_slot(scope, port.name).put(

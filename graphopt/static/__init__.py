@@ -23,6 +23,7 @@ from graphopt.runtime import cuda_places as cuda_places
 from graphopt.runtime import global_scope as global_scope
 from graphopt.runtime import scope_guard as scope_guard
 from graphopt.static import nn as nn
+from graphopt.static.debug import Print as Print
 from graphopt.static.input import InputSpec as InputSpec
 from graphopt.static.input import data as data
 from graphopt.static.io import deserialize_persistables as deserialize_persistables
@@ -35,7 +36,6 @@ from graphopt.static.io import save_to_file as save_to_file
 from graphopt.static.io import serialize_persistables as serialize_persistables
 from graphopt.static.io import serialize_program as serialize_program
 from graphopt.static.moving_average import ExponentialMovingAverage as ExponentialMovingAverage
-from graphopt.static.nn.callback import Print as Print
 from graphopt.static.nn.callback import py_func as py_func
 from graphopt.static.state import load as load
 from graphopt.static.state import load_program_state as load_program_state

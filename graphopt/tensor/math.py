@@ -215,8 +215,8 @@ def neg(x: Variable, name: str | None = None) -> Variable:
 def increment(x: Variable, value: float = 1.0, name: str | None = None) -> Variable:
     """Add `value` to x in place, and return x (paddle.increment)."""
     arguments.variable(x, "x", "increment")
-    attrs = {"scale": 1.0, "bias": arguments.number(value, "value", "increment")}
-    LayerHelper("increment", name).append_op("scale", {"X": x}, {"Out": x}, attrs)
+    attrs = {"step": arguments.number(value, "value", "increment")}
+    LayerHelper("increment", name).append_op("increment", {"X": x}, {"Out": x}, attrs)
     return x
 
 

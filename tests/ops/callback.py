@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from graphopt.ir import callables
-from graphopt.ir.ops.callback import Print, PyFunc, PyFuncBackward
+from graphopt.ir.ops.callback import PyFunc, PyFuncBackward
 from graphopt_tests.ops.base import Array, f32, i64, sample
 
 
@@ -36,5 +36,4 @@ SAMPLES = {
     PyFuncBackward: [
         sample([f32(2, 3)], [f32(2, 3)], function=TO_SINE).gives(lambda xs, outs: outs[0]).kinked()
     ],
-    Print: [sample(f32(2, 3), print_phase="BACKWARD").gives(lambda x: x).kinked()],
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.index import Accuracy, Embedding, Gather, OneHot, Topk
-from graphopt_tests.ops.base import bf16, f32, f64, i32, i64, sample, u8
+from graphopt.ir.ops.index import Accuracy, Embedding, FillRows, Gather, OneHot, Topk
+from graphopt_tests.ops.base import bf16, f32, f64, flags, i32, i64, sample, u8
 
 SAMPLES = {
     Embedding: [
@@ -45,5 +45,15 @@ SAMPLES = {
         ),
         sample(f64(2, 1), i64([[0], [1]]), i32([0, 1])).gives(lambda x, i, label: (1, 2, 2)),
         sample(f32(0, 1), i64(0, 1), i64(0, 1)).gives(lambda x, i, label: (0, 0, 0)),
+    ],
+    FillRows: [
+        sample(f32([[1.0, 2.0], [3.5, 4.0], [5.0, 6.5]]), flags([[False], [True], [True]])).gives(
+            lambda x, m: x[[1, 1, 2]]
+        ),
+        sample(f64([0.5, 2.5, 4.5]), flags([True, False, True]), keep=False).gives(
+            lambda x, m: x[[1, 1, 1]]
+        ),
+        sample(i64([[1, 2], [3, 4]]), flags([[False], [False]])).gives(lambda x, m: x[[0, 0]]),
+        sample(f32([]).reshape(0, 2), flags([]).reshape(0, 1)).gives(lambda x, m: x),
     ],
 }

@@ -15,12 +15,14 @@ from graphopt.ir.ops.shape import (
     Split,
     Squeeze,
     Stack,
+    StopGradient,
     Transpose,
     Unsqueeze,
 )
 from graphopt_tests.ops.base import bf16, f32, f64, flags, i32, i64, sample
 
 SAMPLES = {
+    StopGradient: [sample(f32([1.5, -2.0])).gives(lambda x: x).gradient_through()],
     Assign: [sample(f32(2, 3)).gives(lambda x: x), sample(flags()).gives(lambda x: x)],
     Reshape: [
         sample(f32(2, 6), shape=(0, 3, -1)).gives(lambda x: x.reshape(2, 3, 2)),

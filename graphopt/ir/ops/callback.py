@@ -1,4 +1,4 @@
-"""Ops that call back to the host while a program runs: Python functions and printing.
+"""Ops that call Python functions of the host while a program runs.
 
 A number names the Python function (see `ir/callables.py`), so a module with these ops means
 something in the process that built it only.
@@ -10,14 +10,12 @@ from collections.abc import Sequence
 
 from xdsl.irdl import (
     irdl_op_definition,
-    operand_def,
-    result_def,
     var_operand_def,
     var_result_def,
 )
 
 from graphopt.errors import ProgramError
-from graphopt.ir.attrs import flag, integer, integers, string, strings
+from graphopt.ir.attrs import integer, integers, strings
 from graphopt.ir.op import SEGMENTS, PdOp
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.types import UNKNOWN, Tensor, rank_of, shape_of, tensor
@@ -93,35 +91,3 @@ class PyFuncBackward(PureOp):
     @staticmethod
     def infer(outs: Sequence[Tensor]) -> list[Tensor]:
         return list(outs)
-
-
-@irdl_op_definition
-class Print(PdOp):
-    """x, which is printed when the program runs. Paddle: print.
-
-    `first_n` limits how often (-1: always), `summarize` how many elements (-1: all). The phase is
-    FORWARD, BACKWARD (the gradient is printed) or BOTH.
-    """
-
-    name = "pd.print"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    first_n = integer(-1)
-    message = string("")
-    summarize = integer(20)
-    print_tensor_name = flag(True)
-    print_tensor_type = flag(True)
-    print_tensor_shape = flag(True)
-    print_tensor_layout = flag(True)
-    print_tensor_lod = flag(True)
-    print_phase = string("BOTH")
-    input_name = string("")
-    output_name = string("")
-
-    @staticmethod
-    def infer(x: Tensor, print_phase: str) -> Tensor:
-        if print_phase not in ("FORWARD", "BACKWARD", "BOTH"):
-            raise ProgramError(
-                f"print_phase must be forward, backward or both, found '{print_phase}'"
-            )
-        return x

@@ -14,6 +14,7 @@ from graphopt.ir.types import (
     dtype_of,
     like,
     normalize_axis,
+    product,
     rank_of,
     shape_of,
     show,
@@ -120,3 +121,26 @@ class Accuracy(PureOp):
         check_integer("label", label)
         count = like(x, shape=(), dtype="int32")
         return like(x, shape=(), dtype="float32"), count, count
+
+
+@irdl_op_definition
+class FillRows(PureOp):
+    """x with the rows where `mask` is not `keep` replaced by the first one where it is.
+    Paddle: split_lod_tensor.
+
+    So a branch for some of the rows can compute on all of them, and meet no other values than it
+    would; where there is no such row it meets the first row.
+    """
+
+    name = "pd.fill_rows"
+    x = operand_def(Tensor)
+    mask = operand_def(Tensor)
+    out = result_def(Tensor)
+    keep = flag(True)
+
+    @staticmethod
+    def infer(x: Tensor, mask: Tensor) -> Tensor:
+        count, rows = product(shape_of(mask)), shape_of(x)[0] if shape_of(x) else 0
+        if dtype_of(mask) != "bool" or (UNKNOWN not in (rows, count) and rows != count):
+            raise ProgramError("'mask' must hold one bool for each row of 'x', shape [rows, 1]")
+        return x

@@ -38,6 +38,13 @@ class Assign(Unary):
     name = "pd.assign"
 
 
+@irdl_op_definition
+class StopGradient(Unary):
+    """The same value, through which no gradient flows. Paddle: Variable.stop_gradient."""
+
+    name = "pd.stop_gradient"
+
+
 def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
     """The shape that `reshape` gives: 0 copies a dimension, one -1 takes what is left."""
     if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,7 +13,7 @@ from jax import numpy as jnp
 from graphopt.errors import UnsupportedError
 from graphopt.ir import callables
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.ops.callback import Print, PyFunc, PyFuncBackward, split_shapes
+from graphopt.ir.ops.callback import PyFunc, PyFuncBackward, split_shapes
 from graphopt.lowering.ops.base import Array, is_floating
 from graphopt.lowering.registry import lowers
 
@@ -130,75 +128,3 @@ def _call(
             )
         checked.append(value.astype(want.dtype))
     return checked
-
-
-_printed: Counter[tuple[str, str]] = Counter()
-_lock = threading.Lock()
-
-
-@lowers(Print)
-def print_(
-    x: Array,
-    first_n: int,
-    message: str,
-    summarize: int,
-    print_tensor_name: bool,
-    print_tensor_type: bool,
-    print_tensor_shape: bool,
-    print_tensor_layout: bool,
-    print_tensor_lod: bool,
-    print_phase: str,
-    input_name: str,
-    output_name: str,
-) -> Array:
-    def write(name: str) -> Callable[[Any], None]:
-        def host(value: Any) -> None:
-            array = np.asarray(value)
-            with _lock:
-                _printed[name, message] += 1
-                if 0 <= first_n < _printed[name, message]:
-                    return
-            shown = array.ravel() if summarize < 0 else array.ravel()[:summarize]
-            lines = [
-                f"Variable: {name}" if print_tensor_name else "",
-                f"  - message: {message}" if message else "",
-                "  - lod: {}" if print_tensor_lod else "",
-                "  - place: Place(cpu)",
-                f"  - shape: [{', '.join(map(str, array.shape))}]" if print_tensor_shape else "",
-                "  - layout: NCHW" if print_tensor_layout else "",
-                f"  - dtype: {array.dtype}" if print_tensor_type else "",
-                f"  - data: [{' '.join(map(_digits, shown))}]",
-            ]
-            print("\n".join(filter(None, lines)), flush=True)
-
-        return host
-
-    @jax.custom_vjp
-    def printed(x: Array) -> Array:
-        if print_phase != "BACKWARD":
-            jax.debug.callback(write(input_name), x)
-        return x
-
-    def backward(_: None, cotangent: Array) -> tuple[Array]:
-        if print_phase != "FORWARD":
-            jax.debug.callback(write(f"{output_name}@GRAD"), cotangent)
-        return (cotangent,)
-
-    # the forward rule does not print: the value is computed, and printed, by itself
-    printed.defvjp(lambda x: (x, None), backward)
-    return printed(x) if is_floating(x) else _without_gradient(x, write(input_name), print_phase)
-
-
-def _without_gradient(x: Array, host: Callable[[Any], None], phase: str) -> Array:
-    if phase != "BACKWARD":
-        jax.debug.callback(host, x)
-    return x
-
-
-def _digits(value: Any) -> str:
-    """A number as C++ streams write it, with six digits."""
-    if isinstance(value, (np.bool_, np.integer)):
-        return str(int(value))
-    if isinstance(value, np.complexfloating):
-        return f"({value.real:g},{value.imag:g})"
-    return f"{float(value):g}"

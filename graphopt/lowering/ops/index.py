@@ -10,7 +10,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.index import Accuracy, Embedding, Gather, OneHot, Topk
+from graphopt.ir.ops.index import Accuracy, Embedding, FillRows, Gather, OneHot, Topk
 from graphopt.ir.types import normalize_axis
 from graphopt.lowering.ops.base import Array, is_floating
 from graphopt.lowering.registry import lowers
@@ -51,3 +51,12 @@ def accuracy(indices: Array, label: Array) -> tuple[Array, Array, Array]:
     correct = jnp.sum(hits, dtype=np.int32)
     share = correct.astype(np.float32) / max(rows, 1)
     return share, correct, jnp.asarray(rows, np.int32)
+
+
+@lowers(FillRows)
+def fill_rows(x: Array, mask: Array, keep: bool) -> Array:
+    kept = mask.reshape(-1) == keep
+    if not x.shape[0]:
+        return x
+    numbers = lax.iota(np.int32, x.shape[0])
+    return jnp.take(x, jnp.where(kept, numbers, jnp.argmax(kept).astype(np.int32)), 0)

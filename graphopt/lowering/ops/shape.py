@@ -19,6 +19,7 @@ from graphopt.ir.ops.shape import (
     Split,
     Squeeze,
     Stack,
+    StopGradient,
     Transpose,
     Unsqueeze,
     resolve_shape,
@@ -35,6 +36,11 @@ Ints = tuple[int, ...]
 @lowers(Assign)
 def assign(x: Array) -> Array:
     return x
+
+
+@lowers(StopGradient)
+def stop_gradient(x: Array) -> Array:
+    return lax.stop_gradient(x)
 
 
 @lowers(Reshape)

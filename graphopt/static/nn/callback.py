@@ -1,4 +1,4 @@
-"""Calls back to Python and printing while a program runs (paddle.static.py_func, static.Print)."""
+"""Calls of Python functions while a program runs (paddle.static.py_func)."""
 
 from __future__ import annotations
 
@@ -58,43 +58,3 @@ def _several(value: Any, name: str) -> list[Variable]:
     if value is None:
         return []
     return arguments.variables([value] if isinstance(value, Variable) else value, name, "py_func")
-
-
-def Print(
-    input: Variable,
-    first_n: int = -1,
-    message: str | None = None,
-    summarize: int = 20,
-    print_tensor_name: bool = True,
-    print_tensor_type: bool = True,
-    print_tensor_shape: bool = True,
-    print_tensor_layout: bool = True,
-    print_tensor_lod: bool = True,
-    print_phase: str = "both",
-) -> Variable:
-    """`input`, printed each time that the program computes it (paddle.static.Print).
-
-    At most `first_n` times (-1: always) and `summarize` elements (-1: all); with the phase
-    'backward' or 'both' the gradient is printed too. Use what this returns instead of `input`:
-    otherwise no gradient is printed.
-
-    Raises ValueError for another phase.
-    """
-    arguments.variable(input, "input", "Print")
-    phase = str(print_phase).upper()
-    if phase not in ("FORWARD", "BACKWARD", "BOTH"):
-        raise ValueError(
-            f"Print(): print_phase must be 'forward', 'backward' or 'both', found {print_phase!r}"
-        )
-    attrs = {
-        "first_n": arguments.integer(first_n, "first_n", "Print"),
-        "message": message or "",
-        "summarize": arguments.integer(summarize, "summarize", "Print"),
-        "print_tensor_name": bool(print_tensor_name),
-        "print_tensor_type": bool(print_tensor_type),
-        "print_tensor_shape": bool(print_tensor_shape),
-        "print_tensor_layout": bool(print_tensor_layout),
-        "print_tensor_lod": bool(print_tensor_lod),
-        "print_phase": phase,
-    }
-    return LayerHelper("print").emit("print", {"In": input}, attrs)

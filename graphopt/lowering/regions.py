@@ -1,0 +1,205 @@
+"""Ops with regions -> `lax.cond`, `lax.scan`, `lax.while_loop`.
+
+Each is first a plain function of the arrays that it reads, operands and captured values alike, so
+that one `jax.vjp` at the op itself serves every derivative that goes through it. Lanes (replicas in
+lockstep) are evaluated one after the other, as each may take a branch of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+from xdsl.ir import SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.control import If, RegionOp, Scan, While
+from graphopt.ir.ops.late import draws
+from graphopt.ir.regions import captured_values, inner_ops, values_read
+from graphopt.lowering.evaluate import (
+    Array,
+    Context,
+    Environment,
+    Lanes,
+    Wanted,
+    evaluate_block,
+)
+from graphopt.lowering.loops import Step, fixed_loop, open_loop
+
+Arrays = tuple[Array, ...]
+# (what the op reads, key data) -> results
+Function = Callable[[Sequence[Array], Array], Arrays]
+
+
+def evaluate_region_op(
+    op: RegionOp, env: Environment, context: Context, wanted: Wanted | None
+) -> list[Lanes]:
+    """The results of an op with regions; its pullback goes into `env` when it is wanted."""
+    _refuse_collectives(op, context)
+    read = values_read(op)
+    by_lane: list[Arrays] = []
+    pullbacks: list[Any] = []
+    for lane in range(context.lanes):
+        arrays = [env[value][lane] for value in read]
+        inner = replace(context, lanes=1, lane=lane) if context.lanes > 1 else context
+        function = _function(op, inner)
+        if wanted is None:
+            by_lane.append(function(arrays, context.key))
+        else:
+            results, pullback = _with_pullback(function, arrays, context.key, wanted)
+            by_lane.append(results)
+            pullbacks.append(pullback)
+    if wanted is not None:
+        env[op] = wanted, pullbacks
+    return list(zip(*by_lane, strict=True))
+
+
+def _with_pullback(
+    function: Function, arrays: Sequence[Array], key: Array, wanted: Wanted
+) -> tuple[Arrays, Any]:
+    def forward(*differentiated: Array) -> tuple[list[Array], Arrays]:
+        full = list(arrays)
+        for index, value in zip(wanted.ins, differentiated, strict=True):
+            full[index] = value
+        results = function(full, key)
+        return [results[i] for i in wanted.outs], results
+
+    _, pullback, results = jax.vjp(forward, *(arrays[i] for i in wanted.ins), has_aux=True)
+    return results, pullback
+
+
+def pull_back(
+    op: RegionOp, cotangents: Environment, env: Environment, context: Context
+) -> Mapping[SSAValue, Lanes]:
+    """The gradients of what `op` reads, from those of its results."""
+    assert op in env, f"{op.name} is differentiated and was computed without its pullback"
+    wanted, pullbacks = env[op]
+    if not any(op.results[i] in cotangents for i in wanted.outs):
+        return {}
+    by_lane: list[Sequence[Array]] = []
+    for lane, pullback in enumerate(pullbacks):
+        seeds = [
+            cotangents[op.results[i]][lane]
+            if op.results[i] in cotangents
+            else jnp.zeros_like(env[op.results[i]][lane])
+            for i in wanted.outs
+        ]
+        with jax.named_scope(f"{op.name}_grad"):
+            by_lane.append(pullback(seeds))
+    read = values_read(op)
+    gradients: dict[SSAValue, Lanes] = {}
+    for index, lanes in zip(wanted.ins, zip(*by_lane, strict=True), strict=True):
+        held = gradients.get(read[index])
+        gradients[read[index]] = (
+            lanes if held is None else tuple(a + b for a, b in zip(held, lanes, strict=True))
+        )
+    return gradients
+
+
+def _refuse_collectives(op: RegionOp, context: Context) -> None:
+    if context.replicas.axis is None and context.lanes == 1:
+        return
+    for inner in inner_ops(op):
+        if isinstance(inner, AllReduce) or ("sync" in inner.properties and inner.attr("sync")):  # pyright: ignore
+            raise UnsupportedError(
+                f"{inner.name} inside {op.name} combines the values of all devices, but each may "
+                "take another branch; move it out, or run the program on one place"
+            )
+
+
+def _function(op: RegionOp, context: Context) -> Function:
+    """The op as a function of what it reads."""
+    count = len(op.operands)
+    captured = captured_values(op)
+
+    def region(index: int) -> Callable[[Sequence[Array], Sequence[Array], Array], Arrays]:
+        block = op.regions[index].block
+
+        def run(arguments: Sequence[Array], outside: Sequence[Array], key: Array) -> Arrays:
+            env: Environment = {v: (a,) for v, a in zip(captured, outside, strict=True)}
+            env |= {v: (a,) for v, a in zip(block.args, arguments, strict=True)}
+            lanes = evaluate_block(block, env, replace(context, key=key))
+            return tuple(lane for (lane,) in lanes)
+
+        return run
+
+    def function(arrays: Sequence[Array], key: Array) -> Arrays:
+        operands, outside = tuple(arrays[:count]), tuple(arrays[count:])
+        if isinstance(op, If):
+            return _branch(op, operands[0], (region(0), region(1)), outside, key)
+        if isinstance(op, While):
+            return _loop(op, operands[0], operands[1:], _step(op, region(0)), outside, key)
+        assert isinstance(op, Scan)
+        return _scan(op, operands, _step(op, region(0)), outside, key)
+
+    return function
+
+
+def _branch(
+    op: If, condition: Array, sides: tuple[Any, Any], outside: Arrays, key: Array
+) -> Arrays:
+    branches = [lambda values, side=side: side((), values, key) for side in sides]
+    shapes = [jax.eval_shape(branch, outside) for branch in branches]
+    for position, (yes, no) in enumerate(zip(*shapes, strict=True)):
+        if (yes.shape, yes.dtype) != (no.shape, no.dtype):
+            raise UnsupportedError(
+                f"the branches give %{op.results[position].name_hint} different types: "
+                f"{list(yes.shape)} {yes.dtype} if the condition holds, else {list(no.shape)} "
+                f"{no.dtype}; XLA needs one shape and dtype"
+            )
+    return lax.cond(condition.reshape(()), branches[0], branches[1], outside)
+
+
+def _step(op: RegionOp, region: Any) -> Step:
+    """One iteration, whose random ops draw other numbers than those of the iterations before."""
+    is_random = any(draws(inner) is not None for inner in inner_ops(op))
+
+    def step(arguments: Arrays, outside: Arrays, key: Array, number: Array) -> Arrays:
+        if is_random:
+            fresh = jax.random.fold_in(jax.random.wrap_key_data(key), number)
+            key = jax.random.key_data(fresh)
+        return region(arguments, outside, key)
+
+    return step
+
+
+def _loop(
+    op: While, condition: Array, carried: Arrays, step: Step, outside: Arrays, key: Array
+) -> Arrays:
+    after = jax.eval_shape(step, carried, outside, key, np.int32(0))[1:]
+    for value, start, end in zip(op.results, carried, after, strict=True):
+        if (start.shape, start.dtype) != (end.shape, end.dtype):
+            raise UnsupportedError(
+                f"the loop variable %{value.name_hint} is {list(start.shape)} {start.dtype} before "
+                f"a step and {list(end.shape)} {end.dtype} after it; XLA needs one shape and "
+                "dtype, so pad it to its largest size"
+            )
+    trips = op.attr("trips")
+    if trips is not None:
+        return fixed_loop(step, trips, carried, outside, key)
+    return open_loop(step, condition.reshape(()), carried, outside, key)
+
+
+def _scan(op: Scan, operands: Arrays, step: Step, outside: Arrays, key: Array) -> Arrays:
+    count = len(op.memories)
+    memories, sequences = operands[:count], operands[count:]
+    lengths = {sequence.shape[0] for sequence in sequences}
+    if len(lengths) != 1:
+        raise UnsupportedError(
+            f"pd.scan walks over sequences of one length, found {sorted(lengths)}"
+        )
+    (length,) = lengths
+
+    def body(state: Arrays, item: tuple[Array, Arrays]) -> tuple[Arrays, Arrays]:
+        number, items = item
+        results = step((*state, *items), outside, key, number)
+        return results[:count], results[count:]
+
+    numbers = jnp.arange(length, dtype="int32")
+    return lax.scan(body, memories, (numbers, sequences), reverse=op.attr("reverse"))[1]

@@ -1,0 +1,147 @@
+"""Control flow as `with` blocks: ConditionalBlock, While and Switch.
+
+The functions in `control_flow.py` are built on them; the classes themselves are those of
+paddle.fluid.layers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+
+from graphopt import arguments
+from graphopt.ir.program import Variable
+from graphopt.ir.types import UNKNOWN, element_count
+from graphopt.layer_helper import LayerHelper
+from graphopt.static.nn.sub_blocks import append_block_op, new_block, reads_and_writes, scopes_of
+from graphopt.tensor.logic import logical_and, logical_not
+
+
+def check_flag(value: object, name: str, function: str) -> Variable:
+    """A bool Variable of one element; TypeError for another."""
+    found = arguments.variable(value, name, function)
+    if found.dtype != "bool" or element_count(found.shape) not in (1, UNKNOWN):
+        raise TypeError(
+            f"{function}(): '{name}' must be a bool Variable of one element, but '{found.name}' "
+            f"is {found.dtype!s} of shape {list(found.shape)}; compare or reduce it first"
+        )
+    return found
+
+
+class ConditionalBlock:
+    """Operators that run only if a condition holds (paddle.fluid.layers.ConditionalBlock).
+
+    A variable from outside that the block assigns to keeps its value when the block does not run.
+    """
+
+    def __init__(
+        self, inputs: Sequence[Variable], is_scalar_condition: bool = False, name: str | None = None
+    ) -> None:
+        self.inputs = arguments.variables(inputs, "inputs", "ConditionalBlock")
+        self.is_scalar_condition = is_scalar_condition
+        self.helper = LayerHelper("conditional_block", name)
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """What is appended inside belongs to the block."""
+        with new_block() as inside:
+            yield
+        parent = inside.parent
+        assert parent is not None
+        reads, writes = reads_and_writes(inside)
+        append_block_op(
+            "conditional_block",
+            inside,
+            {"Cond": self.inputs, "Input": reads},
+            {"Out": writes, "Scope": [scopes_of(parent)]},
+            {"is_scalar_condition": self.is_scalar_condition},
+        )
+
+
+class While:
+    """Repeat a block as long as a condition holds (paddle.fluid.layers.While).
+
+    The block must assign the condition anew. Variables from outside that it assigns to are the
+    loop's variables, and must have a value before it; they keep shape and dtype.
+
+        loop = While(condition)
+        with loop.block():
+            ...
+            paddle.assign(paddle.less_than(i, n), condition)
+
+    Raises TypeError for a condition that is not a bool Variable of one element.
+    """
+
+    def __init__(self, cond: Variable, is_test: bool = False, name: str | None = None) -> None:
+        self.helper = LayerHelper("while", name)
+        self.cond_var = check_flag(cond, "cond", "While")
+        self.is_test = is_test
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """What is appended inside is repeated."""
+        with new_block() as inside:
+            yield
+        parent = inside.parent
+        assert parent is not None
+        reads, writes = reads_and_writes(inside)
+        names = [n for n in dict.fromkeys((*reads, *writes)) if n != self.cond_var.name]
+        append_block_op(
+            "while",
+            inside,
+            {"X": names, "Condition": [self.cond_var]},
+            {
+                "Out": list(dict.fromkeys((*writes, self.cond_var.name))),
+                "StepScopes": [scopes_of(parent)],
+            },
+            {"is_test": self.is_test},
+        )
+
+
+class Switch:
+    """The first case whose condition holds, else the default (paddle.fluid.layers.Switch).
+
+        with Switch() as switch:
+            with switch.case(step < 10):
+                paddle.assign(warm, rate)
+            with switch.default():
+                paddle.assign(full, rate)
+
+    The cases assign to variables from outside, which must have a value before.
+    """
+
+    def __init__(self, name: str | None = None) -> None:
+        self.helper = LayerHelper("switch", name)
+        self.inside_scope = False
+        self.pre_not_conditions: list[Variable] = []
+
+    def __enter__(self) -> Switch:
+        self.inside_scope = True
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.inside_scope = False
+
+    @contextmanager
+    def case(self, condition: Variable) -> Iterator[None]:
+        """The block for this condition, if none before it holds."""
+        if not self.inside_scope:
+            raise ValueError("case should be called inside with")
+        check_flag(condition, "condition", "Switch.case")
+        holds, none_yet = condition, logical_not(condition)
+        if self.pre_not_conditions:
+            before = self.pre_not_conditions[-1]
+            none_yet = logical_and(before, none_yet)
+            holds = logical_and(before, condition)
+        self.pre_not_conditions.append(none_yet)
+        with ConditionalBlock([holds], is_scalar_condition=True).block():
+            yield
+
+    @contextmanager
+    def default(self) -> Iterator[None]:
+        """The block for when no condition holds."""
+        if not self.pre_not_conditions:
+            raise ValueError("there should be at least one condition")
+        last = self.pre_not_conditions[-1]
+        with ConditionalBlock([last], is_scalar_condition=True).block():
+            yield

@@ -1,0 +1,356 @@
+"""Branches and loops as functions of functions (paddle.static.nn).
+
+The functions given run once, while the program is built, and what they append goes into a
+sub-block. What they return may be a Variable, a number, or lists, tuples and dicts of them.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from graphopt import arguments, nest
+from graphopt.errors import ProgramError
+from graphopt.ir import unique_name
+from graphopt.ir.program import Variable, default_main_program
+from graphopt.ir.types import UNKNOWN
+from graphopt.layer_helper import LayerHelper
+from graphopt.static.debug import Assert as Assert
+from graphopt.static.debug import Print as Print
+from graphopt.static.nn.blocks import ConditionalBlock, While, check_flag
+from graphopt.static.nn.sub_blocks import is_array, parent_of_current
+from graphopt.tensor.creation import assign, full
+from graphopt.tensor.logic import equal, logical_not
+from graphopt.tensor.manipulation import cast
+
+Branch = Callable[[], Any]
+# The numbers that a branch may return, with the dtypes that Paddle gives them.
+_NUMBERS = {bool: "bool", int: "int64", float: "float64"}
+
+
+def cond(
+    pred: Variable,
+    true_fn: Branch | None = None,
+    false_fn: Branch | None = None,
+    name: str | None = None,
+    return_names: Any = None,
+) -> Any:
+    """`true_fn()` if `pred` holds, else `false_fn()` (paddle.static.nn.cond).
+
+    Only one of them is computed. Both return the same structure of Variables and numbers, of which
+    each pair must have one dtype, rank and shape (-1 fits any dimension); None, for a missing
+    function too, is a branch without results. A branch may assign to variables from outside.
+
+    Raises TypeError when `pred` is not a bool Variable of one element or a function is not
+    callable; ProgramError (ValueError) when the branches do not return the same.
+    """
+    check_flag(pred, "pred", "cond")
+    LayerHelper("cond", name)
+    inner: list[Any] = []
+    outputs: list[Any] = []
+    for what, function in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if function is not None and not callable(function):
+            raise TypeError(
+                f"The {what} in cond must be callable, but received {type(function).__name__}"
+            )
+        result: Any = None
+        if function is not None:
+            condition = pred if what == "true_fn" else logical_not(pred)
+            with ConditionalBlock([condition], is_scalar_condition=True).block():
+                result = function()
+                inner.append(result)
+                result = None if result is None else nest.map_leaves(_hand_out, result)
+        else:
+            inner.append(None)
+        outputs.append(result)
+    if all(result is None for result in inner):
+        return None
+    _check_same_structure(*inner)
+    for one, other in zip(*map(nest.leaves, inner), strict=True):
+        _check_same_type(one, other)
+    mask = cast(pred, "int32")
+    pairs = zip(*map(nest.leaves, outputs), strict=True)
+    return nest.rebuild(outputs[1], [_merge(a, b, mask) for a, b in pairs])
+
+
+def _hand_out(value: Any) -> Any:
+    """A copy of a branch's result that is visible around the branch."""
+    if not isinstance(value, Variable):
+        return value
+    parent = parent_of_current(default_main_program())
+    if is_array(value) and parent.find_var(value.name) is not None:
+        return value
+    outer = parent.create_var(unique_name.generate("_generated_var"), kind=value.kind)
+    if value.has_type:
+        outer.shape, outer.dtype = value.shape, value.dtype
+    return assign(value, outer)
+
+
+def _check_same_structure(when_true: Any, when_false: Any) -> None:
+    for one, other, names in (
+        (when_true, when_false, ("true_fn", "false_fn")),
+        (when_false, when_true, ("false_fn", "true_fn")),
+    ):
+        if one is None:
+            raise ProgramError(
+                "Incompatible return values of true_fn and false_fn in cond: "
+                f"{names[0]} returns None while {names[1]} returns {_shown(other)}"
+            )
+    found = nest.difference(when_true, when_false)
+    if found is not None:
+        raise ProgramError(
+            f"Incompatible return values of true_fn and false_fn in cond: they return {found}"
+        )
+
+
+def _check_same_type(when_true: Any, when_false: Any) -> None:
+    """Two results that cannot become one are refused by their names in the branches."""
+    both = when_true, when_false
+    if not all(isinstance(value, (Variable, *_NUMBERS)) for value in both):
+        raise TypeError(
+            "Unsupported return type of true_fn and false_fn in cond: true_fn returns "
+            f"{_shown(when_true)} where false_fn returns {_shown(when_false)}"
+        )
+    if any(map(is_array, both)):
+        if when_true is not when_false:
+            raise ProgramError(
+                f"cond returns {_shown(when_true)} from true_fn and {_shown(when_false)} from "
+                "false_fn; return tensors, and write them to the array outside"
+            )
+        return
+    types = [_type_of(value) for value in both]
+    fits = types[0][1] == types[1][1] and len(types[0][0]) == len(types[1][0])
+    if not fits or not all(
+        a == b or UNKNOWN in (a, b) for a, b in zip(types[0][0], types[1][0], strict=True)
+    ):
+        raise ProgramError(
+            f"true_fn returns {_shown(when_true)} where false_fn returns {_shown(when_false)}; "
+            "both branches of a cond must give one dtype and shape, so cast, reshape or pad one "
+            "of them"
+        )
+    if types[0][0] == () and isinstance(when_true, Variable) != isinstance(when_false, Variable):
+        warnings.warn(
+            "Return results from different branches in cond are not same type: "
+            f"{_shown(when_true)} in true_fn and {_shown(when_false)} in false_fn",
+            stacklevel=3,
+        )
+
+
+def _merge(when_true: Any, when_false: Any, mask: Variable) -> Any:
+    """One value for the results of both branches at the same place."""
+    if is_array(when_true):
+        return when_true
+    numbers = not isinstance(when_true, Variable) and not isinstance(when_false, Variable)
+    if numbers and when_true == when_false:
+        return when_true
+    yes, no = _as_variable(when_true), _as_variable(when_false)
+    shape = [a if a == b else UNKNOWN for a, b in zip(yes.shape, no.shape, strict=True)]
+    block = default_main_program().current_block()
+    merged = block.create_var(unique_name.generate("_generated_var"), shape, yes.dtype)
+    LayerHelper("select_input").append_op(
+        "select_input", {"X": [no, yes], "Mask": mask}, {"Out": merged}
+    )
+    return merged
+
+
+def _type_of(value: Any) -> tuple[tuple[int, ...], str]:
+    """Shape and dtype of a Variable, or of the 0-D tensor that a number becomes."""
+    if isinstance(value, Variable):
+        return value.shape, str(value.dtype)
+    return (), _NUMBERS[type(value)]
+
+
+def _as_variable(value: Any) -> Variable:
+    """A number as a 0-D tensor."""
+    return value if isinstance(value, Variable) else full([], value, _NUMBERS[type(value)])
+
+
+def _shown(value: Any) -> str:
+    if is_array(value):
+        return f"'{value.name}' (tensor array)"
+    if isinstance(value, Variable):
+        return f"'{value.name}' ({list(value.shape)} {value.dtype!s})"
+    return f"{value!r}"
+
+
+def case(
+    pred_fn_pairs: Sequence[tuple[Variable, Branch]],
+    default: Branch | None = None,
+    name: str | None = None,
+) -> Any:
+    """The result of the first function whose condition holds, else `default()`.
+
+    Without a default the last function takes its place. All return the same structure, as for
+    `cond` (paddle.static.nn.case). Raises TypeError for anything but pairs of a bool Variable and
+    a function.
+    """
+    LayerHelper("case", name)
+    _check_list(pred_fn_pairs, "pred_fn_pairs", "case")
+    for pair in pred_fn_pairs:
+        _check_pair(pair, "pred_fn_pairs", "case")
+        arguments.variable(pair[0], "pred_fn_pairs", "case")
+        if not callable(pair[1]):
+            raise TypeError(
+                f"The fn for {pair[0].name} of pred_fn_pairs in Op(case) must be callable."
+            )
+    pairs = list(pred_fn_pairs)
+    final = _check_default(default, pairs)
+    for pred, function in reversed(pairs):
+        final = partial(cond, pred, function, final)
+    return final()
+
+
+def switch_case(
+    branch_index: Variable,
+    branch_fns: Mapping[int, Branch] | Sequence[Any],
+    default: Branch | None = None,
+    name: str | None = None,
+) -> Any:
+    """The result of the function with this number, else `default()`.
+
+    `branch_fns` is a dict, a list of pairs, or a list of functions that count from 0. Without a
+    default the function with the largest number takes its place (paddle.static.nn.switch_case).
+    Raises TypeError for another `branch_index` than an integer Variable, or another `branch_fns`;
+    ValueError when a number is there twice.
+    """
+    LayerHelper("switch_case", name)
+    arguments.variable(branch_index, "branch_index", "switch_case")
+    if branch_index.dtype not in ("uint8", "int32", "int64"):
+        raise TypeError(
+            "switch_case(): 'branch_index' must be a Variable of uint8, int32 or int64, but "
+            f"'{branch_index.name}' is {branch_index.dtype!s}"
+        )
+    index = branch_index if branch_index.dtype == "int64" else cast(branch_index, "int64")
+    pairs = _numbered(branch_fns)
+    ordered = sorted(pairs, key=lambda pair: pair[0]) if default is None else pairs
+    final = _check_default(default, ordered)
+    for number, function in ordered:
+        holds = equal(index, full([1], number, "int64"))
+        final = partial(cond, holds, function, final)
+    return final()
+
+
+def _numbered(branch_fns: Any) -> list[tuple[int, Branch]]:
+    if isinstance(branch_fns, Mapping):
+        pairs: list[Any] = list(branch_fns.items())
+    else:
+        _check_list(branch_fns, "branch_fns", "switch_case")
+        plain = all(callable(item) for item in branch_fns)
+        pairs = list(enumerate(branch_fns)) if plain else list(branch_fns)
+    seen: set[int] = set()
+    for pair in pairs:
+        _check_pair(pair, "branch_fns", "switch_case")
+        number, function = pair
+        if not isinstance(number, int):
+            raise TypeError(
+                "The key's type of 'branch_fns' in switch_case must be int, but received: "
+                f"{type(number).__name__}."
+            )
+        if number in seen:
+            raise ValueError(
+                f"The key in 'branch_fns' must be unique, but '{number}' appears more than once."
+            )
+        seen.add(number)
+        if not callable(function):
+            raise TypeError(
+                f"The type of function for key {number} of 'branch_fns' in switch_case must be "
+                f"callable, but received: {type(function).__name__}."
+            )
+    return pairs
+
+
+def _check_list(value: object, name: str, function: str) -> None:
+    if not isinstance(value, (list, tuple)) or not value:
+        raise TypeError(
+            f"{function}(): '{name}' must be a list or tuple that is not empty, found {value!r}"
+        )
+
+
+def _check_pair(pair: object, name: str, function: str) -> None:
+    if not isinstance(pair, tuple) or len(pair) != 2:
+        raise TypeError(
+            f"The elements' type of '{name}' in {function} must be a tuple of two, but received: "
+            f"{pair!r}."
+        )
+
+
+def _check_default(default: Branch | None, pairs: list[Any]) -> Branch:
+    """The default, or the last function, which then leaves the list."""
+    if default is None:
+        return pairs.pop()[1]
+    if not callable(default):
+        raise TypeError("The default in Op(case) must be callable.")
+    return default
+
+
+def while_loop(
+    cond: Callable[..., Variable],
+    body: Callable[..., Any],
+    loop_vars: Sequence[Any],
+    is_test: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Repeat `loop_vars = body(*loop_vars)` while `cond(*loop_vars)` (paddle.static.nn.while_loop).
+
+    Returns the loop variables, which are those given: they change in place. They keep their shape
+    and dtype, except in a loop whose number of iterations is a constant of the program, or over
+    tensor arrays. Such a loop, and every other, can be differentiated.
+
+    Raises TypeError when `cond` or `body` is not callable or `cond` gives no bool of one element;
+    ValueError when `loop_vars` is empty or `body` returns another structure or dtype.
+    """
+    for what, function in (("cond", cond), ("body", body)):
+        if not callable(function):
+            raise TypeError(f"{what} in while_loop should be callable")
+    if not isinstance(loop_vars, (list, tuple)):
+        raise TypeError(
+            f"loop_vars in while_loop should be a list or tuple, found {type(loop_vars).__name__}"
+        )
+    if len(loop_vars) == 0:
+        raise ValueError("loop_vars in while_loop should not be empty")
+    flag = check_flag(cond(*loop_vars), "the result of cond", "while_loop")
+    with While(flag, is_test, name).block():
+        # body gets copies of lists and dicts, which it may change
+        after = body(*(nest.map_leaves(lambda leaf: leaf, item) for item in loop_vars))
+        after = list(after) if isinstance(after, (list, tuple)) else [after]
+        found = nest.difference(after, list(loop_vars))
+        if found is not None:
+            raise ProgramError(
+                "body in while_loop should return the same arity (length and structure) as "
+                f"loop_vars, but they are {found}"
+            )
+        again = check_flag(cond(*after), "the result of cond", "while_loop")
+        for new, old in zip(nest.leaves(after), nest.leaves(list(loop_vars)), strict=True):
+            _carry(new, old)
+        assign(again, flag)
+    return loop_vars
+
+
+def _carry(new: Any, old: Any) -> None:
+    """Let the loop variable `old` have the value `new` in the next iteration."""
+    if not isinstance(old, Variable):
+        if isinstance(new, Variable):
+            raise ProgramError(
+                f"body in while_loop returns {_shown(new)} for the loop variable {old!r}, which "
+                "is no Variable; make it one with paddle.full before the loop"
+            )
+        return
+    if is_array(new) or is_array(old):
+        parent = parent_of_current(default_main_program())
+        if is_array(new) and is_array(old) and parent.find_var(new.name) is None:
+            assign_array(new, old)
+        return
+    if isinstance(new, Variable) and new.dtype != old.dtype:
+        raise ProgramError(
+            f"body in while_loop returns {_shown(new)} for the loop variable {_shown(old)}; "
+            "cast it to the same dtype"
+        )
+    if isinstance(new, (Variable, *_NUMBERS)):
+        assign(new, old)
+
+
+def assign_array(source: Variable, target: Variable) -> None:
+    """Copy a tensor array."""
+    LayerHelper("assign").append_op("assign", {"X": source}, {"Out": target})

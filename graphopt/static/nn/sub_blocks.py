@@ -1,0 +1,90 @@
+"""Filling a sub-block, and the operator that runs it, with the names that it reads and writes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from graphopt.framework import current_op_attrs
+from graphopt.ir import unique_name
+from graphopt.ir.program import (
+    EMPTY,
+    AttrKind,
+    Block,
+    Operator,
+    Program,
+    Variable,
+    VarKind,
+    default_main_program,
+)
+
+
+@contextmanager
+def new_block() -> Iterator[Block]:
+    """A block inside the current one, which operators go to; dropped again when that fails."""
+    program = default_main_program()
+    parent = program.current_block_idx
+    block = program._create_block(parent)
+    try:
+        yield block
+    except BaseException:
+        program.current_block_idx = parent
+        del program.blocks[block.idx :]
+        program.touch()
+        raise
+    program.current_block_idx = parent
+
+
+def reads_and_writes(block: Block) -> tuple[list[str], list[str]]:
+    """The names from around a block that it reads before it writes them, and those it writes."""
+    reads: dict[str, None] = {}
+    writes: dict[str, None] = {}
+    for op in block.ops:
+        reads.update(dict.fromkeys(n for n in op.input_arg_names if n not in writes))
+        writes.update(dict.fromkeys(op.output_arg_names))
+    parent = block.parent
+    assert parent is not None
+
+    def from_outside(names: Mapping[str, None]) -> list[str]:
+        return [n for n in names if n != EMPTY and parent.find_var(n) is not None]
+
+    own = {n for n, variable in block.vars.items() if not variable.persistable}
+    return (
+        [n for n in from_outside(reads) if n not in own],
+        [n for n in from_outside(writes) if n not in own],
+    )
+
+
+def append_block_op(
+    type: str,
+    block: Block,
+    inputs: Mapping[str, Sequence[Any]],
+    outputs: Mapping[str, Sequence[Any]],
+    attrs: Mapping[str, Any],
+) -> Operator:
+    """Append the operator that runs `block` to the block around it."""
+    parent = block.parent
+    assert parent is not None
+    given = {**current_op_attrs(), **attrs, "sub_block": block.idx}
+    op = parent.append_op(type, inputs, outputs, given)
+    op.attr_kinds["sub_block"] = AttrKind.BLOCK
+    return op
+
+
+def scopes_of(block: Block) -> Variable:
+    """The variable in which Paddle keeps the scopes of a sub-block; nothing here reads it."""
+    return block.create_var(unique_name.generate("_generated_var"), kind=VarKind.STEP_SCOPES)
+
+
+def is_array(value: Any) -> bool:
+    """True for a Variable that is a tensor array."""
+    return isinstance(value, Variable) and value.kind == VarKind.TENSOR_ARRAY
+
+
+def parent_of_current(program: Program) -> Block:
+    """The block around the current one; RuntimeError in the global block."""
+    parent = program.current_block().parent
+    if parent is None:
+        raise RuntimeError("this belongs inside a block of a control-flow statement")
+    return parent

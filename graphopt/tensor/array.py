@@ -1,0 +1,114 @@
+"""Tensor arrays: lists of tensors that loops fill (paddle.tensor.array_write and its like).
+
+An array is written and read at positions that follow from constants of the program, such as the
+counter of a loop with a constant number of iterations; the elements may differ in shape.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt import arguments
+from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.program import Variable, VarKind
+from graphopt.layer_helper import LayerHelper
+
+
+def create_array(dtype: Any, initialized_list: Sequence[Variable] | None = None) -> Variable:
+    """An empty array for elements of this dtype, or one of these Variables.
+
+    Raises TypeError for anything else in `initialized_list`.
+    """
+    made = _new(LayerHelper("array"), as_dtype(dtype))
+    if initialized_list is not None:
+        for value in arguments.variables(initialized_list, "initialized_list", "create_array"):
+            array_write(value, array_length(made), made)
+    return made
+
+
+def _new(helper: LayerHelper, dtype: Any, shape: Sequence[int] | None = None) -> Variable:
+    block = helper.main_program.current_block()
+    return block.create_var(f"{helper.name}.out", shape, dtype, kind=VarKind.TENSOR_ARRAY)
+
+
+def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Variable:
+    """Write `x` to position `i` (int64, one element) of an array, or of a new one; that array.
+
+    Raises TypeError when the operands are not such Variables.
+    """
+    arguments.variable(x, "x", "array_write")
+    _check_position(i, "array_write")
+    helper = LayerHelper("array_write")
+    target = _new(helper, x.dtype, x.shape) if array is None else _array(array, "array_write")
+    if not target.has_type:
+        target.shape, target.dtype = x.shape, x.dtype
+    helper.append_op("write_to_array", {"X": x, "I": i}, {"Out": target})
+    return target
+
+
+def array_read(array: Variable, i: Variable) -> Variable:
+    """The element at position `i` (int64, one element) of an array; TypeError for other operands.
+
+    Its declared shape is that of the first element.
+    """
+    _array(array, "array_read")
+    _check_position(i, "array_read")
+    helper = LayerHelper("array_read")
+    made = helper.temporary()
+    if array.has_type:
+        made.shape, made.dtype = array.shape, array.dtype
+    helper.append_op("read_from_array", {"X": array, "I": i}, {"Out": made})
+    return made
+
+
+def array_length(array: Variable) -> Variable:
+    """The number of elements, int64 of shape [1]; TypeError for anything but an array."""
+    _array(array, "array_length")
+    helper = LayerHelper("array_length")
+    made = helper.temporary(stop_gradient=True)
+    made.shape, made.dtype = (1,), as_dtype("int64")
+    helper.append_op("lod_array_length", {"X": array}, {"Out": made})
+    return made
+
+
+def tensor_array_to_tensor(
+    input: Variable, axis: int = 1, name: str | None = None, use_stack: bool = False
+) -> tuple[Variable, Variable]:
+    """All elements in one tensor, and the length of each along `axis` (int32).
+
+    They are concatenated along `axis`, or stacked along a new one. Paddle page:
+    paddle.fluid.layers.tensor_array_to_tensor.
+    """
+    _array(input, "tensor_array_to_tensor")
+    at = arguments.integer(axis, "axis", "tensor_array_to_tensor")
+    helper = LayerHelper("tensor_array_to_tensor", name)
+    out, index = helper.temporary(), helper.temporary(stop_gradient=True)
+    out.dtype, index.dtype = input.dtype, as_dtype("int32")
+    index.shape = (-1,)
+    if input.has_type:
+        out.shape = _joined_shape(input.shape, at, use_stack)
+    attrs = {"axis": at, "use_stack": arguments.flag(use_stack, "use_stack", helper.layer_type)}
+    helper.append_op("tensor_array_to_tensor", {"X": input}, {"Out": out, "OutIndex": index}, attrs)
+    return out, index
+
+
+def _joined_shape(element: tuple[int, ...], axis: int, use_stack: bool) -> list[int]:
+    dims = list(element)
+    if use_stack:
+        dims.insert(axis if axis >= 0 else len(dims) + 1 + axis, -1)
+    else:
+        dims[axis] = -1
+    return dims
+
+
+def _array(value: object, function: str) -> Variable:
+    if not isinstance(value, Variable) or value.kind != VarKind.TENSOR_ARRAY:
+        raise TypeError(f"{function}(): 'array' should be a tensor array, found {value!r}")
+    return value
+
+
+def _check_position(i: object, function: str) -> None:
+    found = arguments.variable(i, "i", function)
+    if found.dtype != "int64":
+        raise TypeError(f"{function}(): 'i' must be int64, but '{found.name}' is {found.dtype!s}")

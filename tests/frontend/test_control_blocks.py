@@ -1,0 +1,195 @@
+"""Control flow as `with` blocks, and tensor arrays, against plain NumPy."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.static.nn.blocks import Switch, While
+from graphopt.static.nn.if_else import IfElse
+from graphopt.static.nn.static_rnn import StaticRNN
+from graphopt.tensor.array import (
+    array_length,
+    array_read,
+    array_write,
+    create_array,
+    tensor_array_to_tensor,
+)
+from graphopt_tests.frontend.differences import Array, X, check, count, data
+from graphopt_tests.frontend.programs import fresh, run, start
+
+while_loop = static.nn.while_loop
+
+
+# Switch and While ------------------------------------------------------------------------------
+
+
+def test_switch_changes_state() -> None:
+    """Cases assign to a persistable variable, which keeps the value for the next run."""
+    with fresh():
+        x = data()
+        rate = static.create_global_var([1], 0.5, "float32", persistable=True, name="rate")
+        with Switch() as switch:
+            with switch.case(paddle.sum(x) > 10.0):
+                paddle.assign(rate * 2, rate)
+            with switch.case(paddle.sum(x) > 0.0):
+                paddle.assign(rate * 10, rate)
+            with switch.default():
+                paddle.assign(paddle.full([1], 0.25), rate)
+        start()
+        executor = static.Executor(paddle.CPUPlace())
+        feeds = [{"x": value} for value in (X, X + 5, -X, -X, X)]
+        found = [float(executor.run(feed=f, fetch_list=[rate])[0][0]) for f in feeds]
+    assert found == [5.0, 10.0, 0.25, 0.25, 2.5]
+
+
+def test_while_block() -> None:
+    """The class: variables change in place, state too."""
+    with fresh():
+        x, i = data(), count(0)
+        steps = static.create_global_var([1], 0, "int64", persistable=True, name="steps")
+        y, going = x * 1, i < 3
+        with While(going).block():
+            paddle.assign(y * x, y)
+            paddle.increment(i)
+            paddle.assign(steps + 1, steps)
+            paddle.assign(i < 3, going)
+        start()
+        grads = static.gradients([y], [x])
+        run([], x=X)
+        value, at, ended, gradient, total = run([y, i, going, *grads, steps], x=X)
+    np.testing.assert_allclose(value, X**4)
+    np.testing.assert_allclose(gradient, 4 * X**3)
+    assert (at[0], ended[0], total[0]) == (3, False, 6)
+
+
+# Arrays ----------------------------------------------------------------------------------------
+
+
+def test_arrays_in_loops() -> None:
+    """Each element from the one before, all of them in one tensor, and the gradient."""
+
+    def build(x: Any) -> Any:
+        array = array_write(x, count(0))
+
+        def body(i: Any, array: Any) -> list[Any]:
+            after = i + 1
+            return [after, array_write(paddle.tanh(array_read(array, i)) * 2, after, array)]
+
+        _, array = while_loop(lambda i, a: i < 3, body, [count(0), array])
+        return tensor_array_to_tensor(array, axis=0)[0]
+
+    def wanted(x: Array) -> Array:
+        rows = [x]
+        for _ in range(3):
+            rows.append(np.tanh(rows[-1]) * 2)
+        return np.concatenate(rows)
+
+    check(build, wanted)
+
+
+def test_arrays() -> None:
+    """Elements may differ in shape; writing behind the end leaves a hole, and counts."""
+    with fresh():
+        x = data()
+        array = create_array("float64", [x, x[:1]])
+        array_write(paddle.sum(x), count(3), array)
+        outs = [array_length(array), array_read(array, count(1)), array_read(array, count(3))]
+        length, row, total = run(outs, x=X)
+        assert (length.tolist(), row.shape, total) == ([4], (1, 3), X.sum())
+        with pytest.raises(ProgramError, match=r"position 2 of the array .* was never written"):
+            run([array_read(array, count(2))], x=X)
+        with pytest.raises(TypeError, match="'array' should be a tensor array"):
+            array_length(x)
+        with pytest.raises(TypeError, match="must be int64"):
+            array_read(array, paddle.full([1], 0, "int32"))
+
+
+# StaticRNN and IfElse --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("boot", [True, False])
+def test_static_rnn(boot: bool) -> None:
+    """A recurrent network over the first axis; its memory starts from a shape or a value."""
+
+    def build(x: Any) -> Any:
+        rnn = StaticRNN()
+        words = paddle.reshape(x, [3, 2, 1])
+        first = None if boot else paddle.full([2, 1], 0.5, "float64")
+        with rnn.step():
+            word = rnn.step_input(words)
+            memory = rnn.memory(first, [-1, 1], word, init_value=0.5)
+            new = paddle.tanh(word + memory)
+            rnn.update_memory(memory, new)
+            rnn.output(new, new * word)
+        one, two = rnn()
+        return one * two
+
+    def wanted(x: Array) -> Array:
+        memory, rows = np.full((2, 1), 0.5), []
+        for word in x.reshape(3, 2, 1):
+            memory = np.tanh(word + memory)
+            rows.append(memory * memory * word)
+        return np.stack(rows)
+
+    check(build, wanted)
+
+
+def test_static_rnn_errors() -> None:
+    """Memories must be updated, and results exist after the step."""
+    with fresh():
+        x, rnn = data(), StaticRNN()
+        with pytest.raises(ValueError, match="step_input in rnn block"):
+            rnn.step_input(x)
+        with pytest.raises(ValueError, match="after rnn block"):
+            rnn()
+        with pytest.raises(ProgramError, match="should be updated in every step"), rnn.step():
+            rnn.step_input(x)
+            rnn.memory(shape=[-1, 1], batch_ref=x, ref_batch_dim_idx=0)
+        with pytest.raises(ProgramError, match="is made inside the step"), StaticRNN().step():
+            rnn.memory(x * 2)
+        assert static.default_main_program().num_blocks == 1
+        rnn, total = StaticRNN(), x * 0
+        with rnn.step():
+            item = rnn.step_input(x)
+            paddle.assign(total + item, total)
+            rnn.step_output(item)
+        with pytest.raises(UnsupportedError, match=r"assigns to .* from outside; make it a memory"):
+            run([rnn()], x=X)
+
+
+def test_if_else() -> None:
+    """Each row through its branch; a value that only the other branch allows does no harm."""
+
+    def build(x: Any) -> Any:
+        total = paddle.sum(x, axis=1, keepdim=True)
+        branches = IfElse(total > 0)
+        with branches.true_block():
+            branches.output(paddle.log(branches.input(total)) * branches.input(x))
+        with branches.false_block():
+            branches.output(branches.input(x) - 5)
+        return branches()[0]
+
+    def wanted(x: Array) -> Array:
+        total = x.sum(1, keepdims=True)
+        return np.where(total > 0, np.log(np.abs(total)) * x, x - 5)
+
+    check(build, wanted, np.concatenate([X, -X, X * 3]))
+
+
+def test_if_else_with_rows_that_meet() -> None:
+    """A branch that lets rows depend on each other is refused."""
+    with fresh():
+        x = data()
+        branches = IfElse(paddle.sum(x, axis=1, keepdim=True) > 0)
+        with branches.true_block():
+            branches.output(branches.input(x) - paddle.mean(branches.input(x)))
+        with branches.false_block():
+            branches.output(branches.input(x))
+        with pytest.raises(UnsupportedError, match=r"pd\.mean in a branch of IfElse"):
+            run(branches(), x=X)
