@@ -15,6 +15,7 @@ from typing import Any
 
 from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 
+from graphopt.fluid import refused
 from graphopt.ir.legacy import BY_TYPE, ROWS
 from graphopt.ir.op import PdOp, attr_kinds, default_attrs, definition
 from graphopt.ir.ops import ALL, FAMILIES
@@ -273,12 +274,32 @@ def operators_page() -> str:
     )
 
 
+def refused_page() -> str:
+    """reference/fluid-refused.md."""
+    lines: list[str] = []
+    for space, names in (("fluid.layers", refused.LAYERS), ("fluid", refused.FLUID)):
+        rows = ((code(name), why, instead) for name, (why, instead) in sorted(names.items()))
+        lines += ["", f"## {space}", "", *table(("name", "why not", "instead"), rows)]
+    return page(
+        "# Names of paddle.fluid that are refused",
+        "",
+        "They exist, so that programs which import them still start; calling one raises",
+        "`UnsupportedError`, a `NotImplementedError`, with these words.",
+        "[How to port a fluid script](../how-to/port-a-fluid-script.md) has the rest.",
+        *lines,
+    )
+
+
 def page(title: str, *lines: str) -> str:
     """A whole page, with the note that it is generated."""
     return "\n".join([title, "", NOTE, *lines, ""])
 
 
-PAGES = {"build-strategy.md": build_strategy_page, "operators.md": operators_page}
+PAGES = {
+    "build-strategy.md": build_strategy_page,
+    "operators.md": operators_page,
+    "fluid-refused.md": refused_page,
+}
 
 
 def stale() -> list[Path]:

@@ -424,3 +424,12 @@ tanh_ = tanh
 
 _attach()
 _attach_program_methods()
+
+
+def __getattr__(name: str) -> object:
+    # the names of 1.8 are imported when a script asks for them
+    if name == "fluid":
+        from importlib import import_module
+
+        return import_module("graphopt.fluid")
+    raise AttributeError(f"module 'graphopt' has no attribute '{name}'")

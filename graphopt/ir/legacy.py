@@ -34,6 +34,7 @@ def _row(type: str, op: str, slots: str, **renamed: str) -> Row:
 _UNARY = "X -> Out"
 _BINARY = "X Y -> Out"
 _CONV = "Input Filter -> Output"
+_ROI = "X ROIs RoisNum -> Out"
 _BATCH_NORM = "X Mean Variance Scale Bias -> Y MeanOut VarianceOut SavedMean SavedVariance"
 _RNN = "Input PreState WeightList SequenceLength -> Out State"
 _ADAM = (
@@ -170,6 +171,10 @@ ROWS: tuple[Row, ...] = (
     _row("deformable_conv", "deformable_conv", "Input Offset Filter Mask -> Output"),
     _row("deformable_conv_v1", "deformable_conv", "Input Offset Filter -> Output"),
     _row("affine_grid", "affine_grid", "Theta -> Output"),
+    _row("roi_align", "roi_align", _ROI),
+    _row("roi_pool", "roi_pool", _ROI),
+    _row("prroi_pool", "prroi_pool", "X ROIs BatchRoINums -> Out"),
+    _row("psroi_pool", "psroi_pool", _ROI),
     # normalisation
     _row("batch_norm", "batch_norm", _BATCH_NORM, data_format="data_layout"),
     _row("layer_norm", "layer_norm", "X Scale Bias -> Y Mean Variance"),

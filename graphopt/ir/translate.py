@@ -16,6 +16,7 @@ from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.constants import known_numbers, measured
 from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.first_versions import FIRST_VERSIONS
 from graphopt.ir.late import (
     constant_property,
     joined,
@@ -450,6 +451,7 @@ SPECIAL: Mapping[str, Special] = {
     GRAD_TYPE: _grad,
     **dict.fromkeys(UPDATES, translate_update),
     **CALLBACKS,
+    **FIRST_VERSIONS,
     **{t: _interpolate for t in BY_TYPE if t.endswith("_interp_v2")},
     **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},
     **{t: _reduce for t in BY_TYPE if t.startswith("reduce_")},

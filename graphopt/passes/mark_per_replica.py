@@ -17,8 +17,8 @@ from xdsl.passes import ModulePass
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.late import draws
 from graphopt.ir.ops.norm import BatchNormBase
-from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.regions import inner_ops, values_read
 from graphopt.ir.signature import PER_REPLICA, STATE, Port, main_function, signature_of
 
@@ -69,9 +69,15 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
         # every replica gets the statistics of all rows, whatever its own rows are
         replicated = all(value in uniform for value in op.operands[1:3])
         return list(op.results[1:]) if replicated else []
-    if any(isinstance(o, RandomOp) and not o.attr("seed") for o in (op, *inner_ops(op))):
+    if any(_draws_anew(o) for o in (op, *inner_ops(op))):
         return []
     return list(op.results) if all(value in uniform for value in values_read(op)) else []
+
+
+def _draws_anew(op: Operation) -> bool:
+    """True for an op that draws other numbers on each replica."""
+    drawn = draws(op)
+    return drawn is not None and not drawn[0]
 
 
 def _mark(

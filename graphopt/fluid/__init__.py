@@ -1,0 +1,83 @@
+"""The API of Paddle 1.8 (paddle.fluid) for static programs, over the later front end.
+
+What differs from `paddle.static` is in these files; nothing here has a dynamic mode.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.fluid import backward as backward
+from graphopt.fluid import clip as clip
+from graphopt.fluid import compiler as compiler
+from graphopt.fluid import core as core
+from graphopt.fluid import executor as executor
+from graphopt.fluid import framework as framework
+from graphopt.fluid import initializer as initializer
+from graphopt.fluid import io as io
+from graphopt.fluid import layers as layers
+from graphopt.fluid import lod_tensor as lod_tensor
+from graphopt.fluid import nets as nets
+from graphopt.fluid import optimizer as optimizer
+from graphopt.fluid import param_attr as param_attr
+from graphopt.fluid import refused as _refused
+from graphopt.fluid import regularizer as regularizer
+from graphopt.fluid import unique_name as unique_name
+from graphopt.fluid.backward import append_backward as append_backward
+from graphopt.fluid.backward import gradients as gradients
+from graphopt.fluid.compiler import BuildStrategy as BuildStrategy
+from graphopt.fluid.compiler import CompiledProgram as CompiledProgram
+from graphopt.fluid.compiler import ExecutionStrategy as ExecutionStrategy
+from graphopt.fluid.core import CPUPlace as CPUPlace
+from graphopt.fluid.core import CUDAPinnedPlace as CUDAPinnedPlace
+from graphopt.fluid.core import CUDAPlace as CUDAPlace
+from graphopt.fluid.core import LoDTensor as LoDTensor
+from graphopt.fluid.core import LoDTensorArray as LoDTensorArray
+from graphopt.fluid.core import ParallelExecutor as ParallelExecutor
+from graphopt.fluid.core import Scope as Scope
+from graphopt.fluid.data import data as data
+from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
+from graphopt.fluid.executor import Executor as Executor
+from graphopt.fluid.executor import global_scope as global_scope
+from graphopt.fluid.executor import scope_guard as scope_guard
+from graphopt.fluid.framework import Program as Program
+from graphopt.fluid.framework import Variable as Variable
+from graphopt.fluid.framework import cpu_places as cpu_places
+from graphopt.fluid.framework import cuda_places as cuda_places
+from graphopt.fluid.framework import default_main_program as default_main_program
+from graphopt.fluid.framework import default_startup_program as default_startup_program
+from graphopt.fluid.framework import device_guard as device_guard
+from graphopt.fluid.framework import get_flags as get_flags
+from graphopt.fluid.framework import in_dygraph_mode as in_dygraph_mode
+from graphopt.fluid.framework import name_scope as name_scope
+from graphopt.fluid.framework import program_guard as program_guard
+from graphopt.fluid.framework import require_version as require_version
+from graphopt.fluid.framework import set_flags as set_flags
+from graphopt.fluid.input import embedding as embedding
+from graphopt.fluid.input import one_hot as one_hot
+from graphopt.fluid.lod_tensor import create_lod_tensor as create_lod_tensor
+from graphopt.fluid.lod_tensor import create_random_int_lodtensor as create_random_int_lodtensor
+from graphopt.fluid.param_attr import ParamAttr as ParamAttr
+from graphopt.fluid.param_attr import WeightNormParamAttr as WeightNormParamAttr
+
+Tensor = LoDTensor
+
+
+_NO_DYNAMIC_MODE = (
+    "dygraph",
+    "enable_dygraph",
+    "disable_dygraph",
+    "enable_imperative",
+    "disable_imperative",
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _refused.FLUID:
+        return _refused.refuse("fluid", name, _refused.FLUID)
+    if name in ("save", "load", "load_program_state", "set_program_state"):
+        return getattr(io, name)
+    if name in _NO_DYNAMIC_MODE:
+        raise AttributeError(f"graphopt.fluid has no '{name}': there is no dynamic mode")
+    raise AttributeError(f"graphopt.fluid has no '{name}'")

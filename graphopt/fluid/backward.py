@@ -1,0 +1,4 @@
+"""Gradients (paddle.fluid.backward)."""
+
+from graphopt.backward import append_backward as append_backward
+from graphopt.backward import gradients as gradients

@@ -1,0 +1,81 @@
+"""Gradient clipping under the names of 1.8 (paddle.fluid.clip)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Parameter
+from graphopt.nn.clip import ClipGradBase as GradientClipBase
+from graphopt.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue, Pair
+
+Chooser = Callable[[Parameter], bool] | None
+
+
+class _Chosen(GradientClipBase):
+    """A clip that `need_clip(parameter)` may leave parameters out of."""
+
+    _need_clip: Chooser = None
+
+    def __call__(self, params_grads: list[Pair]) -> list[Pair]:
+        wanted = [
+            pair for pair in params_grads if self._need_clip is None or self._need_clip(pair[0])
+        ]
+        clipped = {p.name: (p, g) for p, g in super().__call__(wanted)}
+        return [clipped.get(pair[0].name, pair) for pair in params_grads]
+
+    def _choose(self, need_clip: Chooser) -> None:
+        chosen: Any = need_clip
+        if chosen is not None and not callable(chosen):
+            raise TypeError("'need_clip' must be a function of a parameter")
+        self._need_clip = need_clip
+
+
+class GradientClipByValue(_Chosen, ClipGradByValue):
+    """Each element limited to [min, max] (Paddle page: fluid.clip.GradientClipByValue)."""
+
+    def __init__(self, max: float, min: float | None = None, need_clip: Chooser = None) -> None:
+        super().__init__(max, min)
+        self._choose(need_clip)
+
+
+class GradientClipByNorm(_Chosen, ClipGradByNorm):
+    """Each gradient scaled down to a norm of `clip_norm` (fluid.clip.GradientClipByNorm)."""
+
+    def __init__(self, clip_norm: float, need_clip: Chooser = None) -> None:
+        super().__init__(clip_norm)
+        self._choose(need_clip)
+
+
+class GradientClipByGlobalNorm(_Chosen, ClipGradByGlobalNorm):
+    """All gradients scaled by one number (Paddle page: fluid.clip.GradientClipByGlobalNorm)."""
+
+    def __init__(
+        self, clip_norm: float, group_name: str = "default_group", need_clip: Chooser = None
+    ) -> None:
+        super().__init__(clip_norm, group_name)
+        self._choose(need_clip)
+
+
+ClipByValue = GradientClipByValue
+ClipByNorm = GradientClipByNorm
+ClipByGlobalNorm = GradientClipByGlobalNorm
+
+
+def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> NoReturn:
+    """Unsupported: give the clip to the optimizer (fluid.clip.set_gradient_clip)."""
+    raise UnsupportedError(
+        "fluid.clip.set_gradient_clip is not supported; give the optimizer `grad_clip=`, with "
+        "`need_clip` for some of the parameters"
+    )
+
+
+class ErrorClipByValue:
+    """Unsupported: gradients between layers cannot be clipped (fluid.clip.ErrorClipByValue)."""
+
+    def __init__(self, max: float, min: float | None = None) -> None:
+        raise UnsupportedError(
+            "fluid.clip.ErrorClipByValue is not supported; clip the activations, or give the "
+            "optimizer `grad_clip=`"
+        )

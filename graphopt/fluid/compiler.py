@@ -1,0 +1,5 @@
+"""Compiled programs and their strategies (paddle.fluid.compiler)."""
+
+from graphopt.runtime.compiled_program import CompiledProgram as CompiledProgram
+from graphopt.runtime.strategies import BuildStrategy as BuildStrategy
+from graphopt.runtime.strategies import ExecutionStrategy as ExecutionStrategy

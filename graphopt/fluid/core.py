@@ -1,0 +1,46 @@
+"""The names of paddle.fluid.core that scripts use: scopes, places, variable types."""
+
+from __future__ import annotations
+
+from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
+from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
+from graphopt.ir.dtypes import DType
+from graphopt.ir.variable import VarKind
+from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecutor
+from graphopt.runtime.places import CPUPlace as CPUPlace
+from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
+from graphopt.runtime.places import CUDAPlace as CUDAPlace
+from graphopt.runtime.places import cuda_places
+from graphopt.runtime.scope import Scope as Scope
+
+
+class EOFException(Exception):
+    """What readers inside programs raise at their end; there are none here."""
+
+
+class VarDesc:
+    """Where 1.8 keeps the types of variables."""
+
+    class VarType:
+        """Element types and kinds of variables."""
+
+        BOOL = DType("bool")
+        UINT8 = DType("uint8")
+        INT8 = DType("int8")
+        INT16 = DType("int16")
+        INT32 = DType("int32")
+        INT64 = DType("int64")
+        FP16 = DType("float16")
+        FP32 = DType("float32")
+        FP64 = DType("float64")
+        LOD_TENSOR = VarKind.DENSE_TENSOR
+        SELECTED_ROWS = VarKind.SELECTED_ROWS
+        LOD_TENSOR_ARRAY = VarKind.TENSOR_ARRAY
+        READER = VarKind.READER
+        RAW = VarKind.RAW
+
+
+def get_cuda_device_count() -> int:
+    """How many GPUs there are."""
+    return len(cuda_places()) if is_compiled_with_cuda() else 0

@@ -1,0 +1,69 @@
+"""DataFeeder: rows of Python values as feeds (paddle.fluid.DataFeeder)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.fluid.lod_tensor import create_lod_tensor
+from graphopt.ir.program import Program, Variable, default_main_program
+
+
+class DataFeeder:
+    """Makes the feed of a batch from its rows, each a tuple with one value per variable.
+
+    `feed_list` has Variables or names of them in `program`. `place` has no effect. Raises TypeError
+    or ValueError when the rows do not fit the variables. Paddle page: fluid.DataFeeder.
+    """
+
+    def __init__(
+        self, feed_list: Sequence[Any], place: Any, program: Program | None = None
+    ) -> None:
+        block = (program or default_main_program()).global_block()
+        self.place = place
+        self._variables = [block.var(v) if isinstance(v, str) else v for v in feed_list]
+        for variable in self._variables:
+            if not isinstance(variable, Variable):
+                raise TypeError("DataFeeder(): 'feed_list' should contain Variables or names")
+        self.feed_names = [variable.name for variable in self._variables]
+
+    def feed(self, iterable: Iterable[Sequence[Any]]) -> dict[str, Any]:
+        """The feed for the rows of a batch: an array for each variable, by name."""
+        columns: list[list[Any]] = [[] for _ in self._variables]
+        for row in iterable:
+            if len(row) != len(columns):
+                raise ValueError(
+                    f"DataFeeder.feed(): a row has {len(row)} values, but feed_list has "
+                    f"{len(columns)} variables ({', '.join(self.feed_names)})"
+                )
+            for column, value in zip(columns, row, strict=True):
+                column.append(value)
+        pairs = zip(self._variables, columns, strict=True)
+        return {variable.name: _batch(variable, column) for variable, column in pairs}
+
+    def feed_parallel(
+        self, iterable: Iterable[Iterable[Sequence[Any]]], num_places: int | None = None
+    ) -> Iterable[dict[str, Any]]:
+        """One feed for each of several batches, one per place."""
+        return [self.feed(batch) for batch in iterable]
+
+
+def _batch(variable: Variable, rows: list[Any]) -> Any:
+    """The rows as one array in the variable's shape; sequences with their lengths."""
+    dtype = variable.dtype.numpy
+    if variable.lod_level == 1:
+        parts = [np.asarray(row, dtype) for row in rows]
+        whole = np.concatenate([part.reshape(len(part), *variable.shape[1:]) for part in parts])
+        return create_lod_tensor(whole, [[len(part) for part in parts]])
+    if variable.lod_level:
+        raise ValueError(f"DataFeeder: '{variable.name}' has sequences of sequences")
+    array = np.array(rows, dtype)
+    shape = variable.shape
+    if len(shape) != array.ndim or any(
+        w not in (-1, g) for w, g in zip(shape, array.shape, strict=True)
+    ):
+        # flat rows may have the elements of the declared shape
+        array = array.reshape(-1, *shape[1:])
+    return array

@@ -1,0 +1,38 @@
+"""Names of paddle.fluid whose later form has the same arguments: where graphopt keeps them.
+
+They are looked up when they are used, so that `fluid` starts quickly.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_LAYERS: dict[str, str] = {
+    "graphopt": (
+        "addmm allclose arange bmm cross dist dot flip full full_like index_sample index_select "
+        "kron logsumexp meshgrid nonzero roll t trace tril triu shard_index"
+    ),
+    "graphopt.nn.functional": "diag_embed gather_tree",
+    "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance warpctc",
+    "graphopt.static": "Print",
+    "graphopt.static.nn": (
+        "bilinear_tensor_product case cond conv2d_transpose conv3d conv3d_transpose data_norm "
+        "group_norm nce prelu py_func row_conv spectral_norm switch_case while_loop"
+    ),
+    "graphopt.static.nn.blocks": "ConditionalBlock Switch While",
+    "graphopt.static.nn.if_else": "IfElse",
+    "graphopt.static.nn.static_rnn": "StaticRNN",
+    "graphopt.tensor.array": "array_length array_read array_write create_array",
+}
+
+
+def find(name: str) -> Any:
+    """The object of this name; AttributeError when no place has it."""
+    for module, names in _LAYERS.items():
+        if name in names.split():
+            try:
+                return getattr(import_module(module), name)
+            except ModuleNotFoundError as error:
+                raise AttributeError(f"graphopt.fluid.layers has no '{name}': {error}") from None
+    raise AttributeError(f"graphopt.fluid.layers has no '{name}'")

@@ -1,0 +1,87 @@
+"""Programs, modes and flags as 1.8 names them (paddle.fluid.framework)."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from graphopt.framework import device_guard as device_guard
+from graphopt.framework import name_scope as name_scope
+from graphopt.ir.program import Operator as Operator
+from graphopt.ir.program import Parameter as Parameter
+from graphopt.ir.program import Program as Program
+from graphopt.ir.program import Variable as Variable
+from graphopt.ir.program import default_main_program as default_main_program
+from graphopt.ir.program import default_startup_program as default_startup_program
+from graphopt.ir.program import program_guard as program_guard
+from graphopt.runtime.places import cpu_places as cpu_places
+from graphopt.runtime.places import cuda_places as cuda_places
+
+# the version of Paddle whose names `graphopt.fluid` has
+PADDLE_VERSION = "1.8.5"
+_VERSION = re.compile(r"\d+(\.\d+){0,3}")
+_flags: dict[str, Any] = {}
+
+
+def in_dygraph_mode() -> bool:
+    """False: programs are always static (fluid.in_dygraph_mode)."""
+    return False
+
+
+def _parts(version: Any, name: str) -> list[int]:
+    if not isinstance(version, str):
+        raise TypeError(f"require_version(): '{name}' must be a str, found {version!r}")
+    if not _VERSION.fullmatch(version):
+        raise ValueError(f"require_version(): '{name}' should look like '1.8.5', found '{version}'")
+    numbers = [int(part) for part in version.split(".")]
+    return numbers + [0] * (4 - len(numbers))
+
+
+def require_version(min_version: str, max_version: str | None = None) -> None:
+    """Raise Exception unless 1.8.5, whose names these are, is in the range (require_version)."""
+    low = _parts(min_version, "min_version")
+    high = None if max_version is None else _parts(max_version, "max_version")
+    own = _parts(PADDLE_VERSION, "version")
+    if low > own or (high is not None and own > high):
+        wanted = (
+            f"from {min_version} to {max_version}" if max_version else f"{min_version} or later"
+        )
+        raise Exception(
+            f"require_version(): Paddle {wanted} is required, but graphopt.fluid has the names of "
+            f"{PADDLE_VERSION}"
+        )
+
+
+def set_flags(flags: Mapping[str, Any]) -> None:
+    """Keep the values of FLAGS_… names for `get_flags` (fluid.set_flags).
+
+    They are the switches of Paddle's own kernels and have no other effect here. Raises TypeError
+    unless `flags` is a dict, ValueError for names that do not start with FLAGS_.
+    """
+    if not isinstance(flags, Mapping):
+        raise TypeError(f"set_flags(): 'flags' must be a dict, found {type(flags).__name__}")
+    for name, value in flags.items():
+        _flags[_flag_name(name, "set_flags")] = value
+
+
+def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
+    """The values of FLAGS_… names, set here or in the environment (fluid.get_flags).
+
+    Raises ValueError for a name that has no value.
+    """
+    names = [flags] if isinstance(flags, str) else list(flags)
+    found: dict[str, Any] = {}
+    for name in names:
+        _flag_name(name, "get_flags")
+        if name not in _flags and name not in os.environ:
+            raise ValueError(f"get_flags(): '{name}' has no value; set it with set_flags")
+        found[name] = _flags.get(name, os.environ.get(name))
+    return found
+
+
+def _flag_name(name: Any, function: str) -> str:
+    if isinstance(name, str) and name.startswith("FLAGS_"):
+        return name
+    raise ValueError(f"{function}(): a flag should be named FLAGS_…, found {name!r}")

@@ -1,0 +1,151 @@
+"""Initializers under the names and arguments of 1.8 (paddle.fluid.initializer)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt.initializer.base import Initializer as Initializer
+from graphopt.initializer.base import append_fill, fans
+from graphopt.initializer.fill import Assign
+from graphopt.initializer.fill import Constant as _Constant
+from graphopt.ir.program import Block, Operator, Variable
+
+
+class ConstantInitializer(_Constant):
+    """One value everywhere (Paddle page: fluid.initializer.ConstantInitializer)."""
+
+    def __init__(self, value: float = 0.0, force_cpu: bool = False) -> None:
+        super().__init__(value)
+
+
+class NumpyArrayInitializer(Assign):
+    """The values of an array (Paddle page: fluid.initializer.NumpyArrayInitializer)."""
+
+    def __init__(self, value: Any) -> None:
+        if not isinstance(value, np.ndarray):
+            raise TypeError(
+                f"NumpyArrayInitializer(): 'value' must be an array, found {type(value).__name__}"
+            )
+        super().__init__(value)
+
+
+class _Random(Initializer):
+    """A distribution with a seed of its own; 0 takes the program's."""
+
+    def __init__(self, seed: int = 0) -> None:
+        self._seed = int(seed)
+
+    def _uniform(self, param: Variable, block: Block, low: float, high: float) -> Operator:
+        seed = self._seed or block.program.random_seed
+        return append_fill(block, "uniform_random", param, min=low, max=high, seed=seed)
+
+    def _normal(
+        self, param: Variable, block: Block, mean: float, std: float, type: str = "gaussian_random"
+    ) -> Operator:
+        seed = self._seed or block.program.random_seed
+        return append_fill(block, type, param, mean=mean, std=std, seed=seed)
+
+
+class UniformInitializer(_Random):
+    """Uniform on [low, high) (Paddle page: fluid.initializer.UniformInitializer)."""
+
+    def __init__(
+        self,
+        low: float = -1.0,
+        high: float = 1.0,
+        seed: int = 0,
+        diag_num: int = 0,
+        diag_step: int = 0,
+        diag_val: float = 1.0,
+    ) -> None:
+        super().__init__(seed)
+        if diag_num:
+            raise ValueError("UniformInitializer(): 'diag_num' is not supported; use an array")
+        self._low, self._high = float(low), float(high)
+
+    def fill(self, param: Variable, block: Block) -> Operator:
+        return self._uniform(param, block, self._low, self._high)
+
+
+class NormalInitializer(_Random):
+    """Normal with mean `loc` and deviation `scale` (fluid.initializer.NormalInitializer)."""
+
+    operator = "gaussian_random"
+
+    def __init__(self, loc: float = 0.0, scale: float = 1.0, seed: int = 0) -> None:
+        super().__init__(seed)
+        self._loc, self._scale = float(loc), float(scale)
+
+    def fill(self, param: Variable, block: Block) -> Operator:
+        return self._normal(param, block, self._loc, self._scale, self.operator)
+
+
+class TruncatedNormalInitializer(NormalInitializer):
+    """Normal, cut at two deviations (Paddle page: fluid.initializer.TruncatedNormalInitializer)."""
+
+    operator = "truncated_gaussian_random"
+
+
+class XavierInitializer(_Random):
+    """Variance 2 / (fan_in + fan_out), uniform or normal (fluid.initializer.XavierInitializer)."""
+
+    def __init__(
+        self,
+        uniform: bool = True,
+        fan_in: float | None = None,
+        fan_out: float | None = None,
+        seed: int = 0,
+    ) -> None:
+        super().__init__(seed)
+        self._is_uniform, self._fan_in, self._fan_out = bool(uniform), fan_in, fan_out
+
+    def fill(self, param: Variable, block: Block) -> Operator:
+        fan_in, fan_out = fans(param.shape)
+        total = (self._fan_in or fan_in) + (self._fan_out or fan_out)
+        return self._scaled(param, block, 2.0 / total)
+
+    def _scaled(self, param: Variable, block: Block, variance: float) -> Operator:
+        limit = float(np.sqrt(3.0 * variance))
+        if self._is_uniform:
+            return self._uniform(param, block, -limit, limit)
+        return self._normal(param, block, 0.0, float(np.sqrt(variance)))
+
+
+class MSRAInitializer(XavierInitializer):
+    """Variance 2 / fan_in, uniform or normal (Paddle page: fluid.initializer.MSRAInitializer)."""
+
+    def __init__(self, uniform: bool = True, fan_in: float | None = None, seed: int = 0) -> None:
+        super().__init__(uniform, fan_in, None, seed)
+
+    def fill(self, param: Variable, block: Block) -> Operator:
+        return self._scaled(param, block, 2.0 / (self._fan_in or fans(param.shape)[0]))
+
+
+class BilinearInitializer(Initializer):
+    """Filters that enlarge images by interpolation (fluid.initializer.BilinearInitializer).
+
+    For weights [c_out, c_in, k, k] of transposed convolutions; ValueError for other shapes.
+    """
+
+    def fill(self, param: Variable, block: Block) -> Operator:
+        shape = param.shape
+        if len(shape) != 4 or shape[2] != shape[3]:
+            raise ValueError(
+                f"BilinearInitializer(): the parameter '{param.name}' should have the shape "
+                f"[c_out, c_in, k, k], found {list(shape)}"
+            )
+        half = np.ceil(shape[3] / 2.0)
+        centre = (2 * half - 1 - half % 2) / (2.0 * half)
+        slope = 1 - np.abs(np.arange(shape[3]) / half - centre)
+        return Assign(np.broadcast_to(np.outer(slope, slope), shape)).fill(param, block)
+
+
+Constant = ConstantInitializer
+Uniform = UniformInitializer
+Normal = NormalInitializer
+TruncatedNormal = TruncatedNormalInitializer
+Xavier = XavierInitializer
+MSRA = MSRAInitializer
+Bilinear = BilinearInitializer

@@ -1,0 +1,18 @@
+"""`embedding` and `one_hot` for numbers without a trailing 1 (paddle.fluid.input)."""
+
+from __future__ import annotations
+
+from graphopt import arguments
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import emit
+from graphopt.static.nn.common import embedding as embedding
+
+
+def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Variable:
+    """Ones at the numbers of the input, in a new last axis of `depth` (fluid.one_hot)."""
+    attrs = {
+        "depth": arguments.integer(depth, "depth", "one_hot"),
+        "allow_out_of_range": arguments.flag(allow_out_of_range, "allow_out_of_range", "one_hot"),
+    }
+    inputs = {"X": arguments.variable(input, "input", "one_hot")}
+    return emit("one_hot_v2", inputs, attrs, stop_gradient=True)

@@ -1,0 +1,188 @@
+"""Saving and loading (paddle.fluid.io): variables as files of a folder, or all in one file.
+
+What has the same form in `paddle.static` is found there when it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphopt.static as static
+from graphopt.errors import ScopeError
+from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
+from graphopt.ir.program import Parameter, Program, Variable, default_main_program
+from graphopt.ir.reader.files import read_file
+from graphopt.ir.reader.limits import Limits
+from graphopt.ir.reader.parameters import (
+    read_combined,
+    read_folder,
+    stored_variables,
+    write_combined,
+    write_folder,
+)
+from graphopt.ir.reader.tensor_stream import SavedTensor
+from graphopt.runtime.scope import global_scope
+
+_SAME = ("load", "load_program_state", "save", "set_program_state")
+Predicate = Callable[[Variable], bool]
+
+
+def is_parameter(var: Variable) -> bool:
+    """Whether a variable is a parameter (fluid.io.is_parameter)."""
+    return isinstance(var, Parameter)
+
+
+def is_persistable(var: Variable) -> bool:
+    """Whether a variable lives on between runs (fluid.io.is_persistable)."""
+    return var.persistable
+
+
+def _chosen(
+    main_program: Program | None, vars: Sequence[Any] | None, predicate: Predicate | None
+) -> list[Variable]:
+    """These variables, or those of the program that the predicate accepts, by name."""
+    program = default_main_program() if main_program is None else main_program
+    if vars is None:
+        return [v for v in stored_variables(program) if predicate is None or predicate(v)]
+    block = program.global_block()
+    found = {v.name: v for v in (block.var(v) if isinstance(v, str) else v for v in vars)}
+    return [found[name] for name in sorted(found)]
+
+
+def save_vars(
+    executor: Any,
+    dirname: str,
+    main_program: Program | None = None,
+    vars: Sequence[Any] | None = None,
+    predicate: Predicate | None = None,
+    filename: str | None = None,
+) -> None:
+    """Write the values of variables to files named like them, or all to one file.
+
+    `vars` has Variables or names; else the program's persistable variables that `predicate` accepts
+    are written. Raises ScopeError for one without a value. Paddle page: fluid.io.save_vars.
+    """
+    tensors: dict[str, SavedTensor] = {}
+    for variable in _chosen(main_program, vars, predicate):
+        slot = global_scope().find_var(variable.name)
+        if slot is None or not slot.is_initialized():
+            raise ScopeError(
+                f"variable '{variable.name}' has no value to save; run the startup program first"
+            )
+        tensors[variable.name] = SavedTensor(slot.numpy())
+    folder = Path(dirname)
+    folder.mkdir(parents=True, exist_ok=True)
+    if filename is None:
+        write_folder(folder, tensors)
+    else:
+        (folder / filename).write_bytes(write_combined(tensors))
+
+
+def save_params(
+    executor: Any, dirname: str, main_program: Program | None = None, filename: str | None = None
+) -> None:
+    """As `save_vars`, for the parameters (fluid.io.save_params)."""
+    save_vars(executor, dirname, main_program, None, is_parameter, filename)
+
+
+def save_persistables(
+    executor: Any, dirname: str, main_program: Program | None = None, filename: str | None = None
+) -> None:
+    """As `save_vars`, for all persistable variables (fluid.io.save_persistables)."""
+    save_vars(executor, dirname, main_program, None, None, filename)
+
+
+def load_vars(
+    executor: Any,
+    dirname: str,
+    main_program: Program | None = None,
+    vars: Sequence[Any] | None = None,
+    predicate: Predicate | None = None,
+    filename: str | None = None,
+) -> None:
+    """Put what `save_vars` wrote into the global scope (fluid.io.load_vars).
+
+    Raises FormatError when a file is missing or does not fit the variable, OSError when the one
+    file cannot be read.
+    """
+    variables, folder = _chosen(main_program, vars, predicate), Path(dirname)
+    if filename is None:
+        tensors = read_folder(folder, variables)
+    else:
+        path = folder / filename
+        data = read_file(path, Limits().params_bytes, str(path))
+        tensors = read_combined(data, variables, str(path))
+    for name, tensor in tensors.items():
+        global_scope().var(name).put(np.array(tensor.array))
+
+
+def load_params(
+    executor: Any, dirname: str, main_program: Program | None = None, filename: str | None = None
+) -> None:
+    """As `load_vars`, for the parameters (fluid.io.load_params)."""
+    load_vars(executor, dirname, main_program, None, is_parameter, filename)
+
+
+def load_persistables(
+    executor: Any, dirname: str, main_program: Program | None = None, filename: str | None = None
+) -> None:
+    """As `load_vars`, for all persistable variables (fluid.io.load_persistables)."""
+    load_vars(executor, dirname, main_program, None, None, filename)
+
+
+def save_inference_model(
+    dirname: str,
+    feeded_var_names: Sequence[str],
+    target_vars: Any,
+    executor: Any,
+    main_program: Program | None = None,
+    model_filename: str | None = None,
+    params_filename: str | None = None,
+    export_for_deployment: bool = True,
+    program_only: bool = False,
+) -> list[str]:
+    """Write the part of a program that computes the targets from the feeds, and its parameters.
+
+    The program goes to `model_filename` (`__model__`) in the folder, each parameter to a file of
+    its own unless `params_filename` is given. Returns the names of the targets. Paddle page:
+    fluid.io.save_inference_model.
+    """
+    program = default_main_program() if main_program is None else main_program
+    targets = [target_vars] if isinstance(target_vars, Variable) else list(target_vars)
+    names = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
+    feeds = [program.global_block().var(name) for name in names]
+    modern: Any = static
+    data = modern.serialize_program(feeds, targets, program=program)
+    folder = Path(dirname)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / (model_filename or "__model__")).write_bytes(data)
+    if not program_only:
+        pruned = modern.normalize_program(program, feeds, targets)
+        save_vars(executor, dirname, pruned, filename=params_filename)
+    return [target.name for target in targets]
+
+
+def load_inference_model(
+    dirname: str,
+    executor: Any,
+    model_filename: str | None = None,
+    params_filename: str | None = None,
+    pserver_endpoints: Any = None,
+) -> list[Any]:
+    """Read what `save_inference_model` wrote: the program, feed names and target variables.
+
+    The parameters are put into the global scope. Paddle page: fluid.io.load_inference_model.
+    """
+    names = {"model_filename": model_filename or "__model__", "params_filename": params_filename}
+    modern: Any = static
+    return modern.load_inference_model(dirname.rstrip("/"), executor, **names)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _SAME and hasattr(static, name):
+        return getattr(static, name)
+    raise AttributeError(f"graphopt.fluid.io has no '{name}'")

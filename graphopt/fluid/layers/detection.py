@@ -1,0 +1,282 @@
+"""Boxes of fixed number (paddle.fluid.layers.detection); what depends on data is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.fluid.layers.anchors import anchor_generator as anchor_generator
+from graphopt.fluid.layers.anchors import density_prior_box as density_prior_box
+from graphopt.fluid.layers.anchors import prior_box as prior_box
+from graphopt.fluid.layers.regions import deformable_conv as deformable_conv
+from graphopt.fluid.layers.regions import prroi_pool as prroi_pool
+from graphopt.fluid.layers.regions import psroi_pool as psroi_pool
+from graphopt.fluid.layers.regions import roi_align as roi_align
+from graphopt.fluid.layers.regions import roi_pool as roi_pool
+from graphopt.fluid.lod_tensor import note_lengths
+from graphopt.ir.program import Variable
+from graphopt.nn.functional.activation import sigmoid
+from graphopt.tensor.creation import assign, full_like
+from graphopt.tensor.elementary import log1p
+from graphopt.tensor.elementary import round as round_
+from graphopt.tensor.linalg import transpose
+from graphopt.tensor.logic import equal, less_than, not_equal
+from graphopt.tensor.manipulation import cast, concat, reshape, unsqueeze
+from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.math import (
+    abs,
+    add,
+    clip,
+    divide,
+    exp,
+    log,
+    maximum,
+    minimum,
+    multiply,
+    pow,
+    scale,
+    subtract,
+)
+from graphopt.tensor.search import where
+
+
+def _columns(boxes: Variable, count: int = 4) -> list[Variable]:
+    """The last axis of size `count`, one by one, kept with size 1."""
+    axis = len(boxes.shape) - 1
+    return [slice_(boxes, [axis], [i], [i + 1]) for i in range(count)]
+
+
+def _centred(boxes: Variable, extra: float) -> tuple[Variable, ...]:
+    """Centre x, centre y, width and height of corners (x, y, x, y)."""
+    left, top, right, bottom = _columns(boxes)
+    width = scale(subtract(right, left), 1.0, extra)
+    height = scale(subtract(bottom, top), 1.0, extra)
+    return add(left, scale(width, 0.5)), add(top, scale(height, 0.5)), width, height
+
+
+def iou_similarity(
+    x: Variable, y: Variable, box_normalized: bool = True, name: str | None = None
+) -> Variable:
+    """What part of the union of each box of x [n, 4] with each of y [m, 4] both cover: [n, m].
+
+    Corners that are pixels (not `box_normalized`) belong to the box.
+    Paddle page: fluid.layers.iou_similarity.
+    """
+    arguments.variable(x, "x", "iou_similarity")
+    arguments.variable(y, "y", "iou_similarity")
+    extra = 0.0 if box_normalized else 1.0
+    first = _columns(unsqueeze(x, [1]))
+    second = _columns(unsqueeze(y, [0]))
+
+    def area(box: list[Variable]) -> Variable:
+        width = scale(subtract(box[2], box[0]), 1.0, extra)
+        return multiply(width, scale(subtract(box[3], box[1]), 1.0, extra))
+
+    corners = [maximum(a, b) for a, b in zip(first[:2], second[:2], strict=True)]
+    corners += [minimum(a, b) for a, b in zip(first[2:], second[2:], strict=True)]
+    width, height = (scale(subtract(corners[i + 2], corners[i]), 1.0, extra) for i in (0, 1))
+    zero = full_like(width, 0.0)
+    common = multiply(maximum(width, zero), maximum(height, zero))
+    union = subtract(add(area(first), area(second)), common)
+    rows, columns = x.shape[0], y.shape[0]
+    return reshape(divide(common, union), [-1 if rows < 0 else rows, 0 if columns < 0 else columns])
+
+
+def box_coder(
+    prior_box: Variable,
+    prior_box_var: Any,
+    target_box: Variable,
+    code_type: str = "encode_center_size",
+    box_normalized: bool = True,
+    name: str | None = None,
+    axis: int = 0,
+) -> Variable:
+    """Boxes as offsets from others, or back (fluid.layers.box_coder).
+
+    Encoding takes targets [n, 4] and priors [m, 4] to [n, m, 4]; decoding takes targets [n, m, 4]
+    and priors [m, 4] (`axis` 0) or [n, 4] (`axis` 1) to boxes [n, m, 4]. `prior_box_var` is a
+    Variable like the priors, four numbers, or None.
+    """
+    arguments.variable(prior_box, "prior_box", "box_coder")
+    arguments.variable(target_box, "target_box", "box_coder")
+    options = ("encode_center_size", "decode_center_size")
+    encode = arguments.choice(code_type, "code_type", "box_coder", options) == options[0]
+    along = 0 if encode else arguments.integer(axis, "axis", "box_coder")
+    if along not in (0, 1):
+        raise ValueError(f"box_coder(): 'axis' should be 0 or 1, found {axis}")
+    extra = 0.0 if box_normalized else 1.0
+    x, y, width, height = _centred(unsqueeze(prior_box, [along]), extra)
+    spread = _variances(prior_box_var, along, target_box.dtype.numpy)
+    if encode:
+        boxes = unsqueeze(target_box, [1])
+        _, _, own_width, own_height = _centred(boxes, extra)
+        left, top, right, bottom = _columns(boxes)
+        centres = scale(add(left, right), 0.5), scale(add(top, bottom), 0.5)
+        code = concat(
+            [
+                divide(subtract(centres[0], x), width),
+                divide(subtract(centres[1], y), height),
+                log(abs(divide(own_width, width))),
+                log(abs(divide(own_height, height))),
+            ],
+            2,
+        )
+        return code if spread is None else divide(code, spread)
+    code = target_box if spread is None else multiply(target_box, spread)
+    right, down, wide, tall = _columns(code)
+    middle = add(multiply(right, width), x), add(multiply(down, height), y)
+    half = scale(multiply(exp(wide), width), 0.5), scale(multiply(exp(tall), height), 0.5)
+    low = [subtract(m, h) for m, h in zip(middle, half, strict=True)]
+    high = [scale(add(m, h), 1.0, -extra) for m, h in zip(middle, half, strict=True)]
+    return concat([*low, *high], 2)
+
+
+def _variances(given: Any, axis: int, dtype: Any) -> Variable | None:
+    if given is None:
+        return None
+    if isinstance(given, Variable):
+        return unsqueeze(given, [axis])
+    if len(given) != 4:
+        raise ValueError(f"box_coder(): 'prior_box_var' should have 4 numbers, found {given}")
+    return assign(np.asarray(given, dtype).reshape(1, 1, 4))
+
+
+def box_clip(input: Variable, im_info: Variable, name: str | None = None) -> Variable:
+    """Boxes [n, m, 4], or [m, 4] of one image, cut at the images (fluid.layers.box_clip).
+
+    `im_info` [n, 3] has the height and width of the resized images, and by what they were resized.
+    Raises UnsupportedError for the boxes of several images in one list.
+    """
+    rank = len(arguments.variable(input, "input", "box_clip").shape)
+    arguments.variable(im_info, "im_info", "box_clip")
+    if rank == 2 and im_info.shape[0] != 1:
+        raise UnsupportedError(
+            "box_clip(): boxes [m, 4] of several images need their lengths (LoD); give them as "
+            "[n, m, 4]"
+        )
+    height, width, ratio = _columns(im_info, 3)
+    last = [scale(round_(divide(side, ratio)), 1.0, -1.0) for side in (width, height)]
+    last = [unsqueeze(side, [1]) for side in last] if rank == 3 else last
+    zero = [full_like(side, 0.0) for side in last]
+    corners = _columns(input)
+    cut = [maximum(minimum(c, last[i % 2]), zero[i % 2]) for i, c in enumerate(corners)]
+    made = concat(cut, rank - 1)
+    return note_lengths(made, input.name) if input.is_data and input.lod_level else made
+
+
+def polygon_box_transform(input: Variable, name: str | None = None) -> Variable:
+    """Offsets [n, g, h, w] from pixels, x and y in turn, as places in an image four times as large.
+
+    Paddle page: fluid.layers.polygon_box_transform.
+    """
+    shape = arguments.variable(input, "input", "polygon_box_transform").shape
+    if len(shape) != 4 or min(shape[1:]) < 1 or shape[1] % 2:
+        raise ValueError(
+            f"polygon_box_transform(): expected [n, g, h, w] of known size with g even, found "
+            f"{list(shape)}"
+        )
+    y, x = np.mgrid[: shape[2], : shape[3]] * 4
+    places = np.tile(np.stack([x, y]), (shape[1] // 2, 1, 1)).astype(input.dtype.numpy)
+    return subtract(unsqueeze(assign(places), [0]), input)
+
+
+def sigmoid_focal_loss(
+    x: Variable, label: Variable, fg_num: Variable, gamma: float = 2.0, alpha: float = 0.25
+) -> Variable:
+    """The cross entropy of sigmoid(x) [n, c] that counts easy elements less: [n, c].
+
+    `label` [n, 1] has classes from 1 to c, 0 for the background, -1 for rows that do not count;
+    the loss is divided by `fg_num` [1]. Paddle page: fluid.layers.sigmoid_focal_loss.
+    """
+    classes = arguments.variable(x, "x", "sigmoid_focal_loss").shape[1]
+    arguments.variable(label, "label", "sigmoid_focal_loss")
+    count = cast(arguments.variable(fg_num, "fg_num", "sigmoid_focal_loss"), x.dtype)
+    count = maximum(count, full_like(count, 1.0))
+    numbers = assign(np.arange(1, classes + 1, dtype=label.dtype.numpy).reshape(1, -1))
+    own = equal(label, numbers)
+    counts = cast(not_equal(label, full_like(label, -1)), x.dtype)
+    p = sigmoid(x)
+    rest = scale(p, -1.0, 1.0)
+    smallest = float(np.finfo(np.float32).tiny)
+    right = multiply(pow(rest, float(gamma)), log(clip(p, smallest, 1.0)))
+    # log(1 - p), without rounding p first
+    log_rest = subtract(scale(maximum(x, full_like(x, 0.0)), -1.0), _log1p_exp(scale(abs(x), -1.0)))
+    wrong = multiply(multiply(pow(p, float(gamma)), log_rest), counts)
+    loss = where(own, scale(right, -float(alpha)), scale(wrong, float(alpha) - 1.0))
+    return divide(loss, count)
+
+
+def _log1p_exp(x: Variable) -> Variable:
+    return log1p(exp(x))
+
+
+def yolo_box(
+    x: Variable,
+    img_size: Variable,
+    anchors: Any,
+    class_num: int,
+    conf_thresh: float,
+    downsample_ratio: int,
+    clip_bbox: bool = True,
+    name: str | None = None,
+    scale_x_y: float = 1.0,
+) -> tuple[Variable, Variable]:
+    """Boxes [n, a * h * w, 4] and scores [n, a * h * w, classes] of YOLOv3's output.
+
+    x is [n, a * (5 + classes), h, w], `img_size` int32 [n, 2] the heights and widths of the images,
+    `anchors` a widths and heights. What is less sure than `conf_thresh` is zeros.
+    Paddle page: fluid.layers.yolo_box.
+    """
+    shape = arguments.variable(x, "x", "yolo_box").shape
+    sizes = np.asarray(arguments.integers(anchors, "anchors", "yolo_box")).reshape(-1, 2)
+    count, parts = len(sizes), 5 + arguments.integer(class_num, "class_num", "yolo_box")
+    if len(shape) != 4 or shape[1] != count * parts or min(shape[2:]) < 1:
+        raise ValueError(
+            f"yolo_box(): 'x' should be [n, {count * parts}, h, w] of known size, found {[*shape]}"
+        )
+    rows, columns = shape[2:]
+    dtype = x.dtype.numpy
+    apart = reshape(x, [-1, count, parts, rows, columns])
+
+    def part(start: int, end: int) -> Variable:
+        return slice_(apart, [2], [start], [end])
+
+    image = cast(arguments.variable(img_size, "img_size", "yolo_box"), x.dtype)
+    height, width = (reshape(side, [-1, 1, 1, 1, 1]) for side in _columns(image, 2))
+    grid = np.mgrid[:rows, :columns].astype(dtype).reshape(2, 1, 1, 1, rows, columns)
+    shift = -0.5 * (scale_x_y - 1.0)
+    halves: list[Variable] = []
+    middles: list[Variable] = []
+    for at, side in ((0, width), (1, height)):
+        place = add(scale(sigmoid(part(at, at + 1)), scale_x_y, shift), assign(grid[1 - at]))
+        # 1.8 divides both by the number of rows
+        middles.append(multiply(scale(place, 1.0 / rows), side))
+        share = (sizes[:, at] / (downsample_ratio * rows)).astype(dtype)
+        own = assign(share.reshape(1, -1, 1, 1, 1))
+        halves.append(scale(multiply(multiply(exp(part(at + 2, at + 3)), own), side), 0.5))
+    corners = [subtract(m, h) for m, h in zip(middles, halves, strict=True)]
+    corners += [add(m, h) for m, h in zip(middles, halves, strict=True)]
+    if clip_bbox:
+        corners = _inside(corners, width, height)
+    sure = sigmoid(part(4, 5))
+    kept = cast(less_than(sure, full_like(sure, conf_thresh)), x.dtype)
+    kept = scale(kept, -1.0, 1.0)
+    boxes = multiply(concat(corners, 2), kept)
+    scores = multiply(multiply(sigmoid(part(5, parts)), sure), kept)
+    total = count * rows * columns
+    return _listed(boxes, 4, total), _listed(scores, class_num, total)
+
+
+def _inside(corners: list[Variable], width: Variable, height: Variable) -> list[Variable]:
+    """The first corner at 0 or more, the last one inside the image."""
+    low = [maximum(c, full_like(c, 0.0)) for c in corners[:2]]
+    limits = scale(width, 1.0, -1.0), scale(height, 1.0, -1.0)
+    return [*low, *[minimum(c, limit) for c, limit in zip(corners[2:], limits, strict=True)]]
+
+
+def _listed(x: Variable, size: int, count: int) -> Variable:
+    """[n, a, size, h, w] as [n, a * h * w, size]."""
+    return reshape(transpose(x, [0, 1, 3, 4, 2]), [-1, count, size])

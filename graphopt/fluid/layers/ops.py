@@ -1,0 +1,248 @@
+"""Activations and elementwise functions with the defaults of 1.8 (paddle.fluid.layers)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt import arguments
+from graphopt.fluid.common import given_or, unary
+from graphopt.fluid.layers.reduction import reduce_sum
+from graphopt.ir.program import Variable
+from graphopt.nn.functional.activation import log_softmax as log_softmax
+from graphopt.nn.functional.activation import mish as mish
+from graphopt.nn.functional.activation import sigmoid as sigmoid
+from graphopt.tensor.creation import assign
+from graphopt.tensor.elementary import acos as acos
+from graphopt.tensor.elementary import asin as asin
+from graphopt.tensor.elementary import atan as atan
+from graphopt.tensor.elementary import ceil as ceil
+from graphopt.tensor.elementary import cos as cos
+from graphopt.tensor.elementary import floor as floor
+from graphopt.tensor.elementary import log1p as log1p
+from graphopt.tensor.elementary import reciprocal as reciprocal
+from graphopt.tensor.elementary import round as round
+from graphopt.tensor.elementary import sign as sign
+from graphopt.tensor.elementary import sin as sin
+from graphopt.tensor.elementary import stanh as _stanh
+from graphopt.tensor.math import abs as abs
+from graphopt.tensor.math import binary, divide, multiply
+from graphopt.tensor.math import clip as _clip
+from graphopt.tensor.math import erf as erf
+from graphopt.tensor.math import exp as exp
+from graphopt.tensor.math import log as log
+from graphopt.tensor.math import rsqrt as rsqrt
+from graphopt.tensor.math import scale as _scale
+from graphopt.tensor.math import sqrt as sqrt
+from graphopt.tensor.math import square as square
+from graphopt.tensor.math import tanh as tanh
+
+
+def relu(x: Variable, name: str | None = None) -> Variable:
+    """max(0, x) (fluid.layers.relu)."""
+    return unary("relu", x, name)
+
+
+def softmax(
+    input: Variable, use_cudnn: bool = False, name: str | None = None, axis: int = -1
+) -> Variable:
+    """Exponentials along an axis that add up to 1 (fluid.layers.softmax)."""
+    return unary("softmax", input, name, axis=arguments.integer(axis, "axis", "softmax"))
+
+
+def logsigmoid(x: Variable, name: str | None = None) -> Variable:
+    """log(sigmoid(x)) (fluid.layers.logsigmoid)."""
+    return unary("logsigmoid", x, name)
+
+
+def tanh_shrink(x: Variable, name: str | None = None) -> Variable:
+    """x - tanh(x) (fluid.layers.tanh_shrink)."""
+    return unary("tanh_shrink", x, name)
+
+
+def softsign(x: Variable, name: str | None = None) -> Variable:
+    """x / (1 + |x|) (fluid.layers.softsign)."""
+    return unary("softsign", x, name)
+
+
+def softplus(x: Variable, name: str | None = None) -> Variable:
+    """log(1 + exp(x)) (fluid.layers.softplus)."""
+    return unary("softplus", x, name)
+
+
+def softshrink(x: Variable, alpha: float | None = None) -> Variable:
+    """x moved towards 0 by alpha (0.5), and 0 within (fluid.layers.softshrink)."""
+    attrs: dict[str, Any] = {"lambda": given_or(alpha, 0.5, "alpha", "softshrink")}
+    return unary("softshrink", x, None, **attrs)
+
+
+def hard_shrink(x: Variable, threshold: float | None = None) -> Variable:
+    """x where |x| is above the threshold (0.5), else 0 (fluid.layers.hard_shrink)."""
+    return unary("hard_shrink", x, threshold=given_or(threshold, 0.5, "threshold", "hard_shrink"))
+
+
+def thresholded_relu(x: Variable, threshold: float | None = None) -> Variable:
+    """x where it is above the threshold (1), else 0 (fluid.layers.thresholded_relu)."""
+    limit = given_or(threshold, 1.0, "threshold", "thresholded_relu")
+    return unary("thresholded_relu", x, threshold=limit)
+
+
+def relu6(x: Variable, threshold: float = 6.0, name: str | None = None) -> Variable:
+    """x kept in [0, threshold] (fluid.layers.relu6)."""
+    limit = arguments.number(threshold, "threshold", "relu6")
+    if limit == 6.0:
+        return unary("relu6", x, name, threshold=limit)
+    return unary("brelu", x, name, t_min=0.0, t_max=limit)
+
+
+def brelu(
+    x: Variable, t_min: float = 0.0, t_max: float = 24.0, name: str | None = None
+) -> Variable:
+    """x kept in [t_min, t_max] (fluid.layers.brelu)."""
+    low = arguments.number(t_min, "t_min", "brelu")
+    return unary("brelu", x, name, t_min=low, t_max=arguments.number(t_max, "t_max", "brelu"))
+
+
+def soft_relu(x: Variable, threshold: float = 40.0, name: str | None = None) -> Variable:
+    """log(1 + exp(x)) of x kept in ± threshold (fluid.layers.soft_relu)."""
+    limit = arguments.number(threshold, "threshold", "soft_relu")
+    return unary("soft_relu", x, name, threshold=limit)
+
+
+def elu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
+    """x above 0, alpha * (exp(x) - 1) below (fluid.layers.elu)."""
+    return unary("elu", x, name, alpha=arguments.number(alpha, "alpha", "elu"))
+
+
+def selu(
+    x: Variable, scale: float | None = None, alpha: float | None = None, name: str | None = None
+) -> Variable:
+    """scale * elu(x, alpha), self-normalising by default (fluid.layers.selu)."""
+    attrs = {
+        "scale": given_or(scale, 1.0507009873554805, "scale", "selu"),
+        "alpha": given_or(alpha, 1.6732632423543772, "alpha", "selu"),
+    }
+    return unary("selu", x, name, **attrs)
+
+
+def leaky_relu(x: Variable, alpha: float = 0.02, name: str | None = None) -> Variable:
+    """x above 0, alpha * x below (fluid.layers.leaky_relu)."""
+    return unary("leaky_relu", x, name, alpha=arguments.number(alpha, "alpha", "leaky_relu"))
+
+
+def gelu(x: Variable, approximate: bool = False) -> Variable:
+    """x times the normal distribution function, or its tanh form (fluid.layers.gelu)."""
+    return unary("gelu", x, approximate=arguments.flag(approximate, "approximate", "gelu"))
+
+
+def swish(x: Variable, beta: float = 1.0, name: str | None = None) -> Variable:
+    """x * sigmoid(x) (fluid.layers.swish).
+
+    1.8 does not use `beta`, whatever its page says, and neither does this.
+    """
+    arguments.number(beta, "beta", "swish")
+    return unary("swish", x, name, beta=1.0)
+
+
+def hard_sigmoid(
+    x: Variable, slope: float = 0.2, offset: float = 0.5, name: str | None = None
+) -> Variable:
+    """slope * x + offset kept in [0, 1] (fluid.layers.hard_sigmoid)."""
+    attrs = {
+        "slope": arguments.number(slope, "slope", "hard_sigmoid"),
+        "offset": arguments.number(offset, "offset", "hard_sigmoid"),
+    }
+    return unary("hard_sigmoid", x, name, **attrs)
+
+
+def hard_swish(
+    x: Variable,
+    threshold: float = 6.0,
+    scale: float = 6.0,
+    offset: float = 3.0,
+    name: str | None = None,
+) -> Variable:
+    """x * (x + offset, kept in [0, threshold]) / scale (fluid.layers.hard_swish)."""
+    given = {"threshold": threshold, "scale": scale, "offset": offset}
+    attrs = {k: arguments.number(v, k, "hard_swish") for k, v in given.items()}
+    if list(attrs.values()) == [6.0, 6.0, 3.0]:
+        return unary("hard_swish", x, name, **attrs)
+    gate = brelu(_scale(x, 1.0, attrs["offset"]), 0.0, attrs["threshold"])
+    return _scale(multiply(x, gate), 1.0 / attrs["scale"], name=name)
+
+
+def maxout(x: Variable, groups: int, name: str | None = None, axis: int = 1) -> Variable:
+    """The largest of each `groups` consecutive channels (fluid.layers.maxout)."""
+    attrs = {
+        "groups": arguments.integer(groups, "groups", "maxout"),
+        "axis": arguments.integer(axis, "axis", "maxout"),
+    }
+    return unary("maxout", x, name, **attrs)
+
+
+def stanh(
+    x: Variable, scale_a: float = 0.67, scale_b: float = 1.7159, name: str | None = None
+) -> Variable:
+    """scale_b * tanh(scale_a * x) (fluid.layers.stanh)."""
+    return _stanh(x, scale_a, scale_b, name)
+
+
+def pow(x: Variable, factor: Any = 1.0, name: str | None = None) -> Variable:
+    """x to the power `factor`, a number or a Variable of one element (fluid.layers.pow)."""
+    if isinstance(factor, Variable):
+        return binary("elementwise_pow", x, factor, name)
+    return unary("pow", x, name, factor=arguments.number(factor, "factor", "pow"))
+
+
+def clip(x: Variable, min: float, max: float, name: str | None = None) -> Variable:
+    """x kept in [min, max] (fluid.layers.clip)."""
+    low, high = (arguments.number(v, n, "clip") for v, n in ((min, "min"), (max, "max")))
+    return unary("clip", x, name, min=low, max=high)
+
+
+def clip_by_norm(x: Variable, max_norm: float, name: str | None = None) -> Variable:
+    """x scaled down to a Euclidean norm of max_norm at most (fluid.layers.clip_by_norm)."""
+    limit = arguments.number(max_norm, "max_norm", "clip_by_norm")
+    return unary("clip_by_norm", x, name, max_norm=limit)
+
+
+def clamp(
+    input: Variable,
+    min: float | None = None,
+    max: float | None = None,
+    output: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
+    """x kept in [min, max], None for no limit (fluid.layers.clamp)."""
+    out = _clip(input, min, max, name)
+    return out if output is None else assign(out, output)
+
+
+def cumsum(
+    x: Variable,
+    axis: int | None = None,
+    exclusive: bool | None = None,
+    reverse: bool | None = None,
+) -> Variable:
+    """Running sums along `axis`, the last unless given (fluid.layers.cumsum).
+
+    `exclusive` leaves each element itself out; `reverse` adds from the end.
+    """
+    attrs = {
+        "axis": -1 if axis is None else arguments.integer(axis, "axis", "cumsum"),
+        "exclusive": bool(exclusive),
+        "reverse": bool(reverse),
+        "flatten": False,
+    }
+    return unary("cumsum", x, **attrs)
+
+
+def l2_normalize(
+    x: Variable, axis: int | None, epsilon: float = 1e-12, name: str | None = None
+) -> Variable:
+    """x divided by its Euclidean length along `axis` (fluid.layers.l2_normalize)."""
+    rank = len(arguments.variable(x, "x", "l2_normalize").shape)
+    chosen = 1 if axis is None else arguments.integer(axis, "axis", "l2_normalize")
+    along = 0 if rank == 1 else chosen
+    total = reduce_sum(square(x), along, keep_dim=True)
+    limit = arguments.number(epsilon, "epsilon", "l2_normalize")
+    return divide(x, sqrt(_scale(total, 1.0, limit)), name)

@@ -1,0 +1,208 @@
+"""Layers that make their own parameters (paddle.fluid.layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt import arguments
+from graphopt.initializer.fill import Constant
+from graphopt.ir.program import Variable, default_main_program
+from graphopt.layer_helper import LayerHelper
+from graphopt.nn.functional.input import table_padding
+from graphopt.param_attr import as_param_attr, as_weight_attr
+from graphopt.static.nn import common
+
+batch_norm = common.batch_norm
+conv2d = common.conv2d
+layer_norm = common.layer_norm
+
+
+def fc(
+    input: Variable | Sequence[Variable],
+    size: int,
+    num_flatten_dims: int = 1,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """A fully connected layer over one or more inputs (fluid.layers.fc).
+
+    See `graphopt.static.nn.fc`, which has other names for the last arguments.
+    """
+    return common.fc(input, size, num_flatten_dims, param_attr, bias_attr, act, name)
+
+
+def embedding(
+    input: Variable,
+    size: Sequence[int],
+    is_sparse: bool = False,
+    is_distributed: bool = False,
+    padding_idx: int | None = None,
+    param_attr: Any = None,
+    dtype: Any = "float32",
+) -> Variable:
+    """Rows of a table of its own, `size` [rows, width], for numbers [..., 1] (layers.embedding).
+
+    The trailing 1 is replaced by the width; fluid.embedding takes numbers without it. Row
+    `padding_idx` reads as zeros. Gradients are dense: `is_sparse` and `is_distributed` have no
+    effect.
+    """
+    arguments.variable(input, "input", "embedding")
+    if input.shape[-1:] != (1,):
+        raise ValueError(
+            f"fluid.layers.embedding(): the last dimension of 'input' {list(input.shape)} should "
+            "be 1; use fluid.embedding for numbers without it"
+        )
+    helper = LayerHelper("embedding")
+    sizes = arguments.pair(list(size), "size", "embedding")
+    weight = helper.parameter(as_weight_attr(param_attr, "embedding"), sizes, dtype)
+    attrs = {
+        "padding_idx": table_padding(padding_idx, sizes[0], "embedding"),
+        "is_sparse": bool(is_sparse),
+        "is_distributed": bool(is_distributed),
+    }
+    return helper.emit("lookup_table", {"Ids": input, "W": weight}, attrs)
+
+
+def dropout(
+    x: Variable,
+    dropout_prob: float,
+    is_test: bool | None = False,
+    seed: int | None = None,
+    name: str | None = None,
+    dropout_implementation: str = "downgrade_in_infer",
+) -> Variable:
+    """Zero each element with a probability, unless `is_test` (fluid.layers.dropout).
+
+    By default what is kept stays as it is, and testing multiplies by 1 - dropout_prob;
+    `upscale_in_train` divides what is kept instead, and testing changes nothing.
+    """
+    options = ("downgrade_in_infer", "upscale_in_train")
+    arguments.variable(x, "x", "dropout")
+    chance = arguments.number(dropout_prob, "dropout_prob", "dropout")
+    if not 0 <= chance <= 1:
+        raise ValueError(f"dropout(): 'dropout_prob' should be between 0 and 1, found {chance}")
+    fixed = seed or default_main_program().random_seed
+    attrs = {
+        "dropout_prob": chance,
+        "is_test": bool(is_test),
+        "fix_seed": seed is not None or fixed != 0,
+        "seed": arguments.integer(fixed, "seed", "dropout"),
+        "dropout_implementation": arguments.choice(
+            dropout_implementation, "dropout_implementation", "dropout", options
+        ),
+    }
+    return LayerHelper("dropout", name).emit("dropout", {"X": x}, attrs)
+
+
+def instance_norm(
+    input: Variable,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+) -> Variable:
+    """Normalise each channel of each sample, with a scale and a bias (fluid.layers.instance_norm).
+
+    They start as 1 and 0, and are there whatever the attributes.
+    """
+    shape = arguments.variable(input, "input", "instance_norm").shape
+    helper = LayerHelper("instance_norm", name)
+    dtype = "float32" if input.dtype == "float16" else input.dtype
+    scale_attr = as_weight_attr(param_attr, "instance_norm")
+    shift_attr = as_weight_attr(bias_attr, "instance_norm")
+    scale = helper.parameter(scale_attr, [shape[1]], dtype, default_initializer=Constant(1.0))
+    shift = helper.parameter(shift_attr, [shape[1]], dtype, is_bias=True)
+    inputs = {"X": input, "Scale": scale, "Bias": shift}
+    attrs = {"epsilon": arguments.number(epsilon, "epsilon", "instance_norm")}
+    outs = ("Y", "SavedMean", "SavedVariance")
+    return helper.emit_all("instance_norm", inputs, attrs, outs)[0]
+
+
+def inplace_abn(
+    input: Variable,
+    act: str | None = None,
+    is_test: bool = False,
+    momentum: float = 0.9,
+    epsilon: float = 1e-05,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    data_layout: str = "NCHW",
+    name: str | None = None,
+    moving_mean_name: str | None = None,
+    moving_variance_name: str | None = None,
+    do_model_average_for_mean_and_var: bool = True,
+    use_global_stats: bool = False,
+    act_alpha: float = 1.0,
+) -> Variable:
+    """Batch normalisation and an activation: identity, elu, leaky_relu (fluid.layers.inplace_abn).
+
+    `act_alpha` is the activation's. Nothing is computed in place: XLA decides about memory.
+    """
+    from graphopt.fluid.layers.ops import elu, leaky_relu
+
+    options = (None, "identity", "elu", "leaky_relu")
+    if act not in options:
+        raise ValueError(f"inplace_abn(): 'act' should be one of {options}, found {act!r}")
+    out = common.batch_norm(
+        input,
+        None,
+        is_test,
+        momentum,
+        epsilon,
+        param_attr,
+        bias_attr,
+        data_layout,
+        True,
+        name,
+        moving_mean_name,
+        moving_variance_name,
+        do_model_average_for_mean_and_var,
+        use_global_stats,
+    )
+    if act in (None, "identity"):
+        return out
+    return elu(out, act_alpha) if act == "elu" else leaky_relu(out, act_alpha)
+
+
+def hsigmoid(
+    input: Variable,
+    label: Variable,
+    num_classes: int,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    name: str | None = None,
+    path_table: Variable | None = None,
+    path_code: Variable | None = None,
+    is_custom: bool = False,
+    is_sparse: bool = False,
+) -> Variable:
+    """A softmax over many classes as yes-or-no decisions in a binary tree: the loss [n, 1].
+
+    input is [n, d], label int64 [n, 1]. The tree is complete unless `is_custom`, when
+    `path_table` and `path_code` [n, l] name the inner nodes of each row's path and the decisions
+    there (below 0: the path has ended). Gradients are dense. Paddle page: fluid.layers.hsigmoid.
+    """
+    from graphopt.fluid.layers import tree
+
+    arguments.variable(input, "input", "hsigmoid")
+    arguments.variable(label, "label", "hsigmoid")
+    helper = LayerHelper("hierarchical_sigmoid", name)
+    nodes = arguments.integer(num_classes, "num_classes", "hsigmoid")
+    if is_custom and (path_table is None or path_code is None):
+        raise ValueError("hsigmoid(): a custom tree needs 'path_table' and 'path_code'")
+    if not is_custom and nodes < 2:
+        raise ValueError(f"hsigmoid(): 'num_classes' must not be less than 2, found {nodes}")
+    nodes = nodes if is_custom else nodes - 1
+    sizes, dtype = [nodes, input.shape[1]], input.dtype
+    weight = helper.parameter(as_weight_attr(param_attr, "hsigmoid"), sizes, dtype)
+    attr, bias = as_param_attr(bias_attr), None
+    if attr is not None:
+        bias = helper.parameter(attr, [nodes, 1], dtype, is_bias=True)
+    if path_table is not None and path_code is not None:
+        paths = tree.Paths.given(path_table, path_code, dtype)
+    else:
+        paths = tree.Paths.complete(label, num_classes, dtype)
+    return tree.loss(input, weight, bias, paths)

@@ -1,0 +1,157 @@
+"""Random tensors with the arguments of 1.8 (paddle.fluid.layers)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.fluid.layers.tensor import like_batch
+from graphopt.ir.program import Variable, default_main_program
+from graphopt.layer_helper import emit
+from graphopt.tensor.logic import less_equal
+from graphopt.tensor.manipulation import cast, gather
+from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.math import add, cumsum, scale, sum
+from graphopt.tensor.random import randint as randint
+from graphopt.tensor.random import randn as randn
+from graphopt.tensor.random import randperm as randperm
+from graphopt.tensor.ranges import arange
+
+
+def _draw(type: str, shape: Any, dtype: Any, seed: int, name: str | None, **attrs: Any) -> Variable:
+    given = arguments.integer(seed, "seed", type)
+    element = arguments.dtype(dtype, "dtype", type)
+    if not element.is_floating:
+        raise TypeError(f"{type}(): 'dtype' must be floating-point, found {element!s}")
+    sizes = arguments.shape(shape, type)
+    if not sizes or min(sizes) < 1:
+        raise ValueError(f"{type}(): the dimensions of 'shape' should be above 0, found {sizes}")
+    common = {
+        "shape": sizes,
+        "dtype": element.code,
+        "seed": given or default_main_program().random_seed,
+    }
+    return emit(type, {}, {**common, **attrs}, name=name)
+
+
+def uniform_random(
+    shape: Any,
+    dtype: Any = "float32",
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+    name: str | None = None,
+) -> Variable:
+    """Uniform on [min, max) (fluid.layers.uniform_random)."""
+    low, high = (
+        arguments.number(value, what, "uniform_random")
+        for what, value in (("min", min), ("max", max))
+    )
+    return _draw("uniform_random", shape, dtype, seed, name, min=low, max=high)
+
+
+def gaussian_random(
+    shape: Any,
+    mean: float = 0.0,
+    std: float = 1.0,
+    seed: int = 0,
+    dtype: Any = "float32",
+    name: str | None = None,
+) -> Variable:
+    """Normal with a mean and a standard deviation (fluid.layers.gaussian_random)."""
+    centre = arguments.number(mean, "mean", "gaussian_random")
+    spread = arguments.number(std, "std", "gaussian_random")
+    return _draw("gaussian_random", shape, dtype, seed, name, mean=centre, std=spread)
+
+
+def _known(sizes: list[int], function: str) -> list[int]:
+    if min(sizes, default=1) < 0:
+        raise UnsupportedError(
+            f"{function}(): the shape {sizes} must be known when the program is built; declare the "
+            "batch size of the data, or draw outside and feed it"
+        )
+    return sizes
+
+
+def uniform_random_batch_size_like(
+    input: Variable,
+    shape: Any,
+    dtype: Any = "float32",
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    min: float = -1.0,
+    max: float = 1.0,
+    seed: int = 0,
+) -> Variable:
+    """As `uniform_random`, with one dimension as large as one of the input.
+
+    Raises UnsupportedError when that is not known before the program runs.
+    Paddle page: fluid.layers.uniform_random_batch_size_like.
+    """
+    function = "uniform_random_batch_size_like"
+    sizes = like_batch(input, shape, input_dim_idx, output_dim_idx, function)
+    return uniform_random(_known(sizes, function), dtype, min, max, seed)
+
+
+def gaussian_random_batch_size_like(
+    input: Variable,
+    shape: Any,
+    input_dim_idx: int = 0,
+    output_dim_idx: int = 0,
+    mean: float = 0.0,
+    std: float = 1.0,
+    seed: int = 0,
+    dtype: Any = "float32",
+) -> Variable:
+    """As `gaussian_random`, with one dimension as large as one of the input.
+
+    Raises UnsupportedError when that is not known before the program runs.
+    Paddle page: fluid.layers.gaussian_random_batch_size_like.
+    """
+    function = "gaussian_random_batch_size_like"
+    sizes = like_batch(input, shape, input_dim_idx, output_dim_idx, function)
+    return gaussian_random(_known(sizes, function), mean, std, seed, dtype)
+
+
+def sampling_id(
+    x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = "float32"
+) -> Variable:
+    """For each row of probabilities [n, c], a class drawn from it, int64 [n].
+
+    The draw is the first class at which the running sum reaches a uniform number from
+    [min, max). `dtype` has no effect. Paddle page: fluid.layers.sampling_id.
+    """
+    rows = arguments.variable(x, "x", "sampling_id").shape[0]
+    level = uniform_random([_known([rows], "sampling_id")[0], 1], x.dtype, min, max, seed)
+    passed = cast(less_equal(cumsum(x, 1), level), "int64")
+    # rounding may leave the last sum below 1
+    kept = slice_(passed, [1], [0], [x.shape[1] - 1])
+    drawn = sum(kept, 1)
+    drawn.stop_gradient = True
+    return drawn
+
+
+def random_crop(x: Variable, shape: Any, seed: Any = None) -> Variable:
+    """A block of `shape` of the last dimensions of x, at a random place (fluid.layers.random_crop).
+
+    The place is drawn once for all instances in the leading dimensions.
+    """
+    have = arguments.variable(x, "x", "random_crop").shape
+    wanted = arguments.shape(shape, "random_crop")
+    first = len(have) - len(wanted)
+    sizes = _known(list(have[first:]), "random_crop")
+    if first < 0 or any(not 0 < w <= h for w, h in zip(wanted, sizes, strict=True)):
+        raise ValueError(f"random_crop(): a block {wanted} does not fit into {list(have)}")
+    number = seed if isinstance(seed, int) else 0
+    for axis, (size, part) in enumerate(zip(sizes, wanted, strict=True), start=first):
+        if size > part:
+            x = _cut(x, axis, size, part, number)
+    return x
+
+
+def _cut(x: Variable, axis: int, size: int, part: int, seed: int) -> Variable:
+    """`part` consecutive elements of an axis from a random one on."""
+    level = uniform_random([1], "float32", 0.0, 1.0, seed)
+    start = cast(scale(level, float(size - part + 1)), "int64")
+    return gather(x, add(arange(0, part, 1, "int64"), start), axis)

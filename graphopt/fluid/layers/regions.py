@@ -1,0 +1,200 @@
+"""Pools over boxes and deformable convolutions (paddle.fluid.layers)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.initializer.fill import Normal
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper, emit
+from graphopt.param_attr import as_param_attr, as_weight_attr
+from graphopt.tensor.attribute import shape as shape_of
+from graphopt.tensor.manipulation import cast
+from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.math import subtract
+
+
+def _numbers(function: str, input: Any, rois: Any, offsets: Any) -> Variable:
+    """How many boxes each image has."""
+    images = arguments.variable(input, "input", function).shape[0]
+    arguments.variable(rois, "rois", function)
+    if offsets is not None:
+        ends = arguments.variable(offsets, "rois_lod", function)
+        last = ends.shape[0]
+        return cast(
+            subtract(slice_(ends, [0], [1], [last]), slice_(ends, [0], [0], [last - 1])), "int32"
+        )
+    if images != 1:
+        raise UnsupportedError(
+            f"{function}(): the boxes of {images} images need 'rois_lod', a Variable that says "
+            "where the boxes of each image start and the last end: lengths that are fed with "
+            "data (LoD) are not read"
+        )
+    return cast(slice_(shape_of(rois), [0], [0], [1]), "int32")
+
+
+def _pool(
+    function: str,
+    input: Any,
+    rois: Any,
+    numbers: Variable,
+    size: tuple[int, int],
+    scale: float,
+    name: str | None,
+    slot: str = "RoisNum",
+    **attrs: Any,
+) -> Variable:
+    common = {
+        "pooled_height": arguments.integer(size[0], "pooled_height", function),
+        "pooled_width": arguments.integer(size[1], "pooled_width", function),
+        "spatial_scale": arguments.number(scale, "spatial_scale", function),
+    }
+    inputs = {"X": input, "ROIs": rois, slot: numbers}
+    return emit(function, inputs, {**common, **attrs}, name=name)
+
+
+def roi_align(
+    input: Variable,
+    rois: Variable,
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    spatial_scale: float = 1.0,
+    sampling_ratio: int = -1,
+    name: str | None = None,
+    rois_lod: Variable | None = None,
+) -> Variable:
+    """Boxes [r, 4] of images [n, c, h, w] as [r, c, pooled_height, pooled_width], by averages.
+
+    Each cell is the average of sampling_ratio² points between pixels; without a `sampling_ratio`
+    the number of points would depend on the boxes, which raises ProgramError. `rois_lod` [n + 1]
+    says which boxes are whose, and may be left out for one image.
+    Paddle page: fluid.layers.roi_align.
+    """
+    numbers = _numbers("roi_align", input, rois, rois_lod)
+    ratio = arguments.integer(sampling_ratio, "sampling_ratio", "roi_align")
+    size = (pooled_height, pooled_width)
+    attrs = {"sampling_ratio": ratio, "aligned": False}
+    return _pool("roi_align", input, rois, numbers, size, spatial_scale, name, **attrs)
+
+
+def roi_pool(
+    input: Variable,
+    rois: Variable,
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    spatial_scale: float = 1.0,
+    rois_lod: Variable | None = None,
+) -> Variable:
+    """As `roi_align`, by the maximum of the pixels in each cell (fluid.layers.roi_pool)."""
+    numbers = _numbers("roi_pool", input, rois, rois_lod)
+    return _pool(
+        "roi_pool", input, rois, numbers, (pooled_height, pooled_width), spatial_scale, None
+    )
+
+
+def prroi_pool(
+    input: Variable,
+    rois: Variable,
+    spatial_scale: float = 1.0,
+    pooled_height: int = 1,
+    pooled_width: int = 1,
+    batch_roi_nums: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
+    """As `roi_align`, by the integral over each cell; `batch_roi_nums` [n] counts the boxes.
+
+    Gradients flow to the boxes too. Paddle page: fluid.layers.prroi_pool.
+    """
+    function = "prroi_pool"
+    if batch_roi_nums is None:
+        numbers = _numbers(function, input, rois, None)
+    else:
+        numbers = arguments.variable(batch_roi_nums, "batch_roi_nums", function)
+    size = (pooled_height, pooled_width)
+    return _pool(function, input, rois, numbers, size, spatial_scale, name, "BatchRoINums")
+
+
+def psroi_pool(
+    input: Variable,
+    rois: Variable,
+    output_channels: int,
+    spatial_scale: float,
+    pooled_height: int,
+    pooled_width: int,
+    name: str | None = None,
+) -> Variable:
+    """As `roi_align`, by the average of channels that each cell has of its own.
+
+    The input has output_channels * pooled_height * pooled_width channels; it is one image.
+    Paddle page: fluid.layers.psroi_pool.
+    """
+    function = "psroi_pool"
+    numbers = _numbers(function, input, rois, None)
+    channels = arguments.integer(output_channels, "output_channels", function)
+    size = (pooled_height, pooled_width)
+    return _pool(
+        function, input, rois, numbers, size, spatial_scale, name, output_channels=channels
+    )
+
+
+def deformable_conv(
+    input: Variable,
+    offset: Variable,
+    mask: Variable | None,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = None,
+    deformable_groups: int | None = None,
+    im2col_step: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    modulated: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """A convolution that reads each tap at an offset, and times a mask if `modulated`.
+
+    For d groups of channels and t taps offsets are [n, 2 * d * t, h, w] and masks [n, d * t, h, w].
+    `im2col_step` has no effect. Paddle page: fluid.layers.deformable_conv.
+    """
+    function = "deformable_conv"
+    channels = arguments.variable(input, "input", function).shape[1]
+    arguments.variable(offset, "offset", function)
+    if modulated:
+        arguments.variable(mask, "mask", function)
+    helper = LayerHelper(function, name)
+    parts = 1 if groups is None else arguments.integer(groups, "groups", function)
+    kernel = arguments.pair(filter_size, "filter_size", function)
+    if channels < 1 or parts < 1 or channels % parts:
+        raise ValueError(
+            f"{function}(): the {channels} channels of {list(input.shape)} must be known and "
+            f"divisible by groups={parts}"
+        )
+    count = arguments.integer(num_filters, "num_filters", function)
+    std = math.sqrt(2.0 / (kernel[0] * kernel[1] * channels))
+    weight = helper.weight(
+        as_weight_attr(param_attr, function),
+        [count, channels // parts, *kernel],
+        input.dtype,
+        default_initializer=Normal(0.0, std),
+    )
+    attrs = {
+        "strides": arguments.pair(stride, "stride", function),
+        "paddings": arguments.pair(padding, "padding", function),
+        "dilations": arguments.pair(dilation, "dilation", function),
+        "groups": parts,
+        "deformable_groups": 1
+        if deformable_groups is None
+        else arguments.integer(deformable_groups, "deformable_groups", function),
+        "im2col_step": 1 if im2col_step is None else im2col_step,
+    }
+    inputs = {"Input": input, "Offset": offset, "Filter": weight}
+    inputs |= {"Mask": mask} if modulated and mask is not None else {}
+    type = "deformable_conv" if modulated else "deformable_conv_v1"
+    out = helper.emit(type, inputs, attrs, out="Output")
+    return helper.append_bias(out, as_param_attr(bias_attr), count, 1)

@@ -1,0 +1,128 @@
+"""Choosing among many: sampled softmax, and the focus of similarities (paddle.fluid.layers)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.fluid.layers.loss import softmax_with_cross_entropy
+from graphopt.fluid.layers.random import uniform_random
+from graphopt.ir.program import Variable
+from graphopt.nn.functional.input import one_hot
+from graphopt.tensor.creation import assign, full_like
+from graphopt.tensor.logic import equal
+from graphopt.tensor.manipulation import cast, concat, gather, reshape, unsqueeze
+from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.math import add, log, max, maximum, scale, subtract
+from graphopt.tensor.scatter import take_along_axis
+from graphopt.tensor.search import argmax, topk, where
+
+
+def sampled_softmax_with_cross_entropy(
+    logits: Variable,
+    label: Variable,
+    num_samples: int,
+    num_true: int = 1,
+    remove_accidental_hits: bool = True,
+    use_customized_samples: bool = False,
+    customized_samples: Variable | None = None,
+    customized_probabilities: Variable | None = None,
+    seed: int = 0,
+) -> Variable:
+    """The cross entropy over the label's class and some others, for logits [n, c]: [n, 1].
+
+    The others are different classes drawn log-uniformly, the same for every row, or those of
+    `customized_samples` [n, 1 + num_samples], whose first column are the labels, with their
+    probabilities. Logarithms of the probabilities are subtracted from the logits; without
+    `remove_accidental_hits` the label's class may be among the others. Raises ValueError unless
+    num_true is 1. Paddle page: fluid.layers.sampled_softmax_with_cross_entropy.
+    """
+    function = "sampled_softmax_with_cross_entropy"
+    classes = arguments.variable(logits, "logits", function).shape[1]
+    count = arguments.integer(num_samples, "num_samples", function)
+    arguments.variable(label, "label", function)
+    if num_true != 1:
+        raise ValueError(f"{function}(): 'num_true' should be 1, found {num_true}")
+    if use_customized_samples:
+        samples = arguments.variable(customized_samples, "customized_samples", function)
+        chances = arguments.variable(customized_probabilities, "customized_probabilities", function)
+    else:
+        samples, chances = _log_uniform(label, classes, count, seed)
+        chances = cast(chances, logits.dtype)
+    chosen = take_along_axis(logits, samples, 1)
+    if remove_accidental_hits:
+        others = slice_(samples, [1], [1], [1 + count])
+        hits = cast(equal(others, cast(label, others.dtype)), logits.dtype)
+        none = full_like(slice_(samples, [1], [0], [1]), 0.0, logits.dtype)
+        chosen = add(chosen, scale(concat([none, hits], 1), -1e20))
+    target = full_like(slice_(samples, [1], [0], [1]), 0, "int64")
+    loss = softmax_with_cross_entropy(subtract(chosen, log(chances)), target)
+    assert isinstance(loss, Variable)
+    return loss
+
+
+def _log_uniform(label: Variable, classes: int, count: int, seed: int) -> list[Variable]:
+    """The label and `count` different classes for each row, and the chance of each to be drawn."""
+    numbers = np.arange(classes)
+    chance = np.log((numbers + 2) / (numbers + 1)) / np.log(classes + 1)
+    # the classes with the largest log(chance) + Gumbel noise are a draw without replacement
+    noise = uniform_random([classes], "float32", 1e-7, 1.0, seed)
+    gumbel = scale(log(scale(log(noise), -1.0)), -1.0)
+    order = add(gumbel, assign(np.log(chance).astype("float32")))
+    drawn = topk(order, count)[1]
+    row = reshape(drawn, [1, count])
+    column = full_like(label, 0, "int64")
+    samples = concat([cast(label, "int64"), add(column, row)], 1)
+    included = -np.expm1(count * np.log1p(-chance))
+    table = assign(included.astype("float32"))
+    chances = reshape(gather(table, reshape(samples, [-1])), [-1, 1 + count])
+    for made in (samples, chances):
+        made.stop_gradient = True
+    return [samples, chances]
+
+
+def similarity_focus(
+    input: Variable, axis: int, indexes: Sequence[int], name: str | None = None
+) -> Variable:
+    """Ones at the largest elements of slices of [n, a, b, c], and zeros elsewhere.
+
+    For each of `indexes` along `axis` (1 to 3), the slice's largest element is marked, then the
+    largest of the other rows and columns, and so on; marks hold for the whole axis. Paddle page:
+    fluid.layers.similarity_focus.
+    """
+    shape = arguments.variable(input, "input", "similarity_focus").shape
+    if axis not in (1, 2, 3):
+        raise ValueError(f"similarity_focus(): 'axis' must be 1, 2 or 3, found {axis}")
+    if not indexes or len(shape) != 4 or min(shape[1:]) < 1:
+        raise ValueError(
+            f"similarity_focus(): 'input' should be [n, a, b, c] of known size, found "
+            f"{list(shape)}, and 'indexes' not empty"
+        )
+    mask: Variable | None = None
+    for index in indexes:
+        if not 0 <= index < shape[axis]:
+            raise ValueError(f"similarity_focus(): index {index} is outside of axis {axis}")
+        part = slice_(input, [axis], [index], [index + 1])
+        sizes = [d for i, d in enumerate(shape) if i not in (0, axis)]
+        marks = _distinct_largest(reshape(part, [-1, *sizes]), sizes)
+        mask = marks if mask is None else maximum(mask, marks)
+    assert mask is not None
+    wide = add(full_like(input, 0.0), unsqueeze(mask, [axis]))
+    wide.stop_gradient = True
+    return wide
+
+
+def _distinct_largest(x: Variable, sizes: list[int]) -> Variable:
+    """Ones at the largest elements of [n, b, c] that share no row or column."""
+    b, c = sizes
+    lowest = full_like(x, -np.inf)
+    marks = full_like(x, 0.0)
+    for _ in range(min(b, c)):
+        best = argmax(reshape(x, [-1, b * c]), 1)
+        here = cast(reshape(one_hot(best, b * c), [-1, b, c]), x.dtype)
+        marks = add(marks, here)
+        taken = add(max(here, 2, keepdim=True), max(here, 1, keepdim=True))
+        x = where(cast(taken, "bool"), lowest, x)
+    return marks

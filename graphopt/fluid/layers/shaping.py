@@ -1,0 +1,266 @@
+"""Shapes, parts and orders of tensors as 1.8 has them (paddle.fluid.layers)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.fluid.common import activate
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper, emit
+from graphopt.tensor.creation import to_tensor
+from graphopt.tensor.linalg import transpose as transpose
+from graphopt.tensor.logic import less_than
+from graphopt.tensor.manipulation import cast
+from graphopt.tensor.manipulation import gather as _gather
+from graphopt.tensor.manipulation import reshape as _reshape
+from graphopt.tensor.manipulation import slice as slice
+from graphopt.tensor.manipulation import split as _split
+from graphopt.tensor.manipulation import squeeze as _squeeze
+from graphopt.tensor.manipulation import stack as _stack
+from graphopt.tensor.manipulation import unsqueeze as _unsqueeze
+from graphopt.tensor.rearrange import crop as _crop
+from graphopt.tensor.rearrange import strided_slice as strided_slice
+from graphopt.tensor.rearrange import unbind as unbind
+from graphopt.tensor.rearrange import unstack as unstack
+from graphopt.tensor.scatter import gather_nd as gather_nd
+from graphopt.tensor.scatter import scatter as _scatter
+from graphopt.tensor.scatter import scatter_nd as scatter_nd
+from graphopt.tensor.scatter import scatter_nd_add as _scatter_nd_add
+
+
+def reshape(
+    x: Variable,
+    shape: Any,
+    actual_shape: Variable | None = None,
+    act: str | None = None,
+    inplace: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The elements in another shape: 0 copies a dimension, one -1 is the rest (layers.reshape).
+
+    `inplace` has no effect. Raises UnsupportedError for `actual_shape`: sizes that tensors hold
+    are not known before the program runs.
+    """
+    if actual_shape is not None:
+        raise UnsupportedError("reshape(): 'actual_shape' is a tensor; give 'shape' instead")
+    return activate(_reshape(x, shape, name), act)
+
+
+def squeeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
+    """Without these axes of size 1, or all of them for [] (fluid.layers.squeeze)."""
+    return _squeeze(input, axes, name)
+
+
+def unsqueeze(input: Variable, axes: Any, name: str | None = None) -> Variable:
+    """With axes of size 1 at these positions of the result (fluid.layers.unsqueeze)."""
+    return _unsqueeze(input, axes, name)
+
+
+def flatten(x: Variable, axis: int = 1, name: str | None = None) -> Variable:
+    """A matrix: the dimensions before `axis` by those from it on (fluid.layers.flatten)."""
+    arguments.variable(x, "x", "flatten")
+    at = arguments.integer(axis, "axis", "flatten")
+    if not 0 <= at <= len(x.shape):
+        raise ValueError(f"flatten(): 'axis' should be in [0, {len(x.shape)}], found {at}")
+    return emit("flatten2", {"X": x}, {"axis": at}, layer="flatten", name=name)
+
+
+def split(
+    input: Variable, num_or_sections: Any, dim: int = -1, name: str | None = None
+) -> list[Variable]:
+    """Equal parts, or parts of these sizes, along an axis (fluid.layers.split)."""
+    return _split(input, num_or_sections, dim, name)
+
+
+def stack(x: Any, axis: int = 0, name: str | None = None) -> Variable:
+    """Tensors of one shape joined along a new axis (fluid.layers.stack)."""
+    return _stack([x] if isinstance(x, Variable) else x, axis, name)
+
+
+def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
+    """x repeated so many times along every axis: tile, since 2.0 (fluid.layers.expand)."""
+    arguments.variable(x, "x", "expand")
+    times = arguments.integers(expand_times, "expand_times", "expand")
+    if min(times, default=1) < 1:
+        raise ValueError(f"expand(): 'expand_times' should be above 0, found {times}")
+    return emit("expand", {"X": x}, {"expand_times": times}, name=name)
+
+
+def expand_as(x: Variable, target_tensor: Variable, name: str | None = None) -> Variable:
+    """x repeated along every axis up to the shape of the target (fluid.layers.expand_as)."""
+    inputs = {"X": arguments.variable(x, "x", "expand_as")}
+    inputs["target_tensor"] = arguments.variable(target_tensor, "target_tensor", "expand_as")
+    return emit("expand_as", inputs, name=name)
+
+
+def gather(input: Variable, index: Variable, overwrite: bool = True) -> Variable:
+    """Rows of the input by number, an index of shape [n] or [n, 1] (fluid.layers.gather).
+
+    The gradients of a row named twice add up whatever `overwrite` says.
+    """
+    inputs = {"X": arguments.variable(input, "input", "gather")}
+    rank = len(arguments.variable(index, "index", "gather").shape)
+    inputs["Index"] = _reshape(index, [-1]) if rank == 2 else index
+    return emit("gather", inputs, {"axis": 0, "overwrite": bool(overwrite)})
+
+
+def scatter(
+    input: Variable,
+    index: Variable,
+    updates: Variable,
+    name: str | None = None,
+    overwrite: bool = True,
+) -> Variable:
+    """The input with rows replaced, or with rows added to zeros (fluid.layers.scatter)."""
+    if len(arguments.variable(index, "index", "scatter").shape) == 2:
+        index = _reshape(index, [-1])
+    return _scatter(input, index, updates, overwrite, name)
+
+
+def scatter_nd_add(
+    ref: Variable, index: Variable, updates: Variable, name: str | None = None
+) -> Variable:
+    """The sum of `ref` and of updates at indices (fluid.layers.scatter_nd_add)."""
+    return _scatter_nd_add(ref, index, updates, name)
+
+
+def pad(x: Variable, paddings: Any, pad_value: float = 0.0, name: str | None = None) -> Variable:
+    """So many elements before and after each axis (fluid.layers.pad)."""
+    arguments.variable(x, "x", "pad")
+    attrs = {
+        "paddings": arguments.integers(paddings, "paddings", "pad"),
+        "pad_value": arguments.number(pad_value, "pad_value", "pad"),
+    }
+    return emit("pad", {"X": x}, attrs, name=name)
+
+
+def pad2d(
+    input: Variable,
+    paddings: Any = (0, 0, 0, 0),
+    mode: str = "constant",
+    pad_value: float = 0.0,
+    data_format: str = "NCHW",
+    name: str | None = None,
+) -> Variable:
+    """Rows above and below and columns left and right of images (fluid.layers.pad2d).
+
+    `mode` is constant, reflect or edge.
+    """
+    arguments.variable(input, "input", "pad2d")
+    pads = arguments.integers(paddings, "paddings", "pad2d")
+    if len(pads) != 4:
+        raise ValueError(f"pad2d(): 'paddings' should have 4 numbers, found {pads}")
+    attrs = {
+        "paddings": pads,
+        "mode": arguments.choice(mode, "mode", "pad2d", ("constant", "reflect", "edge")),
+        "pad_value": arguments.number(pad_value, "pad_value", "pad2d"),
+        "data_format": arguments.choice(data_format, "data_format", "pad2d", ("NCHW", "NHWC")),
+    }
+    return emit("pad2d", {"X": input}, attrs, name=name)
+
+
+def pad_constant_like(
+    x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None
+) -> Variable:
+    """y padded behind each axis up to the shape of x (fluid.layers.pad_constant_like)."""
+    wanted = arguments.variable(x, "x", "pad_constant_like").shape
+    have = arguments.variable(y, "y", "pad_constant_like").shape
+    fits = len(wanted) == len(have)
+    gaps = [0 if w == h else w - h for w, h in zip(wanted, have, strict=False)]
+    if not fits or min(gaps, default=0) < 0 or any(-1 in p and p[0] != p[1] for p in _pairs(x, y)):
+        raise ValueError(
+            f"pad_constant_like(): y {list(have)} must fit into x {list(wanted)}, whose sizes "
+            "must be known"
+        )
+    return pad(y, [number for gap in gaps for number in (0, gap)], pad_value, name)
+
+
+def _pairs(x: Variable, y: Variable) -> list[tuple[int, int]]:
+    return list(zip(x.shape, y.shape, strict=False))
+
+
+def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
+    """The block of x of this shape, or that of another Variable, at `offsets` (layers.crop)."""
+    sizes = list(shape.shape) if isinstance(shape, Variable) else shape
+    return _crop(x, sizes, offsets, name)
+
+
+def crop_tensor(
+    x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None
+) -> Variable:
+    """The block of x of this shape at `offsets`; -1 goes to the end (fluid.layers.crop_tensor)."""
+    return _crop(x, shape, offsets, name)
+
+
+def topk(input: Variable, k: int, name: str | None = None) -> tuple[Variable, Variable]:
+    """The k largest elements of the last axis, and where they are (fluid.layers.topk)."""
+    arguments.variable(input, "input", "topk")
+    helper = LayerHelper("top_k", name)
+    attrs = {"k": arguments.integer(k, "k", "topk")}
+    values, indices = helper.emit_all("top_k", {"X": input}, attrs, ("Out", "Indices"))
+    indices.stop_gradient = True
+    return values, indices
+
+
+def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Variable:
+    """Ones at the numbers of an input [..., 1], which becomes [..., depth] (layers.one_hot)."""
+    inputs = {"X": arguments.variable(input, "input", "one_hot")}
+    attrs = {
+        "depth": arguments.integer(depth, "depth", "one_hot"),
+        "allow_out_of_range": arguments.flag(allow_out_of_range, "allow_out_of_range", "one_hot"),
+    }
+    return emit("one_hot", inputs, attrs, stop_gradient=True)
+
+
+def sequence_mask(
+    x: Variable, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None
+) -> Variable:
+    """Ones for the first x[i] of `maxlen` places, as a new last axis (fluid.layers.sequence_mask).
+
+    Raises UnsupportedError without `maxlen`: the largest length is not known before a run.
+    """
+    arguments.variable(x, "x", "sequence_mask")
+    if maxlen is None or (not isinstance(maxlen, Variable) and maxlen < 0):
+        raise UnsupportedError("sequence_mask(): give 'maxlen': shapes are fixed before a run")
+    places = to_tensor(
+        np.arange(arguments.integer(maxlen, "maxlen", "sequence_mask"), dtype="int64")
+    )
+    made = cast(less_than(places, cast(_unsqueeze(x, [-1]), "int64")), dtype)
+    made.stop_gradient = True
+    return made
+
+
+def where(condition: Variable) -> Variable:
+    """The indices of the true elements, int64 [count, rank] (fluid.layers.where)."""
+    from graphopt import nonzero
+
+    return nonzero(condition)
+
+
+def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
+    """The different elements of a vector as they first occur, and where each element went.
+
+    Paddle page: fluid.layers.unique.
+    """
+    return unique_with_counts(x, dtype)[:2]
+
+
+def unique_with_counts(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable, Variable]:
+    """As `unique`, and how often each occurs (fluid.layers.unique_with_counts)."""
+    from graphopt import argsort, unique
+
+    sizes: Any = unique
+    found, first, index, counts = sizes(x, True, True, True)
+    order = argsort(first)
+    made = (
+        _gather(found, order),
+        cast(_gather(argsort(order), index), dtype),
+        cast(_gather(counts, order), dtype),
+    )
+    for value in made:
+        value.stop_gradient = True
+    return made

@@ -1,0 +1,112 @@
+"""Tensors with sequence lengths, as scripts of 1.8 feed and fetch them (paddle.fluid.LoDTensor).
+
+The lengths are kept beside the dense values; no operator here reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.program import Variable
+from graphopt.runtime.scope import Slot
+from graphopt.runtime.scope import Tensor as _Tensor
+
+Lengths = list[list[int]]
+
+
+class LoDTensor(_Tensor):
+    """Values with the lengths of the sequences in them (Paddle page: fluid.LoDTensor)."""
+
+    def __init__(self, array: Any = None, lengths: Sequence[Sequence[int]] = ()) -> None:
+        super().__init__(Slot("lod_tensor"))
+        if array is not None:
+            self._slot.put(np.array(array))
+        self._lengths: Lengths = []
+        self.set_recursive_sequence_lengths(lengths)
+
+    def recursive_sequence_lengths(self) -> Lengths:
+        """The lengths of the sequences, one list for each level; [] for a dense tensor."""
+        return [list(level) for level in self._lengths]
+
+    def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
+        """Replace the lengths."""
+        self._lengths = [[int(n) for n in level] for level in lengths]
+
+    def has_valid_recursive_sequence_lengths(self) -> bool:
+        """Whether each level adds up to the number of items of the next, the last to the rows."""
+        counts = [len(level) for level in self._lengths[1:]]
+        if self._lengths and self._slot.is_initialized():
+            counts.append(self.shape()[0])
+        return all(sum(level) == n for level, n in zip(self._lengths, counts, strict=False))
+
+    def lod(self) -> Lengths:
+        """As the lengths, but where each sequence starts and the last ends."""
+        return [[0, *np.cumsum(level).tolist()] for level in self._lengths]
+
+    def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
+        """Replace the lengths by the differences of these offsets."""
+        self.set_recursive_sequence_lengths([lengths_between(level) for level in lod])
+
+
+LoDTensorArray = list
+_NOTE = "_sequence_lengths"
+
+
+def lengths_between(offsets: Sequence[int]) -> list[int]:
+    """The lengths of sequences that start at these offsets; the last one is the end."""
+    return np.diff(offsets).tolist()
+
+
+def note_lengths(variable: Variable, lengths: Lengths | str | int) -> Variable:
+    """Let fetches of a variable have lengths: these, those fed to a name, or all alike."""
+    setattr(variable, _NOTE, lengths)
+    return variable
+
+
+def noted_lengths(variable: Variable | None, feed: Any, rows: int) -> Lengths:
+    """The lengths of a fetched variable with so many rows; [] for a dense tensor."""
+    note = getattr(variable, _NOTE, ())
+    if isinstance(note, str):
+        fed = feed.get(note) if isinstance(feed, dict) else None
+        return fed.recursive_sequence_lengths() if isinstance(fed, LoDTensor) else []
+    return [[note] * (rows // note)] if isinstance(note, int) else [list(level) for level in note]
+
+
+def create_lod_tensor(
+    data: Any, recursive_seq_lens: Sequence[Sequence[int]], place: Any = None
+) -> LoDTensor:
+    """A tensor of an array, or of a list of sequences of numbers, with lengths.
+
+    Numbers in a list become int64 rows of one element. Raises ValueError when the lengths do not
+    fit the data. Paddle page: fluid.create_lod_tensor.
+    """
+    if isinstance(data, list):
+        if [len(sequence) for sequence in data] != list(recursive_seq_lens[-1]):
+            raise ValueError("create_lod_tensor(): data and recursive_seq_lens do not match")
+        data = np.concatenate([np.asarray(s).reshape(len(s), -1) for s in data]).astype("int64")
+    made = LoDTensor(data, recursive_seq_lens)
+    if not made.has_valid_recursive_sequence_lengths():
+        raise ValueError(
+            f"create_lod_tensor(): the lengths {list(recursive_seq_lens)} are invalid for data of "
+            f"shape {made.shape()}"
+        )
+    return made
+
+
+def create_random_int_lodtensor(
+    recursive_seq_lens: Sequence[Sequence[int]],
+    base_shape: Sequence[int],
+    place: Any,
+    low: int,
+    high: int,
+) -> LoDTensor:
+    """Random integers from low to high, as many rows of base_shape as the lengths say.
+
+    Paddle page: fluid.create_random_int_lodtensor.
+    """
+    rows = sum(recursive_seq_lens[-1])
+    drawn = np.random.default_rng().integers(low, high, [rows, *base_shape], endpoint=True)
+    return create_lod_tensor(drawn.astype("int64"), recursive_seq_lens, place)

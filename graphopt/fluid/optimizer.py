@@ -1,0 +1,155 @@
+"""Optimizers under the names and arguments of 1.8 (paddle.fluid.optimizer).
+
+`parameter_list` and `regularization` are what `parameters` and `weight_decay` are called since 2.0;
+the learning rate may be a Variable from fluid.layers. The classes are made when they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+import graphopt.optimizer as modern
+import graphopt.static as static
+from graphopt.ir.program import Block, Operator, Parameter, Program, Variable
+from graphopt.tensor.creation import assign
+from graphopt.tensor.math import add, divide, multiply, scale, sqrt, square
+
+_LAST = "parameter_list regularization grad_clip name"
+# class of paddle.optimizer -> the order of the arguments in 1.8
+_ARGUMENTS = {
+    "SGD": f"learning_rate {_LAST}",
+    "Momentum": "learning_rate momentum parameter_list use_nesterov regularization grad_clip name",
+    "LarsMomentum": f"learning_rate momentum lars_coeff lars_weight_decay {_LAST}",
+    "Adagrad": f"learning_rate epsilon {_LAST} initial_accumulator_value",
+    "DecayedAdagrad": f"learning_rate decay epsilon {_LAST}",
+    "Adam": f"learning_rate beta1 beta2 epsilon {_LAST} lazy_mode",
+    "Adamax": f"learning_rate beta1 beta2 epsilon {_LAST}",
+    "Adadelta": f"learning_rate epsilon rho {_LAST}",
+    "RMSProp": f"learning_rate rho epsilon momentum centered {_LAST}",
+    "Ftrl": f"learning_rate l1 l2 lr_power {_LAST}",
+    "Lamb": (
+        "learning_rate lamb_weight_decay beta1 beta2 epsilon parameter_list regularization "
+        "grad_clip exclude_from_weight_decay_fn name"
+    ),
+    "Dpsgd": "learning_rate clip batch_size sigma parameter_list",
+}
+_RENAMED = {"parameter_list": "parameters", "regularization": "weight_decay"}
+_WITHOUT_DEFAULT = {
+    "SGD", "Momentum", "LarsMomentum", "Adagrad", "DecayedAdagrad", "Adadelta", "RMSProp", "Ftrl"
+}  # fmt: skip
+Optimizer = modern.Optimizer
+
+
+@cache
+def _made(name: str) -> type[modern.Optimizer]:
+    """The class `name` + Optimizer of 1.8, from the one of 2.x."""
+    base: Any = getattr(modern, name)
+    order = _ARGUMENTS[name].split()
+
+    class Made(base):
+        def __init__(self, *args: Any, **kwargs: Any) -> None:
+            given = _bound(f"{name}Optimizer", order, args, kwargs)
+            if name in _WITHOUT_DEFAULT and "learning_rate" not in given:
+                raise TypeError(f"{name}Optimizer() needs the argument 'learning_rate'")
+            if name == "Ftrl" and "l2" in given:
+                given["l2"] *= 0.5  # what 1.8 adds once is added twice since
+            super().__init__(**{_RENAMED.get(k, k): v for k, v in given.items()})
+
+        def minimize(
+            self,
+            loss: Variable,
+            startup_program: Program | None = None,
+            parameter_list: Sequence[Any] | None = None,
+            no_grad_set: Any = None,
+        ) -> Any:
+            return super().minimize(loss, startup_program, parameter_list, no_grad_set)
+
+    if name == "Lamb":
+        # 1.8 does not correct the bias of the moments
+        Made.accumulator = _without_powers(base)
+    if name == "Adadelta":
+        Made.append_update = _adadelta
+    Made.__name__ = Made.__qualname__ = f"{name}Optimizer"
+    Made.__doc__ = f"{base.__doc__}\n\nArguments, in the order of 1.8: {', '.join(order)}."
+    return Made
+
+
+def _without_powers(base: Any) -> Any:
+    """`accumulator` with 0 for the powers of the betas, which so stay 0."""
+
+    def accumulator(self: Any, kind: str, *args: Any, **kwargs: Any) -> Variable:
+        if "_pow_" in kind:
+            kwargs["value"] = 0.0
+        return base.accumulator(self, kind, *args, **kwargs)
+
+    return accumulator
+
+
+def _adadelta(
+    self: Any, block: Block, parameter: Parameter, grad: Variable, rate: Variable
+) -> Operator:
+    """The update of 1.8: without the learning rate, and with the mean that knows this step."""
+    squares, steps = self.state(parameter).values()
+    rho, epsilon = self._rho, self._epsilon
+    assign(add(scale(squares, rho), scale(square(grad), 1 - rho)), squares)
+    spread = scale(squares, 1.0, epsilon)
+
+    def step() -> Variable:
+        return multiply(sqrt(divide(scale(steps, 1.0, epsilon), spread)), grad)
+
+    assign(add(scale(steps, rho), scale(square(step()), 1 - rho)), steps)
+    return self.append(
+        block, "elementwise_sub", {"X": parameter, "Y": step()}, {"Out": parameter}, axis=-1
+    )
+
+
+def _bound(
+    name: str, order: list[str], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> dict[str, Any]:
+    """The arguments by name, without those that are None; TypeError when they do not fit."""
+    if len(args) > len(order):
+        raise TypeError(f"{name}() takes {len(order)} arguments, found {len(args)}")
+    given = dict(zip(order, args, strict=False))
+    for key, value in kwargs.items():
+        if key not in order or key in given:
+            problem = "got twice" if key in given else "does not know"
+            raise TypeError(f"{name}() {problem} the argument '{key}'; it has {', '.join(order)}")
+        given[key] = value
+    return {key: value for key, value in given.items() if value is not None}
+
+
+@cache
+def _model_average() -> Any:
+    """ModelAverage with the arguments of 1.8; its regularization has no effect there either."""
+    base: Any = import_module("graphopt.optimizer.model_average").ModelAverage
+
+    class ModelAverage(base):
+        __doc__ = base.__doc__
+
+        def __init__(
+            self,
+            average_window_rate: float,
+            min_average_window: int = 10000,
+            max_average_window: int = 10000,
+            regularization: Any = None,
+            name: str | None = None,
+        ) -> None:
+            windows = (min_average_window, max_average_window)
+            super().__init__(average_window_rate, None, *windows, name)
+
+    return ModelAverage
+
+
+def __getattr__(name: str) -> Any:
+    short = name.removesuffix("Optimizer")
+    if short in _ARGUMENTS and hasattr(modern, short):
+        return _made(short)
+    if name == "ExponentialMovingAverage" and hasattr(static, name):
+        return getattr(static, name)
+    if name == "ModelAverage" and find_spec("graphopt.optimizer.model_average") is not None:
+        return _model_average()
+    raise AttributeError(f"graphopt.fluid.optimizer has no '{name}'")

@@ -1,0 +1,121 @@
+"""Names of paddle.fluid that graphopt does not have: why not, and what to use instead.
+
+A name of the table exists, so that programs which import it still start; calling it raises
+UnsupportedError, which is a NotImplementedError. The documentation lists this table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from graphopt.errors import UnsupportedError
+
+_RAGGED = "its rows are sequences of different lengths (LoD), whose shapes depend on the data"
+_COUNT = "the number of results depends on the data, and XLA needs shapes before a run"
+_SAMPLES = "it draws or matches a number of boxes that depends on the data"
+_READER = "it reads data inside the program, where graphopt has only feeds"
+_DECODER = "it decodes sequences of different lengths with tensor arrays"
+_SERVER = "it belongs to the parameter server, which graphopt does not have"
+_FEED = "feed arrays, from a generator or paddle.io.DataLoader"
+_PADDED = "pad the sequences to one length, and use sequence_mask(lengths, maxlen) with "
+_HOST = "fetch the scores and boxes, and choose with NumPy"
+
+# name in fluid.layers -> why it is refused, what to use instead
+LAYERS: dict[str, tuple[str, str]] = {
+    "sequence_concat": (_RAGGED, _PADDED + "concat"),
+    "sequence_conv": (_RAGGED, _PADDED + "paddle.nn.functional.conv1d"),
+    "sequence_enumerate": (_RAGGED, _PADDED + "unfold or slices"),
+    "sequence_expand": (_RAGGED, _PADDED + "expand"),
+    "sequence_expand_as": (_RAGGED, _PADDED + "expand"),
+    "sequence_first_step": (_RAGGED, "take x[:, 0] of sequences padded to one length"),
+    "sequence_last_step": (_RAGGED, "gather_nd the last steps of sequences padded to one length"),
+    "sequence_pad": (_RAGGED, "pad the sequences with NumPy before feeding them"),
+    "sequence_pool": (_RAGGED, _PADDED + "reduce_sum, reduce_max or reduce_mean"),
+    "sequence_reshape": (_RAGGED, _PADDED + "reshape"),
+    "sequence_reverse": (_RAGGED, _PADDED + "reverse"),
+    "sequence_scatter": (_RAGGED, _PADDED + "scatter_nd_add"),
+    "sequence_slice": (_RAGGED, _PADDED + "slice"),
+    "sequence_softmax": (_RAGGED, _PADDED + "softmax"),
+    "sequence_unpad": (_RAGGED, "fetch the padded tensor, and cut its rows with NumPy"),
+    "lod_append": (_RAGGED, "keep the lengths in a tensor of their own"),
+    "reorder_lod_tensor_by_rank": (_RAGGED, "argsort the lengths, and gather"),
+    "hash": (_RAGGED, "hash with NumPy before feeding"),
+    "DynamicRNN": (_RAGGED, "StaticRNN, or fluid.layers.rnn with sequence_length"),
+    "dynamic_gru": (_RAGGED, "fluid.layers.rnn(GRUCell(...), sequence_length=...)"),
+    "dynamic_lstm": (_RAGGED, "fluid.layers.rnn(LSTMCell(...), sequence_length=...)"),
+    "dynamic_lstmp": (_RAGGED, "fluid.layers.rnn(LSTMCell(...)) and a fc"),
+    "linear_chain_crf": (_RAGGED, "write it with fluid.layers.while_loop over padded sequences"),
+    "crf_decoding": (_RAGGED, "fetch the emissions, and decode with NumPy"),
+    "chunk_eval": (_RAGGED, "fetch the labels, and count chunks in Python"),
+    "filter_by_instag": (_COUNT, "multiply by a mask of the rows"),
+    "beam_search": (_DECODER, "topk over the scores of padded beams, and gather_tree"),
+    "beam_search_decode": (_DECODER, "gather_tree over padded beams"),
+    "BasicDecoder": (_DECODER, "fluid.layers.while_loop over a fixed number of steps"),
+    "DecodeHelper": (_DECODER, "fluid.layers.while_loop over a fixed number of steps"),
+    "Decoder": (_DECODER, "fluid.layers.while_loop over a fixed number of steps"),
+    "BeamSearchDecoder": (_DECODER, "topk over the scores of padded beams, and gather_tree"),
+    "dynamic_decode": (_DECODER, "fluid.layers.while_loop over a fixed number of steps"),
+    "GreedyEmbeddingHelper": (_DECODER, "argmax and embedding in fluid.layers.while_loop"),
+    "SampleEmbeddingHelper": (_DECODER, "sampling_id and embedding in fluid.layers.while_loop"),
+    "TrainingHelper": (_DECODER, "fluid.layers.rnn over the whole target"),
+    "multiclass_nms": (_COUNT, _HOST),
+    "matrix_nms": (_COUNT, _HOST),
+    "locality_aware_nms": (_COUNT, _HOST),
+    "detection_output": (_COUNT, "box_coder, and fetch: " + _HOST),
+    "retinanet_detection_output": (_COUNT, "box_coder, and fetch: " + _HOST),
+    "generate_proposals": (_COUNT, "topk of the scores, box_coder, and a mask"),
+    "collect_fpn_proposals": (_COUNT, "concat and topk of the scores"),
+    "distribute_fpn_proposals": (_COUNT, "compute the levels, and pool with a mask for each"),
+    "box_decoder_and_assign": (_COUNT, "box_coder, and gather by argmax of the scores"),
+    "rpn_target_assign": (_SAMPLES, "assign with NumPy, and feed the targets"),
+    "retinanet_target_assign": (_SAMPLES, "assign with NumPy, and feed the targets"),
+    "generate_proposal_labels": (_SAMPLES, "assign with NumPy, and feed the targets"),
+    "generate_mask_labels": (_SAMPLES, "make the masks with NumPy, and feed them"),
+    "target_assign": (_RAGGED, "assign with NumPy, and feed the targets"),
+    "bipartite_match": (_RAGGED, "match with NumPy, and feed the indices"),
+    "yolov3_loss": (_SAMPLES, "match with NumPy, feed the targets; sigmoid cross entropy"),
+    "ssd_loss": (_SAMPLES, "match with NumPy, feed the targets; smooth_l1 and cross entropy"),
+    "multi_box_head": (_SAMPLES, "conv2d and prior_box for each feature map, and concat"),
+    "roi_perspective_transform": (_RAGGED, "grid_sampler with a grid that you compute"),
+    "deformable_roi_pooling": (_RAGGED, "roi_align, or grid_sampler with a grid that you compute"),
+    "create_py_reader_by_data": (_READER, _FEED),
+    "py_reader": (_READER, _FEED),
+    "read_file": (_READER, _FEED),
+    "double_buffer": (_READER, _FEED),
+    "load": (_READER, "fluid.io.load_vars, or set the value in the scope"),
+    "continuous_value_model": (_SERVER, "slice and concat"),
+    "get_tensor_from_selected_rows": (_SERVER, "use the gradient as it is: gradients are dense"),
+    "merge_selected_rows": (_SERVER, "use the gradient as it is: gradients are dense"),
+    "auc": (
+        "it keeps a histogram per threshold on the host",
+        "fetch the scores, and count in NumPy",
+    ),
+    "mean_iou": (_COUNT, "fetch the classes, and count in NumPy"),
+}
+
+# name in fluid -> why it is refused, what to use instead
+FLUID: dict[str, tuple[str, str]] = {
+    "DataFeedDesc": (_READER, _FEED),
+    "DatasetFactory": (_READER, _FEED),
+    "InMemoryDataset": (_READER, _FEED),
+    "QueueDataset": (_READER, _FEED),
+    "DistributeTranspiler": (_SERVER, "CompiledProgram.with_data_parallel"),
+    "DistributeTranspilerConfig": (_SERVER, "CompiledProgram.with_data_parallel"),
+    "load_op_library": ("it loads operators compiled for Paddle", "functions of fluid.layers"),
+    "memory_optimize": ("XLA decides about memory by itself", "nothing: leave the call out"),
+    "release_memory": ("XLA decides about memory by itself", "nothing: leave the call out"),
+    "cuda_pinned_places": ("XLA decides where the host keeps data", "fluid.cpu_places"),
+}
+
+
+def refuse(space: str, name: str, table: dict[str, tuple[str, str]]) -> Callable[..., NoReturn]:
+    """The function that stands for a refused name: it raises when it is called."""
+    reason, instead = table[name]
+
+    def refused(*args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsupportedError(f"{space}.{name} is not supported: {reason}. Instead: {instead}")
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = f"Not supported: {reason}. Instead: {instead}."
+    return refused

@@ -1,0 +1,329 @@
+"""paddle.fluid: what 1.8 does differently from the later front end, and what is refused."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import fluid
+from graphopt.errors import ScopeError, UnsupportedError
+from graphopt.fluid import refused
+from graphopt.ir.program import OpRole
+
+layers = fluid.layers
+X = np.array([[1.0, -2.0, 3.0], [4.0, 5.0, -6.0]], "float32")
+
+
+@contextmanager
+def fresh() -> Iterator[Any]:
+    """A new main program with its scope, and names that count from zero."""
+    main, startup = fluid.Program(), fluid.Program()
+    with (
+        fluid.unique_name.guard(),
+        fluid.scope_guard(fluid.core.Scope()),
+        fluid.program_guard(main, startup),
+    ):
+        yield main
+
+
+def run(*fetches: Any, **feed: Any) -> list[np.ndarray[Any, Any]]:
+    """One run of the startup program and one of the main program."""
+    exe = fluid.Executor(fluid.CPUPlace())
+    if fluid.default_startup_program().global_block().ops:
+        exe.run(fluid.default_startup_program())
+    return exe.run(fluid.default_main_program(), feed=feed, fetch_list=list(fetches))
+
+
+def computed(function: Callable[..., Any], *values: Any) -> np.ndarray[Any, Any]:
+    """What a function of fed variables computes; its static shape fits."""
+    with fresh():
+        arrays = {f"x{i}": np.asarray(value) for i, value in enumerate(values)}
+        fed = [fluid.data(name, [*a.shape], str(a.dtype)) for name, a in arrays.items()]
+        out = function(*fed)
+        (result,) = run(out, **arrays)
+    assert out.shape == result.shape
+    return result
+
+
+def test_it_is_imported_on_demand() -> None:
+    """`import graphopt` leaves fluid alone; `graphopt.fluid` then finds it."""
+    code = "import graphopt, sys; assert 'graphopt.fluid' not in sys.modules; graphopt.fluid.layers"
+    subprocess.run([sys.executable, "-c", code], check=True)
+    with pytest.raises(AttributeError, match="no attribute 'fluids'"):
+        _ = paddle.fluids  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("function", "shape"),
+    [
+        (layers.mean, (1,)),
+        (layers.reduce_sum, (1,)),
+        (lambda x: layers.reduce_max(x, dim=[0, 1]), (1,)),
+        (lambda x: layers.reduce_mean(x, keep_dim=True), (1, 1)),
+        (layers.isfinite, (1,)),
+        (layers.size, (1,)),
+        (lambda x: layers.matmul(layers.reshape(x, [-1]), layers.reshape(x, [-1])), (1,)),
+    ],
+)
+def test_results_have_one_dimension_at_least(function: Any, shape: tuple[int, ...]) -> None:
+    assert computed(function, X).shape == shape
+
+
+def test_operators_are_those_of_1_8() -> None:
+    with fresh() as main:
+        x = fluid.layers.data("x", [3])
+        label = fluid.layers.data("label", [1], dtype="int64")
+        hidden = layers.fc(x, 4, act="softmax")
+        loss = layers.mean(layers.cross_entropy(hidden, label))
+        layers.matmul(x, x, transpose_y=True, alpha=0.5)
+        kinds = [op.type for op in main.global_block().ops]
+    assert x.shape == (-1, 3)
+    assert loss.shape == (1,)
+    assert kinds == [
+        "mul",
+        "elementwise_add",
+        "softmax",
+        "cross_entropy2",
+        "mean",
+        "reshape2",
+        "matmul",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("function", "wanted"),
+    [
+        (lambda x: layers.expand(x, [1, 2]), np.tile(X, [1, 2])),
+        (lambda x: layers.leaky_relu(x), np.where(X > 0, X, 0.02 * X)),
+        (lambda x: layers.argmax(x), X.argmax(0)),
+        (lambda x: layers.flatten(x, 0), X.reshape(1, -1)),
+        (lambda x: layers.dropout(x, 0.25, is_test=True), 0.75 * X),
+        (lambda x: layers.cumsum(x, exclusive=True), np.cumsum(X, 1) - X),
+        (
+            lambda x: layers.elementwise_add(x, layers.reduce_sum(x, 1), axis=0),
+            X + X.sum(1)[:, None],
+        ),
+        (lambda x: layers.relu6(x, threshold=2.0), np.clip(X, 0, 2)),
+        (lambda x: layers.crop(x, [1, 2], [1, 0]), X[1:, :2]),
+        (lambda x: layers.clip_by_norm(x, 1.0), X / np.sqrt((X * X).sum())),
+    ],
+)
+def test_values(function: Any, wanted: np.ndarray[Any, Any]) -> None:
+    np.testing.assert_allclose(computed(function, X), wanted, rtol=1e-6)
+
+
+def test_integers_divide_as_in_c() -> None:
+    """Quotients are cut towards 0, and remainders have the sign of the dividend."""
+    a, b = np.array([-7, 7, -7]), np.array([2, -2, -2])
+    assert computed(layers.elementwise_floordiv, a, b).tolist() == [-3, -3, 3]
+    assert computed(layers.elementwise_mod, a, b).tolist() == [-1, 1, -1]
+    with pytest.raises(TypeError, match="must be int32 or int64"):
+        computed(layers.elementwise_floordiv, X, X)
+
+
+def test_probabilities_of_zero_have_a_finite_loss() -> None:
+    p = np.array([[0.0, 1.0], [0.5, 0.5]], "float32")
+    loss = computed(layers.cross_entropy, p, np.array([[0], [1]]))
+    np.testing.assert_allclose(loss, [[1e20], [np.log(2)]], rtol=1e-6)
+
+
+def test_sampled_classes_are_different() -> None:
+    """The loss of a uniform softmax over all classes but one is between 0 and its logarithm."""
+    with fresh():
+        logits, label = fluid.data("x", [2, 8]), fluid.data("y", [2, 1], "int64")
+        loss = layers.sampled_softmax_with_cross_entropy(logits, label, 7, seed=3)
+        (value,) = run(loss, x=np.zeros([2, 8], "float32"), y=np.array([[0], [5]]))
+    assert value.shape == (2, 1)
+    assert np.isfinite(value).all()
+
+
+def test_random_crop_takes_a_block() -> None:
+    values = np.arange(60, dtype="float32").reshape(2, 5, 6)
+    with fresh():
+        x = fluid.data("x", [2, 5, 6])
+        (block,) = run(layers.random_crop(x, [3, 2], seed=1), x=values)
+    row, column = divmod(int(block[0, 0, 0]), 6)
+    np.testing.assert_array_equal(block, values[:, row : row + 3, column : column + 2])
+
+
+def test_rates_are_operators() -> None:
+    """A counter of runs, in front of the program; a clone for testing has none of it."""
+    with fresh() as main:
+        rate = layers.linear_lr_warmup(layers.piecewise_decay([3], [0.5, 0.1]), 2, 0.0, 0.4)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        rates = [exe.run(main, fetch_list=[rate])[0].item() for _ in range(5)]
+        assert main.global_block().ops[0].type == "increment"
+        assert all(op.role == OpRole.LR_SCHEDULE for op in main.global_block().ops)
+        assert main.clone(for_test=True).global_block().ops == []
+    np.testing.assert_allclose(rates, [0.0, 0.2, 0.5, 0.1, 0.1], rtol=1e-6)
+
+
+def test_optimizers_have_the_arguments_of_1_8() -> None:
+    with fresh():
+        x = fluid.data("x", [None, 3])
+        attr = fluid.ParamAttr(
+            "w", fluid.initializer.NumpyArrayInitializer(np.ones([3, 1], "float32"))
+        )
+        loss = layers.mean(layers.fc(x, 1, param_attr=attr, bias_attr=False))
+        fluid.optimizer.SGDOptimizer(
+            0.5,
+            parameter_list=["w"],
+            regularization=fluid.regularizer.L2DecayRegularizer(regularization_coeff=0.1),
+            grad_clip=fluid.clip.GradientClipByValue(1.0, need_clip=lambda p: p.name != "w"),
+        ).minimize(loss)
+        run(loss, x=X[:1])
+        value = np.array(fluid.global_scope().find_var("w").get_tensor())
+    np.testing.assert_allclose(value[:, 0], 1 - 0.5 * (X[0] + 0.1), rtol=1e-6)
+    with pytest.raises(TypeError, match="does not know the argument 'parameters'"):
+        fluid.optimizer.Adam(0.1, parameters=[])
+    with pytest.raises(TypeError, match="needs the argument 'learning_rate'"):
+        fluid.optimizer.Momentum(momentum=0.9)
+
+
+def test_feeder_makes_batches() -> None:
+    with fresh():
+        image, label = fluid.data("image", [None, 1, 2, 2]), fluid.data("label", [None, 1], "int64")
+        words = fluid.data("words", [None, 1], "int64", lod_level=1)
+        feeder = fluid.DataFeeder([image, label, words], fluid.CPUPlace())
+        feed = feeder.feed([([1, 2, 3, 4], 5, [1, 2]), ([5, 6, 7, 8], 6, [3])])
+        assert feed["image"].shape == (2, 1, 2, 2)
+        assert feed["label"].tolist() == [[5], [6]]
+        assert feed["words"].recursive_sequence_lengths() == [[2, 1]]
+        with pytest.raises(ValueError, match="a row has 2 values"):
+            feeder.feed([(1, 2)])
+
+
+def test_tensors_keep_their_lengths() -> None:
+    made = fluid.create_lod_tensor([[1, 2], [3]], [[2, 1]], fluid.CPUPlace())
+    assert np.array(made).tolist() == [[1], [2], [3]]
+    assert (made.recursive_sequence_lengths(), made.lod()) == ([[2, 1]], [[0, 2, 3]])
+    with pytest.raises(ValueError, match="invalid"):
+        fluid.create_lod_tensor(X, [[1, 2]], fluid.CPUPlace())
+    with fresh():
+        x = fluid.data("x", [None, 1], "int64", lod_level=1)
+        exe = fluid.Executor(fluid.CPUPlace())
+        (out,) = exe.run(feed={"x": made}, fetch_list=[layers.cast(x, "int32")], return_numpy=False)
+    assert out.recursive_sequence_lengths() == []
+    assert np.array(out).tolist() == [[1], [2], [3]]
+
+
+@pytest.mark.parametrize("filename", [None, "all"])
+def test_variables_are_saved_and_loaded(filename: str | None, tmp_path: Path) -> None:
+    with fresh():
+        x = fluid.data("x", [None, 3])
+        out = layers.fc(x, 2)
+        (before,) = run(out, x=X)
+        exe = fluid.Executor(fluid.CPUPlace())
+        fluid.io.save_params(exe, str(tmp_path), filename=filename)
+        names = sorted(path.name for path in tmp_path.iterdir())
+        assert names == ([filename] if filename else ["fc_0.b_0", "fc_0.w_0"])
+        with fluid.scope_guard(fluid.Scope()):
+            fluid.io.load_params(exe, str(tmp_path), filename=filename)
+            (after,) = exe.run(feed={"x": X}, fetch_list=[out])
+        with fluid.scope_guard(fluid.Scope()), pytest.raises(ScopeError, match="no value to save"):
+            fluid.io.save_persistables(exe, str(tmp_path))
+    np.testing.assert_array_equal(before, after)
+
+
+def test_boxes_of_several_images_need_their_numbers() -> None:
+    image = np.arange(32, dtype="float32").reshape(2, 1, 4, 4)
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3]], "float32")
+    ends = np.array([0, 1, 3], "int64")
+    found = computed(lambda x, r, e: layers.roi_pool(x, r, rois_lod=e), image, boxes, ends)
+    assert found.ravel().tolist() == [5.0, 21.0, 31.0]
+    with pytest.raises(UnsupportedError, match="the boxes of 2 images need 'rois_lod'"):
+        computed(layers.roi_align, image, boxes)
+    with pytest.raises(ValueError, match="sampling_ratio above 0"):
+        computed(layers.roi_align, image[:1], boxes)
+
+
+def test_fetches_have_the_lengths_that_functions_note() -> None:
+    with fresh():
+        x = fluid.data("x", [None, 3], lod_level=1)
+        y = fluid.data("y", [None, 1], lod_level=1)
+        image = fluid.data("image", [None, 1, 2, 3])
+        outs = [
+            layers.lod_reset(x, target_lod=[0, 2]),
+            layers.lod_reset(x, y),
+            layers.im2sequence(image, 2),
+        ]
+        exe = fluid.Executor(fluid.CPUPlace())
+        rows = fluid.create_lod_tensor(np.zeros([3, 1], "float32"), [[1, 2]], None)
+        feed = {"x": X, "y": rows, "image": np.arange(12, dtype="float32").reshape(2, 1, 2, 3)}
+        found = exe.run(feed=feed, fetch_list=outs, return_numpy=False)
+        with pytest.raises(UnsupportedError, match="lengths that operators compute are not read"):
+            layers.lod_reset(x, outs[1])
+    assert [t.recursive_sequence_lengths() for t in found] == [[[2]], [[1, 2]], [[2, 2]]]
+    assert np.array(found[2])[:2].tolist() == [[0, 1, 3, 4], [1, 2, 4, 5]]
+
+
+def test_versions_and_flags() -> None:
+    fluid.require_version("1.7")
+    fluid.require_version("1.8.0", "1.8.5")
+    with pytest.raises(Exception, match=r"Paddle 2\.0 or later is required"):
+        fluid.require_version("2.0")
+    fluid.set_flags({"FLAGS_eager_delete_tensor_gb": 1.0})
+    assert fluid.get_flags("FLAGS_eager_delete_tensor_gb") == {"FLAGS_eager_delete_tensor_gb": 1.0}
+    with pytest.raises(ValueError, match="should be named FLAGS_"):
+        fluid.set_flags({"eager": 1})
+
+
+@pytest.mark.parametrize("name", [*refused.LAYERS])
+def test_refused_layers_say_why(name: str) -> None:
+    assert name not in vars(layers)
+    with pytest.raises(UnsupportedError, match=rf"layers\.{name} is not supported: .+\. Instead"):
+        getattr(layers, name)()
+
+
+@pytest.mark.parametrize("name", [*refused.FLUID])
+def test_refused_names_say_why(name: str) -> None:
+    with pytest.raises(UnsupportedError, match=rf"fluid\.{name} is not supported: .+\. Instead"):
+        getattr(fluid, name)()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: layers.reshape(x, [3, 2], actual_shape=x), "'actual_shape' is a tensor"),
+        (lambda x: layers.sequence_mask(x), "give 'maxlen'"),
+        (lambda x: fluid.clip.set_gradient_clip(None), "grad_clip="),
+        (lambda x: fluid.nets.sequence_conv_pool(x), "different lengths"),
+        (
+            lambda x: layers.uniform_random_batch_size_like(x, [-1, 2]),
+            "must be known when the program is built",
+        ),
+    ],
+)
+def test_unsupported_uses_say_why(call: Any, message: str) -> None:
+    with fresh(), pytest.raises(UnsupportedError, match=message):
+        call(fluid.data("x", [None, 3]))
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x: layers.embedding(x, [4, 2]), "should be 1; use fluid.embedding"),
+        (lambda x: layers.cross_entropy(x, x), "last dimension of 1"),
+        (lambda x: layers.pool2d(x), "'pool_size' must be set"),
+        (lambda x: layers.expand(x, [2]), "a number for each axis"),
+        (lambda x: layers.one_hot(layers.cast(x, "int64"), 3), "last dimension of 1"),
+        (lambda x: layers.assign([1.0]), "must be a Variable or an array"),
+        (lambda x: layers.assign(np.zeros(2)), "convert it with astype"),
+        (lambda x: layers.lrn(x), "rank 4"),
+        (lambda x: layers.piecewise_decay([1], [1.0]), "one item more"),
+        (lambda x: layers.hsigmoid(x, x, 1), "less than 2"),
+        (lambda x: layers.Normal(x, 1.0), "must be Variables"),
+    ],
+)
+def test_wrong_uses_say_why(call: Any, message: str) -> None:
+    with fresh(), pytest.raises((ValueError, TypeError), match=message):
+        call(fluid.data("x", [None, 3]))
