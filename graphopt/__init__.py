@@ -44,6 +44,8 @@ from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import sigmoid as sigmoid
 from graphopt.param_attr import ParamAttr as ParamAttr
 from graphopt.program_methods import attach as _attach_program_methods
+from graphopt.refused import NAMES as _REFUSED
+from graphopt.refused import refuse as _refuse
 from graphopt.runtime import CPUPlace as CPUPlace
 from graphopt.runtime import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime import CUDAPlace as CUDAPlace
@@ -432,4 +434,6 @@ def __getattr__(name: str) -> object:
         from importlib import import_module
 
         return import_module("graphopt.fluid")
+    if name in _REFUSED:
+        return _refuse("paddle", name, _REFUSED)
     raise AttributeError(f"module 'graphopt' has no attribute '{name}'")

@@ -60,6 +60,7 @@ from graphopt.fluid.lod_tensor import create_lod_tensor as create_lod_tensor
 from graphopt.fluid.lod_tensor import create_random_int_lodtensor as create_random_int_lodtensor
 from graphopt.fluid.param_attr import ParamAttr as ParamAttr
 from graphopt.fluid.param_attr import WeightNormParamAttr as WeightNormParamAttr
+from graphopt.refused import refuse as _refuse
 
 Tensor = LoDTensor
 
@@ -75,7 +76,7 @@ _NO_DYNAMIC_MODE = (
 
 def __getattr__(name: str) -> Any:
     if name in _refused.FLUID:
-        return _refused.refuse("fluid", name, _refused.FLUID)
+        return _refuse("fluid", name, _refused.FLUID)
     if name in ("save", "load", "load_program_state", "set_program_state"):
         return getattr(io, name)
     if name in _NO_DYNAMIC_MODE:

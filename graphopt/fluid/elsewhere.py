@@ -15,7 +15,7 @@ _LAYERS: dict[str, str] = {
     ),
     "graphopt.nn.functional": "diag_embed gather_tree",
     "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance warpctc",
-    "graphopt.static": "Print",
+    "graphopt.static": "Print auc",
     "graphopt.static.nn": (
         "bilinear_tensor_product case cond conv2d_transpose conv3d conv3d_transpose data_norm "
         "group_norm nce prelu py_func row_conv spectral_norm switch_case while_loop"

@@ -6,11 +6,6 @@ UnsupportedError, which is a NotImplementedError. The documentation lists this t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
-
-from graphopt.errors import UnsupportedError
-
 _RAGGED = "its rows are sequences of different lengths (LoD), whose shapes depend on the data"
 _COUNT = "the number of results depends on the data, and XLA needs shapes before a run"
 _SAMPLES = "it draws or matches a number of boxes that depends on the data"
@@ -87,10 +82,6 @@ LAYERS: dict[str, tuple[str, str]] = {
     "continuous_value_model": (_SERVER, "slice and concat"),
     "get_tensor_from_selected_rows": (_SERVER, "use the gradient as it is: gradients are dense"),
     "merge_selected_rows": (_SERVER, "use the gradient as it is: gradients are dense"),
-    "auc": (
-        "it keeps a histogram per threshold on the host",
-        "fetch the scores, and count in NumPy",
-    ),
     "mean_iou": (_COUNT, "fetch the classes, and count in NumPy"),
 }
 
@@ -107,15 +98,3 @@ FLUID: dict[str, tuple[str, str]] = {
     "release_memory": ("XLA decides about memory by itself", "nothing: leave the call out"),
     "cuda_pinned_places": ("XLA decides where the host keeps data", "fluid.cpu_places"),
 }
-
-
-def refuse(space: str, name: str, table: dict[str, tuple[str, str]]) -> Callable[..., NoReturn]:
-    """The function that stands for a refused name: it raises when it is called."""
-    reason, instead = table[name]
-
-    def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        raise UnsupportedError(f"{space}.{name} is not supported: {reason}. Instead: {instead}")
-
-    refused.__name__ = refused.__qualname__ = name
-    refused.__doc__ = f"Not supported: {reason}. Instead: {instead}."
-    return refused
