@@ -20,7 +20,7 @@ from graphopt.ir.legacy import BY_TYPE, ROWS
 from graphopt.ir.op import PdOp, attr_kinds, default_attrs, definition
 from graphopt.ir.ops import ALL, FAMILIES
 from graphopt.ir.parse_program import HANDLERS
-from graphopt.ir.translate import SPECIAL
+from graphopt.ir.translate_special import SPECIAL
 from graphopt.lowering.evaluate import RULES
 from graphopt.passes import pipeline
 from graphopt.runtime.settings import Setting, as_size, as_tristate

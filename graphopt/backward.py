@@ -15,7 +15,7 @@ from graphopt import arguments
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.framework import current_op_attrs, require_static
 from graphopt.ir.program import Block, Operator, OpRole, Parameter, Variable
-from graphopt.ir.translate import GRAD_TYPE
+from graphopt.ir.translate_special import GRAD_TYPE
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ from graphopt.ir.program import (
     default_main_program,
     default_startup_program,
 )
-from graphopt.ir.translate import SPECIAL
+from graphopt.ir.translate_special import SPECIAL
 from graphopt.param_attr import ParamAttr, WeightNormParamAttr
 
 Slots = Mapping[str, Any]

@@ -28,7 +28,8 @@ from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.types import UNKNOWN, rank_of, shape_of
 
 if TYPE_CHECKING:
-    from graphopt.ir.translate import Special, Translator
+    from graphopt.ir.translate import Translator
+    from graphopt.ir.translate_special import Special
 
 Written = dict[str, SSAValue]
 # the logarithm of zero is the negative of this

@@ -19,7 +19,8 @@ from graphopt.errors import FeedError, ProgramError, UnsupportedError
 from graphopt.ir.fold import Known
 from graphopt.ir.ops.shape import StopGradient
 from graphopt.ir.program import Block, Operator, Program, VarKind
-from graphopt.ir.translate import GRAD_TYPE, Translator, located
+from graphopt.ir.translate import Translator, located
+from graphopt.ir.translate_special import GRAD_TYPE
 from graphopt.ir.types import dtype_of
 
 Elements = tuple[SSAValue | None, ...]

@@ -26,7 +26,7 @@ from graphopt.ir.program import (
     VarKind,
 )
 from graphopt.ir.signature import FEED, FETCH, STATE
-from graphopt.ir.translate import GRAD_TYPE
+from graphopt.ir.translate_special import GRAD_TYPE
 from graphopt.ir.types import Tensor, tensor
 
 HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS}

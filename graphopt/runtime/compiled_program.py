@@ -10,7 +10,7 @@ from typing import Any
 
 from graphopt.errors import FeedError
 from graphopt.ir.program import GRAD_SUFFIX, Program
-from graphopt.ir.translate import GRAD_TYPE
+from graphopt.ir.translate_special import GRAD_TYPE
 from graphopt.runtime.executor import Executor, Runner, write_learning_rates
 from graphopt.runtime.feed import Parts, split_feed
 from graphopt.runtime.fetch import as_result, merge_replicas, split_replicas

@@ -1,4 +1,4 @@
-"""Properties that tensors give (see `ir/ops/late.py`): finding them, and making the op."""
+"""The properties of `pd` ops from legacy operators: attributes and tensors (`ir/ops/late.py`)."""
 
 from __future__ import annotations
 
@@ -19,6 +19,16 @@ from graphopt.ir.types import dtype_of, shape_of
 
 if TYPE_CHECKING:
     from graphopt.ir.translate import Translator
+
+
+def row_attrs(op: Operator, row: Row) -> dict[str, Any]:
+    """The attributes of a legacy operator under the names of the `pd` op's properties."""
+    attrs: dict[str, Any] = {}
+    for name in attr_kinds(row.op):
+        legacy_name = row.renamed.get(name, name)
+        if legacy_name in op.attrs and not names_variables(op, legacy_name):
+            attrs[name] = op.attrs[legacy_name]
+    return attrs
 
 
 def names_variables(op: Operator, attribute: str) -> bool:
