@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops import BY_NAME
+from graphopt.ir.ops import BY_NAME, elementary
 
 
 @dataclass(frozen=True)
@@ -70,6 +70,8 @@ ROWS: tuple[Row, ...] = (
     _row("prelu", "prelu", "X Alpha -> Out"),
     _row("softmax", "softmax", _UNARY),
     _row("log_softmax", "log_softmax", _UNARY),
+    # elementary functions
+    *(_row(op.name[3:], op.name[3:], _UNARY) for op in elementary.PLAIN),
     # arithmetic
     _row("elementwise_add", "add", _BINARY),
     _row("elementwise_sub", "subtract", _BINARY),
@@ -113,32 +115,8 @@ ROWS: tuple[Row, ...] = (
     _row("erf", "erf", _UNARY),
     _row("square", "square", _UNARY),
     _row("abs", "abs", _UNARY),
-    _row("sin", "sin", _UNARY),
-    _row("cos", "cos", _UNARY),
-    _row("tan", "tan", _UNARY),
-    _row("asin", "asin", _UNARY),
-    _row("acos", "acos", _UNARY),
-    _row("atan", "atan", _UNARY),
-    _row("sinh", "sinh", _UNARY),
-    _row("cosh", "cosh", _UNARY),
-    _row("asinh", "asinh", _UNARY),
-    _row("acosh", "acosh", _UNARY),
-    _row("atanh", "atanh", _UNARY),
-    _row("log2", "log2", _UNARY),
-    _row("log10", "log10", _UNARY),
-    _row("log1p", "log1p", _UNARY),
-    _row("expm1", "expm1", _UNARY),
-    _row("reciprocal", "reciprocal", _UNARY),
     _row("stanh", "stanh", _UNARY),
     _row("logit", "logit", _UNARY),
-    _row("erfinv", "erfinv", _UNARY),
-    _row("lgamma", "lgamma", _UNARY),
-    _row("digamma", "digamma", _UNARY),
-    _row("floor", "floor", _UNARY),
-    _row("ceil", "ceil", _UNARY),
-    _row("round", "round", _UNARY),
-    _row("trunc", "trunc", _UNARY),
-    _row("sign", "sign", _UNARY),
     _row("real", "real", _UNARY),
     _row("imag", "imag", _UNARY),
     _row("angle", "angle", _UNARY),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 
-from xdsl.irdl import operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
 from graphopt.errors import ProgramError
@@ -56,6 +56,24 @@ class RealUnary(Unary, ABC):
                 "cast it first"
             )
         return x
+
+
+class Elementwise:
+    """How a family declares elementwise ops without properties, one line each.
+
+    `elementwise = Elementwise(__name__)`; then `elementwise(FloatUnary, "sin", "Sine.")` is the op
+    `pd.sin`, of a class `Sin`. `made` has all of them.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.made: list[type[Unary]] = []
+
+    def __call__(self, base: type[Unary], name: str, doc: str) -> type[Unary]:
+        doc = f"{doc} Paddle: {name}."
+        members = {"name": f"pd.{name}", "__doc__": doc, "__module__": self.module}
+        self.made.append(irdl_op_definition(type(name.capitalize(), (base,), members)))
+        return self.made[-1]
 
 
 class Binary(PureOp, ABC):

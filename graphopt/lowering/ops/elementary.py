@@ -9,34 +9,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops.elementary import (
-    Acos,
-    Acosh,
-    Asin,
-    Asinh,
-    Atan,
-    Atanh,
-    Ceil,
-    Cos,
-    Cosh,
-    Digamma,
-    Erfinv,
-    Expm1,
-    Floor,
-    Lgamma,
-    Log1p,
-    Log2,
-    Log10,
-    Logit,
-    Reciprocal,
-    Round,
-    Sign,
-    Sin,
-    Sinh,
-    Stanh,
-    Tan,
-    Trunc,
-)
+from graphopt.ir.ops import elementary as ops
 from graphopt.lowering.ops.base import Array, is_floating, limit, widened
 from graphopt.lowering.registry import lowers
 
@@ -52,51 +25,52 @@ def trunc(x: Array) -> Array:
 
 
 FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
-    Acos: lax.acos,
-    Acosh: lax.acosh,
-    Asin: lax.asin,
-    Asinh: lax.asinh,
-    Atan: lax.atan,
-    Atanh: lax.atanh,
-    Ceil: lax.ceil,
-    Cos: lax.cos,
-    Cosh: lax.cosh,
-    Digamma: lax.digamma,
-    Erfinv: lax.erf_inv,
-    Expm1: lax.expm1,
-    Floor: lax.floor,
-    Lgamma: lax.lgamma,
-    Log1p: lax.log1p,
-    Log2: logarithm(2),
-    Log10: logarithm(10),
-    Reciprocal: lambda x: 1 / x,
-    Round: lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
-    Sign: lax.sign,
-    Sin: lax.sin,
-    Sinh: lax.sinh,
-    Tan: lax.tan,
-    Trunc: trunc,
+    ops.Acos: lax.acos,
+    ops.Acosh: lax.acosh,
+    ops.Asin: lax.asin,
+    ops.Asinh: lax.asinh,
+    ops.Atan: lax.atan,
+    ops.Atanh: lax.atanh,
+    ops.Ceil: lax.ceil,
+    ops.Cos: lax.cos,
+    ops.Cosh: lax.cosh,
+    ops.Digamma: lax.digamma,
+    ops.Erfinv: lax.erf_inv,
+    ops.Expm1: lax.expm1,
+    ops.Floor: lax.floor,
+    ops.Lgamma: lax.lgamma,
+    ops.Log1p: lax.log1p,
+    ops.Log2: logarithm(2),
+    ops.Log10: logarithm(10),
+    ops.Reciprocal: lambda x: 1 / x,
+    ops.Round: lambda x: lax.round(x, lax.RoundingMethod.AWAY_FROM_ZERO),
+    ops.Sign: lax.sign,
+    ops.Sin: lax.sin,
+    ops.Sinh: lax.sinh,
+    ops.Tan: lax.tan,
+    ops.Trunc: trunc,
 }
 
 
 def _lower(op_class: type[PdOp], function: Callable[[Array], Array]) -> None:
-    @lowers(op_class)
-    @widened
     def rule(x: Array) -> Array:
         return function(x)
+
+    rule.__name__ = op_class.name.removeprefix("pd.")
+    lowers(op_class)(widened(rule))
 
 
 for _op_class, _function in FUNCTIONS.items():
     _lower(_op_class, _function)
 
 
-@lowers(Stanh)
+@lowers(ops.Stanh)
 @widened
 def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
     return scale_b * lax.tanh(scale_a * x)
 
 
-@lowers(Logit)
+@lowers(ops.Logit)
 @widened
 def logit(x: Array, eps: float) -> Array:
     if eps:
