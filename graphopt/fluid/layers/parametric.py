@@ -11,10 +11,10 @@ from graphopt.ir.program import Variable, default_main_program
 from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.input import table_padding
 from graphopt.param_attr import as_param_attr, as_weight_attr
-from graphopt.static.nn import common
+from graphopt.static.nn import common, conv
 
 batch_norm = common.batch_norm
-conv2d = common.conv2d
+conv2d = conv.conv2d
 layer_norm = common.layer_norm
 
 

@@ -2,7 +2,6 @@
 
 from graphopt.static.nn.callback import py_func as py_func
 from graphopt.static.nn.common import batch_norm as batch_norm
-from graphopt.static.nn.common import conv2d as conv2d
 from graphopt.static.nn.common import embedding as embedding
 from graphopt.static.nn.common import fc as fc
 from graphopt.static.nn.common import layer_norm as layer_norm
@@ -10,6 +9,7 @@ from graphopt.static.nn.control_flow import case as case
 from graphopt.static.nn.control_flow import cond as cond
 from graphopt.static.nn.control_flow import switch_case as switch_case
 from graphopt.static.nn.control_flow import while_loop as while_loop
+from graphopt.static.nn.conv import conv2d as conv2d
 from graphopt.static.nn.conv import conv2d_transpose as conv2d_transpose
 from graphopt.static.nn.conv import conv3d as conv3d
 from graphopt.static.nn.conv import conv3d_transpose as conv3d_transpose

@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt import arguments
-from graphopt.initializer.fill import Constant, Normal
+from graphopt.initializer.fill import Constant
 from graphopt.ir.program import Parameter, Variable
 from graphopt.layer_helper import LayerHelper
-from graphopt.nn.functional.conv import convolve
 from graphopt.nn.functional.input import table_padding
 from graphopt.nn.functional.norm import normalise_batch
-from graphopt.nn.functional.window import is_channels_last, padding_attrs
+from graphopt.nn.functional.window import is_channels_last
 from graphopt.param_attr import ParamAttr, as_param_attr, as_weight_attr
 
 
@@ -53,57 +52,6 @@ def fc(
     out = parts[0] if len(parts) == 1 else helper.emit("sum", {"X": parts})
     out = helper.append_bias(out, as_param_attr(bias_attr), size, len(out.shape) - 1)
     return helper.append_activation(out, activation)
-
-
-def conv2d(
-    input: Variable,
-    num_filters: int,
-    filter_size: Any,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int | None = None,
-    param_attr: Any = None,
-    bias_attr: Any = None,
-    use_cudnn: bool = True,
-    act: str | None = None,
-    name: str | None = None,
-    data_format: str = "NCHW",
-) -> Variable:
-    """A convolution over images with a filter and a bias of its own (paddle.static.nn.conv2d).
-
-    The filter [num_filters, c / groups, kh, kw] starts normal with variance 2 / fan_in.
-    `use_cudnn` has no effect. Raises ValueError when the channels are not known or not divisible.
-    """
-    last = is_channels_last(data_format, "conv2d", ("NCHW", "NHWC"))
-    arguments.variable(input, "input", "conv2d")
-    helper = LayerHelper("conv2d", name)
-    channels = input.shape[3 if last else 1]
-    groups = 1 if groups is None else arguments.integer(groups, "groups", "conv2d")
-    if channels < 1 or groups < 1 or channels % groups:
-        raise ValueError(
-            f"conv2d(): the {channels} channels of the input {list(input.shape)} must be known and "
-            f"divisible by groups={groups}"
-        )
-    kernel = arguments.pair(filter_size, "filter_size", "conv2d")
-    std = math.sqrt(2.0 / (kernel[0] * kernel[1] * channels))
-    shape = [arguments.integer(num_filters, "num_filters", "conv2d"), channels // groups, *kernel]
-    weight = helper.weight(
-        as_weight_attr(param_attr, "conv2d"),
-        shape,
-        input.dtype,
-        default_initializer=Normal(0.0, std),
-    )
-    attrs = {
-        "strides": arguments.pair(stride, "stride", "conv2d"),
-        "dilations": arguments.pair(dilation, "dilation", "conv2d"),
-        "groups": groups,
-        "data_format": data_format,
-        **padding_attrs(padding, 2, last, "conv2d"),
-    }
-    out = convolve(helper, input, weight, None, attrs)
-    out = helper.append_bias(out, as_param_attr(bias_attr), shape[0], 3 if last else 1)
-    return helper.append_activation(out, act)
 
 
 def statistics(

@@ -1,4 +1,4 @@
-"""Convolutions of volumes and transposed ones that make their own parameters (paddle.static.nn)."""
+"""Convolutions, transposed ones too, that make their own parameters (paddle.static.nn)."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from graphopt import arguments
 from graphopt.initializer.fill import Normal
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper
+from graphopt.nn.functional.conv import convolve
 from graphopt.nn.functional.window import is_channels_last, padding_attrs
 from graphopt.param_attr import as_param_attr, as_weight_attr
 
@@ -24,6 +25,76 @@ def _channels(input: Any, function: str, groups: int | None, last: bool) -> tupl
             f"divisible by groups={parts}"
         )
     return count, parts
+
+
+def _convolution(
+    input: Variable,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any,
+    padding: Any,
+    dilation: Any,
+    groups: int | None,
+    param_attr: Any,
+    bias_attr: Any,
+    act: str | None,
+    name: str | None,
+    data_format: str,
+) -> Variable:
+    """A convolution over as many axes as the format has, and a bias and an activation."""
+    spatial = len(data_format) - 2
+    function = f"conv{spatial}d"
+    last = data_format[-1] == "C"
+    channels, parts = _channels(input, function, groups, last)
+    helper = LayerHelper(function, name)
+    kernel = arguments.pair(filter_size, "filter_size", function, spatial)
+    std = math.sqrt(2.0 / (math.prod(kernel) * channels))
+    shape = [arguments.integer(num_filters, "num_filters", function), channels // parts, *kernel]
+    weight = helper.weight(
+        as_weight_attr(param_attr, function),
+        shape,
+        input.dtype,
+        default_initializer=Normal(0.0, std),
+    )
+    attrs = {
+        "strides": arguments.pair(stride, "stride", function, spatial),
+        "dilations": arguments.pair(dilation, "dilation", function, spatial),
+        "groups": parts,
+        "data_format": data_format,
+        **padding_attrs(padding, spatial, last, function),
+    }
+    if spatial == 2:
+        out = convolve(helper, input, weight, None, attrs)
+    else:
+        out = helper.emit(function, {"Input": input, "Filter": weight}, attrs, out="Output")
+    out = helper.append_bias(out, as_param_attr(bias_attr), shape[0], spatial + 1 if last else 1)
+    return helper.append_activation(out, act)
+
+
+def conv2d(
+    input: Variable,
+    num_filters: int,
+    filter_size: Any,
+    stride: Any = 1,
+    padding: Any = 0,
+    dilation: Any = 1,
+    groups: int | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    use_cudnn: bool = True,
+    act: str | None = None,
+    name: str | None = None,
+    data_format: str = "NCHW",
+) -> Variable:
+    """A convolution over images with a filter and a bias of its own (paddle.static.nn.conv2d).
+
+    The filter [num_filters, c / groups, kh, kw] starts normal with variance 2 / fan_in.
+    `use_cudnn` has no effect. Raises ValueError when the channels are not known or not divisible.
+    """
+    is_channels_last(data_format, "conv2d", ("NCHW", "NHWC"))
+    window = (filter_size, stride, padding, dilation, groups)
+    attrs = (param_attr, bias_attr, act, name, data_format)
+    return _convolution(input, num_filters, *window, *attrs)
 
 
 def conv3d(
@@ -44,30 +115,12 @@ def conv3d(
     """A convolution over volumes with a filter and a bias of its own (paddle.static.nn.conv3d).
 
     The filter [num_filters, c / groups, kd, kh, kw] starts normal with variance 2 / fan_in.
-    `use_cudnn` has no effect.
+    `use_cudnn` has no effect. Raises ValueError when the channels are not known or not divisible.
     """
-    last = is_channels_last(data_format, "conv3d", ("NCDHW", "NDHWC"))
-    channels, parts = _channels(input, "conv3d", groups, last)
-    helper = LayerHelper("conv3d", name)
-    kernel = arguments.pair(filter_size, "filter_size", "conv3d", 3)
-    std = math.sqrt(2.0 / (math.prod(kernel) * channels))
-    shape = [arguments.integer(num_filters, "num_filters", "conv3d"), channels // parts, *kernel]
-    weight = helper.weight(
-        as_weight_attr(param_attr, "conv3d"),
-        shape,
-        input.dtype,
-        default_initializer=Normal(0.0, std),
-    )
-    attrs = {
-        "strides": arguments.pair(stride, "stride", "conv3d", 3),
-        "dilations": arguments.pair(dilation, "dilation", "conv3d", 3),
-        "groups": parts,
-        "data_format": data_format,
-        **padding_attrs(padding, 3, last, "conv3d"),
-    }
-    out = helper.emit("conv3d", {"Input": input, "Filter": weight}, attrs, out="Output")
-    out = helper.append_bias(out, as_param_attr(bias_attr), shape[0], 4 if last else 1)
-    return helper.append_activation(out, act)
+    is_channels_last(data_format, "conv3d", ("NCDHW", "NDHWC"))
+    window = (filter_size, stride, padding, dilation, groups)
+    attrs = (param_attr, bias_attr, act, name, data_format)
+    return _convolution(input, num_filters, *window, *attrs)
 
 
 def deform_conv2d(
