@@ -7,13 +7,14 @@ the operator; the attribute has -1 where a tensor has the number.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from graphopt import arguments
 from graphopt.ir.program import Variable
+from graphopt.layer_helper import emit
 
 
 class Slots(NamedTuple):
@@ -53,6 +54,29 @@ def size(value: Any, name: str, function: str, slot: str) -> Slots:
     if not isinstance(value, Variable):
         return Slots(arguments.integer(value, name, function), {})
     return Slots(0, {slot: check_integers(value, name, function)})
+
+
+def size_of(x: Variable, axis: int) -> Any:
+    """The size of an axis: a number, or a Variable where only a run can tell.
+
+    What is computed from it and ends up in a shape is folded when the program is traced.
+    """
+    from graphopt.tensor.attribute import shape
+
+    known = x.shape[axis]
+    if known >= 0:
+        return known
+    at = axis % len(x.shape)
+    attrs = {"axes": [0], "starts": [at], "ends": [at + 1], "decrease_axis": [0]}
+    return emit("slice", {"Input": shape(x)}, attrs, stop_gradient=True)
+
+
+def product_of(factors: Iterable[Any]) -> Any:
+    """The product of sizes, some of which may be Variables; 1 for none."""
+    total: Any = 1
+    for factor in factors:
+        total = total * factor
+    return total
 
 
 def check_integers(value: Variable, name: str, function: str) -> Variable:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import numpy as np
 
 from graphopt import arguments
 from graphopt.ir.program import Variable
+from graphopt.sizes import product_of, size_of
 from graphopt.tensor.creation import assign, full, ones
 from graphopt.tensor.linalg import matmul, t, transpose
 from graphopt.tensor.manipulation import cast, concat, gather, reshape, unsqueeze
@@ -69,15 +69,12 @@ def tensordot(x: Variable, y: Variable, axes: Any = 2, name: str | None = None) 
             )
     kept_x = [a for a in range(len(shape_x)) if a not in over_x]
     kept_y = [b for b in range(len(shape_y)) if b not in over_y]
-    inner = math.prod(shape_y[b] for b in over_y)
-    height, width = (
-        math.prod(sizes) if min(sizes, default=0) >= 0 else -1
-        for sizes in ([shape_x[a] for a in kept_x], [shape_y[b] for b in kept_y])
-    )
-    rows = reshape(transpose(x, [*kept_x, *over_x]) if shape_x else x, [height, inner])
-    columns = reshape(transpose(y, [*over_y, *kept_y]) if shape_y else y, [inner, width])
-    shape = [shape_x[a] for a in kept_x] + [shape_y[b] for b in kept_y]
-    return reshape(matmul(rows, columns), shape, name)
+    left, right = [size_of(x, a) for a in kept_x], [size_of(y, b) for b in kept_y]
+    inner = product_of(size_of(y, b) for b in over_y)
+    flat_x, flat_y = [product_of(left), inner], [inner, product_of(right)]
+    rows = reshape(transpose(x, [*kept_x, *over_x]) if shape_x else x, flat_x)
+    columns = reshape(transpose(y, [*over_y, *kept_y]) if shape_y else y, flat_y)
+    return reshape(matmul(rows, columns), left + right, name)
 
 
 def _repeated(y: Variable, b: int, x: Variable, a: int) -> Variable:

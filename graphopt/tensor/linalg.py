@@ -7,6 +7,7 @@ from typing import Any
 from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
+from graphopt.sizes import size_of
 from graphopt.tensor.manipulation import reshape
 from graphopt.tensor.math import add, multiply, scale, sum
 
@@ -144,8 +145,10 @@ def inner(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """Sums of products over the last axes; a plain product with a scalar (paddle.inner)."""
     if not arguments.variable(x, "x", "inner").shape or not y.shape:
         return multiply(x, y, name)
-    flat = matmul(reshape(x, [-1, x.shape[-1]]), reshape(y, [-1, y.shape[-1]]), transpose_y=True)
-    return reshape(flat, [*x.shape[:-1], *y.shape[:-1]], name)
+    rows_x, rows_y = (reshape(v, [-1, size_of(v, -1)]) for v in (x, y))
+    flat = matmul(rows_x, rows_y, transpose_y=True)
+    kept = [size_of(v, axis) for v in (x, y) for axis in range(len(v.shape) - 1)]
+    return reshape(flat, kept, name)
 
 
 def kron(x: Variable, y: Variable, name: str | None = None) -> Variable:

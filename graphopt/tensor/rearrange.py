@@ -30,6 +30,8 @@ def expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
 def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
     """Tensors in the one shape that they broadcast to (paddle.broadcast_tensors)."""
     inputs = arguments.variables(input, "input", "broadcast_tensors")
+    if any(size < 0 for x in inputs for size in x.shape):
+        return _broadcast_at_run(inputs)
     rank = max((len(x.shape) for x in inputs), default=0)
     # whichever tensor is not 1 at a dimension decides it
     shape = [
@@ -37,6 +39,15 @@ def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
         for at in range(rank)
     ]
     return [expand(x, shape, name) for x in inputs]
+
+
+def _broadcast_at_run(inputs: list[Variable]) -> list[Variable]:
+    """With sizes that only a run knows: like the sum of all, whatever their elements are."""
+    zeros = [emit("fill_any_like", {"X": x}, {"value": 0.0, "dtype": 5}) for x in inputs]
+    joint = zeros[0]
+    for other in zeros[1:]:
+        joint = emit("elementwise_add", {"X": joint, "Y": other})
+    return [expand_as(x, joint) for x in inputs]
 
 
 def flip(x: Variable, axis: Any, name: str | None = None) -> Variable:

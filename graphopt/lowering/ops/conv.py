@@ -117,7 +117,9 @@ def pool2d(
     first = 1 if is_channels_last(data_format) else 2
     if global_pooling or adaptive:
         numbers = (1,) * rank if global_pooling else kernel_size
-        windows = [adaptive_windows(*pair) for pair in zip(sizes, numbers, strict=True)]
+        # -1 keeps a dimension
+        wanted = [(size, n if n >= 0 else size) for size, n in zip(sizes, numbers, strict=True)]
+        windows = [adaptive_windows(*pair) for pair in wanted]
     else:
         algorithm, ones = padding_algorithm, (1,) * rank
         pads = explicit_pads(paddings, algorithm, sizes, kernel_size, strides, ones)

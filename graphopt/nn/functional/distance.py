@@ -8,11 +8,10 @@ from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.activation import relu
 from graphopt.nn.functional.loss import reduced, softmax_with_cross_entropy
 from graphopt.tensor.creation import full_like
-from graphopt.tensor.linalg import matmul, transpose
+from graphopt.tensor.linalg import matmul
 from graphopt.tensor.logic import equal
 from graphopt.tensor.manipulation import cast, reshape
 from graphopt.tensor.math import add, clip, divide, multiply, scale, sqrt, square, sum
-from graphopt.tensor.rearrange import tile
 from graphopt.tensor.stat import mean
 
 
@@ -39,9 +38,8 @@ def npair_loss(
 ) -> Variable:
     """The cross entropy of anchor-positive products by equal labels (functional.npair_loss)."""
     arguments.variable(anchor, "anchor", "npair_loss")
-    count = arguments.variable(labels, "labels", "npair_loss").shape[0]
-    column = tile(reshape(labels, [count, 1]), [1, count])
-    alike = cast(equal(column, transpose(column, [1, 0])), "float32")
+    arguments.variable(labels, "labels", "npair_loss")
+    alike = cast(equal(reshape(labels, [-1, 1]), reshape(labels, [1, -1])), "float32")
     target = divide(alike, sum(alike, 1, keepdim=True))
     lengths = add(mean(sum(square(anchor), 1)), mean(sum(square(positive), 1)))
     products = matmul(anchor, positive, transpose_y=True)

@@ -26,6 +26,10 @@ def table_padding(padding_idx: int | None, rows: int, function: str) -> int:
     if padding_idx is None:
         return -1
     index = arguments.integer(padding_idx, "padding_idx", function)
+    if rows < 0:
+        raise ValueError(
+            f"{function}(): the table must have a known number of rows for padding_idx"
+        )
     if not -rows <= index < rows:
         raise ValueError(
             f"{function}(): padding_idx must be within [-{rows}, {rows}), found {index}"

@@ -10,7 +10,8 @@ from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.nn.functional.input import one_hot
-from graphopt.nn.functional.loss import reduced
+from graphopt.nn.functional.loss import reduced, smoothed
+from graphopt.sizes import size_of
 from graphopt.tensor.creation import full_like
 from graphopt.tensor.logic import greater_than
 from graphopt.tensor.manipulation import cast, squeeze, unsqueeze
@@ -154,12 +155,12 @@ def label_smooth(
 
     Without `prior_dist` it is uniform over the last axis.
     """
-    classes = arguments.variable(label, "label", "label_smooth").shape[-1]
+    arguments.variable(label, "label", "label_smooth")
     share = arguments.number(epsilon, "epsilon", "label_smooth")
     if not 0 <= share <= 1:
         raise ValueError(f"label_smooth(): 'epsilon' must be between 0 and 1, found {share}")
     if prior_dist is None:
-        return scale(label, 1.0 - share, share / classes, name=name)
+        return smoothed(label, share, size_of(label, -1))
     return add(scale(label, 1.0 - share), scale(prior_dist, share), name)
 
 
@@ -221,7 +222,7 @@ def dice_loss(
     input: Variable, label: Variable, epsilon: float = 1e-5, name: str | None = None
 ) -> Variable:
     """1 - 2 * overlap / size, of [n, ..., c] and classes [n, ..., 1] (functional.dice_loss)."""
-    classes = arguments.variable(input, "input", "dice_loss").shape[-1]
+    classes = size_of(arguments.variable(input, "input", "dice_loss"), -1)
     hot = cast(one_hot(squeeze(label, [-1]), classes), input.dtype)
     axes = list(range(1, len(input.shape)))
     overlap = scale(sum(multiply(input, hot), axes), 2.0)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.activation import relu
 from graphopt.nn.functional.input import embedding, one_hot
-from graphopt.tensor.creation import full_like
+from graphopt.sizes import size_of
+from graphopt.tensor.creation import full, full_like
 from graphopt.tensor.logic import equal, not_equal
 from graphopt.tensor.manipulation import cast, squeeze, unsqueeze
 from graphopt.tensor.math import abs, add, divide, multiply, scale, square, subtract, sum
@@ -156,12 +159,20 @@ def _smoothed(
     input: Variable, label: Variable, soft_label: bool, axis: int, smoothing: float
 ) -> Variable:
     """(1 - smoothing) of the label and an equal share of the rest for every class."""
-    classes = input.shape[axis]
+    classes = size_of(input, axis)
     if not soft_label:
         if axis not in (-1, len(input.shape) - 1):
             raise ValueError("cross_entropy(): label smoothing of integers needs the last axis")
         label = cast(one_hot(squeeze(label, axis), classes), input.dtype)
-    return scale(label, 1.0 - smoothing, smoothing / classes)
+    return smoothed(label, smoothing, classes)
+
+
+def smoothed(label: Variable, smoothing: float, classes: Any) -> Variable:
+    """(1 - smoothing) of the label, and the rest in equal shares; `classes` may be a Variable."""
+    if not isinstance(classes, Variable):
+        return scale(label, 1.0 - smoothing, smoothing / classes)
+    each = divide(full([], smoothing, label.dtype), cast(classes, label.dtype))
+    return add(scale(label, 1.0 - smoothing), each)
 
 
 def _class_weights(

@@ -8,6 +8,7 @@ from graphopt import arguments
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.vision import pad
+from graphopt.sizes import size_of
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import add_n, divide, pow, scale, square
 
@@ -188,8 +189,8 @@ def local_response_norm(
     if rank < 3:
         raise ValueError(f"local_response_norm(): 'x' should have rank 3 or more, found {rank}")
     axis = 1 if data_format.startswith("NC") else rank - 1
-    channels, around = x.shape[axis], [0] * (2 * rank)
+    channels, around = size_of(x, axis), [0] * (2 * rank)
     around[2 * axis : 2 * axis + 2] = [size // 2, (size - 1) // 2]
     squares = pad(square(x), around)
-    near = [slice_(squares, [axis], [i], [i + channels]) for i in range(size)]
+    near = [slice_(squares, [axis], [i], [channels + i]) for i in range(size)]
     return divide(x, pow(scale(add_n(near), alpha / size, k), beta), name)

@@ -13,7 +13,7 @@ from graphopt.nn.functional.pooling import (
     adaptive_avg_pool3d,
 )
 from graphopt.nn.functional.window import is_channels_last
-from graphopt.sizes import has_variable
+from graphopt.sizes import has_variable, size_of
 from graphopt.sizes import sizes as sizes_of
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import concat, reshape, squeeze, unsqueeze
@@ -170,14 +170,26 @@ def upsample(
     return interpolate(x, size, scale_factor, mode, align_corners, align_mode, data_format, name)
 
 
+def _known_channels(x: Any, axis: int, function: str) -> int:
+    """The size of the channel axis; ValueError when only a run could tell."""
+    count = arguments.variable(x, "x", function).shape[axis]
+    if count < 0:
+        raise ValueError(
+            f"{function}(): the number of channels must be known when the program is built, found "
+            f"{list(x.shape)}"
+        )
+    return count
+
+
 def pixel_shuffle(
     x: Variable, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
     """[n, c * r * r, h, w] as [n, c, h * r, w * r] (paddle.nn.functional.pixel_shuffle)."""
     r = arguments.integer(upscale_factor, "upscale_factor", "pixel_shuffle")
     last = is_channels_last(data_format, "pixel_shuffle", ("NCHW", "NHWC"))
-    image = transpose(x, [0, 3, 1, 2]) if last else arguments.variable(x, "x", "pixel_shuffle")
-    _, c, h, w = image.shape
+    c = _known_channels(x, 3 if last else 1, "pixel_shuffle")
+    image = transpose(x, [0, 3, 1, 2]) if last else x
+    h, w = size_of(image, 2), size_of(image, 3)
     if c % (r * r):
         raise ValueError(f"pixel_shuffle(): {c} channels are not a multiple of {r} * {r}")
     apart = reshape(image, [-1, c // (r * r), r, r, h, w])
@@ -192,8 +204,9 @@ def pixel_unshuffle(
     """[n, c, h * r, w * r] as [n, c * r * r, h, w] (paddle.nn.functional.pixel_unshuffle)."""
     r = arguments.integer(downscale_factor, "downscale_factor", "pixel_unshuffle")
     last = is_channels_last(data_format, "pixel_unshuffle", ("NCHW", "NHWC"))
-    image = transpose(x, [0, 3, 1, 2]) if last else arguments.variable(x, "x", "pixel_unshuffle")
-    _, c, h, w = image.shape
+    c = _known_channels(x, 3 if last else 1, "pixel_unshuffle")
+    image = transpose(x, [0, 3, 1, 2]) if last else x
+    h, w = size_of(image, 2), size_of(image, 3)
     apart = transpose(reshape(image, [-1, c, h // r, r, w // r, r]), [0, 1, 3, 5, 2, 4])
     out = reshape(apart, [-1, c * r * r, h // r, w // r], name)
     return transpose(out, [0, 2, 3, 1]) if last else out
@@ -205,8 +218,8 @@ def channel_shuffle(
     """The channels of `groups` groups interleaved (paddle.nn.functional.channel_shuffle)."""
     last = is_channels_last(data_format, "channel_shuffle", ("NCHW", "NHWC"))
     axis = 3 if last else 1
-    channels = arguments.variable(x, "x", "channel_shuffle").shape[axis]
-    rest = list(x.shape[1:])
+    channels = _known_channels(x, axis, "channel_shuffle")
+    rest = [size_of(x, at) for at in (1, 2, 3)]
     split = [groups, channels // groups]
     apart = [*rest[: axis - 1], *split, *rest[axis:]]
     order = list(range(5))
@@ -227,12 +240,12 @@ def temporal_shift(
     """
     last = is_channels_last(data_format, "temporal_shift", ("NCHW", "NHWC"))
     frames = arguments.integer(seg_num, "seg_num", "temporal_shift")
-    shape = list(arguments.variable(x, "x", "temporal_shift").shape)
     axis = 4 if last else 2
-    channels = shape[axis - 1]
+    channels = _known_channels(x, axis - 1, "temporal_shift")
+    sizes = [size_of(x, at) for at in (1, 2, 3)]
     first = int(channels * shift_ratio)
     second = int(channels * 2 * shift_ratio)
-    videos = reshape(x, [-1, frames, *shape[1:]])
+    videos = reshape(x, [-1, frames, *sizes])
 
     def part(low: int, high: int, start: int) -> Variable:
         """Channels low to high, moved so that frame `start` comes first; zeros from outside."""
@@ -242,7 +255,7 @@ def temporal_shift(
         return slice_(pad(channel, zeros), [1], [max(start, 0)], [frames + max(start, 0)])
 
     parts = [part(0, first, -1), part(first, second, 1), part(second, channels, 0)]
-    return reshape(concat(parts, axis), [-1, *shape[1:]], name)
+    return reshape(concat(parts, axis), [-1, *sizes], name)
 
 
 def unfold(
