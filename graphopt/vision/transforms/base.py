@@ -6,7 +6,6 @@ Paddle pages: paddle.vision.transforms.BaseTransform, Compose, ToTensor, Normali
 from __future__ import annotations
 
 import numbers
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -28,9 +27,7 @@ class Compose:
             try:
                 data = transform(data)
             except Exception as error:
-                print(
-                    f"fail to perform transform [{transform}] with error: {error}", file=sys.stderr
-                )
+                error.add_note(f"in the transform {transform} of Compose")
                 raise
         return data
 
