@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphopt import arguments
+from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import emit
 
@@ -35,8 +36,13 @@ def sizes(value: Any, name: str, function: str, whole: str, each: str) -> Slots:
     """Several numbers: a list of ints and Variables, or one integer Variable of all of them.
 
     `whole` is the slot for one tensor, `each` the one for a list of tensors. None counts as -1.
-    Raises TypeError for anything else.
+    Raises TypeError for anything else, UnsupportedError for a form whose slot is empty.
     """
+    if has_variable(value) and not (whole if isinstance(value, Variable) else each):
+        wanted = "a list" if each else "numbers, or one Variable of all of them"
+        raise UnsupportedError(
+            f"{function}(): the argument '{name}' cannot have Variables in this form; give {wanted}"
+        )
     if isinstance(value, Variable):
         check_integers(value, name, function)
         count = value.shape[0] if value.shape else 1

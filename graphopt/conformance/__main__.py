@@ -38,6 +38,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"graphopt.conformance: {error}", file=sys.stderr)
         return 2
     chosen = [i for i, case in enumerate(corpus.cases) if re.search(options.only, case["id"])]
+    if not chosen:
+        print(f"graphopt.conformance: no case of {folder} matches --only", file=sys.stderr)
+        return 2
     outcomes: list[Outcome] = []
     for outcome in run(folder, chosen, options.jobs):
         outcomes.append(outcome)

@@ -148,7 +148,7 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Mapped:
                 _, written = replica(updated, read_only, feeds, _later(key, number))
                 updated = tuple(written[index] for index in kept)
             results = replica(updated, read_only, feeds, _later(key, plan.steps - 1))
-        return jax.tree.map(jax.numpy.asarray, results)
+        return jax.tree.map(jnp.asarray, results)
 
     sharding = jax.sharding.SingleDeviceSharding(device)
     return Mapped("by_op", function, 1, lambda _: sharding, home_of(device))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt import arguments
+from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper, emit
 from graphopt.sizes import sizes
@@ -43,7 +44,8 @@ def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
 
 def _broadcast_at_run(inputs: list[Variable]) -> list[Variable]:
     """With sizes that only a run knows: like the sum of all, whatever their elements are."""
-    zeros = [emit("fill_any_like", {"X": x}, {"value": 0.0, "dtype": 5}) for x in inputs]
+    attrs = {"value": 0.0, "dtype": as_dtype("float32").code}
+    zeros = [emit("fill_any_like", {"X": x}, attrs, stop_gradient=True) for x in inputs]
     joint = zeros[0]
     for other in zeros[1:]:
         joint = emit("elementwise_add", {"X": joint, "Y": other})

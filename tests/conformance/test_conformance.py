@@ -122,6 +122,8 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main([*arguments, *chosen, "--require", "A=100"]) == 0
     assert "| share | 100.0 % | 100.0 % |" in capsys.readouterr().out
     assert page.read_text().startswith("# Conformance")
+    assert main([*arguments, "--only", "no such case"]) == 2
+    assert "no case" in capsys.readouterr().err
     assert main([str(tmp_path)]) == 2
     (tmp_path / "cases.jsonl").write_text("{}\nnonsense\n")
     assert main([str(tmp_path)]) == 2

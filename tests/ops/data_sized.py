@@ -38,6 +38,8 @@ SAMPLES = {
         sample(f64([[1.0, 1.0, 2.0], [3.0, 3.0, 4.0]]), axis=(1,)).gives(
             lambda x: (x[:, 1:], [0, 0, 1], [2, 1])
         ),
+        sample(i64(0)).gives(lambda x: (x, x, x)),
+        sample(f32(0, 2), axis=(0,)).gives(lambda x: (x, [], [])),
     ],
     Bincount: [
         sample(i64([1, 3, 1])).gives(lambda x: [0, 2, 0, 1]),

@@ -148,6 +148,7 @@ def test_explain_says_so() -> None:
     [
         (lambda x: [paddle.reshape(x, x)], "must be an int32 or int64 Variable"),
         (lambda x: [paddle.masked_select(x, x)], "mask must be bool"),
+        (lambda x: [paddle.roll(x, [paddle.shape(x)[0]])], "'shifts' cannot have Variables"),
         (lambda x: [paddle.bincount(x)], "should be an integer tensor"),
         (lambda x: [paddle.bincount(paddle.cast(x, "int64"))], "elements of a vector"),
         (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -52,7 +53,7 @@ def unique(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
 def unique_consecutive(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
     values = concrete(x, "the size of unique_consecutive")
     slices = np.moveaxis(values, axis[0], 0) if axis else values.reshape(-1)
-    rows = slices.reshape(len(slices), -1)
+    rows = slices.reshape(len(slices), math.prod(slices.shape[1:]))
     starts = np.ones(len(rows), bool)
     starts[1:] = (rows[1:] != rows[:-1]).any(1)
     first = np.flatnonzero(starts)
