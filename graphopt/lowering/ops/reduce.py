@@ -31,7 +31,7 @@ from graphopt.ir.ops.reduce import (
     sum_dtype,
 )
 from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.base import Array, widened
+from graphopt.lowering.ops.base import Array, wide_dtype, widened
 from graphopt.lowering.registry import lowers
 
 Axes = tuple[int, ...]
@@ -46,7 +46,9 @@ def mean(x: Array, axis: Axes, keepdim: bool) -> Array:
 @lowers(Sum)
 def sum_(x: Array, axis: Axes, keepdim: bool, dtype: DType | None) -> Array:
     total = sum_dtype(as_dtype(x.dtype), dtype)
-    return jnp.sum(x, axis or None, dtype=total.numpy, keepdims=keepdim)
+    # half types add up in float32 and round once
+    found = jnp.sum(x, axis or None, dtype=wide_dtype(total.numpy), keepdims=keepdim)
+    return found.astype(total.numpy)
 
 
 @lowers(Max, Amax)
