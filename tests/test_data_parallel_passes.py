@@ -101,3 +101,17 @@ def test_explain_counts_what_was_inserted() -> None:
     report = optimize(module, BuildStrategy().setup(replicas=2, data_parallel=True))
     assert "reduce_strategy (all-reduce-gradients" in report.explain()
     assert "+1 pd.all_reduce" in report.explain()
+
+
+def test_a_constant_of_two_users() -> None:
+    """Scaling the seed leaves other uses of the same constant alone, and happens once."""
+    text = NET.replace("func.return %loss,", "func.return %one,").replace(
+        "  %w1 =",
+        """  %h = pd.grad(of = [%loss], wrt = [%w], cotangents = [%one]) {parameters = [0]}
+    : (tensor<f32>, tensor<3xf32>, tensor<f32>) -> tensor<3xf32>
+  %w1 =""",
+    )
+    module = parse(text)
+    optimize(module, BuildStrategy().setup(replicas=4, data_parallel=True))
+    assert str(module).count("value = 0.25") == 1
+    assert "func.return %one," in str(module) and "value = 1.0" in str(module)

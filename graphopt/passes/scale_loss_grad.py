@@ -10,19 +10,23 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
-from xdsl.dialects.func import FuncOp
-from xdsl.ir import Operation
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Operation, SSAValue, Use
 from xdsl.passes import ModulePass
 
-from graphopt.ir.op import PdOp, encode_attrs
+from graphopt.ir.op import PdOp
 from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.grad import Grad
-from graphopt.ir.signature import FEED, main_function
+from graphopt.ir.signature import FEED, main_function, signature_of
 
 
 @dataclass(frozen=True)
 class ScaleLossGrad(ModulePass):
-    """Set the seed of each parameter derivative; `customized` makes it a feed named `feed`."""
+    """Multiply the seed of each parameter derivative; with `feed`, feed it under that name.
+
+    A constant may be the seed of several derivatives and serve something else as well: only the
+    derivatives, and fetches of the seed, see the new value.
+    """
 
     name = "scale-loss-grad"
     coefficient: float = 1.0
@@ -30,33 +34,54 @@ class ScaleLossGrad(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = main_function(op)
-        for grad in list(function.walk()):
-            if isinstance(grad, Grad) and grad.attr("parameters"):
-                for cotangent in list(grad.cotangents):
-                    seed = cotangent.owner
-                    if isinstance(seed, (Full, FullLike)):
-                        self._rewrite(function, seed)
+        grads = [o for o in function.walk() if isinstance(o, Grad) and o.attr("parameters")]
+        fetched = _fetched_gradients(op)
+        for seed in dict.fromkeys(o.owner for grad in grads for o in grad.cotangents):
+            if not isinstance(seed, (Full, FullLike)):
+                continue
+            old = seed.results[0]
+            new = self._fed(function, old.type) if self.feed else self._scaled(seed)
+            new.name_hint = old.name_hint
+            old.replace_uses_with_if(
+                new, lambda use: _is_seed(use) or (use.operation, use.index) in fetched
+            )
+            if old.first_use is None:
+                seed.detach()
+                seed.erase()
 
-    def _rewrite(self, function: FuncOp, seed: PdOp) -> None:
-        if not self.feed:
-            value = {"value": self.coefficient * seed.attr("value")}
-            seed.properties |= encode_attrs(type(seed), value)
-            return
-        feed_instead(function, seed, self.feed)
+    def _scaled(self, seed: PdOp) -> SSAValue:
+        attrs = {**seed.attr_values(), "value": self.coefficient * seed.attr("value")}
+        made = type(seed).make(*seed.operands, location=seed.location, **attrs)
+        assert seed.parent is not None
+        seed.parent.insert_op_after(made, seed)
+        return made.results[0]
+
+    def _fed(self, function: FuncOp, type_: Attribute) -> SSAValue:
+        """The argument of the function that is fed as the seed, a new one if need be."""
+        block, attrs = function.body.block, function.arg_attrs.data if function.arg_attrs else ()
+        for argument, entry in zip(block.args, attrs, strict=True):
+            if entry.data.get(FEED) == StringAttr(self.feed) and argument.type == type_:
+                return argument
+        types = function.function_type
+        function.function_type = FunctionType.from_lists(
+            [*types.inputs, type_], list(types.outputs)
+        )
+        function.arg_attrs = ArrayAttr([*attrs, DictionaryAttr({FEED: StringAttr(self.feed)})])
+        return block.insert_arg(type_, len(block.args))
 
 
-def feed_instead(function: FuncOp, op: Operation, name: str) -> None:
-    """Replace an op by a new argument of the function that is fed under `name`."""
-    block = function.body.block
-    result = op.results[0]
-    argument = block.insert_arg(result.type, len(block.args))
-    argument.name_hint = result.name_hint
-    result.replace_all_uses_with(argument)
-    op.detach()
-    op.erase()
-    types = function.function_type
-    function.function_type = FunctionType.from_lists(
-        [*types.inputs, argument.type], list(types.outputs)
-    )
-    attrs = function.arg_attrs.data if function.arg_attrs is not None else ()
-    function.arg_attrs = ArrayAttr([*attrs, DictionaryAttr({FEED: StringAttr(name)})])
+def _is_seed(use: Use) -> bool:
+    grad = use.operation
+    if not isinstance(grad, Grad) or not grad.attr("parameters"):
+        return False
+    first = len(grad.of) + len(grad.wrt)
+    return first <= use.index < first + len(grad.cotangents)
+
+
+def _fetched_gradients(module: ModuleOp) -> set[tuple[Operation, int]]:
+    """The operands by which gradients leave the function."""
+    for op in main_function(module).body.block.ops:
+        if isinstance(op, ReturnOp):
+            ports = enumerate(signature_of(module).results)
+            return {(op, index) for index, port in ports if port.name.endswith("@GRAD")}
+    return set()

@@ -1,0 +1,94 @@
+"""Random modules on several replicas: through the data-parallel passes and any of the mappers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.signature import FEED, signature_of
+from graphopt.lowering import mappers
+from graphopt.lowering.lockstep import lockstep
+from graphopt.lowering.mappers import Mapped, Plan
+from graphopt.passes.manager import optimize
+from graphopt.testing.compare import random_inputs
+from graphopt_tests.runtime.nets import strategy
+
+Arrays = Mapping[str, np.ndarray[Any, Any]]
+Run = Callable[[ModuleOp, Plan, int], Mapped]
+KEY = np.array([7, 1], np.uint32)
+
+
+def devices(count: int) -> list[Any]:
+    return jax.devices("cpu")[:count]
+
+
+MAPPERS: dict[str, Run] = {
+    "shard_map": lambda m, p, n: mappers.shard_map(m, p, devices(n), donate=False),
+    "pmap": lambda m, p, n: mappers.pmap(m, p, devices(n), donate=False),
+    "vmap": lambda m, p, n: mappers.vmap(m, p, devices(1)[0], n, donate=False),
+    "lockstep": lambda m, p, n: lockstep(m, p, devices(1)[0], n),
+}
+
+
+def parallel(module: ModuleOp, count: int, loss_grad: str = "", **flags: Any) -> ModuleOp:
+    """The module as a data-parallel run on `count` devices has it."""
+    changed = module.clone()
+    setup = strategy(**flags).setup(replicas=count, data_parallel=True, loss_grad=loss_grad)
+    optimize(changed, setup)
+    return changed
+
+
+def run(name: str, module: ModuleOp, inputs: list[Arrays], steps: int = 1) -> dict[str, Any]:
+    """Every result by kind and name with one entry for each replica.
+
+    `inputs` are the feeds and per-replica state of each replica; other state is the first's.
+    """
+    count = len(inputs)
+    plan = Plan.of(module, steps)
+    mapped = MAPPERS[name](module, plan, count)
+
+    def state(ports: Any) -> tuple[Any, ...]:
+        return tuple(
+            np.stack([i[p.name] for i in inputs]) if p.per_replica else inputs[0][p.name]
+            for p in ports
+        )
+
+    feeds: list[Any] = []
+    for port in plan.feeds:
+        parts = [np.atleast_1d(i[port.name]) for i in inputs]
+        feeds.append(parts if name == "lockstep" else np.concatenate(parts))
+    with jax.enable_x64(True):
+        fetches, written = mapped.function(
+            state(plan.updated), state(plan.read_only), tuple(feeds), KEY
+        )
+    found = {
+        f"{p.kind} {p.name}": list(map(np.array, a))
+        for p, a in zip(plan.fetches, fetches, strict=True)
+    }
+    for port, array in zip(plan.written, written, strict=True):
+        array = np.array(array)
+        found[f"{port.kind} {port.name}"] = list(array) if port.per_replica else [array] * count
+    return found
+
+
+def agree(found: dict[str, Any], wanted: dict[str, Any], who: str, tolerance: float = 1e-5) -> None:
+    """AssertionError, naming the result, unless all numbers of all replicas are nearly equal."""
+    assert found.keys() == wanted.keys()
+    for name, arrays in wanted.items():
+        for index, (new, old) in enumerate(zip(found[name], arrays, strict=True)):
+            assert new.shape == old.shape and new.dtype == old.dtype, (who, name)
+            scale = max(float(np.abs(old).max(initial=0.0)), 1.0)
+            error = f"{who}: {name} of replica {index}"
+            np.testing.assert_allclose(new, old, tolerance, tolerance * scale, err_msg=error)
+
+
+def inputs_of(module: ModuleOp, count: int) -> list[Arrays]:
+    """Feeds and state for each replica; state is the same for all of them."""
+    everything = [random_inputs(module, seed) for seed in range(count)]
+    feeds = {port.name for port in signature_of(module).arguments if port.kind == FEED}
+    first = everything[0]
+    return [{n: own[n] if n in feeds else first[n] for n in first} for own in everything]
