@@ -7,6 +7,7 @@ have a value already.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -16,6 +17,7 @@ from xdsl.ir import Block as IrBlock
 from graphopt.errors import UnsupportedError
 from graphopt.ir.fold import truth
 from graphopt.ir.ops.control import If, Yield, join
+from graphopt.ir.ops.creation import AssignValue, Full
 from graphopt.ir.ops.index import FillRows
 from graphopt.ir.ops.math import Cast
 from graphopt.ir.parse_block import BlockParser, Frame, Handler
@@ -23,7 +25,7 @@ from graphopt.ir.parse_inline import add_op, changes_arrays, inlined
 from graphopt.ir.program import Operator
 from graphopt.ir.rowwise import check_rowwise
 from graphopt.ir.sub_blocks import sub_block
-from graphopt.ir.types import show
+from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, show
 
 # The second one is what Paddle's inference passes make of the first.
 _CONDITIONAL = ("conditional_block", "conditional_block_infer")
@@ -57,7 +59,7 @@ def _branch(
     if when_false is not None:
         otherwise = parser.parse_into(sub_block(when_false), blocks[1])
     results: dict[str | tuple[str, str], tuple[SSAValue, SSAValue]] = {}
-    for select in _selects_after(when_false):
+    for select in _selects_after(when_true, when_false):
         false_name, true_name = select.input("X")
         pair = (
             _side(parser, then, true_name, select, otherwise.values.get(false_name)),
@@ -90,7 +92,8 @@ def _make_if(
     results: Mapping[str | tuple[str, str], tuple[SSAValue, SSAValue]],
 ) -> Sequence[SSAValue]:
     types: list[Attribute] = []
-    for key, (yes, no) in results.items():
+    sides = {key: _defined(yes, no, blocks) for key, (yes, no) in results.items()}
+    for key, (yes, no) in sides.items():
         type_ = join(yes.type, no.type)
         if type_ is None:
             what = f"'{key}'" if isinstance(key, str) else f"'{key[1]}' and '{key[0]}'"
@@ -100,8 +103,41 @@ def _make_if(
             )
         types.append(type_)
     for side, block in enumerate(blocks):
-        block.add_op(Yield.make([pair[side] for pair in results.values()]))
+        block.add_op(Yield.make([pair[side] for pair in sides.values()]))
     return add_op(parser, source, If.build_with([[condition]], types, blocks)).results
+
+
+def _defined(
+    yes: SSAValue, no: SSAValue, blocks: tuple[IrBlock, IrBlock]
+) -> tuple[SSAValue, SSAValue]:
+    """The pair with zeros of the other's type for a side that Paddle left undefined.
+
+    A Python variable that only one branch sets has the number `_UNDEFINED` on the other side,
+    whatever its shape; nothing may read it there.
+    """
+    if _is_undefined(no) and not _is_undefined(yes):
+        return yes, _zeros_like(yes, blocks[1])
+    if _is_undefined(yes) and not _is_undefined(no):
+        return _zeros_like(no, blocks[0]), no
+    return yes, no
+
+
+_UNDEFINED = 1.77113e27
+
+
+def _is_undefined(value: SSAValue) -> bool:
+    source = value.owner
+    if not isinstance(source, AssignValue):
+        return False
+    numbers = source.attr("values")
+    return len(numbers) == 1 and math.isclose(numbers[0], _UNDEFINED, rel_tol=1e-6)
+
+
+def _zeros_like(value: SSAValue, block: IrBlock) -> SSAValue:
+    shape = [1 if dim == UNKNOWN else dim for dim in shape_of(value.type)]
+    made = Full.make(shape=shape, value=0.0, dtype=dtype_of(value.type))
+    block.add_op(made)
+    return made.results[0]
 
 
 def _partner(op: Operator) -> Operator | None:
@@ -124,23 +160,15 @@ def _partner(op: Operator) -> Operator | None:
     return None
 
 
-def _selects_after(op: Operator | None) -> Iterator[Operator]:
-    """The select_input operators that follow a false branch in its block."""
-    if op is None:
-        return
-    ops = op.block.ops
-    start = next(i for i, other in enumerate(ops) if other is op)
-    negated = op.input("Cond")[0]
-    conditions = {
-        name
-        for other in ops[:start]
-        if other.type == "logical_not" and negated in other.output("Out")
-        for name in other.input("X")
-    }
+def _selects_after(when_true: Operator, when_false: Operator | None) -> Iterator[Operator]:
+    """The select_input operators that merge what these branches of one condition give."""
+    ops, last = when_true.block.ops, when_false or when_true
+    condition = when_true.input("Cond")[0]
     masks: set[str] = set()
     for other in ops:
-        if other.type == "cast" and conditions.intersection(other.input("X")):
+        if other.type == "cast" and condition in other.input("X"):
             masks.update(other.output("Out"))
+    start = next(i for i, other in enumerate(ops) if other is last)
     for other in ops[start + 1 :]:
         if (
             other.type == "select_input"
@@ -224,7 +252,7 @@ def _inlined_branch(
         )
     taken = when_true if holds else when_false
     written = {} if taken is None else inlined(parser, sub_block(taken))
-    for select in _selects_after(when_false):
+    for select in _selects_after(when_true, when_false):
         false_name, true_name = select.input("X")
         chosen = true_name if holds else false_name
         if chosen in written:

@@ -55,14 +55,17 @@ def late_properties(op: Late, env: Mapping[SSAValue, Any]) -> dict[str, Any]:
     return properties
 
 
+def known_numbers(value: SSAValue, env: Mapping[SSAValue, Any], lane: int) -> Numbers | None:
+    """The elements of a value if they are known by now, also while tracing; else None."""
+    array = env[value][lane]
+    return _folded(value, env, lane, {}) if isinstance(array, Tracer) else np.asarray(array)
+
+
 def _number(
     value: SSAValue, env: Mapping[SSAValue, Any], lane: int, op_class: type[PdOp], name: str
 ) -> Numbers:
-    array = env[value][lane]
-    if not isinstance(array, Tracer):
-        return np.asarray(array)
-    found = _folded(value, env, lane, {})
-    return concrete(array, f"'{name}' of {op_class.name}") if found is None else found
+    found = known_numbers(value, env, lane)
+    return concrete(env[value][lane], f"'{name}' of {op_class.name}") if found is None else found
 
 
 def _folded(

@@ -20,8 +20,9 @@ from xdsl.ir import SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.ops.comm import AllReduce
 from graphopt.ir.ops.control import If, RegionOp, Scan, While
-from graphopt.ir.ops.late import draws
+from graphopt.ir.ops.late import Late, draws
 from graphopt.ir.regions import captured_values, inner_ops, values_read
+from graphopt.ir.types import dtype_of, rank_of
 from graphopt.lowering.evaluate import (
     Array,
     Context,
@@ -30,11 +31,13 @@ from graphopt.lowering.evaluate import (
     Wanted,
     evaluate_block,
 )
+from graphopt.lowering.late import known_numbers
 from graphopt.lowering.loops import Step, fixed_loop, open_loop
 
 Arrays = tuple[Array, ...]
 # (what the op reads, key data) -> results
 Function = Callable[[Sequence[Array], Array], Arrays]
+Known = Mapping[SSAValue, np.ndarray[Any, Any]]
 
 
 def evaluate_region_op(
@@ -48,7 +51,7 @@ def evaluate_region_op(
     for lane in range(context.lanes):
         arrays = [env[value][lane] for value in read]
         inner = replace(context, lanes=1, lane=lane) if context.lanes > 1 else context
-        function = _function(op, inner)
+        function = _function(op, inner, _known(op, env, lane))
         if wanted is None:
             by_lane.append(function(arrays, context.key))
         else:
@@ -58,6 +61,19 @@ def evaluate_region_op(
     if wanted is not None:
         env[op] = wanted, pullbacks
     return list(zip(*by_lane, strict=True))
+
+
+def _known(op: RegionOp, env: Environment, lane: int) -> Known:
+    """Conditions and sizes that `op` reads and that follow from the shapes of this trace."""
+    wanted = [op.operands[0]] if isinstance(op, If) else []
+    if any(isinstance(inner, Late) for inner in inner_ops(op)):
+        wanted += [v for v in captured_values(op) if _may_be_sizes(v)]
+    found = {value: known_numbers(value, env, lane) for value in wanted}
+    return {value: numbers for value, numbers in found.items() if numbers is not None}
+
+
+def _may_be_sizes(value: SSAValue) -> bool:
+    return rank_of(value.type) <= 1 and not dtype_of(value.type).is_differentiable
 
 
 def _with_pullback(
@@ -113,8 +129,8 @@ def _refuse_collectives(op: RegionOp, context: Context) -> None:
             )
 
 
-def _function(op: RegionOp, context: Context) -> Function:
-    """The op as a function of what it reads."""
+def _function(op: RegionOp, context: Context, known: Known) -> Function:
+    """The op as a function of what it reads; `known` of that are numbers already."""
     count = len(op.operands)
     captured = captured_values(op)
 
@@ -122,7 +138,9 @@ def _function(op: RegionOp, context: Context) -> Function:
         block = op.regions[index].block
 
         def run(arguments: Sequence[Array], outside: Sequence[Array], key: Array) -> Arrays:
-            env: Environment = {v: (a,) for v, a in zip(captured, outside, strict=True)}
+            env: Environment = {
+                v: (known.get(v, a),) for v, a in zip(captured, outside, strict=True)
+            }
             env |= {v: (a,) for v, a in zip(block.args, arguments, strict=True)}
             lanes = evaluate_block(block, env, replace(context, key=key))
             return tuple(lane for (lane,) in lanes)
@@ -132,6 +150,9 @@ def _function(op: RegionOp, context: Context) -> Function:
     def function(arrays: Sequence[Array], key: Array) -> Arrays:
         operands, outside = tuple(arrays[:count]), tuple(arrays[count:])
         if isinstance(op, If):
+            if op.operands[0] in known:
+                taken = 0 if known[op.operands[0]].all() else 1
+                return region(taken)((), outside, key)
             return _branch(op, operands[0], (region(0), region(1)), outside, key)
         if isinstance(op, While):
             return _loop(op, operands[0], operands[1:], _step(op, region(0)), outside, key)

@@ -160,3 +160,85 @@ def test_explain_says_so() -> None:
 def test_errors_when_building(build: Any, text: str) -> None:
     with pytest.raises((TypeError, ValueError, UnsupportedError), match=text):
         program(build)
+
+
+@pytest.mark.parametrize("rows", [1, 3])
+def test_a_condition_on_shapes_takes_one_branch(rows: int) -> None:
+    """Its branches may give other shapes, as only one of them is part of the XLA program."""
+
+    def build(x: Any) -> list[Any]:
+        many = paddle.shape(x)[0] > 1
+        return [static.nn.cond(many, lambda: paddle.concat([x, x], axis=0), lambda: x * 2)]
+
+    (out,), stats = run(build, x=ROWS[:rows])
+    np.testing.assert_array_equal(out, np.tile(ROWS, (2, 1)) if rows > 1 else ROWS[:1] * 2)
+    assert stats["op_by_op"] == 0
+
+
+def test_a_branch_uses_sizes_from_outside() -> None:
+    """What was computed from shapes before a branch on data is known inside it."""
+
+    def build(x: Any) -> list[Any]:
+        rows = paddle.shape(x)[0]
+        positive = paddle.sum(x) > 0
+        return [
+            static.nn.cond(
+                positive, lambda: paddle.ones([rows, 4]), lambda: paddle.full([rows, 4], 2.0) * x
+            )
+        ]
+
+    (out,), stats = run(build)
+    np.testing.assert_array_equal(out, ROWS * 2 if ROWS.sum() <= 0 else np.ones_like(ROWS))
+    assert stats["op_by_op"] == 0
+
+
+def test_a_branch_decides_a_size() -> None:
+    """Op by op, a condition on data takes its branch before the other is looked at."""
+
+    def build(x: Any) -> list[Any]:
+        positive = paddle.sum(x) > 100
+        return [static.nn.cond(positive, lambda: x, lambda: paddle.masked_select(x, x > 0))]
+
+    with pytest.raises(ValueError, match="shape"):
+        program(build)  # the ranks differ, so no branch can be taken for the other
+
+    def ranked(x: Any) -> list[Any]:
+        positive = paddle.sum(x) > 100
+        flat = paddle.flatten(x)
+        return [static.nn.cond(positive, lambda: flat, lambda: paddle.masked_select(x, x > 0))]
+
+    (out,), stats = run(ranked)
+    np.testing.assert_array_equal(out, ROWS[ROWS > 0])
+    assert stats["op_by_op"] == 1
+
+
+def test_a_variable_that_one_branch_leaves_undefined() -> None:
+    """Paddle's compiler of Python code gives it one strange number; its shape does not matter."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 4], "float32")
+        many = paddle.shape(x)[0] > 1
+        block = main.global_block()
+        inner = main._create_block()
+        made = block.create_var(name="made", shape=[-1, 4], dtype="float32")
+        inner.append_op("scale", {"X": x}, {"Out": made}, {"scale": 3.0})
+        main._rollback()
+        scope = block.create_var(name="scope")
+        block.append_op(
+            "conditional_block",
+            {"Cond": many, "Input": x},
+            {"Out": made, "Scope": scope},
+            {"sub_block": inner, "is_scalar_condition": True},
+        )
+        mask = paddle.cast(many, "int32")
+        undefined = block.create_var(name="undefined_var_0", shape=[1], dtype="float32")
+        values = {"shape": [1], "dtype": 5, "fp32_values": [1.77113e27]}
+        block.append_op("assign_value", {}, {"Out": undefined}, values)
+        merged = block.create_var(name="merged", shape=[-1, 4], dtype="float32")
+        sources = {"X": [undefined, made], "Mask": mask}
+        block.append_op("select_input", sources, {"Out": merged})
+    executor = static.Executor(paddle.CPUPlace())
+    (out,) = executor.run(main, {"x": ROWS}, ["merged"])
+    np.testing.assert_array_equal(out, ROWS * 3)
+    (nothing,) = executor.run(main, {"x": ROWS[:1]}, ["merged"])
+    np.testing.assert_array_equal(nothing, np.zeros((1, 4)))

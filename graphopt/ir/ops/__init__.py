@@ -46,6 +46,7 @@ from graphopt.ir.ops import (
     shape,
     sort,
     special,
+    spectral,
     vision,
 )
 
@@ -93,6 +94,7 @@ FAMILIES = (
     vision,
     sort,
     special,
+    spectral,
 )
 
 ALL: tuple[type[PdOp], ...] = tuple(

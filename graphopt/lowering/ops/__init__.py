@@ -42,6 +42,7 @@ from graphopt.lowering.ops import (
     shape,
     sort,
     special,
+    spectral,
     vision,
 )
 
@@ -85,5 +86,6 @@ __all__ = [
     "shape",
     "sort",
     "special",
+    "spectral",
     "vision",
 ]
