@@ -7,7 +7,6 @@ have a value already.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
@@ -17,7 +16,7 @@ from xdsl.ir import Block as IrBlock
 from graphopt.errors import UnsupportedError
 from graphopt.ir.fold import truth
 from graphopt.ir.ops.control import If, Yield, join
-from graphopt.ir.ops.creation import AssignValue, Full
+from graphopt.ir.ops.creation import Full
 from graphopt.ir.ops.index import FillRows
 from graphopt.ir.ops.math import Cast
 from graphopt.ir.parse_block import BlockParser, Frame, Handler
@@ -25,7 +24,8 @@ from graphopt.ir.parse_inline import add_op, changes_arrays, inlined
 from graphopt.ir.program import Operator
 from graphopt.ir.rowwise import check_rowwise
 from graphopt.ir.sub_blocks import sub_block
-from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, show
+from graphopt.ir.types import show
+from graphopt.ir.undefined import is_undefined, zeros_like
 
 # The second one is what Paddle's inference passes make of the first.
 _CONDITIONAL = ("conditional_block", "conditional_block_infer")
@@ -110,34 +110,18 @@ def _make_if(
 def _defined(
     yes: SSAValue, no: SSAValue, blocks: tuple[IrBlock, IrBlock]
 ) -> tuple[SSAValue, SSAValue]:
-    """The pair with zeros of the other's type for a side that Paddle left undefined.
-
-    A Python variable that only one branch sets has the number `_UNDEFINED` on the other side,
-    whatever its shape; nothing may read it there.
-    """
-    if _is_undefined(no) and not _is_undefined(yes):
-        return yes, _zeros_like(yes, blocks[1])
-    if _is_undefined(yes) and not _is_undefined(no):
-        return _zeros_like(no, blocks[0]), no
+    """The pair with zeros of the other's type for a side that is undefined."""
+    if is_undefined(no) and not is_undefined(yes):
+        return yes, _stand_in(yes, blocks[1])
+    if is_undefined(yes) and not is_undefined(no):
+        return _stand_in(no, blocks[0]), no
     return yes, no
 
 
-_UNDEFINED = 1.77113e27
-
-
-def _is_undefined(value: SSAValue) -> bool:
-    source = value.owner
-    if not isinstance(source, AssignValue):
-        return False
-    numbers = source.attr("values")
-    return len(numbers) == 1 and math.isclose(numbers[0], _UNDEFINED, rel_tol=1e-6)
-
-
-def _zeros_like(value: SSAValue, block: IrBlock) -> SSAValue:
-    shape = [1 if dim == UNKNOWN else dim for dim in shape_of(value.type)]
-    made = Full.make(shape=shape, value=0.0, dtype=dtype_of(value.type))
-    block.add_op(made)
-    return made.results[0]
+def _stand_in(value: SSAValue, block: IrBlock) -> SSAValue:
+    zeros = Full.make(**zeros_like(value))
+    block.add_op(zeros)
+    return zeros.results[0]
 
 
 def _partner(op: Operator) -> Operator | None:

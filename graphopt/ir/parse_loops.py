@@ -21,6 +21,7 @@ from graphopt.ir.parse_inline import add_op, changes_arrays, inlined
 from graphopt.ir.program import Operator
 from graphopt.ir.sub_blocks import names_in, sub_block
 from graphopt.ir.types import dtype_of, shape_of, show, tensor
+from graphopt.ir.undefined import is_undefined, zeros_like
 
 
 def _while(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
@@ -39,6 +40,14 @@ def _while(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
             n: join(types[n], value.type)
             for n, value in zip(carried, made.yielded()[1:], strict=True)
         }
+        undefined = [n for n in carried if joined[n] is None and is_undefined(carried[n])]
+        if undefined:
+            for n in undefined:
+                last = made.yielded()[1 + list(carried).index(n)]
+                carried[n] = parser.translator.emit(Full, op, **zeros_like(last)).results[0]
+                types[n] = carried[n].type
+            made.erase(safe_erase=False)
+            continue
         for n, type_ in joined.items():
             if type_ is None and truth(condition, parser.known) is not None:
                 made.erase(safe_erase=False)

@@ -30,6 +30,7 @@ from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.properties import joined, row_attrs, tensor_properties
 from graphopt.ir.translate_callbacks import CALLBACKS
 from graphopt.ir.translate_control import CONTROL
+from graphopt.ir.translate_slices import SLICES
 from graphopt.ir.translate_updates import UPDATES, translate_update
 from graphopt.ir.types import dtype_of, rank_of, shape_of
 
@@ -312,6 +313,7 @@ SPECIAL: Mapping[str, Special] = {
     GRAD_TYPE: _grad,
     **dict.fromkeys(UPDATES, translate_update),
     **CALLBACKS,
+    **SLICES,
     **FIRST_VERSIONS,
     **{t: _interpolate for t in BY_TYPE if t.endswith("_interp_v2")},
     **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},

@@ -242,3 +242,34 @@ def test_a_variable_that_one_branch_leaves_undefined() -> None:
     np.testing.assert_array_equal(out, ROWS * 3)
     (nothing,) = executor.run(main, {"x": ROWS[:1]}, ["merged"])
     np.testing.assert_array_equal(nothing, np.zeros((1, 4)))
+
+
+def test_one_row_after_the_other() -> None:
+    """A slice of one position that a loop gives is a lookup: nothing depends on data.
+
+    The loop variable has no value before the loop, as in `for i in range(n)` of Python code.
+    """
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 4], "float32")
+        block = main.global_block()
+        last = block.create_var(name="last", shape=[1], dtype="float32")
+        values = {"shape": [1], "dtype": 5, "fp32_values": [1.77113e27]}
+        block.append_op("assign_value", {}, {"Out": last}, values)
+
+        def step(i: Any, total: Any, last: Any) -> list[Any]:
+            inner = main.current_block()
+            row = inner.create_var(name="row", shape=[4], dtype="float32")
+            bounds = {"StartsTensorList": i, "EndsTensorList": i + 1}
+            attrs = {"axes": [0], "starts": [-1], "ends": [-1], "decrease_axis": [0]}
+            inner.append_op("slice", {"Input": x, **bounds}, {"Out": row}, attrs)
+            return [i + 1, total * 2 + row, row]
+
+        start = [paddle.zeros([], "int64"), paddle.zeros([4]), last]
+        rows = paddle.cast(paddle.shape(x)[0], "int64")
+        _, total, last = static.nn.while_loop(lambda i, t, n: i < rows, step, start)
+    executor = static.Executor(paddle.CPUPlace())
+    found, row = executor.run(main, {"x": ROWS}, [total, last])
+    np.testing.assert_array_equal(found, ROWS[0] * 4 + ROWS[1] * 2 + ROWS[2])
+    np.testing.assert_array_equal(row, ROWS[2])
+    assert executor.stats["op_by_op"] == 0
