@@ -23,7 +23,7 @@ from graphopt.ir.ops.index import Embedding
 from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.math import Cast
 from graphopt.ir.ops.norm import BatchNorm
-from graphopt.ir.ops.rearrange import Pad
+from graphopt.ir.ops.rearrange import Pad, RepeatInterleave
 from graphopt.ir.ops.reduce import Max
 from graphopt.ir.ops.shape import Expand, Flatten, Reshape, Squeeze
 from graphopt.ir.program import EMPTY, Operator
@@ -241,6 +241,17 @@ def _set_value(self: Translator, op: Operator) -> dict[str, SSAValue]:
     return self.by_row(op, row, target, value)
 
 
+def _repeat_interleave(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """One number for all slices is an attribute, one for each a tensor."""
+    if any(name != EMPTY for name in op.input("RepeatsTensor")):
+        return self.by_row(op, BY_TYPE[op.type])
+    x, attrs = self.read(op.input("X")[0]), op.attrs
+    made = self.emit(
+        RepeatInterleave, op, x, repeats=attrs.get("Repeats", 1), axis=attrs.get("dim", 0)
+    )
+    return {op.output("Out")[0]: made.results[0]}
+
+
 def _range(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """The bounds are attributes or tensors."""
     row = BY_TYPE[op.type]
@@ -306,6 +317,7 @@ SPECIAL: Mapping[str, Special] = {
     "sequence_mask": _sequence_mask,
     "pad3d": _pad3d,
     "set_value": _set_value,
+    "repeat_interleave": _repeat_interleave,
     "range": _range,
     "linspace": _range,
     "logspace": _range,

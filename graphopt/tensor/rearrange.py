@@ -158,10 +158,5 @@ def repeat_interleave(
         inputs = {"X": arguments.variable(x, "x", "repeat_interleave"), "RepeatsTensor": repeats}
         return emit("repeat_interleave", inputs, {"dim": axis}, name=name)
     times = arguments.integer(repeats, "repeats", "repeat_interleave")
-    shape = list(arguments.variable(x, "x", "repeat_interleave").shape)
-    at = axis % len(shape)
-    # repeated in an axis of its own behind the axis, and joined with it
-    apart = reshape(x, [*(0 if d < 0 else d for d in shape[: at + 1]), 1, *shape[at + 1 :]])
-    wide = tile(apart, [1] * (at + 1) + [times] + [1] * (len(shape) - at - 1))
-    joined = [0 if d < 0 else d for d in shape[:at]] + [-1] + shape[at + 1 :]
-    return reshape(wide, joined, name)
+    inputs = {"X": arguments.variable(x, "x", "repeat_interleave")}
+    return emit("repeat_interleave", inputs, {"Repeats": times, "dim": axis}, name=name)

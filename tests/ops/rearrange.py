@@ -11,6 +11,7 @@ from graphopt.ir.ops.rearrange import (
     Flip,
     Meshgrid,
     Pad,
+    RepeatInterleave,
     Roll,
     SetValue,
     StridedSlice,
@@ -37,6 +38,11 @@ SAMPLES = {
         sample(f32(2, 3), repeat_times=(2, 1)).gives(lambda x: np.tile(x, (2, 1))),
         sample(i64(2), repeat_times=(2, 3)).gives(lambda x: np.tile(x, (2, 3))),
         sample(f64(2, 1), repeat_times=(2,)).gives(lambda x: np.tile(x, 2)),
+    ],
+    RepeatInterleave: [
+        sample(f32(2, 3), repeats=2, axis=1).gives(lambda x: np.repeat(x, 2, 1)),
+        sample(i64(2, 1, 2), repeats=3, axis=-3).gives(lambda x: np.repeat(x, 3, 0)),
+        sample(f64(2), repeats=0).gives(lambda x: x[:0]),
     ],
     Flip: [
         sample(f32(2, 3), axis=(0, -1)).gives(lambda x: x[::-1, ::-1]),

@@ -53,6 +53,25 @@ def _scaled(dim: int, times: int) -> int:
 
 
 @irdl_op_definition
+class RepeatInterleave(PureOp):
+    """Every slice along an axis `repeats` times in a row. Paddle: repeat_interleave."""
+
+    name = "pd.repeat_interleave"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    repeats = integer()
+    axis = integer(0)
+
+    @staticmethod
+    def infer(x: Tensor, repeats: int, axis: int) -> Tensor:
+        if repeats < 0:
+            raise ProgramError(f"repeats must not be negative, found {repeats}")
+        at = normalize_axis(axis, rank_of(x))
+        shape = shape_of(x)
+        return like(x, shape=(*shape[:at], _scaled(shape[at], repeats), *shape[at + 1 :]))
+
+
+@irdl_op_definition
 class Flip(PureOp):
     """These axes in reverse order. Paddle: flip."""
 

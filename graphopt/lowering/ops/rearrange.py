@@ -12,6 +12,7 @@ from graphopt.ir.ops.rearrange import (
     Flip,
     Meshgrid,
     Pad,
+    RepeatInterleave,
     Roll,
     SetValue,
     StridedSlice,
@@ -30,6 +31,11 @@ Ints = tuple[int, ...]
 @lowers(Tile)
 def tile(x: Array, repeat_times: Ints) -> Array:
     return jnp.tile(x, repeat_times)
+
+
+@lowers(RepeatInterleave)
+def repeat_interleave(x: Array, repeats: int, axis: int) -> Array:
+    return jnp.repeat(x, repeats, axis)
 
 
 @lowers(Flip)
