@@ -5,6 +5,7 @@ Run from anywhere: `python docs/generate.py`; with `--check` it only says which 
 
 from __future__ import annotations
 
+import argparse
 import inspect
 import re
 import sys
@@ -25,6 +26,7 @@ from graphopt.lowering.evaluate import RULES
 from graphopt.passes import pipeline
 from graphopt.runtime.settings import Setting, as_size, as_tristate
 from graphopt.runtime.strategies import EXECUTION, BuildStrategy, ExecutionStrategy
+from graphopt.tools import cli, opt
 
 DOCS = Path(__file__).parent
 OPERATORS = DOCS.parent / "tests" / "conformance" / "operators.tsv"
@@ -295,10 +297,56 @@ def page(title: str, *lines: str) -> str:
     return "\n".join([title, "", NOTE, *lines, ""])
 
 
+# -- the commands ----------------------------------------------------------------------------------
+
+
+def commands_page() -> str:
+    """docs/reference/commands.md."""
+    lines = [
+        "# Commands",
+        "",
+        NOTE,
+        "",
+        "`graphopt COMMAND --help` shows the same; `python -m graphopt` is `graphopt`. The exit",
+        "code is 0 when all went well, 1 for an error, which is one line, or for outputs that",
+        "differ, and 2 for wrong arguments.",
+    ]
+    for name, (module, _) in cli.COMMANDS.items():
+        parser = argparse.ArgumentParser(add_help=False)
+        module.add_arguments(parser)
+        words = (inspect.getdoc(module) or "").partition(": ")[2]
+        lines += ["", f"## graphopt {name}", "", words[:1].upper() + words[1:], ""]
+        lines += ["```", module.EXAMPLE, "```", ""]
+        lines += table(("argument", "meaning"), map(argument_row, parser._actions))
+    lines += [
+        "",
+        "## graphopt opt",
+        "",
+        "`graphopt opt` is `graphopt-opt`: it reads a `.pdmodel` or `.mlir` file, runs passes and",
+        "prints the program. Its options are those of xDSL's `xdsl-opt`, and these:",
+        "",
+    ]
+    parser = argparse.ArgumentParser(add_help=False)
+    opt.add_own_arguments(parser)
+    lines += table(("argument", "meaning"), map(argument_row, parser._actions))
+    return "\n".join([*lines, ""])
+
+
+def argument_row(action: argparse.Action) -> tuple[str, str]:
+    """An argument as it is written, and what it is for."""
+    value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else "")
+    takes_value = action.nargs != 0
+    if takes_value and not value:
+        value = action.dest.upper()
+    written = ", ".join(action.option_strings)
+    return code(f"{written} {value}".strip() if takes_value else written), action.help or ""
+
+
 PAGES = {
     "build-strategy.md": build_strategy_page,
     "operators.md": operators_page,
     "fluid-refused.md": refused_page,
+    "commands.md": commands_page,
 }
 
 

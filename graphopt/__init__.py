@@ -28,6 +28,8 @@ from graphopt.grad_mode import enable_grad as enable_grad
 from graphopt.grad_mode import is_grad_enabled as is_grad_enabled
 from graphopt.grad_mode import no_grad as no_grad
 from graphopt.grad_mode import set_grad_enabled as set_grad_enabled
+from graphopt.importing.model import ImportedModel as ImportedModel
+from graphopt.importing.model import import_model as import_model
 from graphopt.ir.dtypes import DType, bool_
 from graphopt.ir.dtypes import bfloat16 as bfloat16
 from graphopt.ir.dtypes import complex64 as complex64

@@ -1,7 +1,7 @@
-"""`python -m graphopt` is graphopt-opt."""
+"""`python -m graphopt` is the command `graphopt`."""
 
 import sys
 
-from graphopt.tools.opt import main
+from graphopt.tools.cli import main
 
 sys.exit(main())

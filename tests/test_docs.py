@@ -18,12 +18,14 @@ import numpy as np
 import pytest
 
 from graphopt import static, utils
-from graphopt.tools import opt
+from graphopt.tools import cli, opt
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
 WITH_CODE = [page for page in PAGES if re.search(r"^```python", (DOCS / page).read_text(), re.M)]
+# What the blocks of a page need besides the package.
+NEEDED = {"how-to/take-a-model-out.md": ("flatbuffers", "safetensors")}
 OUTPUT_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 
@@ -75,13 +77,13 @@ def run_python(block: Block, page: str, names: dict[str, Any]) -> str:
 
 
 def run_console(block: Block) -> None:
-    """Run the commands of a block, which have to be graphopt-opt's."""
+    """Run the commands of a block, which have to be ours."""
+    commands = {"graphopt": cli.main, "graphopt-opt": opt.main}
     for line in block.text.splitlines():
         if line.startswith("$ "):
             program, *arguments = shlex.split(line[2:])
-            assert program == "graphopt-opt"
             with contextlib.redirect_stdout(io.StringIO()):
-                assert opt.main(arguments) == 0, line
+                assert commands[program](arguments) == 0, line
 
 
 def expect(printed: str, wanted: str, where: str) -> None:
@@ -94,6 +96,8 @@ def expect(printed: str, wanted: str, where: str) -> None:
 @pytest.mark.usefixtures("fresh_state")
 def test_blocks_run(page: str) -> None:
     """The blocks of a page run one after the other, and print the text blocks behind them."""
+    for module in NEEDED.get(page, ()):
+        pytest.importorskip(module)
     names: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = None
     for block in blocks(page):

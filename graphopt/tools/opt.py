@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.utils.exceptions import DiagnosticException, ParseError
@@ -19,6 +19,9 @@ from graphopt.errors import GraphoptError
 from graphopt.passes.pipeline import Setup
 from graphopt.passes.registry import all_passes
 from graphopt.universe import UNIVERSE
+
+if TYPE_CHECKING:
+    from graphopt.runtime.strategies import BuildStrategy
 
 
 class OptMain(xDSLOptMain):
@@ -50,28 +53,7 @@ class OptMain(xDSLOptMain):
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
         super().register_all_arguments(arg_parser)
-        arg_parser.add_argument(
-            "--emit",
-            dest="target",
-            metavar="TARGET",
-            help="the same as --target: mlir, stablehlo, stablehlo{dim=8}, dot",
-        )
-        arg_parser.add_argument(
-            "--build-strategy",
-            metavar="FLAG=VALUE,...",
-            default=None,
-            help="run the passes that these BuildStrategy flags select (a bare flag means 1)",
-        )
-        arg_parser.add_argument(
-            "--dump-pass-pipeline",
-            action="store_true",
-            help="print the passes that --build-strategy selects, as -p would take them",
-        )
-        arg_parser.add_argument(
-            "--explain",
-            action="store_true",
-            help="print on stderr what --build-strategy did, and what it declined and why",
-        )
+        add_own_arguments(arg_parser)
 
     def apply_passes(self, prog: ModuleOp) -> None:
         if self.args.build_strategy is not None:
@@ -98,8 +80,39 @@ class OptMain(xDSLOptMain):
         return parse_program(program, column_names(program, "feed"), column_names(program, "fetch"))
 
 
+def add_own_arguments(arg_parser: argparse.ArgumentParser) -> None:
+    """The arguments that xDSL's driver does not have."""
+    arg_parser.add_argument(
+        "--emit",
+        dest="target",
+        metavar="TARGET",
+        help="the same as --target: mlir, stablehlo, stablehlo{dim=8}, dot",
+    )
+    arg_parser.add_argument(
+        "--build-strategy",
+        metavar="FLAG=VALUE,...",
+        default=None,
+        help="run the passes that these BuildStrategy flags select (a bare flag means 1)",
+    )
+    arg_parser.add_argument(
+        "--dump-pass-pipeline",
+        action="store_true",
+        help="print the passes that --build-strategy selects, as -p would take them",
+    )
+    arg_parser.add_argument(
+        "--explain",
+        action="store_true",
+        help="print on stderr what --build-strategy did, and what it declined and why",
+    )
+
+
 def parse_strategy(text: str) -> Setup:
-    """What the pipeline is told by a BuildStrategy with these flags set.
+    """What the pipeline is told by a BuildStrategy with these flags set; see `strategy_of`."""
+    return strategy_of(text).setup()
+
+
+def strategy_of(text: str) -> BuildStrategy:
+    """A BuildStrategy with these flags set.
 
     `text` is `flag=value,…`; values are 0, 1, true, false, none, numbers, or names of enumeration
     members. Raises AttributeError for an unknown flag, TypeError or ValueError for a wrong value.
@@ -110,7 +123,7 @@ def parse_strategy(text: str) -> Setup:
     for entry in filter(None, text.split(",")):
         name, _, value = entry.partition("=")
         setattr(strategy, name.strip(), _flag_value(strategy, name.strip(), value.strip() or "1"))
-    return strategy.setup()
+    return strategy
 
 
 def _flag_value(strategy: Any, name: str, text: str) -> Any:

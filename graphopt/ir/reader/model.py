@@ -42,14 +42,19 @@ class LoadedModel:
 
 
 def load_model(
-    path: PathLike, params: PathLike | None = None, limits: Limits | None = None
+    path: PathLike,
+    params: PathLike | None = None,
+    limits: Limits | None = None,
+    *,
+    program_only: bool = False,
 ) -> LoadedModel:
     """Load a model that Paddle 1.x or 2.x saved, or 3.x in the old format.
 
     `path` is a `.pdmodel` file or the prefix before that suffix, a folder that holds `__model__`,
     or a file with a bare serialized program. `params` is a combined parameter file or a folder with
     one file per variable, also relative to the program's folder; left out, it is what Paddle
-    writes beside the program. Formats are told by content, never by suffix.
+    writes beside the program; with `program_only` none are read. Formats are told by content,
+    never by suffix.
 
     Raises FormatError for files that are malformed or do not belong together, LimitError for ones
     that exceed `limits`, UnsafeError for ones that point out of their folder, UnsupportedError for
@@ -61,6 +66,8 @@ def load_model(
     _refuse_other_formats(data, file)
     program = read_program(data, str(file), limits)
     feeds, fetches = column_names(program, "feed"), column_names(program, "fetch")
+    if program_only:
+        return LoadedModel(program, feeds, fetches, {})
     source = _beside(file) if params is None else _given(file, Path(params))
     if source is None and (feeds or fetches):
         _refuse_missing_parameters(program, file)

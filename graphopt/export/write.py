@@ -1,0 +1,188 @@
+"""One call for every format: which it is, what was written, and how it is run."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from io import StringIO
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphopt.ir.reader.files import write_files
+from graphopt.runtime.strategies import BuildStrategy
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.export.function import Function
+    from graphopt.export.sizes import Sizes
+    from graphopt.importing.model import ImportedModel
+
+# Suffix -> format; the longer suffix comes first.
+FORMATS = {
+    ".stablehlo.mlir": "stablehlo-text",
+    ".stablehlo": "stablehlo",
+    ".jaxexport": "jaxexport",
+    ".mlir": "mlir",
+    ".safetensors": "safetensors",
+    ".npz": "npz",
+    ".pdmodel": "pdmodel",
+}
+PROGRAMS = ("jaxexport", "stablehlo", "stablehlo-text")
+OPTIMISED = ("mlir", *PROGRAMS)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """What an export wrote: the files, the main one first, and notes on what it could not do.
+
+    `function` is the exported function of executable formats.
+    """
+
+    format: str
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+    function: Function | None = field(default=None, repr=False)
+
+    @property
+    def path(self) -> Path:
+        """The main file."""
+        return self.files[0]
+
+
+def format_of(path: Path, format: str | None = None) -> str:
+    """The format that a suffix stands for, or `format` itself; ValueError when it is none."""
+    if format is not None:
+        if format not in FORMATS.values():
+            raise ValueError(f"format {format!r} is none of {', '.join(FORMATS.values())}")
+        return format
+    for suffix, name in FORMATS.items():
+        if path.name.endswith(suffix):
+            return name
+    raise ValueError(
+        f"{path} has none of the suffixes {', '.join(FORMATS)}; use one, or say the format"
+    )
+
+
+def export(
+    model: ImportedModel,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    build_strategy: BuildStrategy | None = None,
+    *,
+    sizes: Sizes = None,
+    symbolic: bool | None = None,
+    parameters: str | None = None,
+    platforms: Sequence[str] | None = None,
+) -> Exported:
+    """Write a model in the format of the suffix of `path` (see `FORMATS`), or in `format`.
+
+    * `build_strategy`: the optimisations of what is written; `.pdmodel` and parameters have none.
+    * `sizes`: numbers for sizes that the program leaves open: one for all, or shapes by input.
+    * `symbolic`: whether open sizes may vary in what is written, where the ops allow it; `sizes`
+      are for where they do not. The default of `.jaxexport`, not of StableHLO, because XLA compiles
+      only modules whose sizes are numbers.
+    * `parameters`: "inside" the function (the default) or "arguments" in front of the inputs, the
+      only choice for a training step, whose new state comes in front of the outputs.
+    * `platforms`: of `.jaxexport`, by default cpu, cuda and tpu; of StableHLO one, by default cpu.
+
+    A `.json` file beside an executable format has the names, dtypes and shapes of arguments and
+    results in order, and `.state.npz` the values of the state that are arguments. Files are
+    complete before they replace older ones.
+
+    Raises ValueError for an unknown format and for options that it has not, UnsupportedError for
+    what cannot be exported, with the op that is in the way.
+    """
+    target = Path(path)
+    name = format_of(target, format)
+    if build_strategy is not None and name not in OPTIMISED:
+        raise ValueError(
+            f"the format {name} holds the program as it was saved, so build_strategy has no "
+            f"effect there; it has in {', '.join(OPTIMISED)}"
+        )
+    given = {"sizes": sizes, "symbolic": symbolic, "parameters": parameters, "platforms": platforms}
+    unused = [key for key, value in given.items() if value is not None]
+    if unused and name not in PROGRAMS:
+        raise ValueError(f"the format {name} has no {', '.join(unused)}; {PROGRAMS} have")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if name == "mlir":
+        write_files({target: [module_text(model.module(build_strategy)).encode()]})
+        return Exported(name, (target,))
+    if name == "safetensors":
+        from graphopt.export.safetensors_file import write_safetensors
+
+        write_safetensors(target, model.parameters)
+        return Exported(name, (target,))
+    if name == "npz":
+        from graphopt.export.npz_file import write_npz
+
+        write_npz(target, model.parameters)
+        return Exported(name, (target,))
+    if name == "pdmodel":
+        from graphopt.export.paddle import write_pdmodel
+
+        return Exported(name, tuple(write_pdmodel(target, model)))
+    return _write_program(
+        model, target, name, build_strategy, sizes, symbolic, parameters, platforms
+    )
+
+
+def module_text(module: ModuleOp) -> str:
+    """A module as graphopt-opt reads it."""
+    from xdsl.printer import Printer
+
+    text = StringIO()
+    Printer(text).print_op(module)
+    return f"{text.getvalue()}\n"
+
+
+def _write_program(
+    model: ImportedModel,
+    path: Path,
+    format: str,
+    build_strategy: BuildStrategy | None,
+    sizes: Sizes,
+    symbolic: bool | None,
+    parameters: str | None,
+    platforms: Sequence[str] | None,
+) -> Exported:
+    from graphopt.export.function import function_of
+    from graphopt.export.npz_file import write_npz
+    from graphopt.export.program import PLATFORMS, exported, serialized
+
+    function = function_of(model, model.module(build_strategy), parameters)
+    is_artifact = format == "jaxexport"
+    targets = tuple(platforms or (PLATFORMS if is_artifact else ("cpu",)))
+    if not is_artifact and len(targets) != 1:
+        raise ValueError(f"StableHLO is for one platform, not for {', '.join(targets)}")
+    if symbolic is None:
+        symbolic = is_artifact
+    artifact, notes = exported(function, sizes, targets, symbolic=symbolic)
+    if format == "jaxexport":
+        content = serialized(artifact)
+    elif format == "stablehlo":
+        content = artifact.mlir_module_serialized
+    else:
+        content = artifact.mlir_module().encode()
+    about: dict[str, Any] = {"format": format, "platforms": list(artifact.platforms)}
+    about |= _with_exported_shapes(function.describe(), artifact)
+    sidecar = path.with_name(f"{path.name}.json")
+    files = [path, sidecar]
+    if function.state:
+        state = path.with_name(f"{path.name}.state.npz")
+        about["state"] = state.name
+        write_npz(state, {port.name: model.parameters[port.name] for port in function.state})
+        files.append(state)
+    text = json.dumps({**about, "notes": notes}, indent=1)
+    write_files({sidecar: [f"{text}\n".encode()], path: [content]})
+    return Exported(format, tuple(files), tuple(notes), function)
+
+
+def _with_exported_shapes(about: dict[str, Any], artifact: Any) -> dict[str, Any]:
+    """The description with the sizes of what was exported; those that vary stay symbols."""
+    for key, types in (("arguments", artifact.in_avals), ("results", artifact.out_avals)):
+        for entry, type_ in zip(about[key], types, strict=True):
+            entry["shape"] = [dim if isinstance(dim, int) else str(dim) for dim in type_.shape]
+    return about

@@ -1,0 +1,83 @@
+"""The command `graphopt`: look into a saved model, run it, convert it; and run Paddle scripts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from graphopt import __version__
+from graphopt.errors import GraphoptError
+from graphopt.tools import convert, info, run
+
+COMMANDS = {
+    "info": (info, "what is in a model, and whether graphopt can run it"),
+    "run": (run, "run a model once, or a Paddle script (graphopt run SCRIPT.py ARGS...)"),
+    "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
+}
+_OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands but `opt`, whose arguments xDSL's driver parses."""
+    examples = "\n".join(f"  {module.EXAMPLE}" for module, _ in COMMANDS.values())
+    top = argparse.ArgumentParser(
+        prog="graphopt",
+        description=__doc__,
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"graphopt {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, words) in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=words,
+            description=module.__doc__,
+            epilog=f"example:\n  {module.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(main=module.main)
+    commands.add_parser("opt", help=_OPT, add_help=False)
+    return top
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command; 0 when all went well, 1 with one line on stderr when it did not."""
+    given = list(sys.argv[1:] if args is None else args)
+    if given[:1] == ["opt"]:
+        from graphopt.tools.opt import main as opt
+
+        return opt(given[1:])
+    if given[:1] == ["run"] and given[1:2] and given[1].endswith(".py"):
+        return _run_script(given[1], given[2:])
+    try:
+        arguments = parser().parse_args(given)
+        return arguments.main(arguments)
+    except BrokenPipeError:
+        return 0
+    except (GraphoptError, OSError, AttributeError, TypeError, ValueError) as error:
+        print(f"graphopt: error: {_one_line(error)}", file=sys.stderr)
+        return 1
+
+
+def _run_script(path: str, args: list[str]) -> int:
+    """A Paddle script; what it raises is its own."""
+    try:
+        run_script = import_module("graphopt.tools.script").run_script
+    except ModuleNotFoundError as error:
+        if error.name != "graphopt.tools.script":
+            raise
+        print("graphopt: error: this build cannot run scripts", file=sys.stderr)
+        return 1
+    return run_script(path, args)
+
+
+def _one_line(error: Exception) -> str:
+    """The message of an error in one line, and the op that it came from."""
+    text = " ".join(part.strip() for part in str(error).strip().splitlines())
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("while ")]
+    where = f" [{notes[0].partition(' : ')[0]}]" if notes else ""
+    return (text or type(error).__name__) + where

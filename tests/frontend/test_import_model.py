@@ -1,0 +1,306 @@
+"""`graphopt.import_model`: every form of a saved model, its interface, and what is refused."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import FeedError, FormatError, UnsafeError
+from graphopt_tests import model_files
+
+MODELS = model_files.MODELS
+LENET = MODELS / "infer_lenet"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_state() -> Iterator[None]:
+    with (
+        static.scope_guard(static.Scope()),
+        static.program_guard(static.Program(), static.Program()),
+        paddle.utils.unique_name.guard(),
+    ):
+        yield
+
+
+def arrays(file: Path) -> dict[str, Any]:
+    with np.load(file) as loaded:
+        return {name: loaded[name] for name in loaded.files}
+
+
+X = arrays(LENET / "inputs.npz")["x"]
+SCORES = arrays(LENET / "outputs.npz")["out0"]
+
+
+def check_lenet(model: paddle.ImportedModel) -> None:
+    (scores,) = model.run({"x": X})
+    np.testing.assert_allclose(scores, SCORES, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("path", ["model", "model.pdmodel", "model.pdiparams", "."])
+def test_every_way_to_name_a_model(path: str, tmp_path: Path) -> None:
+    """Prefix, file, parameter file, and a folder with one model."""
+    for file in LENET.glob("model.pd*"):
+        shutil.copy(file, tmp_path)
+    model = paddle.import_model(tmp_path / path)
+    assert (model.feed_names, len(model.fetch_names), len(model.parameters)) == (["x"], 1, 10)
+    assert model.path == tmp_path / "model.pdmodel"
+    check_lenet(model)
+
+
+@pytest.mark.parametrize("name", ["fluid18_mnist_conv", "fluid18_word2vec_combined"])
+def test_folders_of_fluid(name: str) -> None:
+    """`__model__` with one file per variable, and with one for all."""
+    model = paddle.import_model(MODELS / name / "model")
+    found = model.run(arrays(MODELS / name / "inputs.npz"))
+    expected = arrays(MODELS / name / "outputs.npz")["out0"]
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def test_the_executor_runs_it_too() -> None:
+    """The parameters are in the global scope; the model's own scope is another one."""
+    model = paddle.import_model(LENET / "model")
+    feed, exe = {"x": X}, static.Executor(paddle.CPUPlace())
+    (scores,) = exe.run(model.program, feed=feed, fetch_list=model.fetch_names)
+    np.testing.assert_allclose(scores, SCORES, rtol=1e-4, atol=1e-5)
+    for name in model.parameters:
+        slot = static.global_scope().find_var(name)
+        assert slot is not None
+        slot.put(np.zeros_like(slot.numpy()))
+    check_lenet(model)
+
+
+def test_two_models_with_the_same_names(tmp_path: Path) -> None:
+    """Each keeps its own parameters."""
+    first = paddle.import_model(LENET / "model")
+    other = {name: array * 0 for name, array in first.parameters.items()}
+    second = paddle.import_model(LENET / "model", other)
+    check_lenet(first)
+    assert not second.run([X])[0].any()
+
+
+def test_parameters_are_read_only_and_in_order() -> None:
+    parameters = paddle.import_model(LENET / "model").parameters
+    assert list(parameters) == sorted(parameters)
+    with pytest.raises(ValueError, match="read-only"):
+        next(iter(parameters.values()))[...] = 0
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".pdparams", ".safetensors", "mapping", "folder"])
+def test_parameters_from_elsewhere(suffix: str, tmp_path: Path) -> None:
+    """Formats are told by content: the files here have no suffix."""
+    model = paddle.import_model(LENET / "model")
+    params: Any = tmp_path / "weights"
+    if suffix == ".npz":
+        model.export(params, "npz")
+    elif suffix == ".pdparams":
+        paddle.save(dict(model.parameters), str(params))
+    elif suffix == ".safetensors":
+        pytest.importorskip("safetensors")
+        model.export(params, "safetensors")
+    elif suffix == "mapping":
+        params = dict(model.parameters)
+    else:
+        from graphopt.ir.reader import SavedTensor, write_folder
+
+        params.mkdir()
+        write_folder(params, {n: SavedTensor(a, ()) for n, a in model.parameters.items()})
+    check_lenet(paddle.import_model(LENET / "model.pdmodel", params))
+
+
+def test_a_state_dict_of_layers(tmp_path: Path) -> None:
+    """Paddle saves layers' own names, with a table of the variables that they are."""
+    parameters = paddle.import_model(LENET / "model").parameters
+    state: dict[str, Any] = {f"layer.{n}": array for n, array in parameters.items()}
+    state["StructuredToParameterName@@"] = {f"layer.{n}": n for n in parameters}
+    paddle.save(state, str(tmp_path / "layers.pdparams"))
+    check_lenet(paddle.import_model(LENET / "model", tmp_path / "layers.pdparams"))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda p: p.pop("conv2d_0.w_0"), "1 are missing: 'conv2d_0.w_0'"),
+        (lambda p: p.update(other=np.zeros(1)), "no stored variables of the program: 'other'"),
+        (lambda p: p.update({"conv2d_0.w_0": np.zeros(3)}), r"'conv2d_0.w_0': expected float32 \["),
+        (
+            lambda p: p.update({"conv2d_0.w_0": p["conv2d_0.w_0"].astype("float64")}),
+            "found float64",
+        ),
+        (lambda p: p.update({"conv2d_0.w_0": "text"}), "expected an array, found a str"),
+    ],
+)
+def test_wrong_parameters(change: Any, message: str) -> None:
+    """One line that says which and how; nothing is put into the scope."""
+    params = dict(paddle.import_model(LENET / "model").parameters)
+    change(params)
+    with (
+        static.scope_guard(static.Scope()),
+        pytest.raises(FormatError, match=message) as raised,
+    ):
+        try:
+            paddle.import_model(LENET / "model", params)
+        finally:
+            assert static.global_scope().find_var("conv2d_0.b_0") is None
+    assert "\n" not in str(raised.value)
+
+
+def test_bfloat16_in_numpy_files(tmp_path: Path) -> None:
+    """It is stored as two bytes without a type; the program says what they are."""
+    x = static.data("x", [2, 3], "bfloat16")
+    weight = static.create_parameter([3], "bfloat16", name="w")
+    out = paddle.multiply(x, weight)
+    static.Executor(paddle.CPUPlace()).run(static.default_startup_program())
+    static.save_inference_model(str(tmp_path / "m"), [x], [out], None)
+    model = paddle.import_model(tmp_path / "m")
+    model.export(tmp_path / "w.npz")
+    assert arrays(tmp_path / "w.npz")["w"].dtype == np.uint16
+    again = paddle.import_model(tmp_path / "m", tmp_path / "w.npz")
+    assert again.parameters["w"].dtype.name == "bfloat16"
+    assert again.parameters["w"].tobytes() == model.parameters["w"].tobytes()
+
+
+def test_a_hostile_pickle_runs_nothing(tmp_path: Path) -> None:
+    import pickle
+
+    class Planted:
+        def __reduce__(self) -> Any:
+            return (tmp_path.joinpath("ran").touch, ())
+
+    (tmp_path / "p").write_bytes(pickle.dumps({"w": Planted()}, protocol=4))
+    with pytest.raises(UnsafeError):
+        paddle.import_model(LENET / "model", tmp_path / "p")
+    assert not (tmp_path / "ran").exists()
+
+
+def test_paths_that_mean_no_model(tmp_path: Path) -> None:
+    """What was looked for, and what is there instead."""
+    with pytest.raises(FileNotFoundError, match=r"looked for .*none, .*none\.pdmodel"):
+        paddle.import_model(tmp_path / "none")
+    (tmp_path / "notes.json").write_text("{}")
+    with pytest.raises(FileNotFoundError, match=r"only 'notes\.json'"):
+        paddle.import_model(tmp_path)
+    for name in ("a", "b"):
+        shutil.copy(LENET / "model.pdmodel", tmp_path / f"{name}.pdmodel")
+    with pytest.raises(ValueError, match=r"holds 2 models, give one of them: .*a, .*b"):
+        paddle.import_model(tmp_path)
+    with pytest.raises(FormatError, match=r"expected a parameter file beside it .* 10 stored"):
+        paddle.import_model(tmp_path / "a")
+    with pytest.raises(FileNotFoundError, match="no parameters at"):
+        paddle.import_model(tmp_path / "a", "elsewhere")
+
+
+def test_other_outputs() -> None:
+    """Any variable of the program can be fetched, also with optimisations."""
+    model = paddle.import_model(LENET / "model")
+    block = model.program.global_block()
+    inner = next(op.output("Out")[0] for op in block.ops if op.type == "relu")
+    plain = model.run([X], fetch=[inner])
+    optimised = model.run([X], static.BuildStrategy(), fetch=[block.var(inner)])
+    assert plain[0].min() == 0 and plain[0].ndim == 4
+    np.testing.assert_array_equal(plain[0], optimised[0])
+
+
+def test_inputs_are_checked() -> None:
+    model = paddle.import_model(LENET / "model")
+    with pytest.raises(FeedError, match="no value for the inputs 'x'"):
+        model.run({})
+    with pytest.raises(FeedError, match="no inputs are called 'y'; the model's inputs are 'x'"):
+        model.run({"x": X, "y": X})
+    with pytest.raises(FeedError, match=r"expected 1 inputs \(x\), found 2"):
+        model.run([X, X])
+    with pytest.raises(FeedError, match="found a ndarray"):
+        model.run(X)
+
+
+def test_optimised() -> None:
+    """The report comes without a run; a strategy's program is compiled once."""
+    model = paddle.import_model(MODELS / "infer_resnet18" / "model")
+    strategy = static.BuildStrategy()
+    strategy.fuse_bn_act_ops = True
+    assert "fuse_bn_act_ops" in model.explain(strategy)
+    assert "pd.fused_batch_norm_act" in str(model.module(strategy).body.block.first_op)
+    inputs = arrays(MODELS / "infer_resnet18" / "inputs.npz")
+    expected = arrays(MODELS / "infer_resnet18" / "outputs.npz")["out0"]
+    for _ in range(2):
+        found = model.run(inputs, strategy)
+        np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
+    program = model.optimize(strategy)
+    found = static.Executor(paddle.CPUPlace()).run(program, inputs, model.fetch_names)
+    np.testing.assert_allclose(found[0], expected, rtol=1e-4, atol=1e-5)
+
+
+def trained(folder: Path, *, accuracy: bool = False) -> Path:
+    """A saved training program; its prefix."""
+    x, y = static.data("x", [None, 4], "float32"), static.data("y", [None, 1], "int64")
+    scores = static.nn.fc(x, 3)
+    if accuracy:
+        static.accuracy(paddle.nn.functional.softmax(scores), y)
+    loss = paddle.mean(paddle.nn.functional.cross_entropy(scores, y))
+    paddle.optimizer.Momentum(0.5, 0.9).minimize(loss)
+    static.Executor(paddle.CPUPlace()).run(static.default_startup_program())
+    static.save(static.default_main_program(), str(folder / "step"))
+    return folder / "step"
+
+
+def test_a_training_program(tmp_path: Path) -> None:
+    """`.pdparams` and `.pdopt` beside it; runs train, in the model's scope alone."""
+    model = paddle.import_model(trained(tmp_path, accuracy=True))
+    assert model.feed_names == ["x", "y"]
+    assert model.fetch_names[0].startswith("mean_") and model.fetch_names[1].startswith("accuracy")
+    assert any("velocity" in name for name in model.parameters)
+    rows = np.random.default_rng(0).standard_normal((8, 4)).astype("float32")
+    feed = {"x": rows, "y": (rows[:, :1] > 0).astype("int64")}
+    losses = [float(model.run(feed)[0]) for _ in range(5)]
+    assert losses[-1] < losses[0]
+    weight = model.scope.find_var("fc_0.w_0")
+    assert weight is not None
+    assert not np.array_equal(weight.numpy(), model.parameters["fc_0.w_0"])
+    again = paddle.import_model(tmp_path / "step.pdmodel")
+    assert float(again.run(feed)[0]) == losses[0]
+
+
+def recorded_trainings() -> list[tuple[str, Path, list[str], set[str]]]:
+    """Training programs of Paddle with their losses and inputs."""
+    found: list[tuple[str, Path, list[str], set[str]]] = []
+    for case in model_files.cases():
+        about = model_files.meta(case)
+        if about.get("kind") != "training":
+            continue
+        with np.load(case / "inputs.npz") as inputs:
+            names = {name.partition("/")[2] for name in inputs.files if name.startswith("s0/")}
+        if (case / "main.program").exists():
+            found.append((case.name, case / "main.program", [about["loss_var"]], names))
+        for artifact in about.get("artifacts", ()):
+            file = case / "pdmodel" / "main.pdmodel"
+            if artifact["format"] == "pdmodel" and file.exists():
+                fetches = artifact["fetches"]
+                wanted = [fetches["loss"], *(v for k, v in fetches.items() if k != "loss")]
+                found.append((case.name, file, wanted, names))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("file", "fetches", "feeds"),
+    [pytest.param(*rest, id=name) for name, *rest in recorded_trainings()],
+)
+def test_the_interface_of_paddles_training_programs(
+    file: Path, fetches: list[str], feeds: set[str]
+) -> None:
+    """The data variables; the loss first, then what else was recorded."""
+    model = paddle.import_model(file)
+    assert set(model.feed_names) == feeds
+    assert model.fetch_names[: len(fetches)] == fetches
+
+
+def test_a_bare_startup_program() -> None:
+    """It takes and gives nothing, and needs no parameters."""
+    model = paddle.import_model(MODELS / "train_mlp_sgd" / "pdmodel" / "startup.pdmodel")
+    assert (model.feed_names, model.fetch_names, model.parameters) == ([], [], {})
+    assert model.run() == []
