@@ -100,6 +100,15 @@ def test_strategy_names_its_passes() -> None:
     assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
 
 
+def test_a_program_of_paddle_3_is_read() -> None:
+    """Both formats of one network give the same ops."""
+    files = (MODELS / "infer_lenet" / name for name in ("model.pdmodel", "model.json"))
+    old, new = (opt(str(file), "-p", "fold-identity,dce") for file in files)
+    assert (old[0], new[0], new[2]) == (0, 0, "")
+    ops = ["pd.conv2d(", "pd.pool2d(", "pd.matmul(", "pd.flatten(", "pd.relu("]
+    assert [new[1].count(op) for op in ops] == [old[1].count(op) for op in ops]
+
+
 @pytest.mark.parametrize(
     ("args", "text"),
     [

@@ -277,7 +277,8 @@ def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) 
     if not os.path.isdir(os.path.dirname(prefix)):
         raise ValueError(f"There is no directory named {os.path.dirname(prefix)}")
     if not kwargs:
-        loaded = load_model(f"{prefix}.pdmodel")
+        old, new = Path(f"{prefix}.pdmodel"), Path(f"{prefix}.json")
+        loaded = load_model(new if new.exists() and not old.exists() else old)
     else:
         folder = Path(prefix)
         params = folder if params_name is None else _named(folder, params_name, ".pdiparams")

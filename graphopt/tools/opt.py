@@ -1,7 +1,7 @@
 """graphopt-opt: read a program, run passes, print it. Like mlir-opt, on xDSL's own driver.
 
-Reads `.mlir` text and Paddle's `.pdmodel`; `-p` runs passes by name, `--build-strategy` those that
-a BuildStrategy selects.
+Reads `.mlir` text and Paddle's `.pdmodel` and `.json`; `-p` runs passes by name,
+`--build-strategy` those that a BuildStrategy selects.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ class OptMain(xDSLOptMain):
 
     def register_all_frontends(self) -> None:
         super().register_all_frontends()
-        self.available_frontends["pdmodel"] = self._read_pdmodel
+        for suffix in ("pdmodel", "json"):
+            self.available_frontends[suffix] = self._read_model
 
     def register_all_passes(self) -> None:
         for name, factory in all_passes().items():
@@ -71,12 +72,12 @@ class OptMain(xDSLOptMain):
         if self.args.explain:
             print(report.explain(), file=sys.stderr)
 
-    def _read_pdmodel(self, stream: IO[bytes]) -> ModuleOp:
+    def _read_model(self, stream: IO[bytes]) -> ModuleOp:
         from graphopt.ir.parse_program import parse_program
-        from graphopt.ir.reader import read_program
         from graphopt.ir.reader.graph_check import column_names
+        from graphopt.ir.reader.model import read_any_program
 
-        program = read_program(stream.read(), self.get_input_name())
+        program = read_any_program(stream.read(), self.get_input_name())
         return parse_program(program, column_names(program, "feed"), column_names(program, "fetch"))
 
 

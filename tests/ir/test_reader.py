@@ -307,7 +307,7 @@ def test_any_operator_survives(attrs: dict[str, Any], op_type: str, slots: dict[
 
 def test_files_of_other_formats_are_named(tmp_path: Path) -> None:
     (tmp_path / "model.pdmodel").write_bytes(b' {\n "base_code": {"magic": "pir"}}')
-    with pytest.raises(UnsupportedError, match="PIR JSON"):
+    with pytest.raises(FormatError, match="expected the key 'program'"):
         load_model(tmp_path / "model")
     with pytest.raises(UnsupportedError, match="pickle"):
         load_model(SGD / "main.pdparams")

@@ -14,9 +14,10 @@ from dataclasses import dataclass, fields
 class Limits:
     """Upper bounds on what one model may contain; going over one raises `LimitError`.
 
-    `program_bytes` and `params_bytes` are file sizes. A decoded operator or variable costs up to
-    about 1 kB, however few bytes the file spends on it, so `operators` and `variables` bound the
-    memory; `messages` counts every protobuf message and bounds the time. `block_depth` is how
+    `program_bytes` and `params_bytes` are file sizes, and `json_bytes` that of a program in JSON,
+    which takes about 20 times as much memory as its file. A decoded operator or variable costs
+    up to about 1 kB, however few bytes the file spends on it, so `operators` and `variables` bound
+    the memory; `messages` counts every protobuf message and bounds the time. `block_depth` is how
     deep sub-blocks nest, `block_runs` how many blocks run when every operator that runs one is
     unfolded, `rank` how many dimensions a tensor has, `lod_levels` how many levels of
     sequence offsets, and `tensor_bytes` the size of one tensor's data. `pickle_steps` is how many
@@ -24,6 +25,7 @@ class Limits:
     """
 
     program_bytes: int = 1 << 28
+    json_bytes: int = 1 << 26
     params_bytes: int = 1 << 37
     tensor_bytes: int = 1 << 36
     messages: int = 4_000_000

@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import TypeAlias
 
 from graphopt.errors import FormatError, UnsupportedError
+from graphopt.ir.pir import import_pir
 from graphopt.ir.program import Program
 from graphopt.ir.reader.files import read_file
-from graphopt.ir.reader.graph_check import column_names
+from graphopt.ir.reader.graph_check import check_program, column_names
 from graphopt.ir.reader.limits import Limits
 from graphopt.ir.reader.parameters import read_combined, read_folder, stored_variables
+from graphopt.ir.reader.pir_json import read_pir
 from graphopt.ir.reader.program_desc import read_program
 from graphopt.ir.reader.quote import quote
 from graphopt.ir.reader.tensor_stream import Array, SavedTensor
@@ -21,9 +23,9 @@ from graphopt.ir.reader.tensor_stream import Array, SavedTensor
 PathLike: TypeAlias = str | os.PathLike[str]
 
 # Pickles start with an opcode and a protocol number; a JSON object with its first key. A newline or
-# a brace alone would not do: both are valid in a ProgramDesc.
+# a brace alone would not do: both are valid in a ProgramDesc. A bracket is not, as a first byte.
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
-_JSON = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"')
+_JSON = re.compile(rb'\[|[ \t\r\n]*\{[ \t\r\n]*"')
 
 
 @dataclass(frozen=True)
@@ -48,13 +50,14 @@ def load_model(
     *,
     program_only: bool = False,
 ) -> LoadedModel:
-    """Load a model that Paddle 1.x or 2.x saved, or 3.x in the old format.
+    """Load a model that Paddle 1.x, 2.x or 3.x saved.
 
-    `path` is a `.pdmodel` file or the prefix before that suffix, a folder that holds `__model__`,
-    or a file with a bare serialized program. `params` is a combined parameter file or a folder with
-    one file per variable, also relative to the program's folder; left out, it is what Paddle
-    writes beside the program; with `program_only` none are read. Formats are told by content,
-    never by suffix.
+    `path` is a `.pdmodel` or `.json` file or the prefix before that suffix, a folder that holds
+    `__model__` or `__model__.json`, or a file with a bare serialized program. A prefix of both
+    formats means the `.pdmodel`, which needs no translation. `params` is a combined parameter file
+    or a folder with one file per variable, also relative to the program's folder; left out, it is
+    what Paddle writes beside the program; with `program_only` none are read. Formats are told by
+    content, never by suffix.
 
     Raises FormatError for files that are malformed or do not belong together, LimitError for ones
     that exceed `limits`, UnsafeError for ones that point out of their folder, UnsupportedError for
@@ -63,8 +66,7 @@ def load_model(
     limits = limits or Limits()
     file = _program_file(Path(path))
     data = read_file(file, limits.program_bytes, str(file))
-    _refuse_other_formats(data, file)
-    program = read_program(data, str(file), limits)
+    program = read_any_program(data, str(file), limits)
     feeds, fetches = column_names(program, "feed"), column_names(program, "fetch")
     if program_only:
         return LoadedModel(program, feeds, fetches, {})
@@ -76,7 +78,29 @@ def load_model(
     return LoadedModel(program, feeds, fetches, parameters)
 
 
+def read_any_program(
+    data: bytes, source: str = "<program>", limits: Limits | None = None
+) -> Program:
+    """The program that the bytes of a file hold, in one of the formats of `load_model`.
+
+    Raises as `load_model` does.
+    """
+    limits = limits or Limits()
+    if _PICKLE.match(data):
+        raise UnsupportedError(
+            f"{source}: this is a pickle (.pdparams, .pdopt, paddle.save), not a program; "
+            "give the path of the .pdmodel, .json or __model__ file"
+        )
+    if not _JSON.match(data):
+        return read_program(data, source, limits)
+    program = import_pir(read_pir(data, source, limits))
+    check_program(program, source, limits)
+    return program
+
+
 def _program_file(path: Path) -> Path:
+    # Paddle 3 takes the .json where both are there. They hold one network with the same numbers,
+    # and graphopt has its operators by the names of the .pdmodel.
     in_folder = [path / "__model__", path / "__model__.json"] if path.is_dir() else [path]
     candidates = [*in_folder, *(Path(f"{path}{suffix}") for suffix in (".pdmodel", ".json"))]
     for candidate in candidates:
@@ -85,25 +109,13 @@ def _program_file(path: Path) -> Path:
     raise FileNotFoundError(f"no model: looked for {', '.join(map(str, candidates))}")
 
 
-def _refuse_other_formats(data: bytes, file: Path) -> None:
-    if _JSON.match(data):
-        raise UnsupportedError(
-            f"{file}: this is a program in Paddle 3's PIR JSON format, which graphopt does not "
-            "read; save it with FLAGS_enable_pir_api=0 to get a .pdmodel"
-        )
-    if _PICKLE.match(data):
-        raise UnsupportedError(
-            f"{file}: this is a pickle (.pdparams, .pdopt, paddle.save), not a program; "
-            "give the path of the .pdmodel or __model__ file"
-        )
-
-
 def _beside(file: Path) -> Path | None:
     """Where Paddle puts the parameters of a program file; None when nothing is there."""
-    if file.name == "__model__":
+    if file.name in ("__model__", "__model__.json"):
         combined = file.with_name("__params__")
         return combined if combined.exists() else file.parent
-    combined = Path(f"{str(file).removesuffix('.pdmodel')}.pdiparams")
+    prefix = str(file).removesuffix(".pdmodel").removesuffix(".json")
+    combined = Path(f"{prefix}.pdiparams")
     return combined if combined.exists() else None
 
 

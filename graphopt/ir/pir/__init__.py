@@ -1,0 +1,3 @@
+"""Programs of Paddle 3 (PIR) as Programs with Paddle's legacy operators."""
+
+from graphopt.ir.pir.importer import import_pir as import_pir
