@@ -18,7 +18,7 @@ from graphopt.ir.ops.index import OneHot, Topk
 from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.logic import Isfinite, Isinf, Isnan
 from graphopt.ir.ops.loss import CrossEntropyWithSoftmax
-from graphopt.ir.ops.math import Clip, Log, Multiply, Scale
+from graphopt.ir.ops.math import Clip, Divide, Log, Multiply, Scale, Sqrt, Square
 from graphopt.ir.ops.rearrange import Pad, Tile
 from graphopt.ir.ops.reduce import All, Sum
 from graphopt.ir.ops.reduce import Any as AnyOf
@@ -177,6 +177,16 @@ def _soft_relu(self: Translator, op: Operator) -> Written:
     return _named(op, Out=self.emit(Softplus, op, x, threshold=limit).results[0])
 
 
+def _norm(self: Translator, op: Operator) -> Written:
+    """Lengths along one axis, and the tensor divided by them."""
+    _only(op, "X")
+    x, axis = self.read(op.input("X")[0]), int(op.attrs.get("axis", -1))
+    total = self.emit(Sum, op, self.emit(Square, op, x), axis=(axis,), keepdim=True)
+    epsilon = float(op.attrs.get("epsilon", 1e-10))
+    length = self.emit(Sqrt, op, self.emit(Scale, op, total, bias=epsilon)).results[0]
+    return _named(op, Norm=length, Out=self.emit(Divide, op, x, length).results[0])
+
+
 _TESTS = {"isfinite": (Isfinite, All), "isinf": (Isinf, AnyOf), "isnan": (Isnan, AnyOf)}
 
 
@@ -236,6 +246,7 @@ FIRST_VERSIONS: Mapping[str, Special] = {
     "expand_as": _expand_as,
     "pad2d": _pad2d,
     "soft_relu": _soft_relu,
+    "norm": _norm,
     "flatten": _flatten,
     "flatten2": _flatten,
     "reshape": _without_copy(Reshape, shape="shape"),

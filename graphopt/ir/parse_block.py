@@ -71,7 +71,7 @@ class BlockParser(ABC):
         self.known: Known = {}
         self.reader: Operator | None = None
         self.unrolled = 0
-        self.stops_gradients = any(
+        self.translator.trains = any(
             op.type == GRAD_TYPE for block in program.blocks for op in block.ops
         )
 
@@ -174,7 +174,7 @@ class BlockParser(ABC):
 
         In the global block the derivative names such values itself.
         """
-        if not self.stops_gradients or len(self.frames) == 1:
+        if not self.translator.trains or len(self.frames) == 1:
             return value
         variable = self.frame.block.vars.get(name)
         if variable is None or not variable.stop_gradient:

@@ -17,6 +17,7 @@ from graphopt.errors import FeedError, FetchError, UnsupportedError
 from graphopt.ir.parse_arrays import ARRAYS
 from graphopt.ir.parse_block import BlockParser, value_name
 from graphopt.ir.parse_branches import BRANCHES
+from graphopt.ir.parse_gradients import GradientParser
 from graphopt.ir.parse_loops import LOOPS
 from graphopt.ir.program import (
     GRAD_SUFFIX,
@@ -25,6 +26,7 @@ from graphopt.ir.program import (
     Variable,
     VarKind,
 )
+from graphopt.ir.raise_gradients import plan_gradients
 from graphopt.ir.signature import FEED, FETCH, STATE
 from graphopt.ir.translate_special import GRAD_TYPE
 from graphopt.ir.types import Tensor, tensor
@@ -57,10 +59,17 @@ class _Parser(BlockParser):
     def run_main(self, fetches: Sequence[str]) -> ModuleOp:
         """The module for these fetches."""
         wanted = _intermediate_gradients(self.program, fetches)
-        for op in self.program.global_block().ops:
-            if op.type == GRAD_TYPE:
-                op = _with_more_gradients(op, wanted)
-            self.run([op])
+
+        def prepare(op: Operator) -> Operator:
+            return _with_more_gradients(op, wanted) if op.type == GRAD_TYPE else op
+
+        block = self.program.global_block()
+        plan = plan_gradients(block.ops, block, fetches)
+        if plan.flow is None:
+            self.run(map(prepare, block.ops))
+        else:
+            self.translator.trains = True
+            GradientParser(self, plan).run(prepare)
         self.reader = None
         results = [(FETCH, name, self.fetch(name)) for name in fetches]
         results += [

@@ -305,9 +305,8 @@ class Program:
             copied.forward_block_idx = block.forward_block_idx
             copied.saved = block.saved
             copied.vars = {name: v.copy_to(copied) for name, v in block.vars.items()}
-            copied.ops = [
-                op.copy_to(copied) for op in block.ops if not (for_test and _is_training_only(op))
-            ]
+            kept = _without_training(block.ops) if for_test else block.ops
+            copied.ops = [op.copy_to(copied) for op in kept]
             twin.blocks.append(copied)
         if for_test:
             _set_test_mode(twin)
@@ -323,8 +322,26 @@ class Program:
         return repr(self)
 
 
-def _is_training_only(op: Operator) -> bool:
-    return bool(op.role & (OpRole.BACKWARD | OpRole.OPTIMIZE | OpRole.LR_SCHEDULE))
+def _without_training(ops: Iterable[Operator]) -> list[Operator]:
+    """The operators without those of the backward pass, the optimizer and its schedule.
+
+    Their roles say so; in a file without roles gradient operators and what depends on them.
+    """
+    from graphopt.ir.explicit_gradients import is_gradient
+
+    training = OpRole.BACKWARD | OpRole.OPTIMIZE | OpRole.LR_SCHEDULE
+    kept: list[Operator] = []
+    missing: set[str] = set()
+    for op in ops:
+        has_role = bool(op.role & training)
+        if has_role:
+            continue
+        if is_gradient(op) or not missing.isdisjoint(op.input_arg_names):
+            missing.update(op.output_arg_names)
+        else:
+            missing.difference_update(op.output_arg_names)
+            kept.append(op)
+    return kept
 
 
 def _set_test_mode(program: Program) -> None:

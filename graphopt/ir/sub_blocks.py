@@ -31,6 +31,8 @@ def names_in(block: Block, *, written: bool) -> list[str]:
 
 def updates_parameters(op: Operator) -> bool:
     """True for an operator of an optimizer, and for one that runs such operators."""
-    if op.role & OpRole.OPTIMIZE:
+    from graphopt.ir.translate_updates import UPDATES
+
+    if op.role & OpRole.OPTIMIZE or op.type in UPDATES:
         return True
     return "sub_block" in op.attrs and any(map(updates_parameters, sub_block(op).ops))

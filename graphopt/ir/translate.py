@@ -37,6 +37,8 @@ class Translator:
         self.block = block
         self.read = read
         self.random_ops = 0
+        self.trains = False
+        """True when gradients are taken of what is translated."""
 
     def translate(self, op: Operator) -> dict[str, SSAValue]:
         """Append `op` and return the values of the variable names it writes.

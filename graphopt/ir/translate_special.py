@@ -30,7 +30,9 @@ from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.properties import joined, row_attrs, tensor_properties
 from graphopt.ir.translate_callbacks import CALLBACKS
 from graphopt.ir.translate_control import CONTROL
+from graphopt.ir.translate_scaling import SCALING
 from graphopt.ir.translate_slices import SLICES
+from graphopt.ir.translate_storage import STORAGE, is_sparse_lookup, sparse_embedding
 from graphopt.ir.translate_updates import UPDATES, translate_update
 from graphopt.ir.types import dtype_of, rank_of, shape_of
 
@@ -137,13 +139,18 @@ def _lookup_table(self: Translator, op: Operator) -> dict[str, SSAValue]:
     ids = self.read(op.input("Ids")[0])
     if shape_of(ids.type)[-1:] == (1,):
         ids = self.emit(Squeeze, op, ids, axis=(-1,)).results[0]
-    made = self.emit(
-        Embedding,
-        op,
-        ids,
-        self.read(op.input("W")[0]),
-        padding_idx=op.attrs.get("padding_idx", -1),
-    )
+    return _looked_up(self, op, ids)
+
+
+def _lookup_table_v2(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    return _looked_up(self, op, self.read(op.input("Ids")[0]))
+
+
+def _looked_up(self: Translator, op: Operator, ids: SSAValue) -> dict[str, SSAValue]:
+    table, padding = self.read(op.input("W")[0]), int(op.attrs.get("padding_idx", -1))
+    if self.trains and padding != -1 and is_sparse_lookup(op):
+        return {op.output("Out")[0]: sparse_embedding(self, op, ids, table, padding)}
+    made = self.emit(Embedding, op, ids, table, padding_idx=padding)
     return {op.output("Out")[0]: made.results[0]}
 
 
@@ -302,6 +309,7 @@ Special = Callable[["Translator", Operator], dict[str, SSAValue]]
 SPECIAL: Mapping[str, Special] = {
     "mul": _mul,
     "lookup_table": _lookup_table,
+    "lookup_table_v2": _lookup_table_v2,
     "fill_constant": _fill_constant,
     "fill_any_like": _fill_any_like,
     "assign_value": _assign_value,
@@ -322,6 +330,8 @@ SPECIAL: Mapping[str, Special] = {
     "linspace": _range,
     "logspace": _range,
     **CONTROL,
+    **STORAGE,
+    **SCALING,
     GRAD_TYPE: _grad,
     **dict.fromkeys(UPDATES, translate_update),
     **CALLBACKS,

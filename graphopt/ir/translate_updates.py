@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from xdsl.ir import SSAValue
 
 from graphopt.ir.legacy import BY_TYPE, Row
+from graphopt.ir.ops.creation import FullLike
 from graphopt.ir.ops.math import Cast, Where
 from graphopt.ir.ops.optimizer import Update
 from graphopt.ir.ops.plain_update import Dpsgd
@@ -31,6 +32,9 @@ def translate_update(self: Translator, op: Operator) -> dict[str, SSAValue]:
     kept = {slot: names for slot, names in op.inputs.items() if slot not in MASTER + SKIP}
     plain = Operator(op.block, op.type, kept, op.outputs, op.attrs, op.location)
     operands = [self.operand(plain, row, i) for i in range(len(row.inputs))]
+    if op.type == "lamb" and not op.output("Beta1PowOut"):
+        # Paddle 1.x does not correct the bias of the moments
+        operands[5:7] = [self.emit(FullLike, op, v, value=0.0).results[0] for v in operands[5:7]]
     if master is not None:
         operands[0] = self.read(master)
         operands[1] = self.emit(Cast, op, operands[1], dtype=dtype_of(operands[0].type)).results[0]

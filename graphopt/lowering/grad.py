@@ -143,12 +143,12 @@ def _step_back(
     keys = context.keys_for(op)
     seeds = [[cotangents[op.results[i]][lane] for i in outs] for lane in range(context.lanes)]
     with jax.named_scope(f"{op.name}_grad"):
-        pullback = _pull_back(call, ins, outs) if call.data_sized else _pullback(call, ins, outs)
+        pull = _pull_back(call, ins, outs) if call.data_sized else pullback(call, ins, outs)
         if call.communicates:
-            by_lane = pullback(operands, keys, seeds)
+            by_lane = pull(operands, keys, seeds)
         else:
             by_lane = [
-                pullback([lane], [key], [seed])[0]
+                pull([lane], [key], [seed])[0]
                 for lane, key, seed in zip(operands, keys, seeds, strict=True)
             ]
     for index, gradient in zip(ins, zip(*by_lane, strict=True), strict=True):
@@ -156,7 +156,7 @@ def _step_back(
 
 
 @lru_cache(maxsize=4096)
-def _pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
+def pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
     """`_pull_back`, jitted."""
     return jax.jit(_pull_back(call, ins, outs))
 

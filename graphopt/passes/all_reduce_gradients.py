@@ -12,12 +12,15 @@ from typing import cast
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.ops.comm import AllReduce
 from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.optimizer import Update
+from graphopt.ir.ops.plain_update import Dpsgd
+from graphopt.ir.ops.vjp import Vjp
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,12 @@ class AllReduceGradients(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for grad in list(op.walk()):
+            if isinstance(grad, Vjp) and _reaches_update(grad):
+                raise UnsupportedError(
+                    f"a parameter is updated by the gradient operator of {grad.attr('op')} by "
+                    "itself (pd.vjp), on several devices: its gradient is mixed with others, so it "
+                    "is not known what to add up; run the program on one place"
+                )
             if isinstance(grad, Grad):
                 if grad.attr("parameters") and not isinstance(grad.parent_op(), FuncOp):
                     raise UnsupportedError(
@@ -36,6 +45,21 @@ class AllReduceGradients(ModulePass):
                     )
                 for position in reversed(grad.attr("parameters")):
                     all_reduce(grad, cast(SSAValue, grad.results[position]))
+
+
+def _reaches_update(vjp: Vjp) -> bool:
+    """True when an update depends on these gradients otherwise than by a `pd.grad`."""
+    seen: set[Operation] = set()
+    todo: list[Operation] = [vjp]
+    while todo:
+        op = todo.pop()
+        for user in (use.operation for result in op.results for use in result.uses):
+            if isinstance(user, (Dpsgd, Update)):
+                return True
+            if user not in seen and not isinstance(user, Grad):
+                seen.add(user)
+                todo.append(user)
+    return False
 
 
 def all_reduce(grad: Grad, local: SSAValue) -> None:

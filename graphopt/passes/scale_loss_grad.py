@@ -11,12 +11,13 @@ from dataclasses import dataclass
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import Attribute, Operation, SSAValue, Use
+from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.vjp import Vjp
 from graphopt.ir.signature import FEED, main_function, signature_of
 
 
@@ -34,17 +35,16 @@ class ScaleLossGrad(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = main_function(op)
-        grads = [o for o in function.walk() if isinstance(o, Grad) and o.attr("parameters")]
-        fetched = _fetched_gradients(op)
+        grads = [o for o in function.walk() if isinstance(o, (Grad, Vjp))]
+        grads = [grad for grad in grads if _leads_to_parameters(grad)]
+        changed = _fetched_gradients(op) | {use for grad in grads for use in _seeds(grad)}
         for seed in dict.fromkeys(o.owner for grad in grads for o in grad.cotangents):
-            if not isinstance(seed, (Full, FullLike)):
+            if not isinstance(seed, (Full, FullLike)) or not seed.attr("value"):
                 continue
             old = seed.results[0]
             new = self._fed(function, old.type) if self.feed else self._scaled(seed)
             new.name_hint = old.name_hint
-            old.replace_uses_with_if(
-                new, lambda use: _is_seed(use) or (use.operation, use.index) in fetched
-            )
+            old.replace_uses_with_if(new, lambda use: (use.operation, use.index) in changed)
             if old.first_use is None:
                 seed.detach()
                 seed.erase()
@@ -70,12 +70,34 @@ class ScaleLossGrad(ModulePass):
         return block.insert_arg(type_, len(block.args))
 
 
-def _is_seed(use: Use) -> bool:
-    grad = use.operation
-    if not isinstance(grad, Grad) or not grad.attr("parameters"):
-        return False
-    first = len(grad.of) + len(grad.wrt)
-    return first <= use.index < first + len(grad.cotangents)
+def _leads_to_parameters(grad: Grad | Vjp) -> bool:
+    """True when parameters are updated by this derivative, or by one that starts from it."""
+    if isinstance(grad, Grad) and grad.attr("parameters"):
+        return True
+    seen: set[Operation] = set()
+    todo: list[Operation] = [grad]
+    while todo:
+        op = todo.pop()
+        for use in (use for result in op.results for use in result.uses):
+            user = use.operation
+            if isinstance(user, FullLike):
+                continue  # takes no more than a shape
+            if isinstance(user, (Grad, Vjp)):
+                starts = user.operands[use.index] in user.cotangents
+                if not starts or user in seen:
+                    continue
+                if isinstance(user, Grad) and user.attr("parameters"):
+                    return True
+            if user not in seen:
+                seen.add(user)
+                todo.append(user)
+    return False
+
+
+def _seeds(grad: Grad | Vjp) -> list[tuple[Operation, int]]:
+    """The operands of a derivative that are cotangents."""
+    first = len(grad.of) + len(grad.wrt) if isinstance(grad, Grad) else len(grad.inputs)
+    return [(grad, first + index) for index in range(len(grad.cotangents))]
 
 
 def _fetched_gradients(module: ModuleOp) -> set[tuple[Operation, int]]:

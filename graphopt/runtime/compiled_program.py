@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.errors import FeedError
-from graphopt.ir.program import GRAD_SUFFIX, Program
+from graphopt.ir.explicit_gradients import base_name, is_gradient
+from graphopt.ir.gradient_types import is_zero
+from graphopt.ir.program import GRAD_SUFFIX, Operator, Program
 from graphopt.ir.translate_special import GRAD_TYPE
 from graphopt.runtime.executor import Executor, Runner, write_learning_rates
 from graphopt.runtime.feed import Parts, split_feed
@@ -274,7 +276,19 @@ def has_backward(program: Program) -> bool:
 def losses(program: Program) -> list[str]:
     """The names of the variables that the program differentiates."""
     ops = program.global_block().ops
-    return sorted({name for op in ops if op.type == GRAD_TYPE for name in op.input("Y")})
+    found = {name for op in ops if op.type == GRAD_TYPE for name in op.input("Y")}
+    if any(is_gradient(op) for op in ops):
+        found.update(filter(None, map(_seeded, ops)))
+    return sorted(found)
+
+
+def _seeded(op: Operator) -> str | None:
+    """What a constant is the gradient of, in a program with explicit gradient operators."""
+    if op.type not in ("fill_constant", "fill_any_like") or is_zero(op):
+        return None
+    names = [base_name(name) for name in op.output("Out")]
+    known = [name for name in names if name and op.block.find_var(name) is not None]
+    return known[0] if known else None
 
 
 def check_loss_name(program: Program, loss_name: str | None) -> None:
@@ -282,8 +296,12 @@ def check_loss_name(program: Program, loss_name: str | None) -> None:
     assert loss_name is not None, (
         "The loss name should be set, because the program contains a backward part."
     )
-    found = losses(program)
-    if program.global_block().find_var(loss_name) is None or (found and loss_name not in found):
+    found, variable = losses(program), program.global_block().find_var(loss_name)
+    other = bool(found) and loss_name not in found
+    # a saved program may scale its loss before it differentiates it
+    if variable is not None and other and any(map(is_gradient, program.global_block().ops)):
+        other = variable.shape not in ((), (1,))
+    if variable is None or other:
         raise ValueError(
             f"loss_name '{loss_name}' is not the variable that the program differentiates"
             + (f"; that is {', '.join(found)}" if found else "")

@@ -76,9 +76,12 @@ class OptMain(xDSLOptMain):
         from graphopt.ir.parse_program import parse_program
         from graphopt.ir.reader.graph_check import column_names
         from graphopt.ir.reader.model import read_any_program
+        from graphopt.ir.versions import free_names
 
         program = read_any_program(stream.read(), self.get_input_name())
-        return parse_program(program, column_names(program, "feed"), column_names(program, "fetch"))
+        # training programs have no feed operators: what is read and never made is fed
+        feeds = column_names(program, "feed") or free_names(program)
+        return parse_program(program, feeds, column_names(program, "fetch"))
 
 
 def add_own_arguments(arg_parser: argparse.ArgumentParser) -> None:

@@ -48,6 +48,7 @@ from graphopt.ir.ops import (
     special,
     spectral,
     vision,
+    vjp,
 )
 
 FAMILIES = (
@@ -92,6 +93,7 @@ FAMILIES = (
     scatter,
     shape,
     vision,
+    vjp,
     sort,
     special,
     spectral,

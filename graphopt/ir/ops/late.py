@@ -59,14 +59,25 @@ class Late(PureOp):
         return infer_late(op_class, grouped(inputs, groups), decoded(op_class, attrs), unknown)
 
 
+# the ops that name another one, with its properties in `attrs`
+STAND_INS = ("pd.late", "pd.vjp")
+
+
 def draws(op: Operation) -> tuple[int, int] | None:
     """The seed and the number among a program's random ops; None for an op that does not draw."""
     if isinstance(op, RandomOp):
         return op.attr("seed"), op.attr("rng_id")
-    if isinstance(op, Late) and issubclass(class_of(op.attr("op")), RandomOp):
-        attrs = decoded(class_of(op.attr("op")), op.attr("attrs"))
-        return attrs["seed"], attrs["rng_id"]
+    if isinstance(op, PdOp) and op.name in STAND_INS:
+        return _drawn(op.attr("op"), op.attr("attrs"))
     return None
+
+
+def _drawn(name: str, stored: DictionaryAttr) -> tuple[int, int] | None:
+    attrs = decoded(class_of(name), stored)
+    if name in STAND_INS:
+        return _drawn(attrs["op"], attrs["attrs"])
+    is_random = issubclass(class_of(name), RandomOp)
+    return (attrs["seed"], attrs["rng_id"]) if is_random else None
 
 
 def class_of(name: str) -> type[PdOp]:

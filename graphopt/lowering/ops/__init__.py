@@ -44,6 +44,7 @@ from graphopt.lowering.ops import (
     special,
     spectral,
     vision,
+    vjp,
 )
 
 __all__ = [
@@ -88,4 +89,5 @@ __all__ = [
     "special",
     "spectral",
     "vision",
+    "vjp",
 ]

@@ -1,0 +1,184 @@
+"""Operators that only saved training programs have: storage, loss scaling, repeated operators."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import UnsupportedError
+from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.vjp import Vjp
+from graphopt.ir.parse_program import parse_program
+from graphopt.ir.program import Operator, Program
+from graphopt_tests.runtime.training_models import load, training_cases
+
+Array = np.ndarray[Any, Any]
+
+
+def computed(
+    type: str,
+    inputs: Mapping[str, Mapping[str, Array]],
+    outputs: Mapping[str, Sequence[str]],
+    **attrs: Any,
+) -> dict[str, Array]:
+    """What one operator gives for these inputs, by slot and name."""
+    program = Program()
+    block = program.global_block()
+    feed = {name: array for slot in inputs.values() for name, array in slot.items()}
+    for name, array in feed.items():
+        block.create_var(name, array.shape, array.dtype.name)
+    for names in outputs.values():
+        for name in names:
+            block.create_var(name)
+    slots = {slot: list(held) for slot, held in inputs.items()}
+    block.ops.append(Operator(block, type, slots, outputs, attrs))
+    wanted = [name for names in outputs.values() for name in names]
+    found = static.Executor(paddle.CPUPlace()).run(program, feed=feed, fetch_list=wanted)
+    return dict(zip(wanted, found, strict=True))
+
+
+def f32(*values: float) -> Array:
+    return np.array(values, np.float32)
+
+
+def test_coalesce_tensor() -> None:
+    a, b = np.arange(6, dtype=np.float32).reshape(2, 3), f32(7, 8)
+    found = computed(
+        "coalesce_tensor",
+        {"Input": {"a": a, "b": b}},
+        {"Output": ["c", "d"], "FusedOutput": ["flat"]},
+        use_align=False,
+        copy_data=True,
+        dtype=5,
+    )
+    np.testing.assert_array_equal(found["flat"], [*a.reshape(-1), *b])
+    np.testing.assert_array_equal(found["c"], a)
+
+
+def test_coalesce_tensor_with_gaps() -> None:
+    with pytest.raises(UnsupportedError, match="use_align"):
+        computed(
+            "coalesce_tensor",
+            {"Input": {"a": f32(1)}},
+            {"Output": ["c"], "FusedOutput": ["flat"]},
+            use_align=True,
+        )
+
+
+def test_norm() -> None:
+    x = f32(3, 4).reshape(1, 2)
+    found = computed("norm", {"X": {"x": x}}, {"Out": ["out"], "Norm": ["norm"]}, axis=1)
+    np.testing.assert_allclose(found["out"], [[0.6, 0.8]], rtol=1e-6)
+    np.testing.assert_allclose(found["norm"], [[5.0]], rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("x", "unscaled", "found_infinite"),
+    [
+        ([[1, 2], [3, 4]], [[0.125, 0.25], [0.375, 0.5]], False),
+        ([[1, 2], [np.inf, 4]], [[0.125, 0.25], [np.nan, 0]], True),
+        ([[np.nan, 2], [3, 4]], [[np.nan, 0], [0, 0]], True),
+    ],
+)
+def test_check_finite_and_unscale(
+    x: list[list[float]], unscaled: list[list[float]], found_infinite: bool
+) -> None:
+    """Numbers of Paddle 2.6."""
+    found = computed(
+        "check_finite_and_unscale",
+        {"X": {"a": f32(*x[0]), "b": f32(*x[1])}, "Scale": {"scale": f32(8)}},
+        {"Out": ["c", "d"], "FoundInfinite": ["found"]},
+    )
+    np.testing.assert_array_equal(found["c"], f32(*unscaled[0]))
+    np.testing.assert_array_equal(found["d"], f32(*unscaled[1]))
+    assert found["found"].tolist() == [found_infinite]
+
+
+@pytest.mark.parametrize(
+    ("infinite", "scale", "good", "bad", "after"),
+    [
+        (False, 8.0, 0, 0, (8.0, 1, 0)),
+        (False, 8.0, 2, 1, (16.0, 0, 0)),
+        (True, 8.0, 1, 0, (8.0, 0, 1)),
+        (True, 8.0, 1, 1, (4.0, 0, 0)),
+        (True, 1.5, 1, 1, (1.0, 0, 0)),
+        (False, 3e38, 2, 0, (3e38, 0, 0)),
+    ],
+)
+def test_update_loss_scaling(
+    infinite: bool, scale: float, good: int, bad: int, after: tuple[float, int, int]
+) -> None:
+    """Numbers of Paddle 2.6."""
+    found = computed(
+        "update_loss_scaling",
+        {
+            "X": {"x": f32(1, 2)},
+            "FoundInfinite": {"infinite": np.array([infinite])},
+            "PrevLossScaling": {"scale": f32(scale)},
+            "InGoodSteps": {"good": np.array([good], np.int32)},
+            "InBadSteps": {"bad": np.array([bad], np.int32)},
+        },
+        {
+            "Out": ["y"],
+            "LossScaling": ["new"],
+            "OutGoodSteps": ["more_good"],
+            "OutBadSteps": ["more_bad"],
+        },
+        incr_every_n_steps=3,
+        decr_every_n_nan_or_inf=2,
+        incr_ratio=2.0,
+        decr_ratio=0.5,
+        stop_update=False,
+    )
+    np.testing.assert_array_equal(found["y"], f32(0, 0) if infinite else f32(1, 2))
+    assert (found["more_good"].item(), found["more_bad"].item()) == after[1:]
+    np.testing.assert_allclose(found["new"], [after[0]], rtol=1e-6)
+
+
+def test_repeated_operators() -> None:
+    """What is computed a second time before its gradients, to save memory, is what it was."""
+    recorded = load(training_cases()["train_mlp_sgd"])
+    block = recorded.main.global_block()
+    ops = block.ops
+    at = next(i for i, op in enumerate(ops) if op.type == "relu_grad")
+    again: list[Operator] = []
+    for op in (o for o in ops[:at] if o.type in ("mul", "elementwise_add")):
+        if op.output_arg_names[0].startswith("fc_0"):
+            again.append(op.copy_to(block))
+    for name in [name for op in again for name in op.output_arg_names]:
+        variable = block.var(name)
+        block.create_var(f"{name}.subprog_0", variable.shape, variable.dtype)
+        for op in (*again, *ops[at:]):
+            op.rename(name, f"{name}.subprog_0")
+    ops[at:at] = again
+    module = parse_program(recorded.main, recorded.feeds[0], recorded.fetches)
+    assert sum(isinstance(op, Grad) for op in module.walk()) == 1
+    assert not any(isinstance(op, Vjp) for op in module.walk())
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        ("drop", "does not give the gradient"),
+        ("scale", "not the gradient of what its operator while gives|does not give"),
+    ],
+)
+def test_gradients_inside_a_loop_that_are_not_standard(edit: str, message: str) -> None:
+    recorded = load(training_cases()["train_while_loop"])
+    block = next(
+        b for b in recorded.main.blocks if any(op.type == "matmul_v2_grad" for op in b.ops)
+    )
+    if edit == "drop":
+        block.ops[:] = [op for op in block.ops if op.type != "matmul_v2_grad"]
+    else:
+        (name,) = next(op for op in block.ops if op.type == "tanh_grad").output_arg_names
+        at = next(i for i, op in enumerate(block.ops) if op.type == "tanh_grad")
+        attrs = {"scale": 2.0, "bias": 0.0}
+        block.ops.insert(at + 1, Operator(block, "scale", {"X": [name]}, {"Out": [name]}, attrs))
+    with pytest.raises(UnsupportedError, match=message):
+        parse_program(recorded.main, recorded.feeds[0], recorded.fetches)

@@ -1,0 +1,145 @@
+"""Saved training programs: loading one with what Paddle recorded, and running it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.program import Program
+from graphopt.ir.reader import read_program
+from graphopt.runtime import CompiledProgram
+from graphopt_tests import model_files
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass
+class Recorded:
+    """A training program, the state it starts from and ends with, and each step's numbers."""
+
+    main: Program
+    startup: Program
+    fetches: list[str]
+    feeds: list[dict[str, Array]]
+    outputs: list[list[Array]]
+    rates: list[float] | None
+    before: dict[str, Array]
+    after: dict[str, Array]
+    noise: dict[str, float]
+    """How far Paddle's own result moves when the parameters are off by 1e-6."""
+
+    @property
+    def loss(self) -> str:
+        """The name of the loss."""
+        return self.fetches[0]
+
+    def put(self, scope: static.Scope) -> None:
+        """Give the state its recorded values."""
+        for name, array in self.before.items():
+            scope.var(name).get_tensor().set(array)
+
+
+def training_cases() -> dict[str, Path]:
+    """Every recorded training program."""
+    cases = {case.name: case for case in model_files.cases()}
+    return {
+        name: case
+        for name, case in sorted(cases.items())
+        if model_files.meta(case).get("kind") == "training"
+    }
+
+
+def load(case: Path) -> Recorded:
+    """The recorded training program in a folder."""
+    about = model_files.meta(case)
+    found = [a for a in about.get("artifacts", ()) if a["format"] == "pdmodel"]
+    if found:
+        main, startup = case / found[0]["main"], case / found[0]["startup"]
+        names, folder = dict(found[0]["fetches"]), case / "pdmodel"
+    else:
+        main, startup = case / "main.program", case / "startup.program"
+        names, folder = {"loss": about["loss_var"]}, case
+    steps = range(about["steps"] if "steps" in about else len(about["losses"]))
+    outputs, inputs = arrays(case / "outputs.npz"), arrays(case / "inputs.npz")
+    names = {"loss": names.pop("loss"), **names}
+    keys = ["losses" if key == "loss" else key for key in names]
+    unused = found[0].get("unused_state", ()) if found else ()
+    after = arrays(folder / "state5.npz")
+    return Recorded(
+        read_program(main.read_bytes()),
+        read_program(startup.read_bytes()),
+        list(names.values()),
+        [feed_of(inputs, step) for step in steps],
+        [[outputs[key][step] for key in keys] for step in steps],
+        [float(outputs["lr"][step]) for step in steps] if about.get("lr_schedule") else None,
+        arrays(folder / "state0.npz"),
+        {name: array for name, array in after.items() if name not in unused},
+        found[0].get("perturb_1e-6_params", {}) if found else {},
+    )
+
+
+def arrays(file: Path) -> dict[str, Array]:
+    """What an npz file holds."""
+    with np.load(file) as held:
+        return {name: held[name] for name in held.files}
+
+
+def feed_of(inputs: dict[str, Array], step: int) -> dict[str, Array]:
+    """The inputs of one step."""
+    prefix = f"s{step}/"
+    return {n.removeprefix(prefix): a for n, a in inputs.items() if n.startswith(prefix)}
+
+
+def run(
+    recorded: Recorded,
+    program: Program | CompiledProgram | None = None,
+    *,
+    fetches: Sequence[str] | None = None,
+    start: bool = False,
+) -> tuple[list[list[Array]], dict[str, Array]]:
+    """What each recorded step fetches, and the state in the end.
+
+    With `start` the startup program gives the state.
+    """
+    scope = static.Scope()
+    executor = static.Executor(paddle.CPUPlace())
+    with static.scope_guard(scope):
+        if start:
+            executor.run(recorded.startup)
+        else:
+            recorded.put(scope)
+        found: list[list[Array]] = []
+        for step, feed in enumerate(recorded.feeds):
+            if recorded.rates is not None:
+                like = recorded.before["learning_rate_0"]
+                rate = np.full_like(like, recorded.rates[step])
+                scope.var("learning_rate_0").get_tensor().set(rate)
+            names = recorded.fetches if fetches is None else list(fetches)
+            found.append(executor.run(program or recorded.main, feed=feed, fetch_list=names))
+        state = {n: np.asarray(scope.var(n).get_tensor()) for n in recorded.after}
+    return found, state
+
+
+def check_outputs(recorded: Recorded, found: list[list[Array]]) -> None:
+    """AssertionError unless every step fetched what Paddle did."""
+    for new, old in zip(found, recorded.outputs, strict=True):
+        for one, other in zip(new, old, strict=True):
+            np.testing.assert_allclose(
+                np.ravel(one), np.ravel(other), rtol=1e-3, atol=1e-5 * (1 + np.abs(other).max())
+            )
+
+
+def check_state(recorded: Recorded, state: dict[str, Array]) -> None:
+    """AssertionError unless the state ended as Paddle's did."""
+    for name, old in recorded.after.items():
+        largest = float(np.abs(old).max()) if old.size else 0.0
+        noise = 30 * max((v for n, v in recorded.noise.items() if name.startswith(n)), default=0.0)
+        np.testing.assert_allclose(
+            state[name], old, rtol=1e-3, atol=1e-4 * largest + noise + 1e-6, err_msg=name
+        )
