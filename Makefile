@@ -61,6 +61,11 @@ conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/ref
 		--report docs/reference/conformance.md --operators tests/conformance/operators.tsv \
 		--require A=99 --require B=99 --require C=90
 
+FUZZ ?= 100000
+.PHONY: fuzz
+fuzz: $(VENV)/.dev ## read mutated model files (make fuzz FUZZ=1000000); none may crash or hang
+	PYTHONPATH=. $(BIN)/python tests/fuzz_readers.py $(FUZZ)
+
 .PHONY: test-latest
 test-latest: $(LATEST_VENV)/.dev ## run the smoke tests on Python 3.12 or newer with the newest JAX
 	$(LATEST_BIN)/python -m pytest -m smoke $(TESTS)

@@ -53,8 +53,14 @@ COMPUTED = [case for case in CASES if case.values[0] not in WITHOUT_RULE]
 TRACED = [case for case in COMPUTED if not issubclass(case.values[0], DataSizedOp)]
 Groups = list[list[Tensor]]
 # Relative error of a result, in units of its largest element (of 1 if that is smaller).
-TOLERANCE = {"float16": 5e-4, "bfloat16": 4e-3, "float32": 2e-6, "float64": 1e-12}
-TOLERANCE |= {"complex64": 2e-6, "complex128": 1e-12}
+TOLERANCE = {
+    "float16": 5e-4,
+    "bfloat16": 4e-3,
+    "float32": 2e-6,
+    "float64": 1e-12,
+    "complex64": 2e-6,
+    "complex128": 1e-12,
+}
 EVERY_CASE = pytest.mark.parametrize(("op_class", "sample"), CASES)
 EVERY_TRACED_CASE = pytest.mark.parametrize(("op_class", "sample"), TRACED)
 

@@ -360,6 +360,40 @@ ROWS: tuple[Row, ...] = (
     _row("unpool3d", "unpool3d", "X Indices -> Out"),
     _row("fold", "fold", "X -> Y"),
     _row("rrelu", "rrelu", "X -> Out Noise"),
+    # boxes
+    _row("prior_box", "prior_box", "Input Image -> Boxes Variances"),
+    _row("density_prior_box", "density_prior_box", "Input Image -> Boxes Variances"),
+    _row("anchor_generator", "anchor_generator", "Input -> Anchors Variances"),
+    _row("box_coder", "box_coder", "PriorBox PriorBoxVar TargetBox -> OutputBox"),
+    _row("iou_similarity", "iou_similarity", _BINARY),
+    _row("yolo_box", "yolo_box", "X ImgSize -> Boxes Scores"),
+    _row("multiclass_nms3", "multiclass_nms3", "BBoxes Scores RoisNum -> Out Index NmsRoisNum"),
+    _row("matrix_nms", "matrix_nms", "BBoxes Scores -> Out Index RoisNum"),
+    _row(
+        "generate_proposals_v2",
+        "generate_proposals",
+        "Scores BboxDeltas ImShape Anchors Variances -> RpnRois RpnRoiProbs RpnRoisNum",
+        pre_nms_top_n="pre_nms_topN",
+        post_nms_top_n="post_nms_topN",
+    ),
+    _row(
+        "distribute_fpn_proposals",
+        "distribute_fpn_proposals",
+        "FpnRois RoisNum -> MultiFpnRois RestoreIndex MultiLevelRoIsNum",
+    ),
+    _row(
+        "collect_fpn_proposals",
+        "collect_fpn_proposals",
+        "MultiLevelRois MultiLevelScores MultiLevelRoIsNum -> FpnRois RoisNum",
+        post_nms_top_n="post_nms_topN",
+    ),
+    # pixels and channels in another order, and waves
+    _row("pixel_shuffle", "pixel_shuffle", _UNARY),
+    _row("pixel_unshuffle", "pixel_unshuffle", _UNARY),
+    _row("channel_shuffle", "channel_shuffle", _UNARY),
+    _row("shuffle_channel", "channel_shuffle", _UNARY, groups="group"),
+    _row("space_to_depth", "space_to_depth", _UNARY),
+    _row("temporal_shift", "temporal_shift", _UNARY),
     _row("gumbel_softmax", "gumbel_softmax", _UNARY),
     _row("poisson", "poisson", _UNARY),
     _row("standard_gamma", "standard_gamma", "x -> out"),
@@ -450,6 +484,8 @@ _BOUNDS = {
     "EndsTensorList": "ends",
     "EndsTensor": "ends",
 }
+_CONSTANTS = {"Beta1Tensor": "beta1", "Beta2Tensor": "beta2", "EpsilonTensor": "epsilon"}
+_AXES = {"AxisTensor": "axis", "AxisTensorList": "axis"}
 TENSOR_PROPERTIES: Mapping[str, Mapping[str, str]] = {
     "reshape2": {"ShapeTensor": "shape", "Shape": "shape"},
     "expand_v2": {"expand_shapes_tensor": "shape", "Shape": "shape"},
@@ -481,4 +517,10 @@ TENSOR_PROPERTIES: Mapping[str, Mapping[str, str]] = {
     "linspace": {"Start": "start", "Stop": "stop", "Num": "num"},
     "logspace": {"Start": "start", "Stop": "stop", "Num": "num", "Base": "base"},
     "pad3d": {"Paddings": "paddings"},
+    "pow": {"FactorTensor": "factor"},
+    "affine_grid": {"OutputShape": "output_shape"},
+    "batch_norm": {"MomentumTensor": "momentum"},
+    "adam": _CONSTANTS,
+    "adamw": _CONSTANTS,
+    **{row.type: _AXES for row in ROWS if row.type.startswith("reduce_")},
 }

@@ -15,11 +15,11 @@ from typing import Any
 from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, SSAValue
 
-from graphopt.errors import FeedError, ProgramError, UnsupportedError
+from graphopt.errors import FeedError, GraphoptError, ProgramError, UnsupportedError
 from graphopt.ir.fold import Known
 from graphopt.ir.ops.shape import StopGradient
 from graphopt.ir.program import Block, Operator, Program, VarKind
-from graphopt.ir.translate import Translator, located
+from graphopt.ir.translate import MALFORMED, Translator, located, malformed
 from graphopt.ir.translate_special import GRAD_TYPE
 from graphopt.ir.types import dtype_of
 
@@ -147,6 +147,12 @@ class BlockParser(ABC):
                 written = handler(self, op)
             except (ProgramError, UnsupportedError) as error:
                 raise located(error, op) from None
+            except GraphoptError:
+                raise
+            except MALFORMED as error:
+                if op.saved is None:
+                    raise
+                raise malformed(error, op) from error
         for name, value in written.items():
             self.bind(name, self._stopped(op, name, value))
             if op.type != "while":

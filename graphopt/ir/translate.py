@@ -12,8 +12,9 @@ from typing import Any
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
 from xdsl.ir import Block, SSAValue
 from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
+from xdsl.utils.exceptions import VerifyException
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import GraphoptError, ProgramError, UnsupportedError
 from graphopt.ir.legacy import BY_TYPE, TENSOR_PROPERTIES, Row
 from graphopt.ir.op import PdOp, definition
 from graphopt.ir.ops.random import RandomOp
@@ -25,6 +26,7 @@ from graphopt.ir.properties import (
     tensor_properties,
 )
 from graphopt.ir.translate_special import SPECIAL
+from graphopt.ir.types import check_size
 
 
 class Translator:
@@ -50,6 +52,12 @@ class Translator:
             return self._dispatch(op)
         except (ProgramError, UnsupportedError) as error:
             raise located(error, op) from None
+        except GraphoptError:
+            raise
+        except MALFORMED as error:
+            if op.saved is None:
+                raise
+            raise malformed(error, op) from error
 
     def _dispatch(self, op: Operator) -> dict[str, SSAValue]:
         special = SPECIAL.get(op.type)
@@ -110,6 +118,8 @@ class Translator:
         return self._placed(op_class.make(*operands, **attrs), source)
 
     def _placed(self, made: PdOp, source: Operator | None) -> PdOp:
+        for result in made.results:
+            check_size(result.type)
         if source is not None and source.location is not None:
             file, line = source.location
             made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
@@ -129,6 +139,21 @@ class Translator:
                 if name != EMPTY:
                     written[name] = result
         return written
+
+
+# What translations raise for an operator of a file that lacks a slot, or has an attribute of a kind
+# that Paddle would not have written.
+MALFORMED = (
+    *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
+    *(StopIteration, TypeError, ValueError, VerifyException),
+)
+
+
+def malformed(error: Exception, op: Operator) -> Exception:
+    """The error for an operator of a file that is not as its type wants it."""
+    slots = ", ".join(f"{slot}={names}" for slot, names in op.inputs.items())
+    problem = f"operator {op.type} is malformed: {type(error).__name__}: {str(error)[:200]}"
+    return located(ProgramError(f"{problem} (inputs {slots[:200] or 'none'})"), op)
 
 
 def located(error: ProgramError | UnsupportedError, op: Operator) -> Exception:

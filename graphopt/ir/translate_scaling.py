@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import SSAValue
 
+from graphopt.ir.making import Maker
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.creation import FullLike
 from graphopt.ir.ops.logic import Isfinite
@@ -40,6 +41,7 @@ def _emitter(self: Translator, op: Operator) -> Emit:
 
 def _check_finite_and_unscale(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """Gradients divided by the scale; from the first that is not finite on, zeros."""
+    Maker(self, op).only("X", "Scale")
     emit, scale = _emitter(self, op), self.read(op.input("Scale")[0])
     inverse = emit(Divide, emit(FullLike, scale, value=1.0), scale)
     nothing = emit(FullLike, scale, value=0.0)
@@ -61,6 +63,8 @@ def _update_loss_scaling(self: Translator, op: Operator) -> dict[str, SSAValue]:
 
     Gradients that are not finite become zeros.
     """
+    counters = ("PrevLossScaling", "InGoodSteps", "InBadSteps")
+    Maker(self, op).only("X", "FoundInfinite", "StopUpdate", *counters)
     emit, found = _emitter(self, op), self.read(op.input("FoundInfinite")[0])
     whole = emit(Reshape, found, shape=())
     written: dict[str, SSAValue] = {}
@@ -69,8 +73,7 @@ def _update_loss_scaling(self: Translator, op: Operator) -> dict[str, SSAValue]:
         written[target] = emit(Where, whole, emit(FullLike, x, value=0.0), x)
     if op.attrs.get("stop_update"):
         return written
-    slots = {"PrevLossScaling": "LossScaling", "InGoodSteps": "OutGoodSteps"}
-    slots["InBadSteps"] = "OutBadSteps"
+    slots = dict(zip(counters, ("LossScaling", "OutGoodSteps", "OutBadSteps"), strict=True))
     scale, good, bad = (self.read(op.input(slot)[0]) for slot in slots)
     zero = emit(FullLike, good, value=0)
     more_good, more_bad = (emit(Scale, count, scale=1.0, bias=1.0) for count in (good, bad))
@@ -78,8 +81,8 @@ def _update_loss_scaling(self: Translator, op: Operator) -> dict[str, SSAValue]:
     grown = emit(Where, emit(Isfinite, grown), grown, scale)
     shrunk = emit(Scale, scale, scale=float(op.attrs.get("decr_ratio", 0.5)))
     shrunk = emit(Maximum, shrunk, emit(FullLike, scale, value=1.0))
-    grows = emit(Equal, more_good, _number(emit, good, op.attrs["incr_every_n_steps"]))
-    shrinks = emit(Equal, more_bad, _number(emit, bad, op.attrs["decr_every_n_nan_or_inf"]))
+    grows = emit(Equal, more_good, _number(emit, good, op.attr("incr_every_n_steps")))
+    shrinks = emit(Equal, more_bad, _number(emit, bad, op.attr("decr_every_n_nan_or_inf")))
     new = (
         emit(Where, found, emit(Where, shrinks, shrunk, scale), emit(Where, grows, grown, scale)),
         emit(Where, found, zero, emit(Where, grows, zero, more_good)),

@@ -28,9 +28,16 @@ from graphopt.ir.ops.reduce import Max
 from graphopt.ir.ops.shape import Expand, Flatten, Reshape, Squeeze
 from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.properties import joined, row_attrs, tensor_properties
+from graphopt.ir.translate_attention import ATTENTION
+from graphopt.ir.translate_boxes import BOXES
 from graphopt.ir.translate_callbacks import CALLBACKS
 from graphopt.ir.translate_control import CONTROL
+from graphopt.ir.translate_fused import FUSED
+from graphopt.ir.translate_losses import LOSSES
+from graphopt.ir.translate_quantised import QUANTISED
 from graphopt.ir.translate_scaling import SCALING
+from graphopt.ir.translate_sequences import SEQUENCES
+from graphopt.ir.translate_shapes import SHAPES
 from graphopt.ir.translate_slices import SLICES
 from graphopt.ir.translate_storage import STORAGE, is_sparse_lookup, sparse_embedding
 from graphopt.ir.translate_updates import UPDATES, translate_update
@@ -337,6 +344,13 @@ SPECIAL: Mapping[str, Special] = {
     **CALLBACKS,
     **SLICES,
     **FIRST_VERSIONS,
+    **ATTENTION,
+    **BOXES,
+    **FUSED,
+    **LOSSES,
+    **QUANTISED,
+    **SEQUENCES,
+    **SHAPES,
     **{t: _interpolate for t in BY_TYPE if t.endswith("_interp_v2")},
     **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},
     **{t: _reduce for t in BY_TYPE if t.startswith("reduce_")},

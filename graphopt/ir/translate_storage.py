@@ -13,6 +13,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.making import Maker
 from graphopt.ir.ops.creation import FullLike
 from graphopt.ir.ops.index import Embedding
 from graphopt.ir.ops.math import Add, Cast, Subtract
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 
 def _coalesce_tensor(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """The inputs, or a constant in their shapes, and a flat copy of them all."""
+    Maker(self, op).only("Input")
     if op.attrs.get("use_align", True):
         raise UnsupportedError("coalesce_tensor with use_align, which leaves gaps in its result")
     values = [self.read(name) for name in op.input("Input")]

@@ -128,6 +128,28 @@ def element_count(shape: Shape) -> int:
     return UNKNOWN if UNKNOWN in shape else math.prod(shape)
 
 
+# No machine holds a larger tensor; a program that declares one is broken or hostile.
+LARGEST_TENSOR = 1 << 44
+
+
+def byte_count(type: Attribute) -> int:
+    """How much memory a tensor takes, UNKNOWN when a dimension is."""
+    count = element_count(shape_of(type))
+    return count if count == UNKNOWN else count * dtype_of(type).numpy.itemsize
+
+
+def check_size(type: Attribute) -> None:
+    """ProgramError when a tensor is too large for any machine."""
+    if not isinstance(type, TensorType):
+        return
+    found = cast(Tensor, type)
+    if byte_count(found) > LARGEST_TENSOR:
+        raise ProgramError(
+            f"a result would be {show(found)}, which takes {byte_count(found)} bytes; no tensor "
+            f"may take more than {LARGEST_TENSOR}"
+        )
+
+
 def product(dims: Sequence[int]) -> int:
     """The product of dimensions, UNKNOWN when one is."""
     return element_count(tuple(dims))

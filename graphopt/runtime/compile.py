@@ -6,21 +6,24 @@ when the first program runs.
 
 from __future__ import annotations
 
+import functools
+import os
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import jax
 import numpy as np
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, TensorType
 
-from graphopt.errors import ScopeError
+from graphopt.errors import ProgramError, ScopeError
 from graphopt.ir.ops.debug import Assert
 from graphopt.ir.ops.late import draws
 from graphopt.ir.parse_program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.signature import Port
-from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.types import UNKNOWN, byte_count, dtype_of, shape_of, show
 from graphopt.lowering import mappers
 from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
@@ -105,10 +108,36 @@ class Compiled:
 def compile_program(request: Request) -> Compiled:
     """Parse and optimise a program; XLA compiles it when shapes are known."""
     module = parse_program(request.program, request.feeds, request.fetches)
+    _check_memory(module)
     report = optimize(module, _setup(request))
     is_random = any(draws(op) is not None for op in module.walk())
     is_checked = any(isinstance(op, Assert) for op in module.walk())
     return Compiled(request, module, report, Plan.of(module, request.steps), is_random, is_checked)
+
+
+def _check_memory(module: ModuleOp) -> None:
+    """ProgramError for a result that is much larger than the memory of this machine.
+
+    A little larger may do: XLA does not store what it fuses.
+    """
+    limit = 4 * _memory()
+    for op in module.walk():
+        for result in op.results:
+            if isinstance(result.type, TensorType) and byte_count(result.type) > limit:
+                name = result.name_hint or op.name
+                raise ProgramError(
+                    f"'{name}' of {op.name} is {show(result.type)}, which takes "
+                    f"{byte_count(result.type)} bytes; this machine has {_memory()}"
+                )
+
+
+@functools.cache
+def _memory() -> int:
+    """The bytes of memory of this machine; no limit where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize
 
 
 def _setup(request: Request) -> Setup:

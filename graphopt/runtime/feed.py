@@ -14,6 +14,7 @@ import numpy as np
 
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
+from graphopt.ir.translate_sequences import LENGTHS
 
 Array = Any
 
@@ -191,9 +192,32 @@ def _repeat(variable: Variable, array: Array, count: int) -> Array:
     )
 
 
+def _with_lengths(program: Program, feed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The feed with the lengths that LoDTensors carry, for a program that has variables for them.
+
+    FeedError when lengths do not add up to the rows.
+    """
+    block, found = program.global_block(), dict(feed)
+    for name, value in feed.items():
+        lengths = f"{name}{LENGTHS}"
+        if not block.has_var(lengths):
+            continue
+        levels = getattr(value, "recursive_sequence_lengths", list)()
+        if levels and lengths not in feed:
+            found[lengths] = np.asarray(levels[-1], "int64")
+        rows = as_array(block.vars[name], value).shape[:1]
+        if lengths not in found or (np.sum(found[lengths]),) != rows:
+            raise FeedError(
+                f"'{name}' has sequences of different lengths: feed a LoDTensor "
+                f"(fluid.create_lod_tensor), or the int64 lengths as '{lengths}' beside the rows; "
+                f"they must add up to {list(rows)} rows, found {found.get(lengths, 'none')}"
+            )
+    return found
+
+
 def _known(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Variable, Any]]:
     block = program.global_block()
-    for name, value in feed.items():
+    for name, value in _with_lengths(program, feed).items():
         variable = block.find_var(name)
         if variable is None:
             warnings.warn(

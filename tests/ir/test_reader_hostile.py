@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from graphopt.errors import FormatError, GraphoptError, LimitError, UnsafeError
-from graphopt.ir.program import AttrKind
+from graphopt.errors import FormatError, GraphoptError, LimitError, ProgramError, UnsafeError
+from graphopt.ir.parse_program import parse_program
+from graphopt.ir.program import AttrKind, Program
 from graphopt.ir.reader import (
     Limits,
     load_model,
@@ -26,7 +27,8 @@ from graphopt.ir.reader import (
 from graphopt.ir.reader.message import UNKNOWN, Message, encode
 from graphopt.ir.reader.schema import PROGRAM
 from graphopt.ir.reader.wire import WireReader
-from graphopt_tests import model_files
+from graphopt.runtime import CPUPlace, Executor
+from graphopt_tests import fuzz_readers, model_files
 from graphopt_tests.model_files import MODELS
 
 VERDICTS = {"format": FormatError, "limit": LimitError}
@@ -270,3 +272,36 @@ def test_a_cut_program_is_refused(case: str) -> None:
     for stop in random.Random(case).sample(range(1, end_of_block), 60):
         with pytest.raises(FormatError, match="cut: byte "):
             read_program(data[:stop], "cut")
+
+
+def test_some_mutants_of_every_format() -> None:
+    """As `make fuzz`, over fewer files."""
+    failures = fuzz_readers.run(500, seed=1)
+    assert not failures, "\n".join(f"{f.kind} {f.number}: {f.problem}" for f in failures)
+
+
+def saved_program(*ops: Message, **variables: Message) -> Program:
+    """A program read from a file with these operators."""
+    names = [variable(name, **fields) for name, fields in variables.items()]
+    return read_program(encode(PROGRAM, {"blocks": [block(vars=names, ops=ops)]}))
+
+
+def test_a_malformed_operator_is_named() -> None:
+    """A slot that is missing is the file's fault, and no crash of ours."""
+    out = {"parameter": "Out", "arguments": ["y"]}
+    program = saved_program({"type": "mul", "outputs": [out]}, y={})
+    with pytest.raises(ProgramError, match="operator mul is malformed: IndexError"):
+        parse_program(program, fetches=["y"])
+
+
+@pytest.mark.parametrize("size", [1 << 39, 1 << 60])
+def test_an_enormous_tensor_is_refused_before_a_run(size: int) -> None:
+    out = {"parameter": "Out", "arguments": ["y"]}
+    attrs = [
+        {"name": "shape", "type": AttrKind.LONGS, "longs": [size]},
+        {"name": "dtype", "type": AttrKind.INT, "i": 5},
+        {"name": "value", "type": AttrKind.FLOAT, "f": 1.0},
+    ]
+    program = saved_program({"type": "fill_constant", "outputs": [out], "attrs": attrs}, y={})
+    with pytest.raises(ProgramError, match=f"{4 * size} bytes"):
+        Executor(CPUPlace()).run(program, fetch_list=["y"])

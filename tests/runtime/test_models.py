@@ -13,6 +13,8 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.errors import FeedError, UnsupportedError
+from graphopt.fluid.lod_tensor import create_lod_tensor
 from graphopt.ir.program import Program
 from graphopt.ir.reader import LoadedModel, load_model
 from graphopt.runtime import BuildStrategy, CompiledProgram
@@ -146,3 +148,47 @@ def test_fusions_fire(name: str, passes: list[str]) -> None:
     (compiled,) = program._compiled()
     for pass_name in passes:
         assert compiled.report.applied(pass_name), program.explain()
+
+
+def sequence_case() -> tuple[LoadedModel, dict[str, Any], list[Any]]:
+    """A model of Paddle 1.8 on sentences of different lengths, its feeds and its outputs."""
+    case = model_files.MODELS / "fluid18_text_lod_conv"
+    model = load(case)
+    put_parameters(model)
+    with np.load(case / "inputs.npz") as inputs, np.load(case / "outputs.npz") as outputs:
+        return model, dict(inputs), [outputs[f"out{i}"] for i in range(2)]
+
+
+def test_a_model_on_sequences() -> None:
+    """Lengths are fed beside the rows, or in a LoDTensor."""
+    model, feeds, outputs = sequence_case()
+    words, lengths = feeds["words"], feeds["words@lens"]
+    executor = static.Executor(paddle.CPUPlace())
+    for feed in (feeds, {"words": create_lod_tensor(words, [lengths.tolist()])}):
+        found = executor.run(model.program, feed, model.fetch_names)
+        for new, old in zip(found, outputs, strict=True):
+            np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-6)
+    # each sentence alone gives the same, also one that follows others of the same total length
+    alone = {"words": words[4:6], "words@lens": lengths[1:2]}
+    (first, _) = executor.run(model.program, alone, model.fetch_names)
+    np.testing.assert_allclose(first, outputs[0][1:2], rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize("lengths", [None, [4, 2], [4, 2, 4]])
+def test_sequences_need_lengths(lengths: Any) -> None:
+    """They add up to the rows, in every run."""
+    model, feeds, _ = sequence_case()
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(model.program, feeds, model.fetch_names)
+    wrong = {} if lengths is None else {"words@lens": np.array(lengths)}
+    with pytest.raises(FeedError, match="'words' has sequences of different lengths"):
+        executor.run(model.program, {"words": feeds["words"], **wrong}, model.fetch_names)
+
+
+def test_lengths_that_nobody_feeds() -> None:
+    """An operator on sequences says which variable has no lengths."""
+    program = static.Program()
+    block = program.global_block()
+    x = block.create_var("x", [-1, 2], "float32")
+    with pytest.raises(UnsupportedError, match=r"lengths of the sequences in 'x'.*none"):
+        block.append_op("sequence_pool", {"X": [x]}, {"Out": [block.create_var("y")]}, {})

@@ -37,7 +37,10 @@ def _checked(x: Tensor, axes: Sequence[int], normalization: str) -> tuple[int, .
         )
     if not axes:
         raise ProgramError("a Fourier transform needs at least one axis")
-    return tuple(normalize_axis(axis, rank_of(x)) for axis in axes)
+    found = tuple(normalize_axis(axis, rank_of(x)) for axis in axes)
+    if len(set(found)) < len(found):
+        raise ProgramError(f"a Fourier transform needs different axes, found {list(axes)}")
+    return found
 
 
 def _complex(x: Tensor) -> Tensor:

@@ -19,6 +19,7 @@ from graphopt.ir.reader.pir_json import read_pir
 from graphopt.ir.reader.program_desc import read_program
 from graphopt.ir.reader.quote import quote
 from graphopt.ir.reader.tensor_stream import Array, SavedTensor
+from graphopt.ir.translate_sequences import declare_lengths
 
 PathLike: TypeAlias = str | os.PathLike[str]
 
@@ -67,6 +68,7 @@ def load_model(
     file = _program_file(Path(path))
     data = read_file(file, limits.program_bytes, str(file))
     program = read_any_program(data, str(file), limits)
+    declare_lengths(program)
     feeds, fetches = column_names(program, "feed"), column_names(program, "fetch")
     if program_only:
         return LoadedModel(program, feeds, fetches, {})

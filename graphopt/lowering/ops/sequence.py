@@ -1,0 +1,222 @@
+"""Sequences one behind the other, in JAX: rows know their sequence by its number."""
+
+from __future__ import annotations
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.ops.sequence import (
+    SequenceConv,
+    SequenceExpand,
+    SequenceGru,
+    SequenceLstm,
+    SequencePad,
+    SequencePool,
+    SequenceReverse,
+    SequenceSoftmax,
+    SequenceUnpad,
+)
+from graphopt.lowering.late import concrete
+from graphopt.lowering.ops.activation import activate
+from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.registry import lowers
+
+
+def _applied(name: str, x: Array) -> Array:
+    return x if name == "identity" else activate(name, x)
+
+
+def _ends(lengths: Array) -> Array:
+    """The first row behind each sequence."""
+    return jnp.cumsum(lengths.astype(np.int64))
+
+
+def _numbers(lengths: Array, rows: int) -> Array:
+    """The number of the sequence of each row."""
+    return jnp.searchsorted(_ends(lengths), jnp.arange(rows), side="right").astype(np.int32)
+
+
+def _column(values: Array, rank: int) -> Array:
+    """A vector as something that broadcasts to rows of this rank."""
+    return values.reshape(-1, *(1,) * (rank - 1))
+
+
+@lowers(SequencePool)
+def sequence_pool(x: Array, lengths: Array, pooltype: str, pad_value: float) -> Array:
+    count, rows, rank = lengths.shape[0], x.shape[0], x.ndim
+    filled = _column(lengths > 0, rank)
+    full = wide(x)
+    if rows == 0:
+        out = jnp.zeros((count, *x.shape[1:]), full.dtype)
+    elif pooltype in ("FIRST", "LAST"):
+        ends = _ends(lengths)
+        at = ends - 1 if pooltype == "LAST" else ends - lengths
+        out = jnp.take(full, jnp.clip(at, 0, rows - 1), 0)
+    else:
+        numbers = _numbers(lengths, rows)
+        if pooltype == "MAX":
+            low = jnp.full((count, *x.shape[1:]), -jnp.inf, full.dtype)
+            out = low.at[numbers].max(full, mode="drop")
+        else:
+            zero = jnp.zeros((count, *x.shape[1:]), full.dtype)
+            out = zero.at[numbers].add(full, mode="drop")
+            size = _column(jnp.maximum(lengths, 1).astype(full.dtype), rank)
+            over = {"SUM": jnp.ones_like(size), "AVERAGE": size, "SQRT": jnp.sqrt(size)}
+            out = out / over[pooltype]
+    return jnp.where(filled, out, jnp.asarray(pad_value, full.dtype)).astype(x.dtype)
+
+
+@lowers(SequenceConv)
+def sequence_conv(
+    x: Array, lengths: Array, filter: Array, context_length: int, context_start: int
+) -> Array:
+    rows = x.shape[0]
+    numbers, own = _numbers(lengths, rows), jnp.arange(rows)
+    parts: list[Array] = []
+    for step in range(context_start, context_start + context_length):
+        at = own + step
+        near = jnp.clip(at, 0, max(rows - 1, 0))
+        inside = (at >= 0) & (at < rows) & (jnp.take(numbers, near) == numbers)
+        parts.append(jnp.where(inside[:, None], jnp.take(x, near, 0), jnp.zeros((), x.dtype)))
+    context = jnp.concatenate(parts, 1)
+    return jnp.matmul(wide(context), wide(filter)).astype(x.dtype)
+
+
+@lowers(SequenceSoftmax)
+def sequence_softmax(x: Array, lengths: Array) -> Array:
+    full = wide(x).reshape(-1)
+    numbers, count = _numbers(lengths, x.shape[0]), lengths.shape[0]
+    top = jnp.full(count, -jnp.inf, full.dtype).at[numbers].max(full, mode="drop")
+    powers = jnp.exp(full - lax.stop_gradient(jnp.take(top, numbers)))
+    total = jnp.zeros(count, full.dtype).at[numbers].add(powers, mode="drop")
+    return (powers / jnp.take(total, numbers)).reshape(x.shape).astype(x.dtype)
+
+
+@lowers(SequenceReverse)
+def sequence_reverse(x: Array, lengths: Array) -> Array:
+    numbers = _numbers(lengths, x.shape[0])
+    ends = jnp.take(_ends(lengths), numbers)
+    starts = ends - jnp.take(lengths.astype(np.int64), numbers)
+    return jnp.take(x, starts + ends - 1 - jnp.arange(x.shape[0]), 0)
+
+
+@lowers(SequenceExpand)
+def sequence_expand_as(x: Array, y: Array, lengths: Array) -> Array:
+    return jnp.take(x, _numbers(lengths, y.shape[0]), 0)
+
+
+@lowers(SequencePad)
+def sequence_pad(x: Array, lengths: Array, pad_value: Array, padded_length: int) -> Array:
+    sizes = concrete(lengths, "the length of sequence_pad")
+    longest = int(sizes.max(initial=0))
+    length = padded_length if padded_length > 0 else longest
+    if longest > length:
+        raise ValueError(f"sequence_pad to {length} rows: a sequence has {longest}")
+    starts = np.cumsum(sizes) - sizes
+    steps = np.arange(length)
+    inside = steps < sizes[:, None]
+    at = np.where(inside, starts[:, None] + steps, 0)
+    rest = x.shape[1:]
+    fill = jnp.broadcast_to(pad_value.reshape(()) if pad_value.size == 1 else pad_value, rest)
+    if not x.shape[0]:
+        return jnp.broadcast_to(fill, (*at.shape, *rest))
+    return jnp.where(inside.reshape(*at.shape, *(1,) * len(rest)), jnp.take(x, at, 0), fill)
+
+
+@lowers(SequenceUnpad)
+def sequence_unpad(x: Array, lengths: Array) -> Array:
+    sizes = concrete(lengths, "the number of rows of sequence_unpad").reshape(-1)
+    inside = np.arange(x.shape[1]) < sizes[:, None]
+    rows, steps = np.nonzero(inside)
+    return x[rows, steps]
+
+
+def _steps(
+    x: Array, lengths: Array, initial: tuple[Array | None, ...], size: int, is_reverse: bool
+) -> tuple[Array, Array, tuple[Array, ...]]:
+    """Where each row starts a sequence, and the states before it, in the order of the steps."""
+    rows = x.shape[0]
+    numbers = _numbers(lengths, rows)
+    ends = jnp.take(_ends(lengths), numbers)
+    own = jnp.arange(rows)
+    first = own == (ends - 1 if is_reverse else ends - jnp.take(lengths, numbers))
+    states = tuple(
+        jnp.zeros((rows, size), x.dtype) if state is None else jnp.take(wide(state), numbers, 0)
+        for state in initial
+    )
+    return x, first, states
+
+
+@lowers(SequenceLstm)
+def sequence_lstm(
+    x: Array,
+    lengths: Array,
+    weight: Array,
+    bias: Array,
+    h0: Array | None,
+    c0: Array | None,
+    is_reverse: bool,
+    use_peepholes: bool,
+    gate_activation: str,
+    cell_activation: str,
+    candidate_activation: str,
+) -> tuple[Array, Array]:
+    size = weight.shape[0]
+    biases, matrix = wide(bias).reshape(-1), wide(weight)
+    checks = (
+        biases[4 * size :].reshape(3, size) if use_peepholes else np.zeros((3, 1), matrix.dtype)
+    )
+    gates = wide(x) + biases[: 4 * size]
+
+    def step(
+        before: tuple[Array, Array], row: tuple[Array, Array, tuple[Array, ...]]
+    ) -> tuple[tuple[Array, Array], tuple[Array, Array]]:
+        gate, first, (start_h, start_c) = row
+        h, c = jnp.where(first, start_h, before[0]), jnp.where(first, start_c, before[1])
+        candidate, into, keep, out = jnp.split(gate + h @ matrix, 4)
+        into = _applied(gate_activation, into + c * checks[0])
+        keep = _applied(gate_activation, keep + c * checks[1])
+        cell = _applied(candidate_activation, candidate) * into + c * keep
+        out = _applied(gate_activation, out + cell * checks[2])
+        hidden = out * _applied(cell_activation, cell)
+        return (hidden, cell), (hidden, cell)
+
+    zero = jnp.zeros(size, gates.dtype)
+    rows = _steps(gates, lengths, (h0, c0), size, is_reverse)
+    _, (hidden, cell) = lax.scan(step, (zero, zero), rows, reverse=is_reverse)
+    return hidden.astype(x.dtype), cell.astype(x.dtype)
+
+
+@lowers(SequenceGru)
+def sequence_gru(
+    x: Array,
+    lengths: Array,
+    weight: Array,
+    bias: Array | None,
+    h0: Array | None,
+    is_reverse: bool,
+    gate_activation: str,
+    activation: str,
+    origin_mode: bool,
+) -> Array:
+    size = weight.shape[0]
+    # stored one behind the other: the weight of both gates, then that of the candidate
+    flat = wide(weight).reshape(-1)
+    of_gates = flat[: 2 * size * size].reshape(size, 2 * size)
+    of_candidate = flat[2 * size * size :].reshape(size, size)
+    gates = wide(x) if bias is None else wide(x) + wide(bias).reshape(-1)
+
+    def step(before: Array, row: tuple[Array, Array, tuple[Array, ...]]) -> tuple[Array, Array]:
+        gate, first, (start,) = row
+        h = jnp.where(first, start, before)
+        both = _applied(gate_activation, gate[: 2 * size] + h @ of_gates)
+        update, reset = both[:size], both[size:]
+        candidate = _applied(activation, gate[2 * size :] + (reset * h) @ of_candidate)
+        share = 1 - update if origin_mode else update
+        hidden = (1 - share) * h + share * candidate
+        return hidden, hidden
+
+    rows = _steps(gates, lengths, (h0,), size, is_reverse)
+    hidden = lax.scan(step, jnp.zeros(size, gates.dtype), rows, reverse=is_reverse)[1]
+    return hidden.astype(x.dtype)

@@ -1,0 +1,132 @@
+"""Samples of the ops on sequences of different lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.ops.sequence import (
+    SequenceConv,
+    SequenceExpand,
+    SequenceGru,
+    SequenceLstm,
+    SequencePad,
+    SequencePool,
+    SequenceReverse,
+    SequenceSoftmax,
+    SequenceUnpad,
+)
+from graphopt_tests.ops.base import Array, bf16, f32, f64, i32, i64, sample
+
+LENGTHS = [2, 0, 3]
+
+
+def parts(x: Array) -> list[Array]:
+    """The sequences."""
+    return [x[:2], x[2:2], x[2:]]
+
+
+def sigmoid(x: Array) -> Array:
+    return 1 / (1 + np.exp(-x))
+
+
+def lstm(x: Array, lengths: Array, weight: Array, bias: Array, *_: Any) -> tuple[Array, Array]:
+    """Without peepholes, sequence by sequence."""
+    rows: list[tuple[Array, Array]] = []
+    for part in parts(x):
+        h, c = np.zeros(2), np.zeros(2)
+        for row in part:
+            candidate, into, keep, out = np.split(row + h @ weight + bias[0], 4)
+            c = np.tanh(candidate) * sigmoid(into) + c * sigmoid(keep)
+            h = sigmoid(out) * np.tanh(c)
+            rows.append((h, c))
+    return np.stack([h for h, _ in rows]), np.stack([c for _, c in rows])
+
+
+def gru(x: Array, lengths: Array, weight: Array, bias: Array, h0: Array) -> Array:
+    """Backwards, from given states."""
+    gates, candidates = weight.reshape(-1)[:8].reshape(2, 4), weight.reshape(-1)[8:].reshape(2, 2)
+    found: list[Array] = []
+    for part, h in zip(parts(x), h0, strict=True):
+        states: list[Array] = []
+        for row in part[::-1]:
+            update, reset = np.split(sigmoid(row[:4] + bias[0, :4] + h @ gates), 2)
+            new = np.tanh(row[4:] + bias[0, 4:] + (reset * h) @ candidates)
+            h = (1 - update) * h + update * new
+            states.append(h)
+        found += states[::-1]
+    return np.stack(found)
+
+
+SAMPLES = {
+    SequencePool: [
+        sample(f32(5, 2), i64(LENGTHS), pooltype="SUM", pad_value=0.5).gives(
+            lambda x, n: [x[:2].sum(0), [0.5, 0.5], x[2:].sum(0)]
+        ),
+        sample(f64(5, 2), i32(LENGTHS)).gives(lambda x, n: [x[:2].mean(0), [0, 0], x[2:].mean(0)]),
+        sample(f64(5, 2), i64(LENGTHS), pooltype="SQRT").gives(
+            lambda x, n: [x[:2].sum(0) / 2**0.5, [0, 0], x[2:].sum(0) / 3**0.5]
+        ),
+        sample(f32(5, 2), i64(LENGTHS), pooltype="MAX").gives(
+            lambda x, n: [x[:2].max(0), [0, 0], x[2:].max(0)]
+        ),
+        sample(bf16(5, 2), i64(LENGTHS), pooltype="LAST").gives(lambda x, n: [x[1], [0, 0], x[4]]),
+        sample(f32(5, 2), i64(LENGTHS), pooltype="FIRST").gives(lambda x, n: [x[0], [0, 0], x[2]]),
+    ],
+    SequenceConv: [
+        sample(f32(5, 2), i64(LENGTHS), f32(6, 3), context_length=3, context_start=-1).gives(
+            lambda x, n, w: np.concatenate(
+                [
+                    np.concatenate(
+                        [np.pad(p, ((1, 1), (0, 0)))[i : i + len(p)] for i in range(3)], 1
+                    )
+                    @ w
+                    for p in parts(x)
+                ]
+            )
+        ),
+        sample(f64(5, 2), i64(LENGTHS), f64(4, 3), context_length=2, context_start=1),
+    ],
+    SequenceSoftmax: [
+        sample(f32(5, 1), i64(LENGTHS)).gives(
+            lambda x, n: np.concatenate([np.exp(p) / np.exp(p).sum() for p in parts(x) if len(p)])
+        ),
+        sample(f64(5), i64(LENGTHS)),
+    ],
+    SequenceReverse: [
+        sample(f32(5, 2), i64(LENGTHS)).gives(lambda x, n: x[[1, 0, 4, 3, 2]]),
+    ],
+    SequenceExpand: [
+        sample(f32(3, 2), f32(5, 1), i64(LENGTHS)).gives(lambda x, y, n: x[[0, 0, 2, 2, 2]]),
+    ],
+    SequencePad: [
+        sample(f32(5, 2), i64(LENGTHS), f32([0.5])).gives(
+            lambda x, n, v: [
+                [*x[:2], [0.5, 0.5]],
+                [[0.5, 0.5]] * 3,
+                x[2:],
+            ]
+        ),
+        sample(f64(2), i64([2]), f64([9.0]), padded_length=3).gives(lambda x, n, v: [[*x, 9]]),
+    ],
+    SequenceUnpad: [
+        sample(f32(3, 3, 2), i64(LENGTHS)).gives(lambda x, n: np.concatenate([x[0, :2], x[2]])),
+    ],
+    SequenceLstm: [
+        sample(f32(5, 8), i64(LENGTHS), f32(2, 8), f32(1, 8), use_peepholes=False)
+        .known_sizes()
+        .gives(lstm),
+        sample(
+            f64(5, 8), i64(LENGTHS), f64(2, 8), f64(1, 14), f64(3, 2), f64(3, 2), is_reverse=True
+        ).known_sizes(),
+    ],
+    SequenceGru: [
+        sample(f32(5, 6), i64(LENGTHS), f32(2, 6), f32(1, 6), f32(3, 2), is_reverse=True)
+        .known_sizes()
+        .gives(gru),
+        sample(
+            f64(5, 6), i64(LENGTHS), f64(2, 6), origin_mode=True, activation="relu"
+        ).known_sizes(),
+    ],
+}
