@@ -24,6 +24,8 @@ from graphopt.ir.parse_program import HANDLERS
 from graphopt.ir.translate_special import SPECIAL
 from graphopt.lowering.evaluate import RULES
 from graphopt.passes import pipeline
+from graphopt.passes.flag_notes import NOTES
+from graphopt.passes.registry import own_passes
 from graphopt.runtime.settings import Setting, as_size, as_tristate
 from graphopt.runtime.strategies import EXECUTION, BuildStrategy, ExecutionStrategy
 from graphopt.tools import cli, opt
@@ -96,19 +98,36 @@ def pass_link(name: str) -> str:
     return f"[`{name}`](../../tests/passes/{page.name})" if page.exists() else code(name)
 
 
+def passes_of(flag: str) -> str:
+    """The passes that a flag selects, with links."""
+    return ", ".join(pass_link(row.pass_name) for row in pipeline.ROWS if row.flag == flag)
+
+
+def pattern_of(flag: str) -> str:
+    """What a flag looks for, in one line."""
+    note = NOTES.get(flag)
+    if note is not None:
+        return note.pattern
+    names = [row.pass_name for row in pipeline.ROWS if row.flag == flag]
+    return one_paragraph(own_passes()[names[0]]().__doc__ or "") if names else ""
+
+
 def effect_of(flag: str) -> str:
-    """What a flag of BuildStrategy does: its passes, or the words of the pipeline's tables."""
-    passes = [pass_link(row.pass_name) for row in pipeline.ROWS if row.flag == flag]
-    told: list[str] = []
-    if passes:
-        told.append(f"selects {', '.join(passes)}")
-    if flag in pipeline.RUNTIME:
-        told.append(pipeline.RUNTIME[flag])
+    """What a flag of BuildStrategy does on the backends, or why it does nothing."""
     if flag in pipeline.WITHOUT_PASS:
-        told.append(f"no effect: {pipeline.WITHOUT_PASS[flag]}")
-    if not told:
+        return f"no effect: {pipeline.WITHOUT_PASS[flag]}"
+    if flag in pipeline.RUNTIME:
+        return pipeline.RUNTIME[flag]
+    if flag in NOTES:
+        return NOTES[flag].effect
+    if not passes_of(flag):
         raise LookupError(f"passes/pipeline.py does not say what '{flag}' does")
-    return "; ".join(told)
+    return "CPU, GPU, TPU: fewer ops in the IR"
+
+
+def observe(flag: str) -> str:
+    """Where one sees what a flag does."""
+    return NOTES[flag].observe if flag in NOTES else "`explain`"
 
 
 def flag_of(row: pipeline.Row) -> str:
@@ -116,14 +135,39 @@ def flag_of(row: pipeline.Row) -> str:
     return code(row.flag) if row.flag in settings(BuildStrategy) else row.flag
 
 
+def numerics_of(name: str) -> str:
+    """The class of a pass."""
+    return getattr(own_passes()[name](), "numerics").value  # noqa: B009
+
+
+def opt_in() -> list[str]:
+    """The passes that no strategy selects."""
+    return sorted(own_passes().keys() - {row.pass_name for row in pipeline.ROWS})
+
+
 def build_strategy_page() -> str:
     """reference/build-strategy.md."""
     flags = (
-        (code(name), type_of(setting), code(default_of(setting)), effect_of(name))
+        (
+            code(name),
+            type_of(setting),
+            code(default_of(setting)),
+            passes_of(name),
+            pattern_of(name),
+            effect_of(name),
+            observe(name),
+        )
         for name, setting in settings(BuildStrategy).items()
     )
     rows = (
-        (str(number), row.phase.value, pass_link(row.pass_name), flag_of(row), row.why_here)
+        (
+            str(number),
+            row.phase.value,
+            pass_link(row.pass_name),
+            flag_of(row),
+            numerics_of(row.pass_name),
+            row.why_here,
+        )
         for number, row in enumerate(pipeline.ROWS, start=1)
     )
     execution = (
@@ -138,14 +182,30 @@ def build_strategy_page() -> str:
         "",
         "## The flags of BuildStrategy",
         "",
-        *table(("flag", "type", "default", "effect"), flags),
+        *table(
+            (
+                "flag",
+                "type",
+                "default",
+                "pass",
+                "pattern",
+                "effect on each backend",
+                "observe it by",
+            ),
+            flags,
+        ),
         "",
         "## The passes in their order",
         "",
         "The fusions share one sweep from the last op to the first; where two could take the same",
-        "op, the order decides.",
+        "op, the order decides. The class of numerics is what a pass may do to the results:",
+        "bit-exact ones change no bit, reassociating ones round in another order.",
         "",
-        *table(("", "phase", "pass", "flag", "why here"), rows),
+        *table(("", "phase", "pass", "flag", "numerics", "why here"), rows),
+        "",
+        "These passes are for `graphopt-opt -p` only: "
+        + ", ".join(f"{pass_link(name)} ({numerics_of(name)})" for name in opt_in())
+        + ".",
         "",
         "## The settings of ExecutionStrategy",
         "",

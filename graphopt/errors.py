@@ -60,3 +60,11 @@ class StrategyError(GraphoptError, RuntimeError):
 
 class PassError(GraphoptError, RuntimeError):
     """A pass left the IR invalid; a bug in the pass, which the message names."""
+
+
+class StrictError(GraphoptError, RuntimeError):
+    """A flag of the strategy did nothing to a program that was to be strict about it."""
+
+
+class LockError(GraphoptError, RuntimeError):
+    """Rewrites no longer happen as often as a lock file says."""

@@ -44,6 +44,9 @@ def name_this_folder(name: str) -> None:
 assert "jax" not in sys.modules, "JAX was imported before its settings: see tests/conftest.py"
 set_jax_environment()
 
+# passes are checked one by one, and a wrong one is named
+os.environ.setdefault("GRAPHOPT_VERIFY_EACH", "1")
+
 pytest.register_assert_rewrite("graphopt_tests")
 name_this_folder("graphopt_tests")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import runpy
 from collections.abc import Iterator
@@ -198,3 +199,82 @@ def test_benchmark_compares_like_with_like(model: str) -> None:
     ours, plain = bench.steps_of(getattr(bench, model))
     for _ in range(3):
         np.testing.assert_allclose(ours(), plain(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture
+def custom_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The example package, installed as far as entry points go."""
+    import tomllib
+
+    folder = EXAMPLES / "custom_pass"
+    points = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["entry-points"]
+    (info := tmp_path / "custom_pass-0.1.0.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: custom-pass\nVersion: 0.1.0\n")
+    lines = [
+        line
+        for group, named in points.items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in named.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(folder))
+    return importlib.import_module("custom_pass")
+
+
+def test_custom_pass(custom_pass: ModuleType) -> None:
+    """The entry point is found, the pass fires from the command, and its own tests pass."""
+    from graphopt.testing import check_pass
+    from graphopt_tests.test_opt import opt
+
+    assert len((EXAMPLES / "custom_pass" / "custom_pass.py").read_text().splitlines()) <= 60
+    program = """
+    func.func @main(%x: tensor<?x4xf32> {pd.feed = "x"}) -> (tensor<?x4xf32> {pd.fetch = "y"}) {
+      %s = pd.sigmoid(%x) : tensor<?x4xf32>
+      %y = pd.multiply(%s, %x) : tensor<?x4xf32>
+      func.return %y : tensor<?x4xf32>
+    }
+    """
+    status, out, err = opt("-p", "fuse-silu", "--explain", "--verify-each", stdin=program)
+    assert (status, "pd.silu(%x)" in out, "pd.sigmoid" in out) == (0, True, False), err
+    assert "-p (fuse-silu" in err
+    check_pass(custom_pass.FuseSilu, examples=10, must_fire=3)
+
+
+def test_custom_pass_by_decorator(custom_pass: ModuleType) -> None:
+    """register_pass needs no installation; names of built-in passes cannot be taken."""
+    from graphopt.errors import PassError
+    from graphopt.passes.registry import all_passes, register_pass
+
+    class Mine(custom_pass.FuseSilu):
+        name = "fuse-silu-of-a-test"
+
+    class Taken(custom_pass.FuseSilu):
+        name = "fuse-bn-act"
+
+    assert register_pass(Mine) is Mine
+    assert all_passes()["fuse-silu-of-a-test"]() is Mine
+    assert register_pass(Mine) is Mine
+    with pytest.raises(PassError, match="'fuse-bn-act' exists already"):
+        register_pass(Taken)
+
+
+def test_broken_entry_points_name_themselves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An entry point that does not load, or is no pass, says which package it is from."""
+    from graphopt.errors import PassError
+    from graphopt.passes.registry import all_passes
+
+    (info := tmp_path / "broken-0.1.0.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 0.1.0\n")
+    points = (
+        "gone = no_such_module:Pass\nno-pass = json:JSONDecoder\nother = xdsl.passes:ModulePass"
+    )
+    (info / "entry_points.txt").write_text(f"[graphopt.passes]\n{points}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, text in (("gone", "does not load"), ("no-pass", "is no subclass")):
+        with pytest.raises(PassError, match=f"{name} = .* of broken {text}"):
+            all_passes()[name]()
+    (info / "entry_points.txt").write_text("[graphopt.passes]\ncse = json:JSONDecoder\n")
+    with pytest.raises(PassError, match="takes the name of a built-in pass"):
+        all_passes()

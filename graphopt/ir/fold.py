@@ -39,7 +39,7 @@ Known = MutableMapping[SSAValue, Array | None]
 """What has been found out so far, None for what depends on the run."""
 
 # Counters and bounds have one element; shapes as many as a tensor has dimensions.
-_MOST_ELEMENTS = 64
+MOST_ELEMENTS = 64
 # A loop that runs longer than this is not followed to its end.
 MOST_TRIPS = 2048
 
@@ -63,7 +63,7 @@ def fold(value: SSAValue, known: Known) -> Array | None:
     if value not in known:
         known[value] = None
         shape = shape_of(value.type)
-        if UNKNOWN not in shape and element_count(shape) <= _MOST_ELEMENTS:
+        if UNKNOWN not in shape and element_count(shape) <= MOST_ELEMENTS:
             known[value] = _computed(value, known)
     return known[value]
 

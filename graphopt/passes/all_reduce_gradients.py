@@ -21,6 +21,7 @@ from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.optimizer import Update
 from graphopt.ir.ops.plain_update import Dpsgd
 from graphopt.ir.ops.vjp import Vjp
+from graphopt.passes.numerics import Numerics
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class AllReduceGradients(ModulePass):
     """Insert a `pd.all_reduce` for every parameter gradient."""
 
     name = "all-reduce-gradients"
+    numerics = Numerics.REASSOCIATING
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for grad in list(op.walk()):

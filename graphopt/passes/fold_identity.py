@@ -16,6 +16,9 @@ from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.math import Cast, Scale
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.shape import Assign, Transpose
+from graphopt.passes.numerics import Numerics
+
+IDENTITIES = (Assign, Cast, Scale, Dropout, Transpose)
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,7 @@ class FoldIdentity(ModulePass):
     """Replace identity ops by their operand."""
 
     name = "fold-identity"
+    numerics = Numerics.BIT_EXACT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in list(op.walk()):
@@ -34,13 +38,11 @@ class FoldIdentity(ModulePass):
 
 def is_identity(op: Operation) -> bool:
     """True when the op's result is its first operand, with the same type and gradient."""
-    if not op.results or not op.operands or op.results[0].type != op.operands[0].type:
+    if not isinstance(op, IDENTITIES) or op.results[0].type != op.operands[0].type:
         return False
     if any(isinstance(use.operation, Grad) for use in op.results[0].uses):
         return False  # a derivative with respect to a copy is not one with respect to the original
     match op:
-        case Assign() | Cast():
-            return True
         case Scale():
             return op.attr("scale") == 1 and op.attr("bias") == 0
         case Dropout():
@@ -49,4 +51,4 @@ def is_identity(op: Operation) -> bool:
         case Transpose():
             return list(op.attr("perm")) == list(range(len(op.attr("perm"))))
         case _:
-            return False
+            return True  # a copy, or a cast to the same dtype

@@ -13,29 +13,20 @@ rule before it. So the outcome depends on the table and the program, never on ch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal, cast
+from typing import ClassVar, Literal
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import (
-    ArrayAttr,
-    FileLineColLoc,
-    FusedLoc,
-    LocationAttr,
-    ModuleOp,
-    NoneAttr,
-    UnknownLoc,
-)
-from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, Block, Operation, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops.control import Yield
-from graphopt.ir.ops.grad import Grad
 from graphopt.ir.regions import ancestor_in
-from graphopt.ir.signature import signature_of
+from graphopt.passes import bisect
+from graphopt.passes.naming import how_used, joined_location, show_op, source_line
+from graphopt.passes.numerics import Numerics
 
 
 class Value:
@@ -76,6 +67,12 @@ class Node:
         if name != "root":
             self.name = name
 
+    @property
+    def expected(self) -> str:
+        """The ops that it may be, in words."""
+        names = [op.name for op in self.types]
+        return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
     def orders(self) -> Iterator[Sequence[Value | Node]]:
         """The operand lists that this node accepts."""
         yield self.operands
@@ -85,10 +82,14 @@ class Node:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a rule declined: a stable name and a sentence about this very case."""
+    """Why a rule declined: a stable name and a sentence about this very case.
+
+    `fix` is the smallest change of the program that would help, where the case has one of its own.
+    """
 
     name: str
     text: str
+    fix: str = ""
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"
@@ -96,10 +97,16 @@ class Reason:
 
 @dataclass
 class Match:
-    """What a picture matched: `match[node]` is an op, `match.value(hole)` an SSA value."""
+    """What a picture matched: `match[node]` is an op, `match.value(hole)` an SSA value.
+
+    A `tolerant` match may miss one constraint of the picture, which is then in `missed`; it serves
+    `explain` and is never rewritten.
+    """
 
     ops: dict[Node, PdOp] = field(default_factory=dict[Node, PdOp])
     values: dict[Value, SSAValue] = field(default_factory=dict[Value, SSAValue])
+    tolerant: bool = False
+    missed: Reason | None = None
 
     def __getitem__(self, node: Node) -> PdOp:
         return self.ops[node]
@@ -110,7 +117,15 @@ class Match:
 
     def copy(self) -> Match:
         """An independent copy, for trying another operand order."""
-        return Match(dict(self.ops), dict(self.values))
+        return Match(dict(self.ops), dict(self.values), self.tolerant, self.missed)
+
+    def miss(self, name: str, text: str) -> Match | None:
+        """None; but this match with its one flaw when it may have one and has none yet."""
+        if not self.tolerant or self.missed is not None:
+            return None
+        flawed = self.copy()
+        flawed.missed = Reason(name, text)
+        return flawed
 
 
 class Fusion(ABC):
@@ -158,13 +173,22 @@ class FusionPass(ModulePass, ABC):
     """A pass made of fusions. `RULES` lists them, largest picture first."""
 
     RULES: ClassVar[tuple[Fusion, ...]]
+    numerics: ClassVar[Numerics] = Numerics.BIT_EXACT
+    """Fused ops are computed by the rules of their parts, so most fusions change no bit."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         sweep(op, [(self.name, rule) for rule in self.RULES])
 
 
-def sweep(module: ModuleOp, rules: Sequence[tuple[str, Fusion]]) -> list[Outcome]:
-    """Apply (pass name, rule) pairs everywhere, last op first; what happened, in that order."""
+def sweep(
+    module: ModuleOp,
+    rules: Sequence[tuple[str, Fusion]],
+    watch: Callable[[str, Sequence[PdOp]], None] | None = None,
+) -> list[Outcome]:
+    """Apply (pass name, rule) pairs everywhere, last op first; what happened, in that order.
+
+    `watch` is told the pass and the ops of each fusion before they are replaced.
+    """
     ranked = [_Ranked(rank, name, rule) for rank, (name, rule) in enumerate(rules)]
     by_root: dict[type[Operation], list[_Ranked]] = {}
     for entry in ranked:
@@ -177,7 +201,7 @@ def sweep(module: ModuleOp, rules: Sequence[tuple[str, Fusion]]) -> list[Outcome
         for entry in by_root[type(op)]:
             if op.parent is None:
                 break  # an earlier fusion took it
-            outcome = _try(entry, op, by_root)
+            outcome = _try(entry, op, by_root, watch)
             if outcome is not None:
                 outcomes.append(outcome)
     return outcomes
@@ -193,16 +217,23 @@ class _Ranked:
 
 
 def _try(
-    entry: _Ranked, root: PdOp, by_root: Mapping[type[Operation], Sequence[_Ranked]]
+    entry: _Ranked,
+    root: PdOp,
+    by_root: Mapping[type[Operation], Sequence[_Ranked]],
+    watch: Callable[[str, Sequence[PdOp]], None] | None,
 ) -> Outcome | None:
-    match = _match(entry.rule.root, root, Match())
+    match = match_at(entry.rule.root, root, Match())
     if match is None:
         return None
-    anchor, location = _show(root), source_line(root.location)
+    anchor, location = show_op(root), source_line(root.location)
     reason = _refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
     if reason is not None:
         return Declined(entry.name, anchor, reason, location)
-    replaced = tuple(_show(op) for op in match.ops.values())
+    if not bisect.take(entry.name, anchor):
+        return None
+    if watch is not None:
+        watch(entry.name, list(match.ops.values()))
+    replaced = tuple(show_op(op) for op in match.ops.values())
     _replace(entry.rule, match, root)
     return Applied(entry.name, anchor, replaced, location)
 
@@ -221,40 +252,86 @@ def _left_to_larger(
         for other in by_root.get(type(op), ()):
             if other.rank >= entry.rank:
                 break
-            larger = _match(other.rule.root, op, Match())
+            larger = match_at(other.rule.root, op, Match())
             if larger is not None and _refusal(other.rule, larger) is None:
                 return Reason("left-to-larger", f"`{node.name}` ends a {other.name} pattern")
     return None
 
 
-def _match(node: Node, op: PdOp, match: Match) -> Match | None:
+def match_at(node: Node, op: PdOp, match: Match) -> Match | None:
     """Bind a node to an op and its operands; None when the picture is not there."""
     if type(op) not in node.types or op in match.ops.values():
         return None
+    bound = match.copy()
+    bound.ops[node] = op
+    return _bind_operands(node, op, bound)
+
+
+def _bind_operands(node: Node, op: PdOp, match: Match) -> Match | None:
+    """Bind what flows into a node, in one of its orders, one without a flaw if there is one."""
+    flawed: Match | None = None
     for order in node.orders():
+        if any(isinstance(hole, Node) for hole in order[len(op.operands) :]):
+            continue
         bound = match.copy()
-        bound.ops[node] = op
         for hole, value in zip(order, op.operands, strict=False):
             result = _bind(hole, value, op, bound)
             if result is None:
                 break
             bound = result
         else:
-            return bound
-    return None
+            if bound.missed is match.missed:
+                return bound
+            flawed = min(filter(None, (flawed, bound)), key=_closeness)
+    return flawed
+
+
+def _closeness(match: Match) -> int:
+    """How far a flawed match is from the picture: an op too many is closer than another op."""
+    name = match.missed.name if match.missed is not None else ""
+    return _CLOSE.index(name) if name in _CLOSE else len(_CLOSE)
+
+
+_CLOSE = ("", "op-between", "other-result", "other-block", "other-op")
 
 
 def _bind(hole: Value | Node, value: SSAValue, user: PdOp, match: Match) -> Match | None:
     if isinstance(hole, Value):
-        if match.values.setdefault(hole, value) is not value:
-            return None
+        first = match.values.setdefault(hole, value)
+        if first is not value:
+            return match.miss("other-value", f"`{hole.name}` is two values, not one")
         return match
     producer = value.owner
-    if not isinstance(producer, PdOp) or producer.parent is not user.parent:
-        return None
+    wanted = f"`{hole.name}` should be {hole.expected}"
+    if not isinstance(producer, PdOp):
+        name = f" %{value.name_hint}" if value.name_hint else ""
+        return match.miss("not-computed", f"{wanted}, found the argument{name}")
+    if producer.parent is not user.parent:
+        return match.miss("other-block", f"`{hole.name}` is computed outside of this region")
     if value is not producer.results[0]:
-        return None
-    return _match(hole, producer, match)
+        return match.miss("other-result", f"`{hole.name}`: a side result of it is read")
+    found = match_at(hole, producer, match)
+    if found is None and match.tolerant and match.missed is None:
+        return _bind_flawed(hole, producer, user, match)
+    return found
+
+
+def _bind_flawed(hole: Node, producer: PdOp, user: PdOp, match: Match) -> Match | None:
+    """A tolerant match of a node with an op that is not its own, or has one before it."""
+    if type(producer) in hole.types:
+        return None  # the right op, with more than one flaw below it
+    if producer.operands and isinstance(producer.operands[0].owner, PdOp):
+        text = f"{show_op(producer)} stands between `{hole.name}` and {show_op(user)}"
+        flawed = match.miss("op-between", text)
+        found = flawed and match_at(hole, producer.operands[0].owner, flawed)
+        if found is not None:
+            return found
+    flawed = match.miss(
+        "other-op", f"`{hole.name}` should be {hole.expected}, found {show_op(producer)}"
+    )
+    if flawed is None or not any(isinstance(operand, Node) for operand in hole.operands):
+        return flawed
+    return _bind_operands(hole, producer, flawed)
 
 
 def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
@@ -270,34 +347,17 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
         for use in op.results[0].uses:
             if use.operation not in inside:
                 return Reason(
-                    "used-elsewhere", f"`{node.name}` is {_how_used(use.operation, use.index)}"
+                    "used-elsewhere", f"`{node.name}` is {how_used(use.operation, use.index)}"
                 )
         for result in op.results[1:]:
             for use in result.uses:
                 if _is_before(use.operation, root):
                     return Reason(
                         "used-before",
-                        f"another result of `{node.name}` is read by {_show(use.operation)}, "
+                        f"another result of `{node.name}` is read by {show_op(use.operation)}, "
                         "which comes before the end of the pattern",
                     )
     return None
-
-
-def _how_used(user: Operation, index: int) -> str:
-    if isinstance(user, Yield):
-        around = user.parent_op()
-        return f"yielded from {around.name if around else 'a region'}"
-    if isinstance(user, Grad):
-        return "differentiated (a gradient with respect to it is asked for)"
-    if isinstance(user, ReturnOp):
-        module = user.parent_op()
-        while module is not None and not isinstance(module, ModuleOp):
-            module = module.parent_op()
-        if isinstance(module, ModuleOp):
-            port = signature_of(module).results[index]
-            kind = "fetched" if port.kind == "pd.fetch" else "kept as state"
-            return f"{kind} ('{port.name}')"
-    return f"also read by {_show(user)}"
 
 
 def _is_before(op: Operation, other: Operation) -> bool:
@@ -315,7 +375,7 @@ def _is_before(op: Operation, other: Operation) -> bool:
 
 def _replace(rule: Fusion, match: Match, root: PdOp) -> None:
     fused = rule.build(match)
-    fused.location = _joined_location(match.ops.values())
+    fused.location = joined_location(match.ops.values())
     block = root.parent
     assert block is not None
     block.insert_op_before(fused, root)
@@ -325,28 +385,3 @@ def _replace(rule: Fusion, match: Match, root: PdOp) -> None:
     for op in match.ops.values():
         op.detach()
         op.erase()
-
-
-def _joined_location(ops: Iterable[Operation]) -> LocationAttr:
-    found = list(dict.fromkeys(op.location for op in ops if op.location != UnknownLoc()))
-    if len(found) < 2:
-        return found[0] if found else UnknownLoc()
-    return FusedLoc(ArrayAttr[Attribute](found), NoneAttr())
-
-
-def source_line(location: Attribute) -> str:
-    """A location as `file:line`, the first one of several; empty when it is not known."""
-    if isinstance(location, FusedLoc):
-        several = cast(ArrayAttr[Attribute], location.locations)
-        return next((line for line in map(source_line, several) if line), "")
-    if isinstance(location, FileLineColLoc):
-        return f"{location.filename.data}:{location.line.data}"
-    return ""
-
-
-def _show(op: Operation) -> str:
-    """An op in few words: its name and the name of its first result."""
-    if not op.results:
-        return op.name
-    hint = op.results[0].name_hint
-    return f"{op.name} %{hint}" if hint else op.name

@@ -4,81 +4,148 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.transforms.dead_code_elimination import dce
-from xdsl.utils.exceptions import VerifyException
 
-from graphopt.errors import PassError
 from graphopt.ir.dot import to_dot
 from graphopt.ir.ops.base import DataSizedOp
-from graphopt.ir.verify_ssa import verify_ssa
-from graphopt.passes.fusion import Applied, Declined, FusionPass, Outcome, sweep
-from graphopt.passes.pipeline import RUNTIME, WITHOUT_PASS, Phase, Row, Setup, select
+from graphopt.passes import bisect
+from graphopt.passes.checks import Checks
+from graphopt.passes.fusion import Applied, FusionPass, Outcome, sweep
+from graphopt.passes.nearmiss import NearMisses
+from graphopt.passes.pipeline import Phase, Setup, select
+from graphopt.passes.report import Ran, Report
+from graphopt.passes.rewrite import RewritePass
+
+# a pass and the flag that asked for it
+Asked = tuple[str, ModulePass]
 
 
-@dataclass(frozen=True)
-class Ran:
-    """A pass that ran for a flag; `effect` says how it changed the list of ops.
+class Run:
+    """One run of passes on a module. With `near` it looks for near misses, which takes longer."""
 
-    Fusions that share a sweep share its time.
+    def __init__(
+        self, module: ModuleOp, setup: Setup, *, near: bool = False, verify_each: bool | None = None
+    ) -> None:
+        self.module = module
+        self.near = near
+        self.checks = Checks(module, verify_each=verify_each)
+        self.report = Report(setup, before=_ops(module))
+        self.count = self.report.ops_before
+
+    def fuse(self, asked: Sequence[Asked]) -> None:
+        """All fusions in one sweep."""
+        fusions = [made for _, made in asked if isinstance(made, FusionPass)]
+        rules = [(made.name, rule) for made in fusions for rule in made.RULES]
+        near = NearMisses(self.module, rules) if self.near else None
+        before, start = self.count, time.perf_counter()
+        outcomes: list[Outcome] = []
+
+        def apply(module: ModuleOp) -> None:
+            outcomes[:] = sweep(module, rules, near.took if near is not None else None)
+
+        self.checks.run(", ".join(made.name for made in fusions), apply)
+        seconds = time.perf_counter() - start
+        after = self._note(outcomes)
+        if near is not None:
+            self.report.near += near.left()
+        self.report.ran += [
+            Ran(
+                flag, made.name, seconds, ops_before=before, ops_after=after, numerics=made.numerics
+            )
+            for flag, made in asked
+            if isinstance(made, FusionPass)
+        ]
+
+    def one(self, flag: str, made: ModulePass, ctx: Context | None = None) -> None:
+        """One pass, fusion or not."""
+        if isinstance(made, FusionPass):
+            self.fuse([(flag, made)])
+        elif isinstance(made, RewritePass):
+            self._rewrite(flag, made)
+        else:
+            self._opaque(flag, made, ctx or Context())
+
+    def _rewrite(self, flag: str, made: RewritePass) -> None:
+        before, start = self.count, time.perf_counter()
+        outcomes = made.rewrite(self.module)
+        self.checks.after(made.name)
+        seconds = time.perf_counter() - start
+        after = self._note(outcomes)
+        ran = Ran(flag, made.name, seconds, "", 0, before, after, made.numerics)
+        self.report.ran.append(ran)
+
+    def _note(self, outcomes: Sequence[Outcome]) -> int:
+        """Keep the outcomes of a pass; how many ops there are now."""
+        self.report.outcomes += outcomes
+        if any(isinstance(outcome, Applied) for outcome in outcomes):
+            self.count = _ops(self.module).total()
+        return self.count
+
+    def _opaque(self, flag: str, made: ModulePass, ctx: Context) -> None:
+        """A pass that does not say what it does; one rewrite, as far as a bisection knows."""
+        if not bisect.take(made.name, "the program"):
+            return
+        before, start = _forms(self.module), time.perf_counter()
+        made.apply(ctx, self.module)
+        self.checks.after(made.name, changes_signature=getattr(made, "changes_signature", False))
+        seconds = time.perf_counter() - start
+        after = _forms(self.module)
+        old, new = _by_name(before), _by_name(after)
+        self.count = new.total()
+        changed = max((after - before).total(), (before - after).total())
+        self.report.ran.append(
+            Ran(
+                flag,
+                made.name,
+                seconds,
+                _difference(old, new),
+                changed,
+                old.total(),
+                new.total(),
+                getattr(made, "numerics", None),
+            )
+        )
+
+    def finish(self) -> Report:
+        """The report, with what can only be said at the end."""
+        self.report.after = _ops(self.module)
+        self.report.data_sized = tuple(
+            sorted({op.name for op in self.module.walk() if isinstance(op, DataSizedOp)})
+        )
+        return self.report
+
+
+def optimize(
+    module: ModuleOp, setup: Setup, *, near: bool = False, verify_each: bool | None = None
+) -> Report:
+    """Run the passes that `setup` selects on the module, in place.
+
+    `near` has the report tell near misses. Raises PassError, naming the pass, when one leaves the
+    module invalid; OSError when `debug_graphviz_path` cannot be written.
     """
-
-    flag: str
-    pass_name: str
-    seconds: float
-    effect: str = ""
-
-
-@dataclass
-class Report:
-    """What the optimizer did to one module: the passes in order, and what each fusion did."""
-
-    setup: Setup
-    ran: list[Ran] = field(default_factory=list[Ran])
-    outcomes: list[Outcome] = field(default_factory=list[Outcome])
-    ops_before: int = 0
-    ops_after: int = 0
-    data_sized: tuple[str, ...] = ()
-
-    def applied(self, pass_name: str) -> list[Applied]:
-        """The fusions of one pass that happened."""
-        return [o for o in self.outcomes if isinstance(o, Applied) and o.rule == pass_name]
-
-    def declined(self, pass_name: str) -> list[Declined]:
-        """The pictures that one pass found and left alone."""
-        return [o for o in self.outcomes if isinstance(o, Declined) and o.rule == pass_name]
-
-    def explain(self) -> str:
-        """The report as text: per flag, what it did, where it declined and why."""
-        lines = [f"{self.ops_before} ops before, {self.ops_after} after"]
-        for ran in self.ran:
-            applied, declined = self.applied(ran.pass_name), self.declined(ran.pass_name)
-            effect = ran.effect or f"applied {len(applied)} times, declined {len(declined)} times"
-            lines.append(f"{ran.flag} ({ran.pass_name}, {ran.seconds * 1e3:.1f} ms): {effect}")
-            lines += [f"  applied at {_where(o)}" for o in applied]
-            lines += [f"  declined at {_where(o)}: {o.reason}" for o in declined]
-        for flag in sorted(self.setup.asked):
-            if flag in RUNTIME:
-                lines.append(f"{flag}: {RUNTIME[flag]}")
-            if flag in WITHOUT_PASS:
-                lines.append(f"{flag}: no effect here ({WITHOUT_PASS[flag]})")
-        if getattr(self.setup.flags.get("reduce_strategy"), "name", "") == "Reduce":
-            lines.append("reduce_strategy=Reduce: updates are replicated (same numbers as sharded)")
-        if self.data_sized:
-            names = ", ".join(self.data_sized)
-            lines.append(f"runs op by op on one device: the data say how large {names} are")
-        return "\n".join(lines)
-
-
-def _where(outcome: Outcome) -> str:
-    """The last op of a picture, and the user's line that made it."""
-    return f"{outcome.anchor} ({outcome.location})" if outcome.location else outcome.anchor
+    run = Run(module, setup, near=near, verify_each=verify_each)
+    path = str(setup.flags.get("debug_graphviz_path", ""))
+    _dump(module, path, "_original_graph")
+    chosen = select(setup)
+    for phase in Phase:
+        asked = [(row.flag, made) for row, made in chosen if row.phase is phase]
+        if phase is Phase.FUSE:
+            run.fuse(asked)
+            dce(module)
+            run.count = _ops(module).total()
+            _dump(module, path, "_fused_graph")
+        else:
+            for flag, made in asked:
+                run.one(flag, made)
+    if setup.data_parallel:
+        _dump(module, path, "_multi_devices_graph")
+    return run.finish()
 
 
 def _difference(before: Counter[str], after: Counter[str]) -> str:
@@ -88,66 +155,24 @@ def _difference(before: Counter[str], after: Counter[str]) -> str:
     return ", ".join(changes) or "no op added or removed"
 
 
-def optimize(module: ModuleOp, setup: Setup) -> Report:
-    """Run the passes that `setup` selects on the module, in place.
-
-    Raises PassError, naming the pass, when one leaves the module invalid; OSError when
-    `debug_graphviz_path` cannot be written.
-    """
-    report = Report(setup, ops_before=_ops(module).total())
-    path = str(setup.flags.get("debug_graphviz_path", ""))
-    _dump(module, path, "_original_graph")
-    chosen = select(setup)
-    for phase in Phase:
-        rows = [(row, made) for row, made in chosen if row.phase is phase]
-        if phase is Phase.FUSE:
-            _fuse(module, rows, report)
-            dce(module)
-            _dump(module, path, "_fused_graph")
-        else:
-            _run_each(module, rows, report)
-    if setup.data_parallel:
-        _dump(module, path, "_multi_devices_graph")
-    report.ops_after = _ops(module).total()
-    report.data_sized = tuple(
-        sorted({op.name for op in module.walk() if isinstance(op, DataSizedOp)})
-    )
-    return report
-
-
-def _fuse(module: ModuleOp, rows: Sequence[tuple[Row, ModulePass]], report: Report) -> None:
-    """All fusions in one sweep."""
-    start = time.perf_counter()
-    fusions = [made for _, made in rows if isinstance(made, FusionPass)]
-    report.outcomes += sweep(module, [(made.name, rule) for made in fusions for rule in made.RULES])
-    _check(module, [made.name for made in fusions])
-    seconds = time.perf_counter() - start
-    report.ran += [Ran(row.flag, made.name, seconds) for row, made in rows]
-
-
-def _run_each(module: ModuleOp, rows: Sequence[tuple[Row, ModulePass]], report: Report) -> None:
-    """One pass after the other."""
-    for row, made in rows:
-        before, start = _ops(module), time.perf_counter()
-        made.apply(Context(), module)
-        _check(module, [made.name])
-        seconds = time.perf_counter() - start
-        effect = _difference(before, _ops(module))
-        report.ran.append(Ran(row.flag, made.name, seconds, effect))
-
-
-def _check(module: ModuleOp, passes: Iterable[str]) -> None:
-    try:
-        verify_ssa(module)
-    except VerifyException as error:
-        names = ", ".join(passes)
-        raise PassError(
-            f"the IR is not valid after {names}; this is a bug there: {error}"
-        ) from error
-
-
 def _ops(module: ModuleOp) -> Counter[str]:
     return Counter(op.name for op in module.walk() if op.name.startswith("pd."))
+
+
+def _forms(module: ModuleOp) -> Counter[tuple[str, int]]:
+    """The ops with their properties, so that a changed property counts as a change."""
+    return Counter(
+        (op.name, hash(frozenset(op.properties.items())))
+        for op in module.walk()
+        if op.name.startswith("pd.")
+    )
+
+
+def _by_name(forms: Counter[tuple[str, int]]) -> Counter[str]:
+    names: Counter[str] = Counter()
+    for (name, _), count in forms.items():
+        names[name] += count
+    return names
 
 
 def _dump(module: ModuleOp, path: str, suffix: str) -> None:

@@ -21,6 +21,7 @@ from graphopt.ir.ops.late import draws
 from graphopt.ir.ops.norm import BatchNormBase
 from graphopt.ir.regions import inner_ops, values_read
 from graphopt.ir.signature import PER_REPLICA, STATE, Port, main_function, signature_of
+from graphopt.passes.numerics import Numerics
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,7 @@ class MarkPerReplica(ModulePass):
     """Find and mark the state of which each replica has its own value."""
 
     name = "mark-per-replica"
+    numerics = Numerics.BIT_EXACT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = main_function(op)

@@ -7,20 +7,26 @@ that change nothing in the program are in `WITHOUT_PASS` with the reason, so `ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Any
 
 from xdsl.passes import ModulePass
 
 from graphopt.passes.all_reduce_gradients import AllReduceGradients
+from graphopt.passes.drop_dropout import DropDropout
+from graphopt.passes.fold_constants import FoldConstants
 from graphopt.passes.fold_identity import FoldIdentity
+from graphopt.passes.fuse_all_optimizer_ops import FuseAdamw, FuseAllOptimizerOps
 from graphopt.passes.fuse_bn_act import FuseBnAct
 from graphopt.passes.fuse_bn_add_act import FuseBnAddAct
 from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.passes.fuse_relu_depthwise_conv import FuseReluDepthwiseConv
 from graphopt.passes.mark_per_replica import MarkPerReplica
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
+from graphopt.passes.share import ShareCommon
+from graphopt.passes.simplify import Simplify
 from graphopt.passes.sync_batch_norm import SyncBatchNorm
 
 Flags = Mapping[str, Any]
@@ -30,7 +36,10 @@ class Phase(Enum):
     """When a row runs; the fusions of one program share one sweep."""
 
     PREPARE = "prepare"
+    CLEAN = "clean"
     FUSE = "fuse"
+    SHARE = "share"
+    UPDATE = "update"
     PARALLELIZE = "parallelize"
 
 
@@ -50,6 +59,10 @@ class Setup:
         """How many gradients are averaged: devices times trainers."""
         return self.replicas * int(self.flags.get("num_trainers", 1))
 
+    def quiet(self) -> Setup:
+        """The same without files of graphs, for a run that is only looked at."""
+        return replace(self, flags={**self.flags, "debug_graphviz_path": ""})
+
 
 @dataclass(frozen=True)
 class Row:
@@ -64,6 +77,18 @@ class Row:
 
 def _when(flag: str, make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | None]:
     return lambda setup: make() if setup.flags.get(flag) else None
+
+
+def _always(make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | None]:
+    """Whenever there is a strategy; a plain program runs as it was written."""
+    return lambda setup: make() if setup.flags else None
+
+
+def _all_optimizers(setup: Setup) -> ModulePass | None:
+    """Not with Reduce, which switches it off in Paddle too."""
+    strategy = getattr(setup.flags.get("reduce_strategy"), "name", "AllReduce")
+    wanted = setup.flags.get("fuse_all_optimizer_ops") and strategy != "Reduce"
+    return FuseAllOptimizerOps() if wanted else None
 
 
 def _scale(setup: Setup) -> ModulePass | None:
@@ -87,7 +112,7 @@ ROWS: tuple[Row, ...] = (
         "any strategy",
         Phase.PREPARE,
         FoldIdentity.name,
-        lambda setup: FoldIdentity() if setup.flags else None,
+        _always(FoldIdentity),
         "first: scales by one, which saved models have at every output, would hide patterns",
     ),
     Row(
@@ -96,6 +121,34 @@ ROWS: tuple[Row, ...] = (
         SyncBatchNorm.name,
         _when("sync_batch_norm", SyncBatchNorm),
         "before the fusions, which leave synchronised batch norms alone, as in Paddle",
+    ),
+    Row(
+        "any strategy",
+        Phase.CLEAN,
+        DropDropout.name,
+        _always(DropDropout),
+        "before the fusions: a dropout that drops nothing would stand between their ops",
+    ),
+    Row(
+        "any strategy",
+        Phase.CLEAN,
+        FoldConstants.name,
+        _always(FoldConstants),
+        "before the identities, some of which look for constants",
+    ),
+    Row(
+        "any strategy",
+        Phase.CLEAN,
+        Simplify.name,
+        _always(Simplify),
+        "before the fusions: what changes nothing would hide their pictures",
+    ),
+    Row(
+        "fuse_relu_depthwise_conv",
+        Phase.FUSE,
+        FuseReluDepthwiseConv.name,
+        _when("fuse_relu_depthwise_conv", FuseReluDepthwiseConv),
+        "first, as in Paddle: its relu may end a picture of another fusion",
     ),
     Row(
         "fuse_gemm_epilogue",
@@ -126,6 +179,27 @@ ROWS: tuple[Row, ...] = (
         "last of the fusions: the smallest picture takes what the others left",
     ),
     Row(
+        "any strategy",
+        Phase.SHARE,
+        ShareCommon.name,
+        _always(ShareCommon),
+        "behind the fusions: a shared value has two readers, which would stop them",
+    ),
+    Row(
+        "fuse_all_optimizer_ops",
+        Phase.UPDATE,
+        FuseAllOptimizerOps.name,
+        _all_optimizers,
+        "behind sharing, which may join learning rates; sums of gradients come later, in front",
+    ),
+    Row(
+        "fuse_adamw",
+        Phase.UPDATE,
+        FuseAdamw.name,
+        _when("fuse_adamw", FuseAdamw),
+        "as fuse_all_optimizer_ops, which has other kinds of updates",
+    ),
+    Row(
         "gradient_scale_strategy",
         Phase.PARALLELIZE,
         ScaleLossGrad.name,
@@ -151,14 +225,11 @@ ROWS: tuple[Row, ...] = (
 _XLA = "XLA decides this for the whole program"
 _PENDING = "accepted, but graphopt has no rewrite for this flag yet: the program runs unfused"
 WITHOUT_PASS: Mapping[str, str] = {
-    "fuse_relu_depthwise_conv": _PENDING,
     "fused_attention": _PENDING,
     "fused_feedforward": _PENDING,
     "fuse_dot_product_attention": _PENDING,
     "enable_auto_fusion": "XLA fuses elementwise chains by itself",
     "build_cinn_pass": "every program is compiled as a whole, whatever this flag says",
-    "fuse_adamw": _PENDING,
-    "fuse_all_optimizer_ops": _PENDING,
     "fuse_all_reduce_ops": "XLA combines all-reduces by itself",
     "fuse_broadcast_ops": "replicated updates broadcast nothing",
     "use_hierarchical_allreduce": "XLA chooses the algorithm of a collective",
@@ -186,6 +257,15 @@ RUNTIME: Mapping[str, str] = {
     "debug_graphviz_path": "the IR is written as Graphviz and as text",
     "num_trainers": "enters the scale of the loss gradient",
 }
+
+
+def why_not(setup: Setup, flag: str) -> str:
+    """Why a flag that is set selects no pass."""
+    if flag == "fuse_all_optimizer_ops":
+        return "reduce_strategy=Reduce switches it off, as in Paddle"
+    if setup.data_parallel and setup.replicas > 1:
+        return "this value asks for nothing"
+    return "one device needs no pass for it"
 
 
 def select(setup: Setup) -> list[tuple[Row, ModulePass]]:

@@ -1,40 +1,120 @@
-"""Passes by name: what `-p` accepts, each loaded when it is asked for."""
+"""Passes by name: what `-p` accepts, each loaded when it is asked for.
+
+Other packages add passes in two ways: an entry point of the group `graphopt.passes`, which is
+found without importing the package, or `register_pass` in code that runs anyway.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from typing import TypeVar
 
 from xdsl.passes import ModulePass
+
+from graphopt.errors import PassError
+
+GROUP = "graphopt.passes"
+Loader = Callable[[], type[ModulePass]]
+P = TypeVar("P", bound=type[ModulePass])
 
 # pass name -> (module, class)
 _OWN: dict[str, tuple[str, str]] = {
     "all-reduce-gradients": ("all_reduce_gradients", "AllReduceGradients"),
+    "cse": ("share", "ShareCommon"),
+    "drop-dropout": ("drop_dropout", "DropDropout"),
+    "fold-batch-norm": ("fold_batch_norm", "FoldBatchNorm"),
+    "fold-constants": ("fold_constants", "FoldConstants"),
+    "fuse-adamw": ("fuse_all_optimizer_ops", "FuseAdamw"),
+    "fuse-all-optimizer-ops": ("fuse_all_optimizer_ops", "FuseAllOptimizerOps"),
     "fuse-bn-act": ("fuse_bn_act", "FuseBnAct"),
     "fuse-bn-add-act": ("fuse_bn_add_act", "FuseBnAddAct"),
     "fuse-elewise-add-act": ("fuse_elewise_add_act", "FuseElewiseAddAct"),
     "fuse-gemm-epilogue": ("fuse_gemm_epilogue", "FuseGemmEpilogue"),
+    "fuse-relu-depthwise-conv": ("fuse_relu_depthwise_conv", "FuseReluDepthwiseConv"),
     "fold-identity": ("fold_identity", "FoldIdentity"),
     "mark-per-replica": ("mark_per_replica", "MarkPerReplica"),
+    "reassociate-matmul": ("reassociate_matmul", "ReassociateMatmul"),
     "scale-loss-grad": ("scale_loss_grad", "ScaleLossGrad"),
+    "simplify": ("simplify", "Simplify"),
     "sync-batch-norm": ("sync_batch_norm", "SyncBatchNorm"),
 }
+# the ones of xDSL that make sense on our programs
+_XDSL: dict[str, tuple[str, str]] = {
+    "canonicalize": ("canonicalize", "CanonicalizePass"),
+    "dce": ("dead_code_elimination", "DeadCodeElimination"),
+}
+_registered: dict[str, type[ModulePass]] = {}
 
 
-def own_passes() -> dict[str, Callable[[], type[ModulePass]]]:
+def own_passes() -> dict[str, Loader]:
     """The passes of graphopt, as thunks by name."""
     return {name: _loader(f"graphopt.passes.{m}", c) for name, (m, c) in _OWN.items()}
 
 
-def all_passes() -> dict[str, Callable[[], type[ModulePass]]]:
-    """The passes of graphopt and the ones of xDSL that make sense on its programs."""
-    return {
-        **own_passes(),
-        "cse": _loader(
-            "xdsl.transforms.common_subexpression_elimination", "CommonSubexpressionElimination"
-        ),
-        "dce": _loader("xdsl.transforms.dead_code_elimination", "DeadCodeElimination"),
-    }
+def all_passes() -> dict[str, Loader]:
+    """The passes of graphopt, those of xDSL that make sense on its programs, and added ones.
+
+    A name that graphopt or xDSL has cannot be taken over; PassError names who tries to.
+    """
+    found = own_passes()
+    found |= {name: _loader(f"xdsl.transforms.{m}", c) for name, (m, c) in _XDSL.items()}
+    taken = frozenset(found)
+    for point in entry_points(group=GROUP):
+        if point.name in taken:
+            raise PassError(f"the entry point {_origin(point)} takes the name of a built-in pass")
+        found[point.name] = _entry_loader(point)
+    for name, added in _registered.items():
+        found[name] = _constant(added)
+    return found
+
+
+def register_pass(added: P) -> P:
+    """A class decorator: the pass is found by its `name`, as by `graphopt-opt -p`.
+
+    Raises PassError when the name is missing or taken by a built-in pass or another class.
+    """
+    name = getattr(added, "name", None)
+    if not isinstance(name, str):
+        raise PassError(f"{added.__qualname__} needs a class attribute `name`, a string")
+    other = _registered.get(name)
+    if name in _OWN or name in _XDSL or (other is not None and not _same(other, added)):
+        raise PassError(f"a pass named '{name}' exists already; give {added.__qualname__} another")
+    _registered[name] = added
+    return added
+
+
+def _same(a: type[ModulePass], b: type[ModulePass]) -> bool:
+    """True for one class, or for two versions of it when a module is loaded anew."""
+    return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__)
+
+
+def _origin(point: EntryPoint) -> str:
+    package = f" of {point.dist.name}" if point.dist is not None else ""
+    return f"{GROUP}: {point.name} = {point.value}{package}"
+
+
+def _entry_loader(point: EntryPoint) -> Loader:
+    def load() -> type[ModulePass]:
+        try:
+            found = point.load()
+        except Exception as error:
+            raise PassError(f"the entry point {_origin(point)} does not load: {error}") from error
+        if not isinstance(found, type) or not issubclass(found, ModulePass):
+            raise PassError(f"the entry point {_origin(point)} is no subclass of xdsl's ModulePass")
+        if found.name != point.name:
+            raise PassError(
+                f"the entry point {_origin(point)} loads a pass named '{found.name}'; "
+                "the two names have to agree"
+            )
+        return found
+
+    return load
+
+
+def _constant(added: type[ModulePass]) -> Loader:
+    return lambda: added
 
 
 def _loader(module: str, name: str) -> Callable[[], type[ModulePass]]:

@@ -7,6 +7,7 @@ their mean; One leaves 1; Customized turns it into a feed named `<loss>@GRAD`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
@@ -19,6 +20,7 @@ from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.vjp import Vjp
 from graphopt.ir.signature import FEED, main_function, signature_of
+from graphopt.passes.numerics import Numerics
 
 
 @dataclass(frozen=True)
@@ -30,6 +32,8 @@ class ScaleLossGrad(ModulePass):
     """
 
     name = "scale-loss-grad"
+    numerics = Numerics.REASSOCIATING
+    changes_signature: ClassVar[bool] = True
     coefficient: float = 1.0
     feed: str = ""
 

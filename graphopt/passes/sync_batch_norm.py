@@ -13,6 +13,7 @@ from xdsl.passes import ModulePass
 
 from graphopt.ir.op import encode_attrs
 from graphopt.ir.ops.norm import BatchNorm
+from graphopt.passes.numerics import Numerics
 
 
 @dataclass(frozen=True)
@@ -20,6 +21,7 @@ class SyncBatchNorm(ModulePass):
     """Mark every batch_norm as synchronised."""
 
     name = "sync-batch-norm"
+    numerics = Numerics.REASSOCIATING
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         for inner in op.walk():

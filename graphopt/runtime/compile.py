@@ -29,8 +29,9 @@ from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
 from graphopt.lowering.ops.debug import raise_failures
-from graphopt.passes.manager import Report, optimize
+from graphopt.passes.manager import optimize
 from graphopt.passes.pipeline import Setup
+from graphopt.passes.report import Report
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, device_of, distinct_devices
 from graphopt.runtime.scope import Scope, Slot
@@ -97,6 +98,14 @@ class Compiled:
     def by_op(self) -> Mapped:
         """The module for one device, one XLA program for each op: sizes may depend on data."""
         return mappers.by_op(self.module, self.plan, device_of(self.request.places[0]))
+
+    def explained(self) -> Report:
+        """The report with near misses, which are looked for now that somebody asks."""
+        if not self.report.near:
+            request = self.request
+            again = parse_program(request.program, request.feeds, request.fetches)
+            self.report.near = optimize(again, self.report.setup.quiet(), near=True).near
+        return self.report
 
     @property
     def per_replica(self) -> bool:

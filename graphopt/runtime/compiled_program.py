@@ -14,6 +14,7 @@ from graphopt.ir.gradient_types import is_zero
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program
 from graphopt.ir.translate_special import GRAD_TYPE
 from graphopt.runtime.executor import Executor, Runner, write_learning_rates
+from graphopt.runtime.explain import Explanation, explain
 from graphopt.runtime.feed import Parts, split_feed
 from graphopt.runtime.fetch import as_result, merge_replicas, split_replicas
 from graphopt.runtime.places import Place, as_place, cpu_places, cuda_places
@@ -29,10 +30,17 @@ class CompiledProgram:
     """A snapshot of `program`, to be optimised as `build_strategy` says.
 
     Operators appended to the program later are not part of it. Raises TypeError for anything but
-    a Program.
+    a Program. With `strict`, a flag that is switched on and does nothing to the program raises
+    StrictError at the first run.
     """
 
-    def __init__(self, program_or_graph: Any, build_strategy: BuildStrategy | None = None) -> None:
+    def __init__(
+        self,
+        program_or_graph: Any,
+        build_strategy: BuildStrategy | None = None,
+        *,
+        strict: bool = False,
+    ) -> None:
         if not isinstance(program_or_graph, Program):
             raise TypeError(
                 "The type of program_to_graph parameter is wrong, expected Graph or Program, but "
@@ -43,6 +51,7 @@ class CompiledProgram:
         self._program.lr_schedulers = program_or_graph.lr_schedulers
         self._strategy = build_strategy or BuildStrategy()
         self._exec_strategy = ExecutionStrategy()
+        self._strict = strict
         self._data_parallel: DataParallel | None = None
         self._runner: Runner | None = None
         self._bound: tuple[Scope, Place] | None = None
@@ -91,16 +100,21 @@ class CompiledProgram:
             found |= self._data_parallel.stats
         return found
 
-    def explain(self) -> str:
-        """What the optimizer did to this program, and what it declined and why.
+    def explain(self, flag: str = "") -> str:
+        """What the optimizer did to this program, what it left alone and why, what was near.
 
-        Covers the programs compiled so far; before the first run there is nothing to tell.
+        Covers the programs compiled so far; before the first run there is nothing to tell, but
+        `graphopt.explain` needs no run. With `flag` only what that flag or pass did.
         """
-        compiled = self._compiled()
-        if not compiled:
+        found = self.explanations()
+        if not found:
             return "nothing was compiled yet: run the program first"
-        parts = [item.report.explain() for item in compiled]
-        return "\n\n".join([*parts, *self._exec_strategy.explain()])
+        parts = [item.text(flag) for item in found]
+        return "\n\n".join([*parts, *([] if flag else self._exec_strategy.explain())])
+
+    def explanations(self) -> list[Explanation]:
+        """The same as objects, one for each set of feeds and fetches that was compiled."""
+        return [Explanation(item.explained()) for item in self._compiled()]
 
     def _compiled(self) -> list[Any]:
         if self._data_parallel is not None:
@@ -118,6 +132,8 @@ class CompiledProgram:
     ) -> list[Any]:
         """Called by `Executor.run`."""
         self._bind(scope, executor.place)
+        if self._strict:
+            self._check_strict(names)
         if self._data_parallel is not None:
             return self._data_parallel.run(
                 self, executor, feed, names, scope, return_numpy, return_merged
@@ -129,6 +145,11 @@ class CompiledProgram:
         fetches = self._runner.run(self._program, feeds, names, scope, wait=return_numpy)
         results = [as_result(array, return_numpy=return_numpy) for array in fetches]
         return results if return_merged else [[result] for result in results]
+
+    def _check_strict(self, names: tuple[str, ...]) -> None:
+        """StrictError, before anything is compiled or changed, for a flag that does nothing."""
+        explain(self._program, self._strategy, list(names), strict=True)
+        self._strict = False
 
     def _bind(self, scope: Scope, place: Place) -> None:
         if self._bound is None:

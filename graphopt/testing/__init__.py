@@ -1,9 +1,12 @@
 """Helpers for testing passes, in graphopt and outside of it (needs the `testing` extra).
 
 `programs()` generates well-typed modules with planted patterns, `check_preserves_meaning` runs a
-module before and after a pass, `load_page` reads the before/after pages of `tests/passes`.
+module before and after a pass, `check_pass` does both for a pass and checks all that it claims,
+`load_page` reads the before/after pages of `tests/passes`.
 """
 
+from graphopt.testing.check import check_pass as check_pass
+from graphopt.testing.compare import assert_same_bits as assert_same_bits
 from graphopt.testing.compare import assert_same_results as assert_same_results
 from graphopt.testing.compare import check_preserves_meaning as check_preserves_meaning
 from graphopt.testing.compare import random_inputs as random_inputs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -38,15 +39,22 @@ def _random(port: Port, generator: np.random.Generator, unknown: int) -> Array:
     return generator.integers(0, 2, size=shape).astype(dtype.numpy)
 
 
-def run_module(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict[str, Array]:
-    """Every result of a module by kind and name (`pd.fetch x`), on one device, without donation."""
+def run_module(
+    module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7, *, one_by_one: bool = False
+) -> dict[str, Array]:
+    """Every result of a module by kind and name (`pd.fetch x`), on one device, without donation.
+
+    With `one_by_one` each op is an XLA program of its own, so that its bits do not depend on the
+    ops around it.
+    """
     import jax
 
-    from graphopt.lowering.mappers import Plan, alone
+    from graphopt.lowering.mappers import Plan, alone, by_op
 
-    plan = Plan.of(module)
+    plan, device = Plan.of(module), jax.devices("cpu")[0]
     with jax.enable_x64(True):
-        mapped = alone(module, plan, jax.devices("cpu")[0], donate=False)
+        whole = functools.partial(alone, donate=False)
+        mapped = (by_op if one_by_one else whole)(module, plan, device)
         fetches, written = mapped.function(
             tuple(inputs[port.name] for port in plan.updated),
             tuple(inputs[port.name] for port in plan.read_only),
@@ -80,6 +88,43 @@ def assert_same_results(before: ModuleOp, after: ModuleOp, seed: int = 0) -> Non
             atol=tolerance * scale,
             err_msg=name,
         )
+
+
+def assert_same_bits(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:
+    """AssertionError, naming the result, unless both modules compute the same bits.
+
+    Each op is computed by itself, on ordinary numbers and then on zeros of both signs, infinities,
+    NaN and denormal numbers. One NaN is like another, and a denormal number like the zero that
+    XLA's arithmetic makes of it.
+    """
+    for inputs in (random_inputs(before, seed), special_inputs(before, seed)):
+        wanted = run_module(before, inputs, one_by_one=True)
+        found = run_module(after, inputs, one_by_one=True)
+        for name, array in wanted.items():
+            assert _bits(found[name]) == _bits(array), (
+                f"{name}: the bits changed from {array} to {found[name]}"
+            )
+
+
+def special_inputs(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
+    """Random inputs, of whose floating-point numbers some are what rounding rules trip over."""
+    generator = np.random.default_rng(seed)
+    inputs = random_inputs(module, seed)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38])
+    for array in inputs.values():
+        if array.dtype.kind == "f":
+            chosen = generator.random(array.shape) < 0.3
+            array[chosen] = generator.choice(special, int(chosen.sum())).astype(array.dtype)
+    return inputs
+
+
+def _bits(array: Array) -> tuple[Any, ...]:
+    """Shape, dtype and bits, with one NaN for all and denormal numbers flushed to zero."""
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
+        denormal = np.abs(array) < np.finfo(array.dtype).smallest_normal
+        array = np.where(denormal, np.copysign(np.zeros_like(array), array), array)
+    return array.shape, array.dtype, array.tobytes()
 
 
 def check_preserves_meaning(

@@ -9,11 +9,12 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops import activation as act
-from graphopt.ir.ops import conv, linear, math, norm, shape
+from graphopt.ir.ops import conv, linear, math, norm, random, shape
 
 Draw = Callable[[Any], Any]
 Shape = tuple[int, ...]
@@ -81,6 +82,29 @@ def _conv2d(draw: Draw, out: Shape) -> Recipe | None:
     )
 
 
+def _depthwise(draw: Draw, out: Shape) -> Recipe | None:
+    if len(out) != 4 or min(out[1:]) < 1:
+        return None
+    size = draw(st.sampled_from([1, 3]))
+    attrs = {"paddings": (size // 2,) * 2, "groups": out[1]}
+    return Recipe((out, (out[1], 1, size, size)), attrs, state=(1,))
+
+
+def _dropout(draw: Draw, out: Shape) -> Recipe:
+    attrs = {
+        "p": draw(st.sampled_from([0.0, 0.25, 0.5])),
+        "is_test": draw(st.booleans()),
+        "mode": draw(st.sampled_from(["upscale_in_train", "downgrade_in_infer"])),
+        "seed": 3,
+    }
+    return Recipe((out,), attrs)
+
+
+def _reshape(draw: Draw, out: Shape) -> Recipe:
+    source = draw(st.sampled_from([out, out[::-1], (int(np.prod(out)),)]))
+    return Recipe((source,), {"shape": out})
+
+
 def _scale(draw: Draw, out: Shape) -> Recipe:
     attrs = {
         "scale": draw(st.sampled_from([1.0, 0.5, -2.0])),
@@ -124,4 +148,13 @@ MAKERS: dict[type[PdOp], Maker] = {
     norm.BatchNorm: _batch_norm,
     norm.LayerNorm: _layer_norm,
     shape.Transpose: _transpose,
+}
+# what pictures may plant besides; random programs do without
+PLANTED: dict[type[PdOp], Maker] = {
+    **MAKERS,
+    conv.DepthwiseConv2d: _depthwise,
+    math.Exp: _same,
+    math.Square: _same,
+    random.Dropout: _dropout,
+    shape.Reshape: _reshape,
 }

@@ -18,6 +18,7 @@ from xdsl.parser import Parser
 from graphopt.ir.dialect import context
 from graphopt.passes.fusion import Declined, FusionPass, sweep
 from graphopt.passes.registry import all_passes
+from graphopt.passes.rewrite import RewritePass
 from graphopt.testing.compare import assert_same_results
 
 _HEADING = re.compile(r"^(#+) +(.*)$")
@@ -97,11 +98,13 @@ def check_case(case: Case) -> None:
 
 
 def run_pass(name: str, module: ModuleOp) -> list[Declined]:
-    """Run a pass by name; what its fusions declined."""
+    """Run a pass by name; what it declined."""
     made = all_passes()[name]()()
     if isinstance(made, FusionPass):
         outcomes = sweep(module, [(name, rule) for rule in made.RULES])
         return [outcome for outcome in outcomes if isinstance(outcome, Declined)]
+    if isinstance(made, RewritePass):
+        return [outcome for outcome in made.rewrite(module) if isinstance(outcome, Declined)]
     made.apply(context(), module)
     return []
 

@@ -25,9 +25,12 @@ from graphopt.ir.ops.reduce import Mean
 from graphopt.ir.signature import FEED, FETCH, STATE
 from graphopt.ir.types import dtype_of, shape_of, tensor
 from graphopt.passes.fusion import Fusion, Node, Value
-from graphopt.testing.makers import MAKERS, Draw, Recipe, Shape
+from graphopt.testing.makers import MAKERS, PLANTED, Draw, Recipe, Shape
 
 SHAPES: Sequence[Shape] = ((2, 3), (1, 4), (3, 1), (2, 1, 3), (2, 3, 2, 2), (1, 2, 3, 1))
+
+# what every op can give
+IMAGES: Shape = (2, 3, 2, 2)
 
 
 class Generated:
@@ -53,6 +56,8 @@ def programs(draw: Draw, plant: Sequence[Fusion] = (), training: bool = True) ->
         if plant and draw(st.integers(0, 3)):
             fusion = draw(st.sampled_from(list(plant)))
             planted = builder.plant(fusion.root, shape)
+            if planted is None:
+                planted = builder.plant(fusion.root, IMAGES)
             outputs.append(planted if planted is not None else builder.random_op(shape, 2))
         else:
             outputs.append(builder.random_op(shape, draw(st.integers(1, 3))))
@@ -96,13 +101,21 @@ class _Builder:
         self.shared.append(value)
         return value
 
-    def plant(self, node: Node, shape: Shape) -> SSAValue | None:
+    def plant(
+        self, node: Node, shape: Shape, holes: dict[Value, SSAValue] | None = None
+    ) -> SSAValue | None:
         """The picture below `node`, giving this shape; None when the op cannot give it.
 
-        Its inner values are private, but for one in eight: others would decline all the time.
+        Its inner values are private, but for one in eight: others would decline all the time. A
+        hole that is there twice gets one value. TypeError for ops that nobody knows how to make.
         """
-        op_class = self.draw(st.sampled_from([t for t in node.types if t in MAKERS]))
-        recipe = MAKERS[op_class](self.draw, shape)
+        holes = {} if holes is None else holes
+        if not any(op_class in PLANTED for op_class in node.types):
+            raise TypeError(
+                f"no maker for {node.expected}; add one to graphopt.testing.makers.PLANTED"
+            )
+        op_class = self.draw(st.sampled_from([t for t in node.types if t in PLANTED]))
+        recipe = PLANTED[op_class](self.draw, shape)
         if recipe is None:
             return None
         planted: dict[int, SSAValue] = {}
@@ -111,11 +124,19 @@ class _Builder:
         for position, hole in enumerate(order):
             need = recipe.operands[position]
             if isinstance(hole, Node) and need is not None:
-                below = self.plant(hole, need)
+                below = self.plant(hole, need, holes)
                 if below is None:
                     return None
                 planted[position] = below
+        for position, hole in enumerate(order):
+            need = recipe.operands[position]
+            if isinstance(hole, Value) and hole in holes and need == shape_of(holes[hole].type):
+                planted[position] = holes[hole]
         value = self.make(op_class, recipe, planted, 1)
+        assert isinstance(value.owner, PdOp)
+        for hole, operand in zip(order, value.owner.operands, strict=False):
+            if isinstance(hole, Value):
+                holes.setdefault(hole, operand)
         if not self.draw(st.integers(0, 7)):
             self.shared.append(value)
         return value

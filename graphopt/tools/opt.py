@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import IO, TYPE_CHECKING, Any
 
 from xdsl.dialects.builtin import ModuleOp
@@ -18,6 +19,15 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 from graphopt.errors import GraphoptError
 from graphopt.passes.pipeline import Setup
 from graphopt.passes.registry import all_passes
+from graphopt.tools.telling import (
+    Watched,
+    add_arguments,
+    as_argument,
+    bisection,
+    tell,
+    wants_near,
+    watched,
+)
 from graphopt.universe import UNIVERSE
 
 if TYPE_CHECKING:
@@ -57,9 +67,10 @@ class OptMain(xDSLOptMain):
         add_own_arguments(arg_parser)
 
     def apply_passes(self, prog: ModuleOp) -> None:
-        if self.args.build_strategy is not None:
-            self._apply_strategy(prog)
-        super().apply_passes(prog)
+        with bisection(self.args):
+            if self.args.build_strategy is not None:
+                self._apply_strategy(prog)
+            self._apply_named(prog)
 
     def _apply_strategy(self, module: ModuleOp) -> None:
         from graphopt.passes.manager import optimize
@@ -68,9 +79,18 @@ class OptMain(xDSLOptMain):
         setup = parse_strategy(self.args.build_strategy)
         if self.args.dump_pass_pipeline:
             print(",".join(str(made) for _, made in select(setup)), file=sys.stderr)
-        report = optimize(module, setup)
-        if self.args.explain:
-            print(report.explain(), file=sys.stderr)
+        near = wants_near(self.args)
+        report = optimize(module, setup, near=near, verify_each=self.args.verify_each or None)
+        tell(report, self.args)
+
+    def _apply_named(self, module: ModuleOp) -> None:
+        """The passes of -p, each watched by the pass manager."""
+        if not self.pipeline.passes:
+            return
+        run = watched(module, self.args)
+        passes = tuple(Watched.of(made, run) for made in self.pipeline.passes)
+        replace(self.pipeline, passes=passes).apply(self.ctx, module)
+        tell(run.finish(), self.args)
 
     def _read_model(self, stream: IO[bytes]) -> ModuleOp:
         from graphopt.ir.parse_program import parse_program
@@ -103,11 +123,7 @@ def add_own_arguments(arg_parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="print the passes that --build-strategy selects, as -p would take them",
     )
-    arg_parser.add_argument(
-        "--explain",
-        action="store_true",
-        help="print on stderr what --build-strategy did, and what it declined and why",
-    )
+    add_arguments(arg_parser)
 
 
 def parse_strategy(text: str) -> Setup:
@@ -145,8 +161,9 @@ def _flag_value(strategy: Any, name: str, text: str) -> Any:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the tool; 0 when all went well, 1 with one message on stderr when it did not."""
+    given = [as_argument(arg) for arg in (sys.argv[1:] if args is None else args)]
     try:
-        OptMain(description="graphopt's program optimizer driver", args=args).run()
+        OptMain(description="graphopt's program optimizer driver", args=given).run()
     except BrokenPipeError:
         return 0
     except (

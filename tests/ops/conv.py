@@ -102,6 +102,9 @@ SAMPLES = {
         sample(f32(1, 4, 4, 3), f32(3, 1, 2, 2), groups=3, data_format="NHWC").gives(
             nhwc(convolution(groups=3))
         ),
+        sample(
+            f32(1, 2, 4, 4), f32(2, 1, 3, 3), groups=2, fuse_relu_before_depthwise_conv=True
+        ).gives(lambda x, w: convolution(groups=2)(np.maximum(x, 0), w)),
     ],
     Pool2d: [
         pool(f32(1, 2, 4, 4), (2, 2), strides=(2, 2)).gives(windows(largest, PAIRS, PAIRS)),

@@ -156,9 +156,13 @@ class Conv2d(Conv2dBase):
 
 @irdl_op_definition
 class DepthwiseConv2d(Conv2dBase):
-    """Convolution with one group per input channel. Paddle: depthwise_conv2d."""
+    """Convolution with one group per input channel, of relu(input) if asked for.
+
+    Paddle: depthwise_conv2d.
+    """
 
     name = "pd.depthwise_conv2d"
+    fuse_relu_before_depthwise_conv = flag(False)
 
 
 @irdl_op_definition

@@ -23,6 +23,7 @@ from graphopt.ir.ops.conv import (
     used_dilations,
     window_output,
 )
+from graphopt.lowering.ops.activation import relu
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 
@@ -37,7 +38,7 @@ def convolution_layouts(spatial: int, data_format: str) -> tuple[str, str, str]:
     return image, f"OI{axes}", image
 
 
-@lowers(Conv2d, DepthwiseConv2d, Conv3d)
+@lowers(Conv2d, Conv3d)
 def conv2d(
     input: Array,
     filter: Array,
@@ -60,6 +61,22 @@ def conv2d(
         dimension_numbers=convolution_layouts(len(kernel), data_format),
         feature_group_count=groups,
     )
+
+
+@lowers(DepthwiseConv2d)
+def depthwise_conv2d(
+    input: Array,
+    filter: Array,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    dilations: Ints,
+    groups: int,
+    data_format: str,
+    fuse_relu_before_depthwise_conv: bool,
+) -> Array:
+    x = relu(input) if fuse_relu_before_depthwise_conv else input
+    return conv2d(x, filter, strides, paddings, padding_algorithm, dilations, groups, data_format)
 
 
 @dataclass(frozen=True)

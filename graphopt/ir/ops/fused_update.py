@@ -1,0 +1,161 @@
+"""Several parameter updates of one kind as one op.
+
+Operands come as one list for each slot, in one order of the parameters; the learning rate and the
+properties are common to all. The results are those of the first update, then of the second, and so
+on.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def, var_result_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.attrs import flag, number, string
+from graphopt.ir.op import SEGMENTS, call_rule
+from graphopt.ir.ops.optimizer import Adam, AdamBase, Adamw, Momentum, Sgd, Update
+from graphopt.ir.types import Tensor
+
+
+class FusedUpdate(Update, ABC):
+    """Updates of several parameters that share their learning rate and properties."""
+
+    SLOTS: ClassVar[tuple[tuple[str, str], ...]]
+    """The lists of operands, each with the operand of the single update that it stands for."""
+    outs = var_result_def(Tensor)
+    irdl_options = (SEGMENTS,)
+
+    @classmethod
+    def each(cls, **lists: Sequence[Any]) -> list[dict[str, Any]]:
+        """The operands of each single update by name; an empty list stands for an absent operand.
+
+        ProgramError when the lists have different lengths.
+        """
+        count = len(lists["params"])
+        lengths = {name: len(values) for name, values in lists.items() if values}
+        if not count or set(lengths.values()) != {count}:
+            raise ProgramError(f"the lists of operands differ in length: {lengths}")
+        return [
+            {single: lists[name][i] if lists[name] else None for name, single in cls.SLOTS}
+            for i in range(count)
+        ]
+
+
+def _results(kind: type[Update], singles: Sequence[dict[str, Any]], **values: Any) -> list[Tensor]:
+    """The result types of all updates, one after the other."""
+    found: list[Tensor] = []
+    for operands in singles:
+        types = call_rule(kind.infer, {**values, **operands})
+        found += types if isinstance(types, tuple) else [types]
+    return found
+
+
+@irdl_op_definition
+class FusedSgd(FusedUpdate):
+    """param - lr * grad, for several parameters."""
+
+    name = "pd.fused_sgd"
+    SLOTS: ClassVar[tuple[tuple[str, str], ...]] = (("params", "param"), ("grads", "grad"))
+    params = var_operand_def(Tensor)
+    grads = var_operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+
+    @staticmethod
+    def infer(params: tuple[Tensor, ...], grads: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return tuple(_results(Sgd, FusedSgd.each(params=params, grads=grads)))
+
+
+@irdl_op_definition
+class FusedMomentum(FusedUpdate):
+    """v = mu * v + grad, then param - lr * v, for several parameters."""
+
+    name = "pd.fused_momentum"
+    SLOTS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("params", "param"),
+        ("grads", "grad"),
+        ("velocities", "velocity"),
+    )
+    params = var_operand_def(Tensor)
+    grads = var_operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    velocities = var_operand_def(Tensor)
+    mu = number()
+    use_nesterov = flag(False)
+    regularization_method = string("")
+    regularization_coeff = number(0.0)
+
+    @staticmethod
+    def infer(
+        params: tuple[Tensor, ...], grads: tuple[Tensor, ...], velocities: tuple[Tensor, ...]
+    ) -> tuple[Tensor, ...]:
+        singles = FusedMomentum.each(params=params, grads=grads, velocities=velocities)
+        return tuple(_results(Momentum, singles))
+
+
+@irdl_op_definition
+class FusedAdam(FusedUpdate):
+    """Adam, or with `use_adamw` AdamW, for several parameters. Paddle: fused_adam_.
+
+    `weight_decay` is AdamW's coeff, 0 for parameters without decay.
+    """
+
+    name = "pd.fused_adam_"
+    SLOTS: ClassVar[tuple[tuple[str, str], ...]] = (
+        ("params", "param"),
+        ("grads", "grad"),
+        ("moments1", "moment1"),
+        ("moments2", "moment2"),
+        ("beta1_pows", "beta1_pow"),
+        ("beta2_pows", "beta2_pow"),
+        ("moments2_max", "moment2_max"),
+    )
+    params = var_operand_def(Tensor)
+    grads = var_operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    moments1 = var_operand_def(Tensor)
+    moments2 = var_operand_def(Tensor)
+    beta1_pows = var_operand_def(Tensor)
+    beta2_pows = var_operand_def(Tensor)
+    moments2_max = var_operand_def(Tensor)
+    beta1 = number(0.9)
+    beta2 = number(0.999)
+    epsilon = number(1e-8)
+    lazy_mode = flag(False)
+    amsgrad = flag(False)
+    use_adamw = flag(False)
+    weight_decay = number(0.0)
+    lr_ratio = number(1.0)
+
+    @staticmethod
+    def infer(
+        params: tuple[Tensor, ...],
+        grads: tuple[Tensor, ...],
+        moments1: tuple[Tensor, ...],
+        moments2: tuple[Tensor, ...],
+        beta1_pows: tuple[Tensor, ...],
+        beta2_pows: tuple[Tensor, ...],
+        moments2_max: tuple[Tensor, ...],
+        amsgrad: bool,
+    ) -> tuple[Tensor, ...]:
+        singles = FusedAdam.each(
+            params=params,
+            grads=grads,
+            moments1=moments1,
+            moments2=moments2,
+            beta1_pows=beta1_pows,
+            beta2_pows=beta2_pows,
+            moments2_max=moments2_max,
+        )
+        return tuple(_results(AdamBase, singles, amsgrad=amsgrad))
+
+
+# single update -> the op that does several of them
+FUSED: dict[type[Update], type[FusedUpdate]] = {
+    Sgd: FusedSgd,
+    Momentum: FusedMomentum,
+    Adam: FusedAdam,
+    Adamw: FusedAdam,
+}

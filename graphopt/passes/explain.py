@@ -1,0 +1,229 @@
+"""A report as text and as JSON: what each flag did, what it left alone and why, what would help."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from graphopt.passes.fusion import Applied, Declined, Reason
+from graphopt.passes.nearmiss import NearMiss
+from graphopt.passes.pipeline import ROWS, RUNTIME, WITHOUT_PASS, why_not
+from graphopt.passes.report import Ran, Report
+
+SCHEMA = 1
+APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"
+NO_EFFECT, RUNTIME_FLAG = "no effect here", "obeyed by the runtime"
+# not a flag: what runs with every strategy
+ANY = "any strategy"
+
+# The smallest change of a program that would help, by the name of a reason.
+FIXES = {
+    "used-elsewhere": "fetch something else, or give the other reader a copy of the op",
+    "used-before": "move that reader behind the pattern",
+    "part-of-itself": "none: there is no such fused op",
+    "left-to-larger": "none: the larger fusion has it",
+    "other-op": "put the expected op there",
+    "not-computed": "put the expected op there",
+    "op-between": "remove the op between, or move it in front of or behind the pattern",
+    "other-reader": "let the expected op read it",
+    "other-block": "move both to the same side of the branch or loop",
+    "other-result": "read the first result",
+    "other-value": "use one value in both places",
+}
+
+
+@dataclass(frozen=True)
+class FlagResult:
+    """What came of one flag: a status, how often it changed something, and why not more."""
+
+    flag: str
+    status: str
+    times: int
+    passes: tuple[str, ...]
+    text: str
+
+    @property
+    def is_silent(self) -> bool:
+        """True when the flag asked for something and nothing happened."""
+        return self.status in (NOTHING, REFUSED, NO_EFFECT)
+
+
+def flag_results(report: Report) -> list[FlagResult]:
+    """A result for each flag that ran a pass, and for those set by the user that have none."""
+    results: list[FlagResult] = []
+    for flag in dict.fromkeys(ran.flag for ran in report.ran):
+        results.append(_result(report, flag, [ran for ran in report.ran if ran.flag == flag]))
+    done = {result.flag for result in results}
+    for flag in sorted(report.setup.asked - done):
+        if flag in RUNTIME:
+            results.append(FlagResult(flag, RUNTIME_FLAG, 0, (), RUNTIME[flag]))
+        if flag in WITHOUT_PASS:
+            results.append(FlagResult(flag, NO_EFFECT, 0, (), WITHOUT_PASS[flag]))
+        if report.setup.flags.get(flag) and any(row.flag == flag for row in ROWS):
+            results.append(FlagResult(flag, NOTHING, 0, (), why_not(report.setup, flag)))
+    return results
+
+
+def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
+    names = tuple(item.pass_name for item in ran)
+    times = sum(report.times(item) for item in ran)
+    declined = [item for name in names for item in report.declined(name)]
+    if times:
+        return FlagResult(flag, APPLIED, times, names, f"applied {count(times)}")
+    if declined:
+        text = f"refused {count(len(declined))}, first because {declined[0].reason}"
+        return FlagResult(flag, REFUSED, 0, names, text)
+    near = [item for name in names for item in report.near_misses(name)]
+    told = f"; the nearest miss: {near[0].reason}" if near else ""
+    return FlagResult(flag, NOTHING, 0, names, f"no such pattern{told}")
+
+
+def silent_flags(report: Report) -> list[FlagResult]:
+    """The flags that the user switched on and that did nothing."""
+    flags = report.setup.flags
+    return [
+        result
+        for result in flag_results(report)
+        if result.flag in report.setup.asked and flags.get(result.flag) and result.is_silent
+    ]
+
+
+def fix_of(reason: Reason) -> str:
+    """What to change, as far as that is known."""
+    return reason.fix or FIXES.get(reason.name, "")
+
+
+def count(number: int) -> str:
+    """How often, in words."""
+    return "once" if number == 1 else f"{number} times"
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def as_text(report: Report, flag: str = "") -> str:
+    """The report for people; of one flag or pass when it is named."""
+    lines = [f"{report.ops_before} ops before, {report.ops_after} after"]
+    for ran in report.ran:
+        if flag in ("", ran.flag, ran.pass_name):
+            lines += _pass_lines(report, ran)
+    for result in flag_results(report):
+        if flag not in ("", result.flag) or result.passes:
+            continue
+        effect = f"{NO_EFFECT} ({result.text})" if result.status == NO_EFFECT else result.text
+        lines.append(f"{result.flag}: {effect}")
+    if not flag:
+        lines += _notes(report)
+    return "\n".join(lines)
+
+
+def _notes(report: Report) -> Iterator[str]:
+    if getattr(report.setup.flags.get("reduce_strategy"), "name", "") == "Reduce":
+        yield "reduce_strategy=Reduce: updates are replicated (same numbers as sharded)"
+    if report.data_sized:
+        names = ", ".join(report.data_sized)
+        yield f"runs op by op on one device: the data say how large {names} are"
+
+
+def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
+    applied, declined = report.applied(ran.pass_name), report.declined(ran.pass_name)
+    near = report.near_misses(ran.pass_name)
+    if ran.flag == ANY and not (report.times(ran) or declined):
+        return  # a clean-up that found nothing to clean
+    counts = f"applied {len(applied)} times, declined {len(declined)} times"
+    if near:
+        counts += f", {len(near)} near misses"
+    head = f"{ran.flag} ({ran.pass_name}, {ran.seconds * 1e3:.1f} ms)"
+    yield f"{head}: {ran.effect or counts}"
+    for outcome in applied:
+        yield f"  applied at {where(outcome)}"
+    yield from _grouped("declined", declined)
+    yield from _grouped("near miss", near)
+
+
+def _grouped(what: str, items: Iterable[Declined | NearMiss]) -> Iterator[str]:
+    """A line for each reason, with the first place and how many more there are."""
+    groups: dict[str, list[Declined | NearMiss]] = {}
+    for item in items:
+        key = str(item.reason) if isinstance(item, Declined) else _general(item)
+        groups.setdefault(key, []).append(item)
+    for group in groups.values():
+        first = group[0]
+        more = f" (and at {len(group) - 1} more)" if len(group) > 1 else ""
+        yield f"  {what} at {where(first)}: {first.reason}{more}"
+        fix = fix_of(first.reason)
+        if fix:
+            yield f"    to change that: {fix}"
+
+
+def _general(miss: NearMiss) -> str:
+    """A near miss without the names of values, so that alike ones share a line."""
+    words = [word for word in miss.reason.text.split() if not word.startswith("%")]
+    return f"{miss.reason.name} {' '.join(words)}"
+
+
+def where(item: Applied | Declined | NearMiss) -> str:
+    """The last op of a picture, and the user's line that made it."""
+    return f"{item.anchor} ({item.location})" if item.location else item.anchor
+
+
+# -- as JSON ---------------------------------------------------------------------------------------
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain data; docs/reference/explain-json.md says what the fields mean."""
+    return {
+        "schema": SCHEMA,
+        "ops": {"before": dict(report.before), "after": dict(report.after)},
+        "flags": [
+            {
+                "flag": result.flag,
+                "status": result.status,
+                "times": result.times,
+                "passes": list(result.passes),
+                "text": result.text,
+            }
+            for result in flag_results(report)
+        ],
+        "passes": [
+            {
+                "pass": ran.pass_name,
+                "flag": ran.flag,
+                "seconds": ran.seconds,
+                "ops_before": ran.ops_before,
+                "ops_after": ran.ops_after,
+                "applied": report.times(ran),
+                "declined": len(report.declined(ran.pass_name)),
+                "near_misses": len(report.near_misses(ran.pass_name)),
+                "numerics": ran.numerics.value if ran.numerics is not None else None,
+            }
+            for ran in report.ran
+        ],
+        "anchors": [_anchor(item) for item in (*report.outcomes, *report.near)],
+        "runs_op_by_op": list(report.data_sized),
+    }
+
+
+def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
+    outcomes = {Applied: "fired", Declined: "refused", NearMiss: "near miss"}
+    found: dict[str, Any] = {
+        "pass": item.rule,
+        "op": item.anchor,
+        "location": item.location,
+        "outcome": outcomes[type(item)],
+    }
+    if isinstance(item, Applied):
+        return {**found, "replaced": list(item.replaced)}
+    reason = item.reason
+    told = {"name": reason.name, "text": reason.text, "fix": fix_of(reason)}
+    return {**found, "reason": told}
+
+
+def applied_counts(report: Report) -> dict[str, int]:
+    """How often each pass changed something, those that did: what a lock file pins."""
+    counts: Counter[str] = Counter()
+    for ran in report.ran:
+        counts[ran.pass_name] += report.times(ran)
+    return {name: number for name, number in sorted(counts.items()) if number}

@@ -1,0 +1,146 @@
+"""Parameter updates of one kind -> one op for all of them: fuse_all_optimizer_ops, fuse_adamw.
+
+A group shares the kind, the dtype, the learning rate and every property; Paddle compares some of
+these and stops, or computes wrongly, for the others. The op takes the place of the group's last
+update, so an update whose result is read before that stays alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation
+
+from graphopt.ir.op import operand_names
+from graphopt.ir.ops.fused_update import FUSED
+from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd, Update
+from graphopt.ir.regions import ancestor_in
+from graphopt.ir.types import dtype_of
+from graphopt.passes.fusion import Applied, Outcome, Reason
+from graphopt.passes.naming import joined_location, show_op, source_line
+from graphopt.passes.numerics import Numerics
+from graphopt.passes.rewrite import Log, RewritePass
+
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class FuseAllOptimizerOps(RewritePass):
+    """Updates by sgd, momentum and adam, each kind by itself."""
+
+    name = "fuse-all-optimizer-ops"
+    numerics = Numerics.BIT_EXACT
+    KINDS: ClassVar[tuple[type[Update], ...]] = (Sgd, Momentum, Adam)
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name)
+        groups: dict[Key, list[Update]] = {}
+        for op in module.walk():
+            if isinstance(op, self.KINDS):
+                groups.setdefault(_key(op), []).append(op)
+        for updates in groups.values():
+            _fuse(updates, log)
+        return log.outcomes
+
+
+@dataclass(frozen=True)
+class FuseAdamw(FuseAllOptimizerOps):
+    """Updates by adamw."""
+
+    name = "fuse-adamw"
+    KINDS: ClassVar[tuple[type[Update], ...]] = (Adamw,)
+
+
+def _key(op: Update) -> Key:
+    """What the updates of a group have in common."""
+    dtypes = tuple(dtype_of(value.type) for value in op.operands)
+    rate = op.operands[operand_names(type(op)).index("learning_rate")]
+    return (type(op), op.parent, rate, dtypes, frozenset(op.attr_values().items()))
+
+
+def _fuse(updates: list[Update], log: Log) -> None:
+    """Replace a group by one op, but for the updates that have to stay where they are."""
+    alone = Reason("only-one", "no other update has its kind, dtype, learning rate and properties")
+    if len(updates) > 1:
+        updates = _movable(updates, log)
+    if len(updates) < 2:
+        for op in updates:
+            log.declined(op, alone)
+        return
+    last = updates[-1]
+    if not log.allow(last):
+        return
+    line = source_line(last.location)
+    log.outcomes.append(Applied(log.rule, show_op(last), tuple(map(show_op, updates)), line))
+    fused = _fused(updates)
+    fused.location = joined_location(updates)
+    assert last.parent is not None
+    last.parent.insert_op_before(fused, last)
+    results = iter(fused.results)
+    for op in updates:
+        for old in op.results:
+            new = next(results)
+            new.name_hint = old.name_hint
+            old.replace_all_uses_with(new)
+        op.detach()
+        op.erase()
+
+
+def _movable(updates: Sequence[Update], log: Log) -> list[Update]:
+    """The updates that may wait for the last one: nothing before it reads their results."""
+    block = updates[-1].parent
+    assert block is not None
+    place = _places(block)
+    end = place[updates[-1]]
+    found: list[Update] = []
+    for op in updates:
+        early = _early_reader(op, block, place, end)
+        if early is None:
+            found.append(op)
+        else:
+            text = f"its result is read by {show_op(early)}, before the last update of its group"
+            log.declined(
+                op, Reason("result-read-early", text, "move that reader behind the updates")
+            )
+    return found
+
+
+def _places(block: Block) -> Mapping[Operation, int]:
+    return {op: number for number, op in enumerate(block.ops)}
+
+
+def _early_reader(
+    op: Update, block: Block, place: Mapping[Operation, int], end: int
+) -> Operation | None:
+    for result in op.results:
+        for use in result.uses:
+            reader = ancestor_in(block, use.operation)
+            if reader is not None and place[reader] <= end:
+                return use.operation
+    return None
+
+
+def _fused(updates: Sequence[Update]) -> Update:
+    """The op for a group, with the operands of all its members."""
+    kind = FUSED[type(updates[0])]
+    names = operand_names(type(updates[0]))
+    slots = {single: name for name, single in kind.SLOTS}
+    lists: dict[str, list[Any]] = {name: [] for name in slots.values()}
+    for op in updates:
+        for single, group in zip(names, op.operand_groups(), strict=True):
+            if single in slots:
+                lists[slots[single]] += group
+    rate = updates[0].operands[names.index("learning_rate")]
+    operands = [rate if name == "learning_rate" else lists[name] for name in operand_names(kind)]
+    return kind.make(*operands, **_properties(updates[0]))
+
+
+def _properties(op: Update) -> dict[str, Any]:
+    values = op.attr_values()
+    if isinstance(op, Adamw):
+        coeff, with_decay = values.pop("coeff"), values.pop("with_decay")
+        values |= {"use_adamw": True, "weight_decay": coeff if with_decay else 0.0}
+    return values

@@ -1,0 +1,101 @@
+"""Near misses: pictures that lack one thing, found by the matcher that does the fusing.
+
+For each op that could end a picture, a tolerant match allows one flaw and keeps it as the reason.
+An op that has all of a picture but its end is a near miss too: its reader is not what it should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from graphopt.ir.op import PdOp
+from graphopt.passes.fusion import Fusion, Match, Node, Reason, match_at
+from graphopt.passes.naming import how_used, show_op, source_line
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A picture of which one thing is missing at an op."""
+
+    rule: str
+    anchor: str
+    reason: Reason
+    location: str
+
+
+class NearMisses:
+    """The near misses of a module, collected before a sweep; `left` says which of them remain."""
+
+    def __init__(self, module: ModuleOp, rules: Sequence[tuple[str, Fusion]]) -> None:
+        self._flawed: dict[tuple[str, Operation], NearMiss] = {}
+        # whole pictures: those that another pass takes are told as well
+        self._whole: dict[tuple[str, Operation], NearMiss] = {}
+        self._takers: dict[Operation, str] = {}
+        ops = [op for op in module.walk() if isinstance(op, PdOp)]
+        for name, rule in rules:
+            for op in ops:
+                if _matches(rule.root, op):
+                    self._note(self._whole, name, op, Reason("taken", ""))
+        for name, rule in rules:
+            for op in ops:
+                if (name, op) not in self._whole:
+                    reason = _flaw(rule, op) or _missing_end(rule, op)
+                    if reason is not None:
+                        self._note(self._flawed, name, op, reason)
+
+    def _note(
+        self, into: dict[tuple[str, Operation], NearMiss], name: str, op: PdOp, reason: Reason
+    ) -> None:
+        line = source_line(op.location)
+        into.setdefault((name, op), NearMiss(name, show_op(op), reason, line))
+
+    def took(self, name: str, ops: Sequence[PdOp]) -> None:
+        """Told by the sweep: a pass replaces these ops."""
+        self._takers.update(dict.fromkeys(ops, name))
+
+    def left(self) -> list[NearMiss]:
+        """The near misses at ops that no fusion took, and the pictures that another pass took."""
+        found = [miss for (_, op), miss in self._flawed.items() if op not in self._takers]
+        for (name, op), miss in self._whole.items():
+            taker = self._takers.get(op)
+            if taker not in (None, name):
+                reason = Reason("taken", f"{taker} took it", f"switch off {taker} to have this one")
+                found.append(NearMiss(name, miss.anchor, reason, miss.location))
+        return found
+
+
+def _matches(node: Node, op: PdOp) -> bool:
+    return type(op) in node.types and match_at(node, op, Match()) is not None
+
+
+def _flaw(rule: Fusion, op: PdOp) -> Reason | None:
+    """What a picture that ends at `op` lacks, if that is one thing."""
+    if type(op) not in rule.root.types:
+        return None
+    match = match_at(rule.root, op, Match(tolerant=True))
+    return match.missed if match is not None else None
+
+
+def _missing_end(rule: Fusion, op: PdOp) -> Reason | None:
+    """What reads `op`, which has all of a picture but the last op."""
+    for node in rule.root.operands:
+        if not isinstance(node, Node) or not _matches(node, op):
+            continue
+        uses = list(op.results[0].uses)
+        if any(type(use.operation) in rule.root.types for use in uses):
+            return None  # told at the op that reads it
+        wanted = f"`{node.name}` should be read by {rule.root.expected}"
+        if not uses:
+            return Reason("other-reader", f"{wanted}, it is read by nothing")
+        return Reason("other-reader", f"{wanted}, it is {_readers(op.results[0])}")
+    return None
+
+
+def _readers(value: SSAValue) -> str:
+    uses = list(value.uses)
+    first = how_used(uses[0].operation, uses[0].index).removeprefix("also ")
+    return first if len(uses) == 1 else f"{first}, and {len(uses) - 1} more"

@@ -1,0 +1,81 @@
+"""Rewrites of single ops, and what every rewrite has to leave alone.
+
+A `RewritePass` walks the module once and says what it did, as fusions do, so that `explain` can
+tell. Values that a `pd.grad` names are protected: a derivative with respect to a value is not one
+with respect to another value of the same number.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from graphopt.ir.ops.grad import Grad
+from graphopt.passes import bisect
+from graphopt.passes.fusion import Applied, Declined, Outcome, Reason
+from graphopt.passes.naming import show_op, source_line
+from graphopt.passes.numerics import Numerics
+
+
+class RewritePass(ModulePass, ABC):
+    """A pass that reports each thing that it did, or left alone with a reason."""
+
+    numerics: ClassVar[Numerics]
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.rewrite(op)
+
+    @abstractmethod
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        """Change the module; what was done and what was declined, in that order of the walk."""
+
+
+class Log:
+    """The outcomes of one pass; `allow` asks before each change, for `--opt-bisect-limit`."""
+
+    def __init__(self, rule: str) -> None:
+        self.rule = rule
+        self.outcomes: list[Outcome] = []
+
+    def allow(self, op: Operation) -> bool:
+        """True when the change at `op` may happen."""
+        return bisect.take(self.rule, show_op(op))
+
+    def applied(self, op: Operation, *others: Operation) -> None:
+        """Note a change at `op`, before it is made."""
+        replaced = tuple(show_op(o) for o in (op, *others))
+        line = source_line(op.location)
+        self.outcomes.append(Applied(self.rule, show_op(op), replaced, line))
+
+    def declined(self, op: Operation, reason: Reason) -> None:
+        """Note why `op` was left alone."""
+        self.outcomes.append(Declined(self.rule, show_op(op), reason, source_line(op.location)))
+
+
+def differentiated(module: ModuleOp) -> set[SSAValue]:
+    """The values that gradients are taken with respect to, or that stop them."""
+    found: set[SSAValue] = set()
+    for op in module.walk():
+        if isinstance(op, Grad):
+            found.update(op.wrt)
+            found.update(op.no_grad)
+    return found
+
+
+def replace(op: Operation, values: Mapping[SSAValue, SSAValue]) -> None:
+    """Let the users of results of `op` read other values, and erase it.
+
+    A value without a name of its own takes the name of what it replaces.
+    """
+    for old, new in values.items():
+        if new.name_hint is None:
+            new.name_hint = old.name_hint
+        old.replace_all_uses_with(new)
+    op.detach()
+    op.erase()

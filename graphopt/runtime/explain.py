@@ -1,0 +1,141 @@
+"""`graphopt.explain`: what a BuildStrategy does to a program, without running it.
+
+Nothing here compiles: the program is parsed and optimised, and the report is kept.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphopt.errors import LockError, StrictError
+from graphopt.ir.parse_program import parse_program
+from graphopt.ir.program import Program
+from graphopt.passes.explain import (
+    FlagResult,
+    applied_counts,
+    as_json,
+    as_text,
+    flag_results,
+    silent_flags,
+)
+from graphopt.passes.manager import optimize
+from graphopt.passes.report import Report
+from graphopt.runtime.fetch import fetch_names
+from graphopt.runtime.strategies import BuildStrategy
+
+if TYPE_CHECKING:
+    from graphopt.runtime.compiled_program import CompiledProgram
+
+
+class Explanation:
+    """What the optimizer did to one program; `str` gives the text, `to_json` the data."""
+
+    def __init__(self, report: Report) -> None:
+        self.report = report
+
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, flag: str = "") -> str:
+        """The report for people; about one flag or pass when it is named."""
+        return as_text(self.report, flag)
+
+    @property
+    def flags(self) -> dict[str, FlagResult]:
+        """What came of each flag that ran a pass or was set."""
+        return {result.flag: result for result in flag_results(self.report)}
+
+    def applied(self, pass_name: str) -> int:
+        """How often a pass changed something."""
+        return applied_counts(self.report).get(pass_name, 0)
+
+    def to_json(self) -> dict[str, Any]:
+        """The report as plain data, of the schema in docs/reference/explain-json.md."""
+        return as_json(self.report)
+
+    def check_strict(self) -> None:
+        """StrictError when a flag that the strategy switches on did nothing."""
+        silent = silent_flags(self.report)
+        if silent:
+            lines = [f"  {result.flag}: {result.status} ({result.text})" for result in silent]
+            raise StrictError("strict: these flags did nothing\n" + "\n".join(lines))
+
+    def write_lock(self, path: str | Path) -> None:
+        """Write how often each pass changes something, for `check_lock` to compare with."""
+        text = json.dumps({"schema": 1, "applied": applied_counts(self.report)}, indent=2)
+        Path(path).write_text(text + "\n", "utf-8")
+
+    def check_lock(self, path: str | Path) -> None:
+        """LockError, naming the passes, when one changes more or less than the file says.
+
+        ValueError for a file that is no lock file, FileNotFoundError for none: `write_lock` makes
+        it.
+        """
+        locked, found = read_lock(Path(path)), applied_counts(self.report)
+        lines = [
+            f"  {name}: {locked.get(name, 0)} in the file, {found.get(name, 0)} now"
+            for name in sorted({*locked, *found})
+            if locked.get(name, 0) != found.get(name, 0)
+        ]
+        if lines:
+            raise LockError(f"rewrites differ from {path}\n" + "\n".join(lines))
+
+
+def read_lock(path: Path) -> Mapping[str, int]:
+    """The counts of a lock file; ValueError when it is none."""
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        applied = data["applied"] if data["schema"] == 1 else None
+    except (json.JSONDecodeError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is no lock file of graphopt.explain: {error!r}") from error
+    if not isinstance(applied, dict) or not all(type(n) is int for n in applied.values()):
+        raise ValueError(f"{path} is no lock file of graphopt.explain, schema 1")
+    return applied
+
+
+def explain(
+    program: Program | CompiledProgram,
+    build_strategy: BuildStrategy | None = None,
+    fetch_list: Any = None,
+    *,
+    strict: bool = False,
+) -> Explanation:
+    """What the passes of `build_strategy` do to `program`, with near misses and reasons.
+
+    `fetch_list` are the variables that a run would fetch, which stop fusions that would remove
+    them; by default what no operator reads. A CompiledProgram brings its own strategy. With
+    `strict` a flag that does nothing raises StrictError. Raises TypeError for anything that is no
+    program, FetchError for an unknown fetch.
+    """
+    if not isinstance(program, Program):
+        source = getattr(program, "_program", None)
+        if not isinstance(source, Program):
+            raise TypeError(f"expected a Program or CompiledProgram, got {type(program).__name__}")
+        build_strategy = build_strategy or program._strategy
+        program = source
+    names = ends(program) if fetch_list is None else fetch_names(fetch_list)
+    variables = program.global_block().vars.values()
+    feeds = [variable.name for variable in variables if variable.is_data]
+    module = parse_program(program, feeds, names)
+    setup = (build_strategy or BuildStrategy()).setup().quiet()
+    explanation = Explanation(optimize(module, setup, near=True))
+    if strict:
+        explanation.check_strict()
+    return explanation
+
+
+def ends(program: Program) -> Sequence[str]:
+    """The variables that operators write and no operator reads, but for state."""
+    block = program.global_block()
+    read = {name for b in program.blocks for op in b.ops for name in op.input_arg_names}
+    written = dict.fromkeys(name for op in block.ops for name in op.output_arg_names)
+    return [
+        name
+        for name in written
+        if name not in read
+        and (found := block.find_var(name)) is not None
+        and not found.persistable
+    ]
