@@ -9,6 +9,7 @@ import jax
 from xdsl.ir import Block
 
 from graphopt.ir.op import PdOp
+from graphopt.ir.ops.late import draws
 from graphopt.ir.types import Tensor, tensor
 from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.evaluate import Call
@@ -50,8 +51,14 @@ def rule_of(
     op_class: type[PdOp], case: Sample, replicas: Replicas = ALONE, seed: int = 5
 ) -> Callable[..., tuple[Any, ...]]:
     """The op's lowering as a function of its flat operands."""
-    call = Call.of(build(op_class, case)[1], replicas)
-    return lambda *operands: call(operands, jax.random.key(seed))
+    op = build(op_class, case)[1]
+    call, count = Call.of(op, replicas), len(draws(op))
+
+    def rule(*operands: Any) -> tuple[Any, ...]:
+        keys = [jax.random.key(seed + number) for number in range(count)]
+        return call(operands, tuple(keys) if count > 1 else keys[0] if keys else None)
+
+    return rule
 
 
 def compute(op_class: type[PdOp], *operands: Any, **attrs: Any) -> Any:

@@ -131,7 +131,14 @@ def test_every_pass_has_a_class() -> None:
         for row in ROWS
         if own_passes()[row.pass_name]().numerics is not Numerics.BIT_EXACT  # pyright: ignore
     }
-    assert reassociating == {"sync-batch-norm", "scale-loss-grad", "all-reduce-gradients"}
+    assert reassociating == {
+        "sync-batch-norm",
+        "scale-loss-grad",
+        "all-reduce-gradients",
+        "fused-attention",
+        "fused-feedforward",
+        "fuse-dot-product-attention",
+    }
 
 
 def test_a_wrong_claim_is_caught() -> None:

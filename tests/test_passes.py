@@ -30,6 +30,7 @@ from graphopt.passes.pipeline import ROWS, Setup, select
 from graphopt.passes.registry import own_passes
 from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs
 from graphopt.testing.programs import Generated
+from graphopt.testing.transformers import PLANTERS
 
 PAGES = sorted((Path(__file__).parent / "passes").glob("*.md"))
 CASES = [case for page in PAGES for case in load_page(page)]
@@ -42,6 +43,8 @@ FUSIONS = [
 EXAMPLES, MUST_FIRE = 25, 8
 # half of the batch norms that are planted for it are in training
 FIRES_LESS = {"fold-batch-norm": 4}
+# halves of Transformer layers take long to compile
+LARGE_EXAMPLES, LARGE_MUST_FIRE = 7, 4
 
 quick = settings(
     max_examples=EXAMPLES,
@@ -50,6 +53,11 @@ quick = settings(
     suppress_health_check=list(HealthCheck),
     phases=(Phase.generate, Phase.explicit),
 )
+
+
+def is_large(rule: Fusion) -> bool:
+    """True for pictures that are planted as a whole."""
+    return type(rule) in PLANTERS
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
@@ -75,15 +83,18 @@ def test_every_reason_has_a_page() -> None:
         for name in re.findall(r"Reason\(\s*\"([a-z-]+)\"", file.read_text())
     }
     shown = {c.expected.partition(":")[0] for c in CASES if c.expected_kind == "refused"}
-    assert named - shown == {"left-to-larger"}  # see test_larger_picture_wins
+    # see test_larger_picture_wins; in test_transformer_fusions.py, because a smaller picture fires
+    elsewhere = {"left-to-larger", "norm-axis", "dropout-modes-differ"}
+    assert named - shown == elsewhere
 
 
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
 def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
     """Outputs, gradients and updated state stay the same, and the fusion really fires."""
     seen: Counter[str] = Counter()
+    large = is_large(fusion.RULES[0])
 
-    @quick
+    @settings(quick, max_examples=LARGE_EXAMPLES if large else EXAMPLES)
     @given(programs(plant=fusion.RULES))
     def check(generated: Generated) -> None:
         rules = [(fusion.name, rule) for rule in fusion.RULES]
@@ -91,28 +102,26 @@ def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
         seen.update(type(outcome).__name__ for outcome in outcomes)
 
     check()
-    assert seen["Applied"] >= FIRES_LESS.get(fusion.name, MUST_FIRE), dict(seen)
+    least = LARGE_MUST_FIRE if large else FIRES_LESS.get(fusion.name, MUST_FIRE)
+    assert seen["Applied"] >= least, dict(seen)
 
 
 def test_everything_on_preserves_meaning() -> None:
-    """All fusions of the pipeline together."""
+    """All fusions of the pipeline together; large pictures are in test_transformer_fusions.py."""
     setup = Setup({row.flag: True for row in ROWS if row.flag.startswith("fuse")})
-    rules = [
-        (made.name, rule)
-        for _, made in select(setup)
-        if isinstance(made, FusionPass)
-        for rule in made.RULES
-    ]
+    passes = [made for _, made in select(setup) if isinstance(made, FusionPass)]
+    rules = [(made.name, rule) for made in passes for rule in made.RULES]
+    plant = [rule for _, rule in rules if not is_large(rule)]
     fired: Counter[str] = Counter()
 
     @quick
-    @given(programs(plant=[rule for _, rule in rules]))
+    @given(programs(plant=plant))
     def check(generated: Generated) -> None:
         outcomes = check_preserves_meaning(generated.module, lambda m: sweep(m, rules))
         fired.update(o.rule for o in outcomes if isinstance(o, Applied))
 
     check()
-    assert fired.keys() == {name for name, _ in rules}, dict(fired)
+    assert fired.keys() >= {name for name, rule in rules if rule in plant}, dict(fired)
 
 
 class AnyScale(Fusion):
@@ -165,9 +174,9 @@ def test_fusion_is_idempotent(fusion: type[FusionPass]) -> None:
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
 def test_a_wrong_fusion_is_caught(fusion: type[FusionPass]) -> None:
     """The property test notices a fusion that forgets the root op: it is no rubber stamp."""
-    caught = 0
+    caught, large = 0, is_large(fusion.RULES[0])
 
-    @settings(quick, max_examples=12)
+    @settings(quick, max_examples=5 if large else 12)
     @given(programs(plant=fusion.RULES, training=False))
     def check(generated: Generated) -> None:
         nonlocal caught
@@ -185,7 +194,7 @@ def test_a_wrong_fusion_is_caught(fusion: type[FusionPass]) -> None:
             caught += 1
 
     check()
-    assert caught >= 3
+    assert caught >= (2 if large else 3)
 
 
 def generated_ops(module: ModuleOp) -> list[Operation]:

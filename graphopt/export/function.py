@@ -126,8 +126,7 @@ def function_of(model: ImportedModel, module: ModuleOp, parameters: str | None =
 
 def _is_random(op: Operation) -> bool:
     """True for an op whose results differ from call to call."""
-    drawn = draws(op)
-    if drawn is None or drawn[0] != 0 or not isinstance(op, PdOp):
+    if all(seed for seed, _ in draws(op)) or not isinstance(op, PdOp):
         return False
     attrs = op.attr_values()
     return not (attrs.get("is_test") or attrs.get("p") == 0 or attrs.get("dropout_prob") == 0)

@@ -202,7 +202,7 @@ class GradientParser:
         finally:
             translator.read = read
         ops = _behind(before, block.first_op)
-        if any(draws(op) is not None for op in ops):
+        if any(draws(op) for op in ops):
             raise UnsupportedError(
                 f"operator {forward.type}: the derivative of random numbers at changed inputs"
             )

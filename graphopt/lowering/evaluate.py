@@ -160,12 +160,15 @@ class Context:
     lane: int | None = None
     """Which of several lanes this is, inside a region, which is evaluated lane by lane."""
 
-    def keys_for(self, op: Operation) -> list[Array | None]:
-        """The random keys of an op's lanes: fixed by a non-zero seed, else new for each step."""
-        drawn = draws(op)
-        if drawn is None:
+    def keys_for(self, op: Operation) -> list[Any]:
+        """The random keys of an op's lanes: one, a tuple when it takes several, None for none."""
+        several = [self._keys(*drawn) for drawn in draws(op)]
+        if not several:
             return [None] * self.lanes
-        seed, rng_id = drawn
+        return several[0] if len(several) == 1 else list(zip(*several, strict=True))
+
+    def _keys(self, seed: int, rng_id: int) -> list[Array]:
+        """The key of each lane: fixed by a non-zero seed, else new for each step."""
         if seed:
             return [jax.random.key(seed)] * self.lanes
         key = jax.random.fold_in(jax.random.wrap_key_data(self.key), rng_id)

@@ -87,7 +87,7 @@ def _compute(
     op = value.owner
     if not isinstance(value, OpResult) or not isinstance(op, PureOp):
         return None
-    if isinstance(op, (Grad, Late)) or draws(op) is not None or op.regions:
+    if isinstance(op, (Grad, Late)) or draws(op) or op.regions:
         return None
     if isinstance(op, ShapeOf):
         if op.input not in env:  # inside a region, which knows only what it reads

@@ -179,7 +179,7 @@ def _branch(
 
 def _step(op: RegionOp, region: Any) -> Step:
     """One iteration, whose random ops draw other numbers than those of the iterations before."""
-    is_random = any(draws(inner) is not None for inner in inner_ops(op))
+    is_random = any(draws(inner) for inner in inner_ops(op))
 
     def step(arguments: Arrays, outside: Arrays, key: Array, number: Array) -> Arrays:
         if is_random:

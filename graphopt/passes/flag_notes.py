@@ -20,6 +20,10 @@ class Note:
 
 
 _IR = "CPU, GPU, TPU: fewer ops in the IR and one derivative for the whole; XLA fuses either form"
+_ATTENTION = (
+    "CPU, GPU, TPU: long sequences (512 when differentiated, else 1024) go by blocks of rows, "
+    "whose scores are not kept"
+)
 _COUNT = "op counts of `explain`; `graphopt-opt --build-strategy`"
 
 NOTES: Mapping[str, Note] = {
@@ -31,6 +35,17 @@ NOTES: Mapping[str, Note] = {
         "CPU, GPU, TPU: no relu op; its derivative starts from x, so relu(x) is not kept",
         _COUNT,
     ),
+    "fused_attention": Note(
+        "a Transformer layer's attention: projections, softmax(q @ k) @ v, residual, layer_norm",
+        _ATTENTION,
+        _COUNT,
+    ),
+    "fused_feedforward": Note(
+        "a Transformer layer's two linear layers with dropouts, residual and layer_norm",
+        _IR,
+        _COUNT,
+    ),
+    "fuse_dot_product_attention": Note("softmax(q @ k + mask) @ v", _ATTENTION, _COUNT),
     "fuse_gemm_epilogue": Note("act(x @ w + b), x @ w + b", _IR, _COUNT),
     "fuse_all_optimizer_ops": Note(
         "sgd, momentum and adam updates of one dtype, learning rate and properties",

@@ -13,9 +13,9 @@ rule before it. So the outcome depends on the table and the program, never on ch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -25,113 +25,23 @@ from xdsl.passes import ModulePass
 from graphopt.ir.op import PdOp
 from graphopt.ir.regions import ancestor_in
 from graphopt.passes import bisect
+from graphopt.passes.matching import matches
 from graphopt.passes.naming import how_used, joined_location, show_op, source_line
 from graphopt.passes.numerics import Numerics
-
-
-class Value:
-    """A hole in a picture: any value that flows into it.
-
-    `usually` tells program generators what belongs there: a "vector" along the last axis, or a
-    value of the "full" shape of the op's result. What is required is for `check` to say.
-    """
-
-    name = "value"
-
-    def __init__(self, usually: Literal["any", "vector", "full"] = "any") -> None:
-        self.usually = usually
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self.name = name
-
-
-class Node:
-    """An op in a picture: its class (or one of several), and what its first operands must be.
-
-    With `commutes` the first two operands may come in either order.
-    """
-
-    name = "op"
-
-    def __init__(
-        self,
-        op: type[PdOp] | tuple[type[PdOp], ...],
-        *operands: Value | Node,
-        commutes: bool = False,
-    ) -> None:
-        self.types = op if isinstance(op, tuple) else (op,)
-        self.operands = operands
-        self.commutes = commutes
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        if name != "root":
-            self.name = name
-
-    @property
-    def expected(self) -> str:
-        """The ops that it may be, in words."""
-        names = [op.name for op in self.types]
-        return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
-
-    def orders(self) -> Iterator[Sequence[Value | Node]]:
-        """The operand lists that this node accepts."""
-        yield self.operands
-        if self.commutes:
-            yield (self.operands[1], self.operands[0], *self.operands[2:])
-
-
-@dataclass(frozen=True)
-class Reason:
-    """Why a rule declined: a stable name and a sentence about this very case.
-
-    `fix` is the smallest change of the program that would help, where the case has one of its own.
-    """
-
-    name: str
-    text: str
-    fix: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.text}"
-
-
-@dataclass
-class Match:
-    """What a picture matched: `match[node]` is an op, `match.value(hole)` an SSA value.
-
-    A `tolerant` match may miss one constraint of the picture, which is then in `missed`; it serves
-    `explain` and is never rewritten.
-    """
-
-    ops: dict[Node, PdOp] = field(default_factory=dict[Node, PdOp])
-    values: dict[Value, SSAValue] = field(default_factory=dict[Value, SSAValue])
-    tolerant: bool = False
-    missed: Reason | None = None
-
-    def __getitem__(self, node: Node) -> PdOp:
-        return self.ops[node]
-
-    def value(self, hole: Value) -> SSAValue:
-        """The value that flows into a hole."""
-        return self.values[hole]
-
-    def copy(self) -> Match:
-        """An independent copy, for trying another operand order."""
-        return Match(dict(self.ops), dict(self.values), self.tolerant, self.missed)
-
-    def miss(self, name: str, text: str) -> Match | None:
-        """None; but this match with its one flaw when it may have one and has none yet."""
-        if not self.tolerant or self.missed is not None:
-            return None
-        flawed = self.copy()
-        flawed.missed = Reason(name, text)
-        return flawed
+from graphopt.passes.picture import Hole as Hole
+from graphopt.passes.picture import Match as Match
+from graphopt.passes.picture import Node as Node
+from graphopt.passes.picture import Reason as Reason
+from graphopt.passes.picture import Value as Value
 
 
 class Fusion(ABC):
-    """One rewrite. Subclasses set `root` to the last op of their picture."""
+    """One rewrite. Subclasses set `root` to the last op of their picture.
 
-    root: ClassVar[Node]
+    Where a picture fits in several ways, the first one that nothing speaks against is taken.
+    """
+
+    root: Node
 
     def check(self, match: Match) -> Reason | None:
         """A reason to leave this match alone, None to go on."""
@@ -143,7 +53,7 @@ class Fusion(ABC):
 
     def results(self, match: Match, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
         """Which results of the matched ops the fused op's results stand for."""
-        return dict(zip(match[self.root].results, fused.results, strict=True))
+        return dict(zip(match.root.results, fused.results, strict=False))
 
 
 @dataclass(frozen=True)
@@ -192,7 +102,7 @@ def sweep(
     ranked = [_Ranked(rank, name, rule) for rank, (name, rule) in enumerate(rules)]
     by_root: dict[type[Operation], list[_Ranked]] = {}
     for entry in ranked:
-        for op_class in entry.rule.root.types:
+        for op_class in entry.rule.root.last_types():
             by_root.setdefault(op_class, []).append(entry)
     outcomes: list[Outcome] = []
     candidates = [op for op in module.walk() if type(op) in by_root]
@@ -222,23 +132,27 @@ def _try(
     by_root: Mapping[type[Operation], Sequence[_Ranked]],
     watch: Callable[[str, Sequence[PdOp]], None] | None,
 ) -> Outcome | None:
-    match = match_at(entry.rule.root, root, Match())
-    if match is None:
-        return None
     anchor, location = show_op(root), source_line(root.location)
-    reason = _refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
-    if reason is not None:
-        return Declined(entry.name, anchor, reason, location)
-    if not bisect.take(entry.name, anchor):
-        return None
-    if watch is not None:
-        watch(entry.name, list(match.ops.values()))
-    replaced = tuple(show_op(op) for op in match.ops.values())
-    _replace(entry.rule, match, root)
-    return Applied(entry.name, anchor, replaced, location)
+    declined: Declined | None = None
+    for match in matches(entry.rule.root, root):
+        reason = refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
+        if reason is not None:
+            # a way that takes one value for two says less than any other
+            if declined is None or declined.reason.name == "part-of-itself":
+                declined = Declined(entry.name, anchor, reason, location)
+            continue
+        if not bisect.take(entry.name, anchor):
+            return None
+        if watch is not None:
+            watch(entry.name, list(match.ops.values()))
+        replaced = tuple(show_op(op) for op in match.ops.values())
+        _replace(entry.rule, match)
+        return Applied(entry.name, anchor, replaced, location)
+    return declined
 
 
-def _refusal(rule: Fusion, match: Match) -> Reason | None:
+def refusal(rule: Fusion, match: Match) -> Reason | None:
+    """What speaks against a rule at a match by itself, whatever other rules there are."""
     return _needed_elsewhere(rule, match) or rule.check(match)
 
 
@@ -247,110 +161,36 @@ def _left_to_larger(
 ) -> Reason | None:
     """A reason when an op inside the match ends a picture of a rule that ranks higher."""
     for node, op in match.ops.items():
-        if node is entry.rule.root:
+        if op is match.root:
             continue
         for other in by_root.get(type(op), ()):
             if other.rank >= entry.rank:
                 break
-            larger = match_at(other.rule.root, op, Match())
-            if larger is not None and _refusal(other.rule, larger) is None:
+            if any(refusal(other.rule, m) is None for m in matches(other.rule.root, op)):
                 return Reason("left-to-larger", f"`{node.name}` ends a {other.name} pattern")
     return None
 
 
-def match_at(node: Node, op: PdOp, match: Match) -> Match | None:
-    """Bind a node to an op and its operands; None when the picture is not there."""
-    if type(op) not in node.types or op in match.ops.values():
-        return None
-    bound = match.copy()
-    bound.ops[node] = op
-    return _bind_operands(node, op, bound)
-
-
-def _bind_operands(node: Node, op: PdOp, match: Match) -> Match | None:
-    """Bind what flows into a node, in one of its orders, one without a flaw if there is one."""
-    flawed: Match | None = None
-    for order in node.orders():
-        if any(isinstance(hole, Node) for hole in order[len(op.operands) :]):
-            continue
-        bound = match.copy()
-        for hole, value in zip(order, op.operands, strict=False):
-            result = _bind(hole, value, op, bound)
-            if result is None:
-                break
-            bound = result
-        else:
-            if bound.missed is match.missed:
-                return bound
-            flawed = min(filter(None, (flawed, bound)), key=_closeness)
-    return flawed
-
-
-def _closeness(match: Match) -> int:
-    """How far a flawed match is from the picture: an op too many is closer than another op."""
-    name = match.missed.name if match.missed is not None else ""
-    return _CLOSE.index(name) if name in _CLOSE else len(_CLOSE)
-
-
-_CLOSE = ("", "op-between", "other-result", "other-block", "other-op")
-
-
-def _bind(hole: Value | Node, value: SSAValue, user: PdOp, match: Match) -> Match | None:
-    if isinstance(hole, Value):
-        first = match.values.setdefault(hole, value)
-        if first is not value:
-            return match.miss("other-value", f"`{hole.name}` is two values, not one")
-        return match
-    producer = value.owner
-    wanted = f"`{hole.name}` should be {hole.expected}"
-    if not isinstance(producer, PdOp):
-        name = f" %{value.name_hint}" if value.name_hint else ""
-        return match.miss("not-computed", f"{wanted}, found the argument{name}")
-    if producer.parent is not user.parent:
-        return match.miss("other-block", f"`{hole.name}` is computed outside of this region")
-    if value is not producer.results[0]:
-        return match.miss("other-result", f"`{hole.name}`: a side result of it is read")
-    found = match_at(hole, producer, match)
-    if found is None and match.tolerant and match.missed is None:
-        return _bind_flawed(hole, producer, user, match)
-    return found
-
-
-def _bind_flawed(hole: Node, producer: PdOp, user: PdOp, match: Match) -> Match | None:
-    """A tolerant match of a node with an op that is not its own, or has one before it."""
-    if type(producer) in hole.types:
-        return None  # the right op, with more than one flaw below it
-    if producer.operands and isinstance(producer.operands[0].owner, PdOp):
-        text = f"{show_op(producer)} stands between `{hole.name}` and {show_op(user)}"
-        flawed = match.miss("op-between", text)
-        found = flawed and match_at(hole, producer.operands[0].owner, flawed)
-        if found is not None:
-            return found
-    flawed = match.miss(
-        "other-op", f"`{hole.name}` should be {hole.expected}, found {show_op(producer)}"
-    )
-    if flawed is None or not any(isinstance(operand, Node) for operand in hole.operands):
-        return flawed
-    return _bind_operands(hole, producer, flawed)
-
-
 def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
     """A reason when a value that the fusion would remove has another use."""
-    root = match[rule.root]
+    root = match.root
     inside = set(match.ops.values())
+    carries_more = type(rule).results is not Fusion.results
     for hole, value in match.values.items():
         if value.owner in inside:
             return Reason("part-of-itself", f"`{hole.name}` is a value inside the pattern")
     for node, op in match.ops.items():
-        if op is root:
-            continue
-        for use in op.results[0].uses:
-            if use.operation not in inside:
+        for result in op.results[op is root :]:
+            others = [use for use in result.uses if use.operation not in inside]
+            if not others:
+                continue
+            if result is op.results[0] or not carries_more:
+                use, which = others[0], "" if result is op.results[0] else "another result of "
                 return Reason(
-                    "used-elsewhere", f"`{node.name}` is {how_used(use.operation, use.index)}"
+                    "used-elsewhere",
+                    f"{which}`{node.name}` is {how_used(use.operation, use.index)}",
                 )
-        for result in op.results[1:]:
-            for use in result.uses:
+            for use in others:
                 if _is_before(use.operation, root):
                     return Reason(
                         "used-before",
@@ -373,15 +213,17 @@ def _is_before(op: Operation, other: Operation) -> bool:
     return False
 
 
-def _replace(rule: Fusion, match: Match, root: PdOp) -> None:
-    fused = rule.build(match)
+def _replace(rule: Fusion, match: Match) -> None:
+    root, fused = match.root, rule.build(match)
     fused.location = joined_location(match.ops.values())
     block = root.parent
     assert block is not None
     block.insert_op_before(fused, root)
     for old, new in rule.results(match, fused).items():
         old.replace_all_uses_with(new)
-    # users before producers: the root goes first
+    # nothing may read a value that goes: first all reading ends, then the ops do
     for op in match.ops.values():
         op.detach()
+        op.drop_all_references()
+    for op in match.ops.values():
         op.erase()

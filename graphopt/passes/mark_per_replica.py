@@ -78,8 +78,7 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
 
 def _draws_anew(op: Operation) -> bool:
     """True for an op that draws other numbers on each replica."""
-    drawn = draws(op)
-    return drawn is not None and not drawn[0]
+    return any(not seed for seed, _ in draws(op))
 
 
 def _mark(

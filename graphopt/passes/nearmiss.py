@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.op import PdOp
-from graphopt.passes.fusion import Fusion, Match, Node, Reason, match_at
+from graphopt.passes.fusion import Fusion
+from graphopt.passes.matching import fits, matches
 from graphopt.passes.naming import how_used, show_op, source_line
+from graphopt.passes.picture import Match, Node, Reason
 
 
 @dataclass(frozen=True)
@@ -38,7 +41,7 @@ class NearMisses:
         ops = [op for op in module.walk() if isinstance(op, PdOp)]
         for name, rule in rules:
             for op in ops:
-                if _matches(rule.root, op):
+                if fits(rule.root, op):
                     self._note(self._whole, name, op, Reason("taken", ""))
         for name, rule in rules:
             for op in ops:
@@ -68,22 +71,29 @@ class NearMisses:
         return found
 
 
-def _matches(node: Node, op: PdOp) -> bool:
-    return type(op) in node.types and match_at(node, op, Match()) is not None
-
-
 def _flaw(rule: Fusion, op: PdOp) -> Reason | None:
     """What a picture that ends at `op` lacks, if that is one thing."""
-    if type(op) not in rule.root.types:
+    if type(op) not in rule.root.last_types():
         return None
-    match = match_at(rule.root, op, Match(tolerant=True))
-    return match.missed if match is not None else None
+    flawed = list(islice(matches(rule.root, op, tolerant=True), _MOST_WAYS))
+    return min(flawed, key=_closeness).missed if flawed else None
+
+
+# How many ways to miss a picture are looked at, of which there are many for large pictures.
+_MOST_WAYS = 1000
+_CLOSE = ("", "op-between", "other-result", "other-block", "other-op")
+
+
+def _closeness(match: Match) -> int:
+    """How far a flawed match is from the picture: an op too many is closer than another op."""
+    name = match.missed.name if match.missed is not None else ""
+    return _CLOSE.index(name) if name in _CLOSE else len(_CLOSE)
 
 
 def _missing_end(rule: Fusion, op: PdOp) -> Reason | None:
     """What reads `op`, which has all of a picture but the last op."""
     for node in rule.root.operands:
-        if not isinstance(node, Node) or not _matches(node, op):
+        if not isinstance(node, Node) or not fits(node, op):
             continue
         uses = list(op.results[0].uses)
         if any(type(use.operation) in rule.root.types for use in uses):

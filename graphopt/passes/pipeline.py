@@ -20,9 +20,12 @@ from graphopt.passes.fold_identity import FoldIdentity
 from graphopt.passes.fuse_all_optimizer_ops import FuseAdamw, FuseAllOptimizerOps
 from graphopt.passes.fuse_bn_act import FuseBnAct
 from graphopt.passes.fuse_bn_add_act import FuseBnAddAct
+from graphopt.passes.fuse_dot_product_attention import FuseDotProductAttention
 from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.fuse_relu_depthwise_conv import FuseReluDepthwiseConv
+from graphopt.passes.fused_attention import FuseAttention
+from graphopt.passes.fused_feedforward import FuseFeedForward
 from graphopt.passes.mark_per_replica import MarkPerReplica
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
 from graphopt.passes.share import ShareCommon
@@ -151,6 +154,27 @@ ROWS: tuple[Row, ...] = (
         "first, as in Paddle: its relu may end a picture of another fusion",
     ),
     Row(
+        "fused_attention",
+        Phase.FUSE,
+        FuseAttention.name,
+        _when("fused_attention", FuseAttention),
+        "the largest picture: it has linear layers, the attention core, a norm and adds in it",
+    ),
+    Row(
+        "fused_feedforward",
+        Phase.FUSE,
+        FuseFeedForward.name,
+        _when("fused_feedforward", FuseFeedForward),
+        "two linear layers with what is around them; before they are taken one by one",
+    ),
+    Row(
+        "fuse_dot_product_attention",
+        Phase.FUSE,
+        FuseDotProductAttention.name,
+        _when("fuse_dot_product_attention", FuseDotProductAttention),
+        "the core of attention, where the whole of it was not taken; shares no linear layer",
+    ),
+    Row(
         "fuse_gemm_epilogue",
         Phase.FUSE,
         FuseGemmEpilogue.name,
@@ -223,11 +247,7 @@ ROWS: tuple[Row, ...] = (
 )
 
 _XLA = "XLA decides this for the whole program"
-_PENDING = "accepted, but graphopt has no rewrite for this flag yet: the program runs unfused"
 WITHOUT_PASS: Mapping[str, str] = {
-    "fused_attention": _PENDING,
-    "fused_feedforward": _PENDING,
-    "fuse_dot_product_attention": _PENDING,
     "enable_auto_fusion": "XLA fuses elementwise chains by itself",
     "build_cinn_pass": "every program is compiled as a whole, whatever this flag says",
     "fuse_all_reduce_ops": "XLA combines all-reduces by itself",

@@ -119,7 +119,7 @@ def compile_program(request: Request) -> Compiled:
     module = parse_program(request.program, request.feeds, request.fetches)
     _check_memory(module)
     report = optimize(module, _setup(request))
-    is_random = any(draws(op) is not None for op in module.walk())
+    is_random = any(draws(op) for op in module.walk())
     is_checked = any(isinstance(op, Assert) for op in module.walk())
     return Compiled(request, module, report, Plan.of(module, request.steps), is_random, is_checked)
 

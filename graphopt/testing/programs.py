@@ -26,6 +26,7 @@ from graphopt.ir.signature import FEED, FETCH, STATE
 from graphopt.ir.types import dtype_of, shape_of, tensor
 from graphopt.passes.fusion import Fusion, Node, Value
 from graphopt.testing.makers import MAKERS, PLANTED, Draw, Recipe, Shape
+from graphopt.testing.transformers import PLANTERS
 
 SHAPES: Sequence[Shape] = ((2, 3), (1, 4), (3, 1), (2, 1, 3), (2, 3, 2, 2), (1, 2, 3, 1))
 
@@ -51,13 +52,14 @@ def programs(draw: Draw, plant: Sequence[Fusion] = (), training: bool = True) ->
     """
     builder = _Builder(draw)
     outputs: list[SSAValue] = []
+    choices = list(plant)
     for _ in range(draw(st.integers(1, 3))):
         shape = draw(st.sampled_from(SHAPES))
-        if plant and draw(st.integers(0, 3)):
-            fusion = draw(st.sampled_from(list(plant)))
-            planted = builder.plant(fusion.root, shape)
-            if planted is None:
-                planted = builder.plant(fusion.root, IMAGES)
+        if choices and draw(st.integers(0, 3)):
+            fusion = draw(st.sampled_from(choices))
+            if type(fusion) in PLANTERS:
+                choices = []  # one of these is enough for a program
+            planted = builder.plant_fusion(fusion, shape)
             outputs.append(planted if planted is not None else builder.random_op(shape, 2))
         else:
             outputs.append(builder.random_op(shape, draw(st.integers(1, 3))))
@@ -100,6 +102,14 @@ class _Builder:
         value = self.make(op_class, recipe, {}, depth)
         self.shared.append(value)
         return value
+
+    def plant_fusion(self, fusion: Fusion, shape: Shape) -> SSAValue | None:
+        """The picture of a fusion, giving this shape, or its own if the fusion has a planter."""
+        planter = PLANTERS.get(type(fusion))
+        if planter is not None:
+            return planter(self, fusion)
+        planted = self.plant(fusion.root, shape)
+        return self.plant(fusion.root, IMAGES) if planted is None else planted
 
     def plant(
         self, node: Node, shape: Shape, holes: dict[Value, SSAValue] | None = None

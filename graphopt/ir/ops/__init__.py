@@ -52,6 +52,7 @@ from graphopt.ir.ops import (
     sort,
     special,
     spectral,
+    transformer,
     vision,
     vjp,
 )
@@ -107,6 +108,7 @@ FAMILIES = (
     sort,
     special,
     spectral,
+    transformer,
 )
 
 ALL: tuple[type[PdOp], ...] = tuple(

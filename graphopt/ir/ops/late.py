@@ -63,21 +63,21 @@ class Late(PureOp):
 STAND_INS = ("pd.late", "pd.vjp")
 
 
-def draws(op: Operation) -> tuple[int, int] | None:
-    """The seed and the number among a program's random ops; None for an op that does not draw."""
+def draws(op: Operation) -> tuple[tuple[int, int], ...]:
+    """The seed and the number among a program's random ops, for each draw of an op."""
     if isinstance(op, RandomOp):
-        return op.attr("seed"), op.attr("rng_id")
+        return op.draws()
     if isinstance(op, PdOp) and op.name in STAND_INS:
         return _drawn(op.attr("op"), op.attr("attrs"))
-    return None
+    return ()
 
 
-def _drawn(name: str, stored: DictionaryAttr) -> tuple[int, int] | None:
+def _drawn(name: str, stored: DictionaryAttr) -> tuple[tuple[int, int], ...]:
     attrs = decoded(class_of(name), stored)
     if name in STAND_INS:
         return _drawn(attrs["op"], attrs["attrs"])
     is_random = issubclass(class_of(name), RandomOp)
-    return (attrs["seed"], attrs["rng_id"]) if is_random else None
+    return ((attrs["seed"], attrs["rng_id"]),) if is_random else ()
 
 
 def class_of(name: str) -> type[PdOp]:

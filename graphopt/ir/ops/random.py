@@ -30,10 +30,14 @@ from graphopt.ir.types import (
 
 
 class RandomOp(PureOp, ABC):
-    """An op that draws from a generator; its lowering takes a `key`."""
+    """An op that draws from a generator; its lowering takes a `key`, a tuple if it draws twice."""
 
     seed = integer(0)
     rng_id = integer(0)
+
+    def draws(self) -> tuple[tuple[int, int], ...]:
+        """The seed and the number among a program's random ops, for each key that it takes."""
+        return ((self.attr("seed"), self.attr("rng_id")),)
 
 
 @irdl_op_definition

@@ -48,6 +48,7 @@ from graphopt.lowering.ops import (
     sort,
     special,
     spectral,
+    transformer,
     vision,
     vjp,
 )
@@ -98,6 +99,7 @@ __all__ = [
     "sort",
     "special",
     "spectral",
+    "transformer",
     "vision",
     "vjp",
 ]

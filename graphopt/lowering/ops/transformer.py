@@ -1,0 +1,171 @@
+"""The parts of a Transformer in JAX. Half types are computed in float32 and round at the end."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from xdsl.dialects.builtin import DictionaryAttr
+
+from graphopt.ir.ops.late import class_of, decoded
+from graphopt.ir.ops.transformer import (
+    FusedAttention,
+    FusedDotProductAttention,
+    FusedFeedforward,
+)
+from graphopt.lowering.attention import Operands, Weighing, attention
+from graphopt.lowering.ops.activation import activate
+from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.ops.norm import layer_norm
+from graphopt.lowering.ops.random import dropout
+from graphopt.lowering.registry import lowers
+
+
+@lowers(FusedDotProductAttention)
+def fused_dot_product_attention(
+    q: Array,
+    k: Array,
+    v: Array,
+    mask: Array | None,
+    scaling_factor: float,
+    fill: float,
+    dropout_probability: float,
+    dropout_implementation: str,
+    is_test: bool,
+    key: Any,
+    transpose_k: bool = False,
+) -> Array:
+    k = k.mT if transpose_k else k
+    rate, kept, keep = dropout_probability, 1.0, None
+    if is_test:
+        kept = 1.0 if dropout_implementation == "upscale_in_train" else 1 - rate
+    elif rate == 1:
+        kept = 0.0
+    elif rate:
+        kept = 1 / (1 - rate) if dropout_implementation == "upscale_in_train" else 1.0
+        batch = jnp.broadcast_shapes(q.shape[:-2], k.shape[:-2])
+        if mask is not None:
+            batch = jnp.broadcast_shapes(batch, mask.shape[:-2])
+        # the draw of pd.dropout on the scores
+        shape = (*batch, q.shape[-2], k.shape[-2])
+        keep = jax.random.bernoulli(key, np.float32(1 - rate), shape)
+    operands = Operands(wide(q), wide(k), wide(v), _wide_mask(mask), keep)
+    return attention(operands, Weighing(scaling_factor, fill, kept)).astype(q.dtype)
+
+
+def _wide_mask(mask: Array | None) -> Array | None:
+    return mask if mask is None or mask.dtype == np.bool_ else wide(mask)
+
+
+@lowers(FusedAttention)
+def fused_attention(
+    x: Array,
+    memory: tuple[Array, ...],
+    qkv_weight: tuple[Array, ...],
+    qkv_bias: tuple[Array, ...],
+    mask: Array | None,
+    linear_weight: Array,
+    linear_bias: Array | None,
+    ln_scale: Array | None,
+    ln_bias: Array | None,
+    num_heads: int,
+    layout: str,
+    scaling_factor: float,
+    fill: float,
+    norm: str,
+    epsilon: float,
+    add_residual: bool,
+    attn_dropout_rate: float,
+    attn_dropout_implementation: str,
+    dropout_rate: float,
+    dropout_implementation: str,
+    is_test: bool,
+    key: Any,
+) -> Array:
+    source, first_key, second_key = wide(x), *(key or (None, None))
+    query = _normal(source, ln_scale, ln_bias, epsilon) if norm == "pre" else source
+    others = [wide(m) for m in memory] or [query]
+    biases = qkv_bias or (None,) * len(qkv_weight)
+    if len(qkv_weight) == 1:
+        joint = _linear(query, qkv_weight[0], biases[0])
+        heads = _parted(joint, num_heads, layout)
+    else:
+        sources = (query, others[0], others[-1])
+        linear = map(_linear, sources, qkv_weight, biases)
+        heads = [jnp.moveaxis(_cut(part, num_heads), 2, 1) for part in linear]
+    core = fused_dot_product_attention(
+        *heads,
+        _wide_mask(mask),
+        scaling_factor,
+        fill,
+        attn_dropout_rate,
+        attn_dropout_implementation,
+        is_test,
+        first_key,
+    )
+    joined = jnp.moveaxis(core, 1, 2)
+    joined = joined.reshape(*joined.shape[:2], joined.shape[2] * joined.shape[3])
+    out = _linear(joined, linear_weight, linear_bias)
+    out = dropout(out, dropout_rate, is_test, dropout_implementation, second_key)
+    out = source + out if add_residual else out
+    out = _normal(out, ln_scale, ln_bias, epsilon) if norm == "post" else out
+    return out.astype(x.dtype)
+
+
+def _cut(x: Array, parts: int) -> Array:
+    """[..., parts * n] as [..., parts, n]."""
+    return x.reshape(*x.shape[:-1], parts, x.shape[-1] // parts)
+
+
+def _parted(joint: Array, heads: int, layout: str) -> list[Array]:
+    """q, k and v [n, heads, length, size] of a joint projection [n, length, 3 * heads * size]."""
+    if layout == "split":
+        apart = _cut(_cut(joint, 3), heads)
+        return [jnp.moveaxis(apart[:, :, part], 2, 1) for part in range(3)]
+    apart = _cut(_cut(joint, heads), 3)
+    return [jnp.moveaxis(apart[:, :, :, part], 2, 1) for part in range(3)]
+
+
+def _linear(x: Array, weight: Array, bias: Array | None) -> Array:
+    out = jnp.matmul(x, wide(weight))
+    return out if bias is None else out + wide(bias)
+
+
+def _normal(x: Array, scale: Array | None, bias: Array | None, epsilon: float) -> Array:
+    return layer_norm(x, scale, bias, epsilon, x.ndim - 1)[0]
+
+
+@lowers(FusedFeedforward)
+def fused_feedforward(
+    x: Array,
+    linear1_weight: Array,
+    linear1_bias: Array | None,
+    linear2_weight: Array,
+    linear2_bias: Array | None,
+    ln_scale: Array | None,
+    ln_bias: Array | None,
+    norm: str,
+    epsilon: float,
+    act_method: str,
+    act_attrs: DictionaryAttr,
+    add_residual: bool,
+    dropout1_rate: float,
+    dropout1_implementation: str,
+    dropout2_rate: float,
+    dropout2_implementation: str,
+    is_test: bool,
+    key: Any,
+) -> Array:
+    source, first_key, second_key = wide(x), *(key or (None, None))
+    inner = _normal(source, ln_scale, ln_bias, epsilon) if norm == "pre" else source
+    hidden = _linear(inner, linear1_weight, linear1_bias)
+    attrs = decoded(class_of(f"pd.{act_method}"), act_attrs)
+    hidden = activate(act_method, hidden, **attrs)
+    hidden = dropout(hidden, dropout1_rate, is_test, dropout1_implementation, first_key)
+    out = _linear(hidden, linear2_weight, linear2_bias)
+    out = dropout(out, dropout2_rate, is_test, dropout2_implementation, second_key)
+    out = source + out if add_residual else out
+    out = _normal(out, ln_scale, ln_bias, epsilon) if norm == "post" else out
+    return out.astype(x.dtype)

@@ -1,0 +1,151 @@
+"""What a fusion draws: pictures of ops as data, and what a picture matched."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.op import PdOp
+
+
+class Value:
+    """A hole in a picture: any value that flows into it.
+
+    `usually` tells program generators what belongs there: a "vector" along the last axis, or a
+    value of the "full" shape of the op's result. What is required is for `check` to say.
+    """
+
+    def __init__(
+        self, usually: Literal["any", "vector", "full"] = "any", *, name: str = "value"
+    ) -> None:
+        self.usually = usually
+        self.name = name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+
+class Node:
+    """An op in a picture: its class (or one of several), and what its first operands must be.
+
+    With `commutes` the first two operands may come in either order. An `optional` op may be
+    missing; then the first of its operands that is a node (or a hole, when none is) stands in its
+    place. A node may be in a picture several times: it is one op. `node.result(i)` is a use of
+    another result than the first.
+    """
+
+    name = "op"
+
+    def __init__(
+        self,
+        op: type[PdOp] | tuple[type[PdOp], ...],
+        *operands: Hole,
+        commutes: bool = False,
+        optional: bool = False,
+        name: str = "",
+    ) -> None:
+        self.types = op if isinstance(op, tuple) else (op,)
+        self.operands = operands
+        self.commutes = commutes
+        self.optional = optional
+        if name:
+            self.name = name
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        if name != "root":
+            self.name = name
+
+    @property
+    def expected(self) -> str:
+        """The ops that it may be, in words."""
+        names = [op.name for op in self.types]
+        return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
+
+    def orders(self) -> Iterator[Sequence[Hole]]:
+        """The operand lists that this node accepts."""
+        yield self.operands
+        if self.commutes:
+            yield (self.operands[1], self.operands[0], *self.operands[2:])
+
+    def stand_in(self) -> Hole:
+        """What is in the place of an optional op that is missing."""
+        return next((o for o in self.operands if not isinstance(o, Value)), self.operands[0])
+
+    def result(self, index: int) -> Result:
+        """A use of this result of the op."""
+        return Result(self, index)
+
+    def last_types(self) -> set[type[PdOp]]:
+        """What the picture below this node may end with; an optional one lets it end earlier."""
+        below = self.stand_in() if self.optional else None
+        return {*self.types, *(below.last_types() if isinstance(below, Node) else ())}
+
+
+@dataclass(frozen=True)
+class Result:
+    """One result of an op in a picture, by number."""
+
+    node: Node
+    index: int
+
+
+Hole = Value | Node | Result
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a rule declined: a stable name and a sentence about this very case.
+
+    `fix` is the smallest change of the program that would help, where the case has one of its own.
+    """
+
+    name: str
+    text: str
+    fix: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}"
+
+
+@dataclass
+class Match:
+    """What a picture matched: `match[node]` is an op, `match.value(hole)` an SSA value.
+
+    A `tolerant` match may miss one constraint of the picture, which is then in `missed`; it serves
+    `explain` and is never rewritten.
+    """
+
+    ops: dict[Node, PdOp] = field(default_factory=dict[Node, PdOp])
+    values: dict[Value, SSAValue] = field(default_factory=dict[Value, SSAValue])
+    tolerant: bool = False
+    missed: Reason | None = None
+
+    def __getitem__(self, node: Node) -> PdOp:
+        return self.ops[node]
+
+    def get(self, node: Node) -> PdOp | None:
+        """The op of an optional node, None when it is missing."""
+        return self.ops.get(node)
+
+    @property
+    def root(self) -> PdOp:
+        """The last op of the picture."""
+        return next(iter(self.ops.values()))
+
+    def value(self, hole: Value) -> SSAValue:
+        """The value that flows into a hole."""
+        return self.values[hole]
+
+    def copy(self) -> Match:
+        """An independent copy, for trying another way."""
+        return Match(dict(self.ops), dict(self.values), self.tolerant, self.missed)
+
+    def miss(self, name: str, text: str) -> Iterator[Match]:
+        """This match with its one flaw, when it may have one and has none yet."""
+        if self.tolerant and self.missed is None:
+            flawed = self.copy()
+            flawed.missed = Reason(name, text)
+            yield flawed

@@ -1,0 +1,228 @@
+"""Halves of Transformer layers for generated programs, in many of the ways to write them.
+
+Working backwards from one shape, as for other pictures, would hardly ever give attention.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from hypothesis import strategies as st
+from xdsl.ir import SSAValue
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.activation import Gelu, LeakyRelu, Relu, Softmax, Tanh
+from graphopt.ir.ops.creation import Full
+from graphopt.ir.ops.linear import Matmul
+from graphopt.ir.ops.math import Add, Divide, GreaterThan, Multiply, Scale, Where
+from graphopt.ir.ops.norm import LayerNorm
+from graphopt.ir.ops.random import Dropout
+from graphopt.ir.ops.rearrange import Unbind
+from graphopt.ir.ops.shape import Flatten, Reshape, Slice, Split, Transpose
+from graphopt.ir.signature import FEED, STATE
+from graphopt.ir.types import shape_of
+from graphopt.passes.fuse_dot_product_attention import DotProductAttention
+from graphopt.passes.fused_attention import Attention
+from graphopt.passes.fused_feedforward import FeedForward
+from graphopt.passes.fusion import Fusion
+
+Draw = Callable[[Any], Any]
+TO_HEADS = (0, 2, 1, 3)
+
+
+class Builder(Protocol):
+    """What a program generator offers."""
+
+    draw: Draw
+    shared: list[SSAValue]
+
+    def leaf(self, kind: str, shape: tuple[int, ...], name: str) -> SSAValue:
+        """A new argument of the function."""
+        ...
+
+    def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
+        """Append an op and give its first result."""
+        ...
+
+
+class _Writer:
+    """Writes the common parts, each in one of several ways."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder, self.draw, self.drawn = builder, builder.draw, 0
+
+    def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
+        """An op whose result, now and then, is read elsewhere too."""
+        value = self.builder.add(op_class, *operands, **attrs)
+        if self.draw(st.integers(0, 99)) == 99:
+            self.builder.shared.append(value)
+        return value
+
+    def maybe(self) -> bool:
+        return self.draw(st.booleans())
+
+    def feed(self, *shape: int) -> SSAValue:
+        return self.builder.leaf(FEED, shape, "x")
+
+    def weight(self, *shape: int) -> SSAValue:
+        return self.builder.leaf(STATE, shape, "w")
+
+    def plus(self, a: SSAValue, b: SSAValue) -> SSAValue:
+        return self.add(Add, *((a, b) if self.maybe() else (b, a)))
+
+    def linear(self, x: SSAValue, columns: int, *, bias: bool = True) -> SSAValue:
+        out = self.add(Matmul, x, self.weight(shape_of(x.type)[-1], columns))
+        return self.plus(out, self.weight(columns)) if bias else out
+
+    def norm(self, x: SSAValue) -> SSAValue:
+        size = shape_of(x.type)[-1]
+        vectors = (self.weight(size), self.weight(size)) if self.maybe() else ()
+        return self.add(LayerNorm, x, *vectors, begin_norm_axis=len(shape_of(x.type)) - 1)
+
+    def dropout(self, x: SSAValue) -> SSAValue:
+        if self.maybe():
+            return x
+        self.drawn += 1
+        mode = self.draw(st.sampled_from(["upscale_in_train", "downgrade_in_infer"]))
+        # all in training: those of one layer must agree
+        return self.add(Dropout, x, p=0.25, mode=mode, rng_id=self.drawn)
+
+    def scaled(self, x: SSAValue) -> SSAValue:
+        way = self.draw(st.integers(0, 3))
+        if way == 0:
+            return x
+        if way == 1:
+            return self.add(Scale, x, scale=0.5)
+        number = self.builder.add(Full, shape=(1,), value=2.0)
+        return self.add(Divide, x, number) if way == 2 else self.add(Multiply, number, x)
+
+    def core(self, q: SSAValue, k: SSAValue, v: SSAValue) -> SSAValue:
+        """softmax(q k^T) v with a scale, a mask and dropout or not."""
+        early = self.maybe()
+        q = self.scaled(q) if early else q
+        if self.maybe():
+            rank = len(shape_of(k.type))
+            k = self.add(Transpose, k, perm=(*range(rank - 2), rank - 1, rank - 2))
+            scores = self.add(Matmul, q, k)
+        else:
+            scores = self.add(Matmul, q, k, transpose_y=True)
+        weights = self.add(Softmax, self.masked(scores if early else self.scaled(scores)))
+        return self.add(Matmul, self.dropout(weights), v)
+
+    def masked(self, scores: SSAValue) -> SSAValue:
+        shape = tuple(1 if self.maybe() else dim for dim in shape_of(scores.type))
+        way = self.draw(st.integers(0, 2))
+        if way == 0:
+            return scores
+        if way == 1:
+            return self.plus(scores, self.feed(*shape))
+        zero = self.builder.add(Full, shape=(), value=0.0)
+        fill = self.builder.add(Full, shape=(), value=-3.0)
+        return self.add(Where, self.builder.add(GreaterThan, self.feed(*shape), zero), scores, fill)
+
+    def rest(self, branch: SSAValue, x: SSAValue, where: str) -> SSAValue:
+        """Dropout, residual and norm."""
+        branch = self.dropout(branch)
+        if shape_of(branch.type) == shape_of(x.type) and self.maybe():
+            branch = self.plus(x, branch)
+        return self.norm(branch) if where == "post" else branch
+
+
+def core(builder: Builder, fusion: Fusion) -> SSAValue:
+    """Attention without its layers."""
+    write = _Writer(builder)
+    batch = builder.draw(st.sampled_from([(), (2,), (2, 2)]))
+    rows, others, size, out = (builder.draw(st.integers(1, 3)) for _ in range(4))
+    shapes = ((rows, size), (others, size), (others, out))
+    return write.core(*(write.feed(*batch, *shape) for shape in shapes))
+
+
+def attention(builder: Builder, fusion: Fusion) -> SSAValue:
+    """Multi-head attention in the form that a rule is for."""
+    assert isinstance(fusion, Attention)
+    write = _Writer(builder)
+    heads, size, rows, columns = (builder.draw(st.integers(1, 2)) for _ in range(4))
+    rows, columns = rows + 1, columns + 3
+    x = write.feed(2, rows, columns)
+    source = write.norm(x) if fusion.where == "pre" else x
+    bias = write.maybe()
+
+    def projected(x: SSAValue, ways: int) -> SSAValue:
+        return write.linear(x, ways * heads * size, bias=bias)
+
+    if fusion.kind in ("self", "cross"):
+        memory = [source, source]
+        if fusion.kind == "cross":
+            memory = (
+                [write.feed(2, 2, columns)] * 2
+                if write.maybe()
+                else [write.feed(2, 3, columns), write.feed(2, 3, 2)]
+            )
+        parts = [_to_heads(write, projected(s, 1), heads) for s in (source, *memory)]
+    else:
+        parts = _joint(write, projected(source, 3), heads, size, fusion.kind)
+    turned = write.add(Transpose, write.core(parts[0], parts[1], parts[2]), perm=TO_HEADS)
+    joined = (
+        write.add(Flatten, turned, start_axis=2)
+        if write.maybe()
+        else write.add(Reshape, turned, shape=(0, 0, heads * size))
+    )
+    return write.rest(write.linear(joined, columns, bias=write.maybe()), x, fusion.where)
+
+
+def _to_heads(write: _Writer, x: SSAValue, heads: int) -> SSAValue:
+    size = shape_of(x.type)[-1] // heads
+    return write.add(Transpose, write.add(Reshape, x, shape=(0, 0, heads, size)), perm=TO_HEADS)
+
+
+def _joint(write: _Writer, x: SSAValue, heads: int, size: int, kind: str) -> list[SSAValue]:
+    """One projection divided in one of several ways."""
+    way = write.draw(st.integers(0, 2))
+
+    def apart(x: SSAValue, axis: int, *, drops: bool) -> list[SSAValue]:
+        """Three equal parts along an axis, without it if it `drops`."""
+        length = shape_of(x.type)[axis] // 3
+        if kind == "slices":
+            cuts = [{"starts": (i * length,), "ends": ((i + 1) * length,)} for i in range(3)]
+            dropped = (axis,) if drops else ()
+            return [write.add(Slice, x, axes=(axis,), decrease_axis=dropped, **cut) for cut in cuts]
+        first = write.add(Unbind, x, axis=axis) if drops else write.add(Split, x, axis=axis, num=3)
+        return list(first.owner.results)  # pyright: ignore
+
+    if way == 0:
+        five = write.add(Reshape, x, shape=(0, 0, 3, heads, size))
+        return apart(write.add(Transpose, five, perm=(2, 0, 3, 1, 4)), 0, drops=True)
+    if way == 1:
+        return [_to_heads(write, part, heads) for part in apart(x, 2, drops=False)]
+    mixed = write.add(Reshape, x, shape=(0, 0, heads, 3 * size))
+    return [write.add(Transpose, p, perm=TO_HEADS) for p in apart(mixed, 3, drops=False)]
+
+
+def feed_forward(builder: Builder, fusion: Fusion) -> SSAValue:
+    """Two linear layers with an activation between them."""
+    assert isinstance(fusion, FeedForward)
+    write = _Writer(builder)
+    columns = builder.draw(st.integers(3, 4))
+    x = write.feed(*builder.draw(st.sampled_from([(2,), (2, 3)])), columns)
+    hidden = write.linear(write.norm(x) if fusion.where == "pre" else x, 3, bias=write.maybe())
+    act, attrs = builder.draw(
+        st.sampled_from(
+            [
+                (Relu, {}),
+                (Tanh, {}),
+                (Gelu, {"approximate": True}),
+                (LeakyRelu, {"negative_slope": 0.3}),
+            ]
+        )
+    )
+    hidden = write.dropout(write.add(act, hidden, **attrs))
+    out = columns if write.maybe() else 3
+    return write.rest(write.linear(hidden, out, bias=write.maybe()), x, fusion.where)
+
+
+PLANTERS: Mapping[type[Fusion], Callable[[Builder, Fusion], SSAValue]] = {
+    DotProductAttention: core,
+    Attention: attention,
+    FeedForward: feed_forward,
+}

@@ -1,0 +1,108 @@
+"""Attention by blocks of rows gives the numbers and derivatives of attention at once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+
+from graphopt.ir.ops.transformer import FusedDotProductAttention
+from graphopt.lowering import attention as rows
+from graphopt.lowering.attention import Operands, Weighing, at_once, attention
+from graphopt_tests.op_calls import rule_of
+from graphopt_tests.ops.base import bf16, f32, f64, flags, sample
+
+MASKS: dict[str, Callable[[], Any]] = {
+    "none": lambda: None,
+    "whole": lambda: f64(2, 3, 7, 5),
+    "rows": lambda: f64(7, 1),
+    "columns": lambda: f64(2, 1, 1, 5),
+    "number": lambda: f64(1, 1),
+    "boolean": lambda: flags(3, 7, 5) | (np.arange(5) == 2),
+    "boolean columns": lambda: flags([[True, False, True, True, False]]),
+}
+WEIGHING = Weighing(0.4, -np.inf, 1.25)
+
+
+@pytest.fixture(autouse=True)
+def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Seven rows are three blocks, the last of which is filled up."""
+    monkeypatch.setattr(rows, "LONG", 4)
+    monkeypatch.setattr(rows, "LONG_DIFFERENTIATED", 4)
+    monkeypatch.setattr(rows, "BLOCK", 3)
+    with jax.enable_x64(True):
+        yield
+
+
+def by_rows(operands: Operands) -> Any:
+    return attention(operands, WEIGHING)
+
+
+def whole(operands: Operands) -> Any:
+    return at_once(operands, WEIGHING)
+
+
+@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize("mask", MASKS)
+def test_same_numbers_and_gradients(mask: str, dropped: bool) -> None:
+    """For every form of mask, with and without dropout, for all operands."""
+    keep = flags(2, 3, 7, 5) if dropped else None
+    operands = Operands(f64(2, 3, 7, 4), f64(2, 1, 5, 4), f64(2, 3, 5, 2), MASKS[mask](), keep)
+    weights = f64(2, 3, 7, 2)
+
+    reals = {n: x for n, x in operands._asdict().items() if x is not None and x.dtype == "f8"}
+
+    def results(function: Callable[[Operands], Any]) -> Any:
+        def loss(reals: dict[str, Any]) -> Any:
+            return jnp.sum(weights * function(operands._replace(**reals)))
+
+        return jax.jit(jax.value_and_grad(loss))(reals)
+
+    for have, want in zip(
+        jax.tree.leaves(results(by_rows)), jax.tree.leaves(results(whole)), strict=True
+    ):
+        np.testing.assert_allclose(have, want, rtol=1e-10, atol=1e-12)
+
+
+def test_second_derivative() -> None:
+    """The derivative by rows has a derivative."""
+    q, k, v = f64(7, 2), f64(5, 2), f64(5, 2)
+
+    def second(function: Callable[[Operands], Any]) -> Any:
+        def first(q: Any) -> Any:
+            grad = jax.grad(lambda k: jnp.sum(function(Operands(q, k, v, None, None)) ** 2))(k)
+            return jnp.sum(grad**2)
+
+        return jax.grad(first)(q)
+
+    np.testing.assert_allclose(second(by_rows), second(whole), rtol=1e-9)
+
+
+def test_a_row_without_keys() -> None:
+    """Where everything is hidden by -inf the result is nan, in this row alone."""
+    hidden = np.ones((7, 5), bool)
+    hidden[2] = False
+    out = by_rows(Operands(f64(7, 2), f64(5, 2), f64(5, 2), jnp.asarray(hidden), None))
+    assert np.isnan(np.asarray(out)).all(1).tolist() == [False, False, True] + [False] * 4
+
+
+@pytest.mark.parametrize("make", [f32, bf16])
+def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    """The op itself, at a real block size, draws the same dropout either way."""
+    monkeypatch.setattr(rows, "BLOCK", 128)
+    case = sample(make(1, 300, 4), make(1, 200, 4), make(1, 200, 4), dropout_probability=0.3)
+    operands = case.operands
+    (long,) = rule_of(FusedDotProductAttention, case)(*operands)
+    monkeypatch.setattr(rows, "LONG_DIFFERENTIATED", 1000)
+    (short,) = rule_of(FusedDotProductAttention, case)(*operands)
+    assert long.dtype == short.dtype
+    np.testing.assert_allclose(
+        long.astype("float32"),
+        short.astype("float32"),
+        rtol=1e-2 if make is bf16 else 1e-5,
+        atol=1e-5,
+    )
