@@ -65,7 +65,7 @@ class GradientFlow:
                 self._enter(link)
             elif is_zero(op):
                 self.zeros.update(writes.values())
-            elif summands(self.versions, at):
+            elif writes and summands(self.versions, at):
                 self._enter_sum(at, next(iter(writes.values())))
 
     def _forward_of(self, at: int) -> int:

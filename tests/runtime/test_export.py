@@ -36,8 +36,9 @@ MODELS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in
 
 
 def load(name: str) -> paddle.ImportedModel:
-    folder = CASES[name] / "model"
-    return paddle.import_model(folder if folder.is_dir() else CASES[name] / "model.pdmodel")
+    saved = CASES[name]
+    params = None if saved.params is None else saved.case / saved.params
+    return paddle.import_model(saved.case / saved.model, params)
 
 
 def shapes(feed: dict[str, Any]) -> dict[str, tuple[int, ...]]:
@@ -146,8 +147,8 @@ def run_alone(code: str, folder: Path) -> str:
 def test_in_a_process_without_graphopt(suffix: str, tmp_path: Path) -> None:
     if suffix == ".jaxexport":
         pytest.importorskip("flatbuffers")
-    case = CASES["infer_resnet18"]
-    feed, _ = recorded(case)[0]
+    saved = CASES["infer_resnet18"]
+    case, (feed, _) = saved.case, recorded(saved)[0]
     sizes = None if suffix == ".jaxexport" else shapes(feed)
     exported = load("infer_resnet18").export(tmp_path / f"resnet18{suffix}", sizes=sizes)
     call = {
@@ -167,7 +168,7 @@ def test_in_a_process_without_graphopt(suffix: str, tmp_path: Path) -> None:
 def test_64_bit_inputs_without_graphopt(tmp_path: Path) -> None:
     """JAX narrows int64 unless told not to, and the artifact then refuses the call."""
     pytest.importorskip("flatbuffers")
-    case = CASES["infer_bert_mini"]
+    case = CASES["infer_bert_mini"].case
     exported = load("infer_bert_mini").export(tmp_path / "bert.jaxexport")
     names = [port.name for port in exported.function.feeds] if exported.function else []
     code = ALONE.format(
