@@ -213,6 +213,7 @@ ROWS: tuple[Row, ...] = (
     _row("einsum", "einsum", "Operands -> Out"),
     # creation
     _row("fill_constant", "full", "-> Out"),
+    _row("empty", "full", "-> Out"),
     _row("fill_any_like", "full_like", _UNARY),
     _row("assign_value", "assign_value", "-> Out"),
     _row("range", "arange", "-> Out"),
@@ -491,6 +492,7 @@ TENSOR_PROPERTIES: Mapping[str, Mapping[str, str]] = {
     "expand_v2": {"expand_shapes_tensor": "shape", "Shape": "shape"},
     "tile": {"repeat_times_tensor": "repeat_times", "RepeatTimes": "repeat_times"},
     "fill_constant": _SHAPE,
+    "empty": _SHAPE,
     "uniform_random": _SHAPE,
     "gaussian_random": _SHAPE,
     "truncated_gaussian_random": _SHAPE,

@@ -20,7 +20,7 @@ from graphopt.ir.parse_block import BlockParser, Handler, value_name
 from graphopt.ir.parse_inline import add_op, changes_arrays, inlined
 from graphopt.ir.program import Operator
 from graphopt.ir.sub_blocks import names_in, sub_block
-from graphopt.ir.types import dtype_of, shape_of, show, tensor
+from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, show, tensor
 from graphopt.ir.undefined import is_undefined, zeros_like
 
 
@@ -42,8 +42,13 @@ def _while(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
         }
         undefined = [n for n in carried if joined[n] is None and is_undefined(carried[n])]
         if undefined:
-            for n in undefined:
-                last = made.yielded()[1 + list(carried).index(n)]
+            lasts = {n: made.yielded()[1 + list(carried).index(n)] for n in undefined}
+            is_open = any(UNKNOWN in shape_of(last.type) for last in lasts.values())
+            if is_open and truth(condition, parser.known) is not None:
+                made.erase(safe_erase=False)
+                parser.translator.random_ops = counted
+                return _unrolled_loop(parser, op)
+            for n, last in lasts.items():
                 carried[n] = parser.translator.emit(Full, op, **zeros_like(last)).results[0]
                 types[n] = carried[n].type
             made.erase(safe_erase=False)

@@ -13,7 +13,7 @@ from graphopt.ir.constants import known_numbers
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.making import Maker, Translation, Written, translation
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.ops.creation import AssignValue, FullLike
 from graphopt.ir.ops.math import Add, Equal
 from graphopt.ir.ops.random import Gaussian, Multinomial, Uniform
 from graphopt.ir.ops.rearrange import ExpandAs, Flip
@@ -64,13 +64,6 @@ def _fill(make: Maker) -> Written:
     shape, values = make.attr("shape", ()), make.attr("value", ())
     dtype = as_dtype(make.attr("dtype", 5))
     return make.results(Out=make(AssignValue, shape=shape, values=values, dtype=dtype))
-
-
-def _empty(make: Maker) -> Written:
-    """Memory that nothing was written to: zeros."""
-    make.only()
-    dtype = as_dtype(make.attr("dtype", 5))
-    return make.results(Out=make(Full, shape=make.attr("shape", ()), value=0.0, dtype=dtype))
 
 
 def _is_empty(make: Maker) -> Written:
@@ -216,7 +209,6 @@ SHAPES: Mapping[str, Translation] = {
         "reverse": _reverse,
         "fill_any": _filled,
         "fill": _fill,
-        "empty": _empty,
         "is_empty": _is_empty,
         "tril_indices": _triangle_indices,
         "triu_indices": _triangle_indices,

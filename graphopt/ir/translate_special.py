@@ -126,6 +126,11 @@ def _fill_constant(self: Translator, op: Operator) -> dict[str, SSAValue]:
     return self.results(op, row, made)
 
 
+def _empty(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """Memory that nothing was written to: zeros."""
+    return self.by_row(op, BY_TYPE[op.type], value=0.0)
+
+
 def _fill_any_like(self: Translator, op: Operator) -> dict[str, SSAValue]:
     dtype = op.attrs.get("dtype", -1)
     return self.by_row(op, BY_TYPE[op.type], dtype=None if dtype in (-1, None) else dtype)
@@ -318,6 +323,7 @@ SPECIAL: Mapping[str, Special] = {
     "lookup_table": _lookup_table,
     "lookup_table_v2": _lookup_table_v2,
     "fill_constant": _fill_constant,
+    "empty": _empty,
     "fill_any_like": _fill_any_like,
     "assign_value": _assign_value,
     "swish": _swish,
