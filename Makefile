@@ -54,6 +54,10 @@ demo: $(VENV)/.demo ## train the digits example; results go to out/
 test: $(VENV)/.dev ## run the tests (some of them: make test TESTS=tests/test_architecture.py)
 	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
 
+.PHONY: test-slow
+test-slow: $(VENV)/.dev ## run the slow tests: exports of every model, every model of Paddle 3
+	$(BIN)/python -m pytest -n $(WORKERS) -m slow $(TESTS)
+
 .PHONY: conformance
 conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/reference/conformance.md
 	$(BIN)/python -m graphopt.conformance tests/conformance/cases -j $(WORKERS) \

@@ -40,7 +40,7 @@ FUSIONS = [
     if issubclass(loaded, FusionPass)
 ]
 # how often a fusion must fire in the programs that plant its pictures
-EXAMPLES, MUST_FIRE = 25, 8
+EXAMPLES, MUST_FIRE = 18, 6
 # half of the batch norms that are planted for it are in training
 FIRES_LESS = {"fold-batch-norm": 4}
 # halves of Transformer layers take long to compile

@@ -14,6 +14,7 @@ from graphopt.ir.ops.vjp import Vjp
 from graphopt.ir.parse_program import parse_program
 from graphopt.ir.reader import read_program, write_program
 from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt_tests import model_files
 from graphopt_tests.runtime.nets import strategy
 from graphopt_tests.runtime.training_models import (
     Recorded,
@@ -27,6 +28,10 @@ from graphopt_tests.runtime.training_models import (
 FUSIONS = [name for name in BuildStrategy.all_settings() if name.startswith(("fuse_", "fused_"))]
 CASES = training_cases()
 EVERY_CASE = pytest.mark.parametrize("name", CASES)
+# for what does not depend on the network, the programs that are kept here
+FEW_CASES = pytest.mark.parametrize(
+    "name", [name for name, saved in CASES.items() if saved.case.parent == model_files.MODELS]
+)
 MLP = "train_mlp_sgd"
 
 
@@ -60,7 +65,7 @@ def test_recorded_numbers(name: str) -> None:
     assert repr(recorded.main) == before
 
 
-@EVERY_CASE
+@FEW_CASES
 def test_from_the_startup_program(name: str) -> None:
     """The saved startup program gives a state from which training runs."""
     recorded = load(CASES[name])
@@ -69,7 +74,7 @@ def test_from_the_startup_program(name: str) -> None:
     assert all(np.isfinite(array).all() for array in (*found[0], *state.values()))
 
 
-@EVERY_CASE
+@FEW_CASES
 def test_on_two_devices(name: str) -> None:
     """Each row counts once when the rows divide evenly and no op looks at the whole batch."""
     recorded = load(CASES[name])
