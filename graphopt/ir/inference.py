@@ -167,7 +167,8 @@ def _set_test_mode(op: Operator) -> None:
     if "is_test" in op.attrs:
         op.attrs["is_test"] = True
     if op.type == "batch_norm":
-        op.outputs.pop("ReserveSpace", None)
+        for name in op.outputs.pop("ReserveSpace", ()):
+            op.block.vars.pop(name, None)
 
 
 def add_feeds_and_fetches(program: Program, feeds: Sequence[str], fetches: Iterable[str]) -> None:

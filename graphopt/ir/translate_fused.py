@@ -23,7 +23,7 @@ from graphopt.ir.ops.norm import LayerNorm
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.reduce import Mean
 from graphopt.ir.ops.shape import Concat, Flatten, Reshape, Squeeze, Transpose
-from graphopt.ir.types import rank_of, shape_of
+from graphopt.ir.types import rank_of, shape_of, show
 
 _MODES = ("downgrade_in_infer", "upscale_in_train")
 
@@ -236,7 +236,12 @@ def _add_activation(make: Maker) -> Written:
 
 
 def aligned(make: Maker, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValue, SSAValue]:
-    """Both, with 1s behind the dimensions of y when they start at `axis` of x."""
+    """Both, with 1s behind the dimensions of y when they start at `axis` of x.
+
+    -1 is ordinary broadcasting. ProgramError for an axis that x has not.
+    """
+    if not -1 <= axis <= rank_of(x.type):
+        raise ProgramError(f"axis {axis} is neither -1 nor an axis of x {show(x.type)}")
     trailing = rank_of(x.type) - rank_of(y.type) - axis
     if axis != -1 and trailing > 0:
         shape = (*(d if d >= 0 else 0 for d in shape_of(y.type)), *(1,) * trailing)

@@ -15,6 +15,7 @@ from graphopt.ir.constants import known_numbers, measured
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.first_versions import FIRST_VERSIONS
 from graphopt.ir.legacy import BY_TYPE
+from graphopt.ir.making import Maker
 from graphopt.ir.op import attr_kinds
 from graphopt.ir.ops.activation import Hardswish
 from graphopt.ir.ops.creation import AssignValue, FullLike
@@ -32,7 +33,7 @@ from graphopt.ir.translate_attention import ATTENTION
 from graphopt.ir.translate_boxes import BOXES
 from graphopt.ir.translate_callbacks import CALLBACKS
 from graphopt.ir.translate_control import CONTROL
-from graphopt.ir.translate_fused import FUSED
+from graphopt.ir.translate_fused import FUSED, aligned
 from graphopt.ir.translate_losses import LOSSES
 from graphopt.ir.translate_quantised import QUANTISED
 from graphopt.ir.translate_scaling import SCALING
@@ -75,15 +76,10 @@ def _mul(self: Translator, op: Operator) -> dict[str, SSAValue]:
 
 
 def _elementwise(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """`axis` says where y's dimensions start in x; -1 is ordinary broadcasting."""
-    row = BY_TYPE[op.type]
+    """`axis` says where y's dimensions start in x."""
     x, y = self.read(op.input("X")[0]), self.read(op.input("Y")[0])
-    axis = int(op.attrs.get("axis", -1))
-    trailing = rank_of(x.type) - rank_of(y.type) - axis
-    if axis != -1 and trailing > 0:
-        shape = (*(d if d >= 0 else 0 for d in shape_of(y.type)), *(1,) * trailing)
-        y = self.emit(Reshape, op, y, shape=shape).results[0]
-    return self.by_row(op, row, x, y)
+    x, y = aligned(Maker(self, op), x, y, int(op.attrs.get("axis", -1)))
+    return self.by_row(op, BY_TYPE[op.type], x, y)
 
 
 def _reduce(self: Translator, op: Operator) -> dict[str, SSAValue]:

@@ -33,6 +33,7 @@ QUICK = {
     "infer_static_attr_types",
 }
 MODELS = [pytest.param(n, marks=() if n in QUICK else pytest.mark.slow) for n in CASES]
+WHOLE = [p for p in MODELS if CASES[str(p.values[0])].case.name not in DATA_SIZED]
 
 
 def load(name: str) -> paddle.ImportedModel:
@@ -49,8 +50,10 @@ def check_outputs(exported: Exported, model: paddle.ImportedModel, run: Any) -> 
     feeds, outputs = run
     found = check.exported_outputs(exported, model, feeds)
     assert found is not None and len(found) == len(outputs)
-    for new, old in zip(found, outputs, strict=True):
-        assert new.shape == old.shape and new.dtype == old.dtype
+    for name, new, old in zip(model.fetch_names, found, outputs, strict=True):
+        # of an assigned array of float64 Paddle 2.6, which recorded these, makes a float32
+        declared = model.program.global_block().var(name).dtype.numpy
+        assert new.shape == old.shape and new.dtype in (old.dtype, declared)
         np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-5)
 
 
@@ -76,7 +79,7 @@ def test_jax_artifact(name: str, tmp_path: Path) -> None:
     model, runs = load(name), recorded(CASES[name])
     sizes = shapes(runs[0][0])
     fused = strategy(fuse_bn_act_ops=True, fuse_gemm_epilogue=True, fuse_elewise_add_act_ops=True)
-    if name in DATA_SIZED:
+    if CASES[name].case.name in DATA_SIZED:
         with pytest.raises(UnsupportedError, match=r"depends on data.*while computing %\w+"):
             model.export(tmp_path / "m.jaxexport", sizes=sizes)
         return
@@ -90,7 +93,7 @@ def test_jax_artifact(name: str, tmp_path: Path) -> None:
         check_outputs(exported, model, run)
 
 
-@pytest.mark.parametrize("name", [p for p in MODELS if p.values[0] not in DATA_SIZED])
+@pytest.mark.parametrize("name", WHOLE)
 def test_stablehlo_bytecode(name: str, tmp_path: Path) -> None:
     model, run = load(name), recorded(CASES[name])[0]
     exported = model.export(tmp_path / "m.stablehlo", sizes=shapes(run[0]))
