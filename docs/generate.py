@@ -17,11 +17,11 @@ from typing import Any
 from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 
 from graphopt.fluid import refused
-from graphopt.ir.legacy import BY_TYPE, ROWS
+from graphopt.ir.legacy.special import SPECIAL
+from graphopt.ir.legacy.table import BY_TYPE, ROWS
 from graphopt.ir.op import PdOp, attr_kinds, default_attrs, definition
 from graphopt.ir.ops import ALL, FAMILIES
-from graphopt.ir.parse_program import HANDLERS
-from graphopt.ir.translate_special import SPECIAL
+from graphopt.ir.parse.program import HANDLERS
 from graphopt.lowering.evaluate import RULES
 from graphopt.passes import pipeline
 from graphopt.passes.flag_notes import NOTES

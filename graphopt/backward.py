@@ -14,8 +14,8 @@ from typing import Any, cast
 from graphopt import arguments
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.framework import current_op_attrs, require_static
+from graphopt.ir.legacy.special import GRAD_TYPE
 from graphopt.ir.program import Block, Operator, OpRole, Parameter, Variable
-from graphopt.ir.translate_special import GRAD_TYPE
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,8 @@ from graphopt.initializer.base import Initializer
 from graphopt.initializer.defaults import default_initializer_of
 from graphopt.ir import unique_name
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.legacy import BY_TYPE
+from graphopt.ir.legacy.special import SPECIAL
+from graphopt.ir.legacy.table import BY_TYPE
 from graphopt.ir.program import (
     Operator,
     Parameter,
@@ -24,7 +25,6 @@ from graphopt.ir.program import (
     default_main_program,
     default_startup_program,
 )
-from graphopt.ir.translate_special import SPECIAL
 from graphopt.param_attr import ParamAttr, WeightNormParamAttr
 
 Slots = Mapping[str, Any]

@@ -25,7 +25,7 @@ from typing import Any, NamedTuple
 
 from graphopt.errors import GraphoptError
 from graphopt.ir.inference import op_reads
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import Program
 from graphopt.ir.reader import (
     Limits,

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.passes.fused_feedforward import FuseFeedForward
 from graphopt.passes.fusion import Applied, Declined, sweep
 from graphopt.passes.manager import Report, optimize

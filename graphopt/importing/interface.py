@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from graphopt.ir.inference import op_reads
-from graphopt.ir.legacy import BY_TYPE
+from graphopt.ir.legacy.special import GRAD_TYPE
+from graphopt.ir.legacy.table import BY_TYPE
 from graphopt.ir.operator import OpRole
 from graphopt.ir.program import EMPTY, GRAD_SUFFIX, Operator, Program, VarKind
-from graphopt.ir.translate_special import GRAD_TYPE
 
 _FILLS = ("fill_constant", "fill_any_like", "full", "full_like")
 _LOSS_ROLE = 256

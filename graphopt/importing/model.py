@@ -124,7 +124,7 @@ class ImportedModel:
     def _optimized(
         self, build_strategy: BuildStrategy | None, fetch: Sequence[str | Variable] | None
     ) -> tuple[ModuleOp, Report]:
-        from graphopt.ir.parse_program import parse_program
+        from graphopt.ir.parse.program import parse_program
         from graphopt.passes.manager import optimize
         from graphopt.passes.pipeline import Setup
 

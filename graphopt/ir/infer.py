@@ -9,9 +9,9 @@ from __future__ import annotations
 from xdsl.ir import Block, SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.parse_program import HANDLERS
+from graphopt.ir.legacy.translator import Translator
+from graphopt.ir.parse.program import HANDLERS
 from graphopt.ir.program import Operator, VarKind
-from graphopt.ir.translate import Translator
 from graphopt.ir.types import dtype_of, shape_of, tensor
 
 

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, cast
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.legacy.paddle_forms import to_paddle_forms
 from graphopt.ir.operator import EMPTY, AttrKind, Operator, OpRole
-from graphopt.ir.paddle_forms import to_paddle_forms
 from graphopt.ir.program import Block, Program, Variable, VarKind
 
 _BLOCK_KINDS = (AttrKind.BLOCK, AttrKind.BLOCKS)

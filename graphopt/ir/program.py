@@ -1,7 +1,7 @@
 """The names-level model of a program: what scripts build and what saved models decode to.
 
 A `Program` is a list of `Block`s; a block has `Variable`s by name and `Operator`s in order, which
-may overwrite names. The parser (`ir/parse_program.py`) turns all that into SSA values. Paddle
+may overwrite names. The parser (`ir/parse/program.py`) turns all that into SSA values. Paddle
 page: paddle.static.Program.
 """
 
@@ -327,7 +327,7 @@ def _without_training(ops: Iterable[Operator]) -> list[Operator]:
 
     Their roles say so; in a file without roles gradient operators and what depends on them.
     """
-    from graphopt.ir.explicit_gradients import is_gradient
+    from graphopt.ir.gradients.explicit import is_gradient
 
     training = OpRole.BACKWARD | OpRole.OPTIMIZE | OpRole.LR_SCHEDULE
     kept: list[Operator] = []

@@ -31,7 +31,7 @@ def names_in(block: Block, *, written: bool) -> list[str]:
 
 def updates_parameters(op: Operator) -> bool:
     """True for an operator of an optimizer, and for one that runs such operators."""
-    from graphopt.ir.translate_updates import UPDATES
+    from graphopt.ir.legacy.updates import UPDATES
 
     if op.role & OpRole.OPTIMIZE or op.type in UPDATES:
         return True

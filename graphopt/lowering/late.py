@@ -16,12 +16,12 @@ from jax.core import Tracer
 from xdsl.ir import OpResult, SSAValue
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.legacy.properties import as_property
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late, class_of, decoded, draws
 from graphopt.ir.ops.shape import ShapeOf
-from graphopt.ir.properties import as_property
 
 Numbers = np.ndarray[Any, Any]
 

@@ -20,7 +20,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from graphopt.errors import ProgramError, ScopeError
 from graphopt.ir.ops.debug import Assert
 from graphopt.ir.ops.late import draws
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.signature import Port
 from graphopt.ir.types import UNKNOWN, byte_count, dtype_of, shape_of, show

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.errors import FeedError
-from graphopt.ir.explicit_gradients import base_name, is_gradient
-from graphopt.ir.gradient_types import is_zero
+from graphopt.ir.gradients.explicit import base_name, is_gradient
+from graphopt.ir.gradients.types import is_zero
+from graphopt.ir.legacy.special import GRAD_TYPE
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program
-from graphopt.ir.translate_special import GRAD_TYPE
 from graphopt.runtime.executor import Executor, Runner, write_learning_rates
 from graphopt.runtime.explain import Explanation, explain
 from graphopt.runtime.feed import Parts, split_feed

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphopt.errors import LockError, StrictError
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import Program
 from graphopt.passes.explain import (
     FlagResult,

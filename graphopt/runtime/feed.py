@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import FeedError, FeedSizeError
+from graphopt.ir.legacy.sequences import LENGTHS
 from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
-from graphopt.ir.translate_sequences import LENGTHS
 
 Array = Any
 

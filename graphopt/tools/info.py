@@ -19,13 +19,13 @@ from graphopt.errors import GraphoptError
 from graphopt.importing.locate import find_parameters, given_parameters
 from graphopt.importing.model import Interface, read_interface, read_parameters
 from graphopt.ir.inference import block_indices
-from graphopt.ir.legacy import BY_TYPE
-from graphopt.ir.parse_block import SKIPPED
-from graphopt.ir.parse_program import HANDLERS, parse_program
+from graphopt.ir.legacy.special import GRAD_TYPE, SPECIAL
+from graphopt.ir.legacy.table import BY_TYPE
+from graphopt.ir.parse.block import SKIPPED
+from graphopt.ir.parse.program import HANDLERS, parse_program
 from graphopt.ir.program import EMPTY, Operator, Program
 from graphopt.ir.reader.parameters import stored_variables
 from graphopt.ir.reader.program_desc import saved_version
-from graphopt.ir.translate_special import GRAD_TYPE, SPECIAL
 from graphopt.tools.tables import shape, size, table
 
 EXAMPLE = "graphopt info resnet18/model.pdmodel"
@@ -173,9 +173,9 @@ def _unsupported(op: Operator) -> Unsupported:
         forward = _GRADIENT.sub("", op.type)
         needed = f"the derivative of {forward} as saved training programs have it"
     elif list(block_indices(op)):
-        needed = "a handler of its blocks in graphopt/ir/parse_program.py"
+        needed = "a handler of its blocks in graphopt/ir/parse/program.py"
     else:
-        needed = "a row in graphopt/ir/legacy.py, or a new op (CONTRIBUTING.md, Adding an op)"
+        needed = "a row in graphopt/ir/legacy/table.py, or a new op (CONTRIBUTING.md, Adding an op)"
         near = difflib.get_close_matches(op.type, {*BY_TYPE, *SPECIAL}, n=2, cutoff=0.8)
         if near:
             needed += f"; known are {', '.join(near)}"

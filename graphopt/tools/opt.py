@@ -93,10 +93,10 @@ class OptMain(xDSLOptMain):
         tell(run.finish(), self.args)
 
     def _read_model(self, stream: IO[bytes]) -> ModuleOp:
-        from graphopt.ir.parse_program import parse_program
+        from graphopt.ir.gradients.versions import free_names
+        from graphopt.ir.parse.program import parse_program
         from graphopt.ir.reader.graph_check import column_names
         from graphopt.ir.reader.model import read_any_program
-        from graphopt.ir.versions import free_names
 
         program = read_any_program(stream.read(), self.get_input_name())
         # training programs have no feed operators: what is read and never made is fed

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from graphopt.errors import FormatError, GraphoptError, LimitError, ProgramError, UnsafeError
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import AttrKind, Program
 from graphopt.ir.reader import (
     Limits,

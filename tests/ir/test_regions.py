@@ -21,7 +21,7 @@ from graphopt.ir.dot import to_dot
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.control import If, Scan, While, join
 from graphopt.ir.ops.math import Exp
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import AttrKind, Program
 from graphopt.ir.prune import prune
 from graphopt.ir.reader.program_desc import read_program, write_program

@@ -13,7 +13,7 @@ from graphopt import static
 from graphopt.errors import UnsupportedError
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import Operator, Program
 from graphopt_tests.runtime.training_models import load, training_cases
 

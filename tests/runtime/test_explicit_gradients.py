@@ -18,7 +18,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.shape import Assign
 from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import Operator, Program
 from graphopt.runtime import CompiledProgram
 

@@ -13,7 +13,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import Variable
 from graphopt.ir.signature import signature_of
 from graphopt.passes.fuse_bn_act import FuseBnAct

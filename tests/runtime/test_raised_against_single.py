@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.ir.backward_pass import BackwardPass, NotStandard
+from graphopt.ir.gradients.backward_pass import BackwardPass, NotStandard
 from graphopt.ir.program import Operator, Program
 
 Array = np.ndarray[Any, Any]

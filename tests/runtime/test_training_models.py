@@ -11,7 +11,7 @@ import pytest
 from graphopt import static
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.parse_program import parse_program
+from graphopt.ir.parse.program import parse_program
 from graphopt.ir.reader import read_program, write_program
 from graphopt.runtime import BuildStrategy, CompiledProgram
 from graphopt_tests import model_files

@@ -38,7 +38,7 @@ Round = elementwise(RealUnary, "round", "The nearest whole number; halves go awa
 Trunc = elementwise(Unary, "trunc", "The whole part, towards zero.")
 Sign = elementwise(Unary, "sign", "-1, 0 or 1.")
 
-# `legacy.py` needs no rows for these
+# `legacy/table.py` needs no rows for these
 PLAIN = tuple(elementwise.made)
 
 

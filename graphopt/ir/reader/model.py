@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from graphopt.errors import FormatError, UnsupportedError
+from graphopt.ir.legacy.sequences import declare_lengths
 from graphopt.ir.pir import import_pir
 from graphopt.ir.program import Program
 from graphopt.ir.reader.files import read_file
@@ -19,7 +20,6 @@ from graphopt.ir.reader.pir_json import read_pir
 from graphopt.ir.reader.program_desc import read_program
 from graphopt.ir.reader.quote import quote
 from graphopt.ir.reader.tensor_stream import Array, SavedTensor
-from graphopt.ir.translate_sequences import declare_lengths
 
 PathLike: TypeAlias = str | os.PathLike[str]
 

@@ -1,0 +1,183 @@
+"""Saved operators on sequences of different lengths (LoD), and where they find the lengths.
+
+In Paddle a tensor carries its lengths. Here they are a variable: `x@lens` beside a fed `x`, int64,
+one length for each sequence. Operators hand the lengths of their first input on, as Paddle's do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.legacy.making import Maker, Translation, Written, translation
+from graphopt.ir.ops.sequence import (
+    SequenceConv,
+    SequenceExpand,
+    SequenceGru,
+    SequenceLstm,
+    SequencePad,
+    SequencePool,
+    SequenceReverse,
+    SequenceSoftmax,
+    SequenceUnpad,
+)
+from graphopt.ir.program import Operator, Program
+
+LENGTHS = "@lens"
+# operators whose results are dense
+_DENSE = ("sequence_pool", "sequence_pad", "reduce_sum", "reduce_mean", "reduce_max", "mean")
+
+
+def declare_lengths(program: Program) -> None:
+    """Give a program with operators on sequences the variables through which lengths are fed."""
+    block = program.global_block()
+    if not any(op.type in SEQUENCES for op in block.ops):
+        return
+    for op in list(block.ops):
+        for name in op.output_arg_names if op.type == "feed" else ():
+            variable = block.vars.get(name)
+            if variable is not None and variable.lod_level and not block.has_var(name + LENGTHS):
+                made = block.create_var(name + LENGTHS, (-1,), "int64", stop_gradient=True)
+                made.is_data = True
+
+
+def _lengths_of(op: Operator, slot: str) -> str:
+    """The variable with the lengths of what is in a slot; UnsupportedError when nothing says."""
+    sources: dict[str, str] = {}
+    block = op.block
+    for name, variable in block.program.global_block().vars.items():
+        if name.endswith(LENGTHS) and variable.is_data:
+            sources[name.removesuffix(LENGTHS)] = name
+    for each in block.ops:
+        if each is op:
+            break
+        if each.type == "feed":
+            continue
+        given = next((sources[n] for n in each.input_arg_names if n in sources), None)
+        if each.type in ("sequence_expand", "sequence_expand_as", "lod_reset") and each.input("Y"):
+            given = sources.get(each.input("Y")[0])
+        elif each.type == "lod_reset":
+            given = None
+        elif each.type == "sequence_unpad":
+            given = each.input("Length")[0]
+        for name in each.output_arg_names:
+            variable = block.find_var(name)
+            sources.pop(name, None)
+            if given and each.type not in _DENSE and variable is not None and variable.lod_level:
+                sources[name] = given
+    names = op.input(slot)
+    if not names:
+        raise ProgramError(f"operator {op.type} needs an input '{slot}'")
+    if names[0] not in sources:
+        raise UnsupportedError(
+            f"operator {op.type} needs the lengths of the sequences in '{names[0]}', and no fed "
+            f"variable gives them: those that do are {sorted(set(sources)) or 'none'}"
+        )
+    return sources[names[0]]
+
+
+def _sequences(make: Maker, slot: str = "X") -> tuple[SSAValue, SSAValue]:
+    """The rows in a slot and their lengths."""
+    name = _lengths_of(make.op, slot)
+    return make.input(slot), make.reshaped(make.translator.read(name), -1)
+
+
+def _pool(make: Maker) -> Written:
+    make.only("X")
+    attrs = {"pooltype": make.attr("pooltype", "AVERAGE"), "pad_value": make.attr("pad_value", 0.0)}
+    return make.results(Out=make(SequencePool, *_sequences(make), **attrs))
+
+
+def _conv(make: Maker) -> Written:
+    make.only("X", "Filter")
+    if make.attr("contextStride", 1) != 1 or make.attr("paddingTrainable", False):
+        raise UnsupportedError("sequence_conv with a stride or with trainable padding")
+    attrs = {
+        "context_length": make.attr("contextLength", 1),
+        "context_start": make.attr("contextStart", 0),
+    }
+    return make.results(Out=make(SequenceConv, *_sequences(make), make.input("Filter"), **attrs))
+
+
+def _softmax(make: Maker) -> Written:
+    make.only("X")
+    return make.results(Out=make(SequenceSoftmax, *_sequences(make)))
+
+
+def _reverse(make: Maker) -> Written:
+    make.only("X")
+    return make.results(Y=make(SequenceReverse, *_sequences(make)))
+
+
+def _expand(make: Maker) -> Written:
+    """Rows without lengths of their own, each as often as a sequence of y has rows."""
+    make.only("X", "Y")
+    rows, lengths = _sequences(make, "Y")
+    if make.op.type == "sequence_expand":
+        variable = make.op.block.find_var(make.op.input("X")[0])
+        if (variable is not None and variable.lod_level) or make.attr("ref_level", -1) > 0:
+            raise UnsupportedError("sequence_expand of what are sequences themselves")
+    return make.results(Out=make(SequenceExpand, make.input("X"), rows, lengths))
+
+
+def _pad(make: Maker) -> Written:
+    make.only("X", "PadValue")
+    rows, lengths = _sequences(make)
+    length = make.attr("padded_length", -1)
+    out = make(SequencePad, rows, lengths, make.input("PadValue"), padded_length=length)
+    return make.results(Out=out, Length=lengths)
+
+
+def _unpad(make: Maker) -> Written:
+    make.only("X", "Length")
+    lengths = make.reshaped(make.input("Length"), -1)
+    return make.results(Out=make(SequenceUnpad, make.input("X"), lengths))
+
+
+def _lstm(make: Maker) -> Written:
+    make.only("Input", "Weight", "Bias", "H0", "C0")
+    rows, lengths = _sequences(make, "Input")
+    states = make.optional("H0"), make.optional("C0")
+    names = ("gate_activation", "cell_activation", "candidate_activation")
+    defaults = ("sigmoid", "tanh", "tanh")
+    hidden, cell = make.all(
+        SequenceLstm,
+        *(rows, lengths, make.input("Weight"), make.input("Bias"), *states),
+        is_reverse=make.attr("is_reverse", False),
+        use_peepholes=make.attr("use_peepholes", True),
+        **{name: make.attr(name, default) for name, default in zip(names, defaults, strict=True)},
+    )
+    return make.results(Hidden=hidden, Cell=cell)
+
+
+def _gru(make: Maker) -> Written:
+    make.only("Input", "Weight", "Bias", "H0")
+    hidden = make(
+        SequenceGru,
+        *_sequences(make, "Input"),
+        *(make.input("Weight"), make.optional("Bias"), make.optional("H0")),
+        is_reverse=make.attr("is_reverse", False),
+        gate_activation=make.attr("gate_activation", "sigmoid"),
+        activation=make.attr("activation", "tanh"),
+        origin_mode=make.attr("origin_mode", False),
+    )
+    return make.results(Hidden=hidden)
+
+
+SEQUENCES: Mapping[str, Translation] = {
+    type: translation(made)
+    for type, made in {
+        "sequence_pool": _pool,
+        "sequence_conv": _conv,
+        "sequence_softmax": _softmax,
+        "sequence_reverse": _reverse,
+        "sequence_expand": _expand,
+        "sequence_expand_as": _expand,
+        "sequence_pad": _pad,
+        "sequence_unpad": _unpad,
+        "lstm": _lstm,
+        "gru": _gru,
+    }.items()
+}

@@ -1,0 +1,66 @@
+"""Legacy parameter updates with a master weight or a condition for skipping the step.
+
+Both are ordinary ops around the update: it moves the float32 master weight, of which the parameter
+is a rounded copy; where the step is skipped, everything keeps its old value.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.legacy.table import BY_TYPE, Row
+from graphopt.ir.ops.creation import FullLike
+from graphopt.ir.ops.math import Cast, Where
+from graphopt.ir.ops.optimizer import Update
+from graphopt.ir.ops.plain_update import Dpsgd
+from graphopt.ir.program import Operator
+from graphopt.ir.types import dtype_of
+
+if TYPE_CHECKING:
+    from graphopt.ir.legacy.translator import Translator
+
+MASTER, SKIP = ("MasterParam", "master_param"), ("SkipUpdate", "skip_update")
+MASTER_OUT = ("MasterParamOut", "master_param_out")
+
+
+def translate_update(self: Translator, op: Operator) -> dict[str, SSAValue]:
+    """An update, of the master weight where there is one, unless a value says to skip it."""
+    row = BY_TYPE[op.type]
+    master, skip = _first(op, MASTER), _first(op, SKIP)
+    kept = {slot: names for slot, names in op.inputs.items() if slot not in MASTER + SKIP}
+    plain = Operator(op.block, op.type, kept, op.outputs, op.attrs, op.location)
+    operands = [self.operand(plain, row, i) for i in range(len(row.inputs))]
+    if op.type == "lamb" and not op.output("Beta1PowOut"):
+        # Paddle 1.x does not correct the bias of the moments
+        operands[5:7] = [self.emit(FullLike, op, v, value=0.0).results[0] for v in operands[5:7]]
+    if master is not None:
+        operands[0] = self.read(master)
+        operands[1] = self.emit(Cast, op, operands[1], dtype=dtype_of(operands[0].type)).results[0]
+    written = self.by_row(plain, row, *operands, **_attrs(op, row))
+    if master is not None:
+        (param,) = op.output(row.outputs[0])
+        moved = written[param]
+        dtype = dtype_of(self.read(op.input(row.inputs[0])[0]).type)
+        written[param] = self.emit(Cast, op, moved, dtype=dtype).results[0]
+        for slot in MASTER_OUT:
+            written.update(dict.fromkeys(op.output(slot), moved))
+    if skip is not None:
+        condition = self.read(skip)
+        for name, new in written.items():
+            written[name] = self.emit(Where, op, condition, self.read(name), new).results[0]
+    return written
+
+
+def _attrs(op: Operator, row: Row) -> dict[str, Any]:
+    """Weight decay of lars_momentum is a list of one number for each parameter."""
+    decay = op.attrs.get("lars_weight_decay")
+    return {"lars_weight_decay": decay[0]} if isinstance(decay, (list, tuple)) else {}
+
+
+def _first(op: Operator, slots: tuple[str, ...]) -> str | None:
+    return next((name for slot in slots for name in op.input(slot)), None)
+
+
+UPDATES = tuple(row.type for row in BY_TYPE.values() if issubclass(row.op, (Dpsgd, Update)))

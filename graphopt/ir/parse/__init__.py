@@ -1,0 +1,1 @@
+"""Programs to modules: names become SSA values, blocks become regions."""

@@ -1,0 +1,50 @@
+"""Blocks that are run while parsing: those that work on tensor arrays, and branches for rows."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+from xdsl.ir import SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.ops.control import RegionOp
+from graphopt.ir.parse.block import BlockParser
+from graphopt.ir.program import Block, Operator
+from graphopt.ir.sub_blocks import names_in, sub_block
+
+# What the loops of one program may unfold into.
+_MOST_UNROLLED = 20_000
+
+
+def changes_arrays(parser: BlockParser, op: Operator) -> bool:
+    """True when what `op` runs writes a tensor array from outside, or a loop reads one."""
+    block = sub_block(op)
+    names = names_in(block, written=True)
+    if op.type == "while":
+        names += names_in(block, written=False)
+    return any(parser.is_array(name) for name in names)
+
+
+def inlined(parser: BlockParser, block: Block) -> dict[str, SSAValue]:
+    """Run a block here and now, once; the values of the outer names that it writes."""
+    frame = parser.enter(block)
+    parser.run(block.ops)
+    parser.leave()
+    parser.unrolled += len(block.ops)
+    if parser.unrolled > _MOST_UNROLLED:
+        raise UnsupportedError(
+            f"a loop over tensor arrays that unfolds into more than {_MOST_UNROLLED} operators; "
+            "carry a tensor of fixed size through paddle.static.nn.while_loop instead"
+        )
+    for name, elements in frame.arrays.items():
+        if not frame.owns(name):
+            parser.frame.arrays[name] = elements
+    return {name: frame.values[name] for name in frame.outer_names()}
+
+
+def add_op(parser: BlockParser, source: Operator, made: RegionOp) -> RegionOp:
+    """Put an op at the end of the current block, with the place of the operator it stands for."""
+    if source.location is not None:
+        file, line = source.location
+        made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
+    parser.frame.target.add_op(made)
+    return made
