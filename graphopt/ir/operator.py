@@ -55,9 +55,11 @@ class Operator:
     `location` is the user's source line, None where a loaded model does not say. `attr_kinds` has
     the `AttrKind` of each attribute of a loaded operator, and nothing for operators made here;
     `saved` is the loaded operator's own bytes, which the writer repeats if nothing was changed.
+    `is_loaded` is True for operators of files, whose slots and attributes nobody has checked.
     """
 
     saved: bytes | None = None
+    is_loaded = False
 
     def __init__(
         self,
@@ -81,6 +83,7 @@ class Operator:
         twin = Operator(block, self.type, self.inputs, self.outputs, self.attrs, self.location)
         twin.attr_kinds = dict(self.attr_kinds)
         twin.saved = self.saved
+        twin.is_loaded = self.is_loaded
         return twin
 
     def input(self, slot: str) -> list[str]:

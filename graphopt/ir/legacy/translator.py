@@ -6,7 +6,8 @@ them (by shape inference), so both agree by construction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
@@ -48,16 +49,8 @@ class Translator:
         Raises ProgramError, with the operator and the user's line, when the operands do not fit,
         and UnsupportedError when the type is unknown.
         """
-        try:
+        with errors_of(op):
             return self._dispatch(op)
-        except (ProgramError, UnsupportedError) as error:
-            raise located(error, op) from None
-        except GraphoptError:
-            raise
-        except MALFORMED as error:
-            if op.saved is None:
-                raise
-            raise malformed(error, op) from error
 
     def _dispatch(self, op: Operator) -> dict[str, SSAValue]:
         special = SPECIAL.get(op.type)
@@ -143,13 +136,28 @@ class Translator:
 
 # What translations raise for an operator of a file that lacks a slot, or has an attribute of a kind
 # that Paddle would not have written.
-MALFORMED = (
+_MALFORMED = (
     *(ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError),
     *(StopIteration, TypeError, ValueError, VerifyException),
 )
 
 
-def malformed(error: Exception, op: Operator) -> Exception:
+@contextmanager
+def errors_of(op: Operator) -> Generator[None]:
+    """Errors in here name the operator; of one that was loaded they say that it is malformed."""
+    try:
+        yield
+    except (ProgramError, UnsupportedError) as error:
+        raise located(error, op) from None
+    except GraphoptError:
+        raise
+    except _MALFORMED as error:
+        if not op.is_loaded:
+            raise
+        raise _malformed(error, op) from error
+
+
+def _malformed(error: Exception, op: Operator) -> Exception:
     """The error for an operator of a file that is not as its type wants it."""
     slots = ", ".join(f"{slot}={names}" for slot, names in op.inputs.items())
     problem = f"operator {op.type} is malformed: {type(error).__name__}: {str(error)[:200]}"

@@ -15,10 +15,10 @@ from typing import Any
 from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, SSAValue
 
-from graphopt.errors import FeedError, GraphoptError, ProgramError, UnsupportedError
+from graphopt.errors import FeedError, UnsupportedError
 from graphopt.ir.fold import Known
 from graphopt.ir.legacy.special import GRAD_TYPE
-from graphopt.ir.legacy.translator import MALFORMED, Translator, located, malformed
+from graphopt.ir.legacy.translator import Translator, errors_of
 from graphopt.ir.ops.shape import StopGradient
 from graphopt.ir.program import Block, Operator, Program, VarKind
 from graphopt.ir.types import dtype_of
@@ -143,16 +143,8 @@ class BlockParser(ABC):
         if handler is None:
             written: Mapping[str, SSAValue] = self.translator.translate(op)
         else:
-            try:
+            with errors_of(op):
                 written = handler(self, op)
-            except (ProgramError, UnsupportedError) as error:
-                raise located(error, op) from None
-            except GraphoptError:
-                raise
-            except MALFORMED as error:
-                if op.saved is None:
-                    raise
-                raise malformed(error, op) from error
         for name, value in written.items():
             self.bind(name, self._stopped(op, name, value))
             if op.type != "while":

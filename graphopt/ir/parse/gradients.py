@@ -16,6 +16,7 @@ from graphopt.ir.gradients.backward_pass import Raised
 from graphopt.ir.gradients.explicit import Link
 from graphopt.ir.gradients.raising import Plan
 from graphopt.ir.gradients.versions import Place, Value
+from graphopt.ir.legacy.translator import errors_of
 from graphopt.ir.op import PdOp, attr_kinds
 from graphopt.ir.ops.control import RegionOp
 from graphopt.ir.ops.creation import Full, FullLike
@@ -54,7 +55,8 @@ class GradientParser:
         for at, op in enumerate(self.plan.ops):
             for raised in grads.get(at, ()):
                 self._emit_grad(raised)
-            self._run_one(at, op, prepare)
+            with errors_of(op):
+                self._run_one(at, op, prepare)
         for raised in grads.get(len(self.plan.ops), ()):
             self._emit_grad(raised)
 

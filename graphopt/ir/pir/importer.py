@@ -191,6 +191,7 @@ class Importer:
         """Append an operator of the legacy kind."""
         made = Operator(self.block, type, inputs, outputs, attrs)
         made.attr_kinds = dict(kinds or {})
+        made.is_loaded = True
         role = self.roles.role(self.block, made, source)
         if role != OpRole.FORWARD or "op_role" not in made.attrs:
             made.attrs["op_role"] = role

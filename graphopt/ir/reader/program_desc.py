@@ -189,6 +189,7 @@ class _Reader:
         op = Operator(block, sys.intern(message["type"]), inputs, outputs, attrs, location)
         op.attr_kinds = kinds
         op.saved = self.wire.data[start:stop]
+        op.is_loaded = True
         return op
 
     def _slot_into(self, slots: dict[str, list[str]]) -> SpanReader:
