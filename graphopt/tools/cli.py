@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
-from importlib import import_module
 
 from graphopt import __version__
 from graphopt.errors import GraphoptError
@@ -52,7 +51,9 @@ def main(args: Sequence[str] | None = None) -> int:
 
         return opt(given[1:])
     if given[:1] == ["run"] and given[1:2] and given[1].endswith(".py"):
-        return _run_script(given[1], given[2:])
+        from graphopt.tools.script import run_script
+
+        return run_script(given[1], given[2:])
     try:
         arguments = parser().parse_args(given)
         return arguments.main(arguments)
@@ -61,18 +62,6 @@ def main(args: Sequence[str] | None = None) -> int:
     except (GraphoptError, OSError, AttributeError, TypeError, ValueError) as error:
         print(f"graphopt: error: {_one_line(error)}", file=sys.stderr)
         return 1
-
-
-def _run_script(path: str, args: list[str]) -> int:
-    """A Paddle script; what it raises is its own."""
-    try:
-        run_script = import_module("graphopt.tools.script").run_script
-    except ModuleNotFoundError as error:
-        if error.name != "graphopt.tools.script":
-            raise
-        print("graphopt: error: this build cannot run scripts", file=sys.stderr)
-        return 1
-    return run_script(path, args)
 
 
 def _one_line(error: Exception) -> str:
