@@ -10,6 +10,7 @@ from graphopt.ir.ops.proposals import (
     GenerateProposals,
     MatrixNms,
     MulticlassNms,
+    Nms,
 )
 from graphopt_tests.ops.base import f32, f64, i32, sample
 
@@ -21,6 +22,10 @@ ALONE = (2, 5, 3, 5, 4)
 
 
 SAMPLES = {
+    Nms: [
+        sample(f32(BOXES), threshold=0.4).gives(lambda boxes: [0, 2]),
+        sample(f64(BOXES), threshold=0.5).gives(lambda boxes: [0, 1, 2]),
+    ],
     MulticlassNms: [
         sample(f32([BOXES]), f32([MARKS]), None, nms_threshold=0.4, **LIMITS).gives(
             lambda b, s, n: (

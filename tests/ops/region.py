@@ -14,6 +14,30 @@ CORNERS = [(0, 0), (0, 1), (1, 0), (1, 1)]
 CELLS = {"pooled_height": 2, "pooled_width": 2}
 
 
+def points_in(image: np.ndarray, box: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+    """The means over two by two cells of a box, of as many points as a cell has pixels."""
+    x, y, right, bottom = map(float, box)
+    sides = (bottom - y) / 2, (right - x) / 2
+    counts = [int(np.ceil(side)) for side in sides]
+    found = np.zeros((2, 2))
+    for i, j, k, m in np.ndindex(2, 2, *counts):
+        row = y + sides[0] * (i + (k + 0.5) / counts[0])
+        column = x + sides[1] * (j + (m + 0.5) / counts[1])
+        found[i, j] += between(image, row, column) / np.prod(counts)
+    return found
+
+
+def between(image: np.ndarray, row: float, column: float) -> float:  # type: ignore[type-arg]
+    """The value between four pixels."""
+    total = 0.0
+    row, column = (
+        min(max(at, 0.0), size - 1.0) for at, size in zip((row, column), image.shape, strict=True)
+    )
+    for i, j in np.ndindex(*image.shape):
+        total += max(1 - abs(row - i), 0) * max(1 - abs(column - j), 0) * float(image[i, j])
+    return total
+
+
 SAMPLES = {
     RoiAlign: [
         sample(f32(1, 2, 4, 4), ONE[:1], i32([1]), sampling_ratio=1, **CELLS)
@@ -21,6 +45,12 @@ SAMPLES = {
         .kinked(),
         sample(f64(2, 1, 4, 4), TWO, i32([1, 1]), sampling_ratio=2, aligned=True, **CELLS).kinked(),
         sample(f32(2, 1, 4, 4), ONE, i32([0, 2]), sampling_ratio=1, spatial_scale=0.5).kinked(),
+        # one point for each pixel: of the first box two in each cell, of the second one and two
+        sample(
+            f32(1, 1, 4, 4), f32([[0.0, 0.0, 4.0, 4.0], [1.0, 0.0, 2.0, 3.0]]), i32([2]), **CELLS
+        )
+        .gives(lambda x, boxes, _: np.stack([points_in(x[0, 0], box) for box in boxes])[:, None])
+        .kinked(),
     ],
     RoiPool: [
         sample(f32(1, 2, 4, 4), ONE[:1], i32([1]), pooled_height=1, pooled_width=1)

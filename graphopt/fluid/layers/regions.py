@@ -69,8 +69,8 @@ def roi_align(
     """Boxes [r, 4] of images [n, c, h, w] as [r, c, pooled_height, pooled_width], by averages.
 
     Each cell is the average of sampling_ratio² points between pixels; without a `sampling_ratio`
-    the number of points would depend on the boxes, which raises ProgramError. `rois_lod` [n + 1]
-    says which boxes are whose, and may be left out for one image.
+    there is a point for each pixel that a cell is long, or begins. `rois_lod` [n + 1] says which
+    boxes are whose, and may be left out for one image.
     Paddle page: fluid.layers.roi_align.
     """
     numbers = _numbers("roi_align", input, rois, rois_lod)

@@ -29,6 +29,23 @@ def _check_columns(what: str, value: Tensor) -> None:
 
 
 @irdl_op_definition
+class Nms(DataSizedOp):
+    """Which boxes [m, 4], given from best to worst, no better one covers. Paddle: nms."""
+
+    name = "pd.nms"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    threshold = number(1.0)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        _check_columns("x", x)
+        if rank_of(x) != 2:
+            raise ProgramError(f"nms takes boxes [m, 4], found {show(x)}")
+        return tensor((UNKNOWN,), "int64")
+
+
+@irdl_op_definition
 class MulticlassNms(DataSizedOp):
     """For each class the boxes that no better one covers: rows (class, score, x, y, x, y).
 

@@ -48,6 +48,7 @@ def pooled_type(
 class RoiAlign(RoiPoolBase):
     """The average of sampling_ratio² points in each cell, between pixels. Paddle: roi_align.
 
+    Without a sampling_ratio above 0 there is a point for each pixel that a cell is long, or begins.
     With `aligned` pixels are areas, not points; without, boxes are at least one pixel large.
     """
 
@@ -62,13 +63,7 @@ class RoiAlign(RoiPoolBase):
         boxes_num: Tensor,
         pooled_height: int,
         pooled_width: int,
-        sampling_ratio: int,
     ) -> Tensor:
-        if sampling_ratio < 1:
-            raise ProgramError(
-                f"roi_align needs a sampling_ratio above 0, found {sampling_ratio}: without one "
-                "the number of points depends on the boxes"
-            )
         return pooled_type(x, boxes, boxes_num, pooled_height, pooled_width)
 
 

@@ -238,6 +238,7 @@ FORWARD: Mapping[str, str] = {
     "Predicted Labels -> Loss": "log_loss",
     "X -> Out MidOut": "lrn",
     "BBoxes Scores -> Out Index RoisNum": "matrix_nms",
+    "Boxes -> KeepBoxesIdxs": "nms",
     "BBoxes Scores RoisNum -> Out Index NmsRoisNum": "multiclass_nms3",
     "Input W Bias BiasQK -> Out": "multihead_matmul",
     "X -> Out Norm": "norm",

@@ -57,6 +57,7 @@ RENAMED: Mapping[str, str] = {
     "max_pool2d_with_index": "kernel_size=ksize",
     "max_pool3d_with_index": "kernel_size=ksize",
     "mish": "lambda=threshold",
+    "nms": "threshold=iou_threshold",
     "multihead_matmul": ("transpose_q=transpose_Q transpose_k=transpose_K transpose_v=transpose_V"),
     "pad3d": "pad_value=value",
     "pool3d": "kernel_size=ksize",

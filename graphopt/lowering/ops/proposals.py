@@ -14,6 +14,7 @@ from graphopt.ir.ops.proposals import (
     GenerateProposals,
     MatrixNms,
     MulticlassNms,
+    Nms,
 )
 from graphopt.lowering.late import concrete
 from graphopt.lowering.ops.base import Array
@@ -68,6 +69,13 @@ def _tables(picked: list[list[Any]], offsets: list[list[int]], dtype: Any) -> tu
         jnp.asarray(np.array(places, np.int32).reshape(-1, 1)),
         jnp.asarray([len(image) for image in picked], np.int32),
     )
+
+
+@lowers(Nms)
+def nms(x: Array, threshold: float) -> Array:
+    boxes = concrete(x, "the number of boxes")
+    kept = _suppressed(boxes, np.arange(len(boxes)), threshold, 1.0, 0.0)
+    return jnp.asarray(kept, "int64")
 
 
 @lowers(MulticlassNms)

@@ -48,11 +48,32 @@ def roi_align(
         low, size = corners[:, axis], corners[:, axis + 2] - corners[:, axis]
         size = size if aligned else jnp.maximum(size, 1)
         start, end = _cells(low, size, count)
-        parts = (np.arange(sampling_ratio) + 0.5) / sampling_ratio
-        points = start[..., None] + (end - start)[..., None] * parts.astype(low.dtype)
         pixels = images.shape[3 - axis]
-        weights.append(_between_pixels(points, pixels).mean(2))
+        if sampling_ratio > 0:
+            parts = (np.arange(sampling_ratio) + 0.5) / sampling_ratio
+            points = start[..., None] + (end - start)[..., None] * parts.astype(low.dtype)
+            weights.append(_between_pixels(points, pixels).mean(2))
+        else:
+            weights.append(_adapted(start, end, jnp.ceil(size / count), pixels))
     return _weighted(images, *weights).astype(x.dtype)
+
+
+def _adapted(start: Array, end: Array, count: Array, pixels: int) -> Array:
+    """The mean weights [r, cells, pixels] of `count` [r] points in each cell of a box.
+
+    Boxes may be as large as they like, so the points are visited one after the other.
+    """
+    each = jnp.maximum(count, 1)[:, None]
+
+    def visit(number: Array, total: Array) -> Array:
+        points = start + (end - start) * ((number.astype(start.dtype) + 0.5) / each)
+        return total + jnp.where(
+            (number < count)[:, None, None], _between_pixels(points, pixels), 0
+        )
+
+    most = jnp.max(count, initial=0).astype("int32")
+    total = lax.fori_loop(0, most, visit, jnp.zeros((*start.shape, pixels), start.dtype))
+    return total / each[..., None]
 
 
 def _between_pixels(points: Array, pixels: int) -> Array:
