@@ -56,7 +56,8 @@ test: $(VENV)/.dev ## run the tests (some of them: make test TESTS=tests/test_ar
 
 .PHONY: test-slow
 test-slow: $(VENV)/.dev ## run the slow tests: exports of every model, every model of Paddle 3
-	$(BIN)/python -m pytest -n $(WORKERS) -m slow $(TESTS)
+	XLA_FLAGS="--xla_backend_optimization_level=3 --xla_llvm_disable_expensive_passes=false" \
+		$(BIN)/python -m pytest -n $(WORKERS) -m slow $(TESTS)
 
 .PHONY: conformance
 conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/reference/conformance.md

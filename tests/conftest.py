@@ -1,7 +1,9 @@
 """What every test runs under: the JAX platform, hypothesis profiles, a name for this folder.
 
 JAX reads its settings when it is first imported, so they are set here, before any test module:
-the CPU, as four devices (`DEVICES`), unless the environment already says otherwise.
+the CPU, as four devices (`DEVICES`), and code that is compiled quickly rather than well, which
+takes less than half the time. What XLA_FLAGS already says is left: `make test-slow` and
+`make conformance` run the code that users run.
 
 Test modules share code (samples, comparisons) by importing it from `graphopt_tests`, which stands
 for this folder: `from graphopt_tests.ops import activation` is `tests/ops/activation.py`. The
@@ -28,10 +30,15 @@ TESTS = Path(__file__).parent
 def set_jax_environment() -> None:
     """Ask for the CPU with several devices, as far as the environment leaves that open."""
     os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    flags = os.environ.get("XLA_FLAGS", "")
-    if "xla_force_host_platform_device_count" not in flags:
-        wanted = f"--xla_force_host_platform_device_count={DEVICES}"
-        os.environ["XLA_FLAGS"] = f"{flags} {wanted}".strip()
+    flags = os.environ.get("XLA_FLAGS", "").split()
+    given = {flag.partition("=")[0] for flag in flags}
+    wanted = {
+        "--xla_force_host_platform_device_count": DEVICES,
+        "--xla_backend_optimization_level": 0,
+        "--xla_llvm_disable_expensive_passes": "true",
+    }
+    flags += [f"{flag}={value}" for flag, value in wanted.items() if flag not in given]
+    os.environ["XLA_FLAGS"] = " ".join(flags)
 
 
 def name_this_folder(name: str) -> None:
