@@ -1,7 +1,7 @@
 """How a rewrite may change numbers: every pass says which of three classes it is in.
 
-The claim is about the ops of the IR, each computed by itself. XLA compiles a whole program and may
-round differently when a program changes, whatever a pass claims.
+The claim is about the ops of the IR, step by step as their lowering rules say. XLA compiles a whole
+program and may round differently when a program changes, whatever a pass claims.
 """
 
 from __future__ import annotations

@@ -44,15 +44,15 @@ def run_module(
 ) -> dict[str, Array]:
     """Every result of a module by kind and name (`pd.fetch x`), on one device, without donation.
 
-    With `one_by_one` each op is an XLA program of its own, so that its bits do not depend on the
-    ops around it.
+    With `one_by_one` each step of each op is an XLA program of its own, so that its bits do not
+    depend on what is around it.
     """
     import jax
 
     from graphopt.lowering.mappers import Plan, alone, by_op
 
     plan, device = Plan.of(module), jax.devices("cpu")[0]
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), jax.disable_jit(one_by_one):
         whole = functools.partial(alone, donate=False)
         mapped = (by_op if one_by_one else whole)(module, plan, device)
         fetches, written = mapped.function(
