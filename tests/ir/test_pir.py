@@ -230,8 +230,6 @@ def _updated(found: Operator) -> Any:
 def test_a_startup_program_makes_the_state(case: Path) -> None:
     startup = load_model(case / "pir" / "startup.json").program
     main = load_model(case / "pir" / "main.json").program
-    if any(found.type == "coalesce_tensor" for found in startup.global_block().ops):
-        pytest.skip("flat copies of recurrent weights")
     static.Executor(paddle.CPUPlace()).run(startup)
     for variable in main.list_vars():
         if variable.persistable:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from xdsl.ir import SSAValue
 
 from graphopt.ir.legacy.making import Maker
-from graphopt.ir.op import PdOp
 from graphopt.ir.ops.creation import FullLike
 from graphopt.ir.ops.logic import Isfinite
 from graphopt.ir.ops.math import (
@@ -29,20 +28,12 @@ from graphopt.ir.types import dtype_of
 if TYPE_CHECKING:
     from graphopt.ir.legacy.translator import Translator
 
-Emit = Callable[..., SSAValue]
-
-
-def _emitter(self: Translator, op: Operator) -> Emit:
-    def emit(op_class: type[PdOp], *operands: SSAValue, **attrs: Any) -> SSAValue:
-        return self.emit(op_class, op, *operands, **attrs).results[0]
-
-    return emit
-
 
 def _check_finite_and_unscale(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """Gradients divided by the scale; from the first that is not finite on, zeros."""
-    Maker(self, op).only("X", "Scale")
-    emit, scale = _emitter(self, op), self.read(op.input("Scale")[0])
+    emit = Maker(self, op)
+    emit.only("X", "Scale")
+    scale = emit.input("Scale")
     inverse = emit(Divide, emit(FullLike, scale, value=1.0), scale)
     nothing = emit(FullLike, scale, value=0.0)
     found: SSAValue | None = None
@@ -64,8 +55,9 @@ def _update_loss_scaling(self: Translator, op: Operator) -> dict[str, SSAValue]:
     Gradients that are not finite become zeros.
     """
     counters = ("PrevLossScaling", "InGoodSteps", "InBadSteps")
-    Maker(self, op).only("X", "FoundInfinite", "StopUpdate", *counters)
-    emit, found = _emitter(self, op), self.read(op.input("FoundInfinite")[0])
+    emit = Maker(self, op)
+    emit.only("X", "FoundInfinite", "StopUpdate", *counters)
+    found = emit.input("FoundInfinite")
     whole = emit(Reshape, found, shape=())
     written: dict[str, SSAValue] = {}
     for source, target in zip(op.input("X"), op.output("Out"), strict=True):
@@ -95,7 +87,7 @@ def _update_loss_scaling(self: Translator, op: Operator) -> dict[str, SSAValue]:
     return written
 
 
-def _number(emit: Emit, like: SSAValue, value: int) -> SSAValue:
+def _number(emit: Maker, like: SSAValue, value: int) -> SSAValue:
     return emit(FullLike, like, value=value, dtype=dtype_of(like.type))
 
 
