@@ -402,3 +402,10 @@ def test_two_flaws_are_no_near_miss() -> None:
                 between.results[0], lambda use, between=between: use.operation is not between
             )
     assert not list(matches(rule.root, match.root, tolerant=True))
+
+
+def test_a_saved_model_is_explained_with_its_outputs() -> None:
+    """What its fetch operators name, not every result that nobody reads."""
+    model = paddle.import_model(MODELS / "infer_bert_mini" / "model")
+    text = str(paddle.explain(model.program, flags(fused_attention=True, fused_feedforward=True)))
+    assert "fused_attention (fused-attention" in text and "applied 2 times" in text

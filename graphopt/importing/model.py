@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 import numpy as np
 
 from graphopt.errors import FeedError, FormatError
-from graphopt.importing.interface import data_names, output_names
 from graphopt.importing.locate import find_parameters, find_program, given_parameters
 from graphopt.importing.parameters import checked, kind_of_file, read_arrays, read_only
+from graphopt.ir.interface import data_names, output_names
 from graphopt.ir.program import Program, Variable
 from graphopt.ir.reader.model import load_model
 from graphopt.ir.reader.parameters import stored_variables

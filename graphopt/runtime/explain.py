@@ -6,13 +6,15 @@ Nothing here compiles: the program is parsed and optimised, and the report is ke
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphopt.errors import LockError, StrictError
+from graphopt.ir.interface import data_names, output_names
 from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import Program
+from graphopt.ir.reader.graph_check import column_names
 from graphopt.passes.explain import (
     FlagResult,
     applied_counts,
@@ -106,9 +108,9 @@ def explain(
     """What the passes of `build_strategy` do to `program`, with near misses and reasons.
 
     `fetch_list` are the variables that a run would fetch, which stop fusions that would remove
-    them; by default what no operator reads. A CompiledProgram brings its own strategy. With
-    `strict` a flag that does nothing raises StrictError. Raises TypeError for anything that is no
-    program, FetchError for an unknown fetch.
+    them; by default a saved model's outputs, else the losses and what nobody reads. A
+    CompiledProgram brings its own strategy. With `strict` a flag that does nothing raises
+    StrictError. Raises TypeError for anything that is no program, FetchError for an unknown fetch.
     """
     if not isinstance(program, Program):
         source = getattr(program, "_program", None)
@@ -116,26 +118,14 @@ def explain(
             raise TypeError(f"expected a Program or CompiledProgram, got {type(program).__name__}")
         build_strategy = build_strategy or program._strategy
         program = source
-    names = ends(program) if fetch_list is None else fetch_names(fetch_list)
-    variables = program.global_block().vars.values()
-    feeds = [variable.name for variable in variables if variable.is_data]
+    if fetch_list is None:
+        names = column_names(program, "fetch") or output_names(program)
+    else:
+        names = fetch_names(fetch_list)
+    feeds = column_names(program, "feed") or data_names(program)
     module = parse_program(program, feeds, names)
     setup = (build_strategy or BuildStrategy()).setup().quiet()
     explanation = Explanation(optimize(module, setup, near=True))
     if strict:
         explanation.check_strict()
     return explanation
-
-
-def ends(program: Program) -> Sequence[str]:
-    """The variables that operators write and no operator reads, but for state."""
-    block = program.global_block()
-    read = {name for b in program.blocks for op in b.ops for name in op.input_arg_names}
-    written = dict.fromkeys(name for op in block.ops for name in op.output_arg_names)
-    return [
-        name
-        for name in written
-        if name not in read
-        and (found := block.find_var(name)) is not None
-        and not found.persistable
-    ]

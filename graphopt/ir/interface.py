@@ -68,7 +68,7 @@ def _losses(program: Program) -> Iterator[str]:
     }
     named = [
         name
-        for name, op in seeds.items()
+        for name in seeds
         if name.endswith(GRAD_SUFFIX) and name.removesuffix(GRAD_SUFFIX) in forward
     ]
     marked = [name for name in named if seeds[name].role & _LOSS_ROLE]
