@@ -53,6 +53,8 @@ set_jax_environment()
 
 # passes are checked one by one, and a wrong one is named
 os.environ.setdefault("GRAPHOPT_VERIFY_EACH", "1")
+# and those that fail on purpose leave no file
+os.environ["GRAPHOPT_CRASH_DIR"] = ""
 
 pytest.register_assert_rewrite("graphopt_tests")
 name_this_folder("graphopt_tests")

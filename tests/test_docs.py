@@ -76,14 +76,34 @@ def run_python(block: Block, page: str, names: dict[str, Any]) -> str:
     return printed.getvalue()
 
 
-def run_console(block: Block) -> None:
-    """Run the commands of a block, which have to be ours."""
+def run_console(block: Block, page: str) -> None:
+    """Run the commands of a block, which have to be ours, and compare what is shown behind them.
+
+    A command succeeds, unless `$ echo $?` follows with the exit code.
+    """
     commands = {"graphopt": cli.main, "graphopt-opt": opt.main}
-    for line in block.text.splitlines():
-        if line.startswith("$ "):
-            program, *arguments = shlex.split(line[2:])
-            with contextlib.redirect_stdout(io.StringIO()):
-                assert commands[program](arguments) == 0, line
+    status = 0
+    # the lines that start with a prompt, each with the output below it
+    for shown in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        line, _, wanted = shown.partition("\n")
+        program, *arguments = shlex.split(line)
+        printed = io.StringIO()
+        if program == "echo":
+            print(status, file=printed)
+            status = 0
+        else:
+            assert status == 0, f"{page}:{block.line}: exit code {status}"
+            with contextlib.redirect_stdout(printed):
+                status = commands[program](arguments)
+        if wanted.strip():
+            expect(printed.getvalue(), wanted, f"{page}:{block.line}: {line}")
+    assert status == 0, f"{page}:{block.line}: exit code {status}"
+
+
+def is_file(block: Block) -> str:
+    """The name of the file that a block shows, which is its first line as a comment."""
+    found = re.match(r"# (\w+\.py)\n", block.text)
+    return found[1] if found and block.language == "python" else ""
 
 
 def expect(printed: str, wanted: str, where: str) -> None:
@@ -107,9 +127,12 @@ def test_blocks_run(page: str) -> None:
             printed = None
             continue
         assert not printed, f"{page}:{block.line}: the block before prints, but it is not shown"
+        if name := is_file(block):
+            Path(name).write_text(block.text, "utf-8")
+            continue
         printed = run_python(block, page, names) if block.language == "python" else None
         if block.language == "console":
-            run_console(block)
+            run_console(block, page)
     assert not printed, f"{page}: the last block prints, but it is not shown"
 
 

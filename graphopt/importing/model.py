@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -130,9 +131,10 @@ class ImportedModel:
 
         wanted = self.fetch_names if fetch is None else fetch
         names = [item.name if isinstance(item, Variable) else item for item in wanted]
-        module = parse_program(self.program, self.feed_names, names)
+        again = functools.partial(parse_program, self.program, self.feed_names, names)
+        module = again()
         setup = Setup({}) if build_strategy is None else build_strategy.setup()
-        return module, optimize(module, setup)
+        return module, optimize(module, setup, again=again)
 
     def export(
         self,

@@ -6,7 +6,7 @@ one rewrite each. Nothing is kept between runs: the count starts with `limited` 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -19,15 +19,27 @@ class Limit:
     most: int
     tell: Callable[[str], None]
     asked: int = 0
+    without: frozenset[int] = frozenset()
+    """Numbers of rewrites that do not happen, whatever the limit."""
+
+    @property
+    def left(self) -> int:
+        """How many rewrites may still happen; negative without a limit."""
+        return -1 if self.most < 0 else max(self.most - self.asked, 0)
 
 
 _limit: ContextVar[Limit | None] = ContextVar("graphopt_opt_bisect_limit", default=None)
 
 
 @contextmanager
-def limited(most: int, tell: Callable[[str], None] = lambda _: None) -> Generator[Limit]:
-    """Let `most` rewrites happen (all of them when negative); `tell` hears a line about each."""
-    limit = Limit(most, tell)
+def limited(
+    most: int, tell: Callable[[str], None] = lambda _: None, *, without: Iterable[int] = ()
+) -> Generator[Limit]:
+    """Let `most` rewrites happen (all of them when negative), but for those numbered `without`.
+
+    `tell` hears a line about each.
+    """
+    limit = Limit(most, tell, without=frozenset(without))
     token = _limit.set(limit)
     try:
         yield limit
@@ -42,6 +54,12 @@ def take(rule: str, where: str) -> bool:
         return True
     limit.asked += 1
     allowed = limit.most < 0 or limit.asked <= limit.most
+    allowed = allowed and limit.asked not in limit.without
     word = "" if allowed else "NOT "
     limit.tell(f"BISECT: {word}running rewrite ({limit.asked}) {rule} on {where}")
     return allowed
+
+
+def current() -> Limit | None:
+    """The limit that rewrites ask now; None outside of `limited`."""
+    return _limit.get()

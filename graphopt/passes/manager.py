@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
-from xdsl.transforms.dead_code_elimination import dce
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 
+from graphopt.ir.dialect import context
 from graphopt.ir.dot import to_dot
 from graphopt.ir.ops.base import DataSizedOp
 from graphopt.passes import bisect
 from graphopt.passes.checks import Checks
+from graphopt.passes.crash import ON_PURPOSE, Crash, Step
 from graphopt.passes.fusion import Applied, FusionPass, Outcome, sweep
 from graphopt.passes.nearmiss import NearMisses
 from graphopt.passes.pipeline import Phase, Setup, select
@@ -27,11 +30,24 @@ Asked = tuple[str, ModulePass]
 
 
 class Run:
-    """One run of passes on a module. With `near` it looks for near misses, which takes longer."""
+    """One run of passes on a module. With `near` it looks for near misses, which takes longer.
+
+    `again` makes the module as it is at the start, for the file that tells of a crash.
+    """
 
     def __init__(
-        self, module: ModuleOp, setup: Setup, *, near: bool = False, verify_each: bool | None = None
+        self,
+        module: ModuleOp,
+        setup: Setup,
+        *,
+        near: bool = False,
+        verify_each: bool | None = None,
+        again: Callable[[], ModuleOp] | None = None,
     ) -> None:
+        limit = bisect.current()
+        self.limit = limit.left if limit is not None else -1
+        self.again = again
+        self.steps: list[Step] = []
         self.module = module
         self.near = near
         self.checks = Checks(module, verify_each=verify_each)
@@ -40,6 +56,10 @@ class Run:
 
     def fuse(self, asked: Sequence[Asked]) -> None:
         """All fusions in one sweep."""
+        with self._guarded(Step(tuple(made for _, made in asked), together=True)):
+            self._fuse(asked)
+
+    def _fuse(self, asked: Sequence[Asked]) -> None:
         fusions = [made for _, made in asked if isinstance(made, FusionPass)]
         rules = [(made.name, rule) for made in fusions for rule in made.RULES]
         near = NearMisses(self.module, rules) if self.near else None
@@ -66,10 +86,31 @@ class Run:
         """One pass, fusion or not."""
         if isinstance(made, FusionPass):
             self.fuse([(flag, made)])
-        elif isinstance(made, RewritePass):
-            self._rewrite(flag, made)
-        else:
-            self._opaque(flag, made, ctx or Context())
+            return
+        with self._guarded(Step((made,), ctx)):
+            if isinstance(made, RewritePass):
+                self._rewrite(flag, made)
+            else:
+                self._opaque(flag, made, ctx or Context())
+
+    def clean(self) -> None:
+        """Remove what fusions have left unused."""
+        with self._guarded(Step((DeadCodeElimination(),))):
+            dce(self.module)
+        self.count = _ops(self.module).total()
+
+    @contextmanager
+    def _guarded(self, step: Step) -> Generator[None]:
+        """Remember a step, and tell of a crash in it: PassError, with the file that replays it."""
+        self.steps.append(step)
+        try:
+            yield
+        except ON_PURPOSE:
+            raise
+        except Exception as error:
+            each = self.checks.each
+            crash = Crash(tuple(self.steps), error, self.again, _again(each), each, self.limit)
+            raise crash.reported() from error
 
     def _rewrite(self, flag: str, made: RewritePass) -> None:
         before, start = self.count, time.perf_counter()
@@ -122,14 +163,20 @@ class Run:
 
 
 def optimize(
-    module: ModuleOp, setup: Setup, *, near: bool = False, verify_each: bool | None = None
+    module: ModuleOp,
+    setup: Setup,
+    *,
+    near: bool = False,
+    verify_each: bool | None = None,
+    again: Callable[[], ModuleOp] | None = None,
 ) -> Report:
     """Run the passes that `setup` selects on the module, in place.
 
-    `near` has the report tell near misses. Raises PassError, naming the pass, when one leaves the
-    module invalid; OSError when `debug_graphviz_path` cannot be written.
+    `near` has the report tell near misses. Raises PassError, naming the pass, when one fails or
+    leaves the module invalid; if `again` can make the module anew, a file that replays this is
+    written (see `crash.py`). OSError when `debug_graphviz_path` cannot be written.
     """
-    run = Run(module, setup, near=near, verify_each=verify_each)
+    run = Run(module, setup, near=near, verify_each=verify_each, again=again)
     path = str(setup.flags.get("debug_graphviz_path", ""))
     _dump(module, path, "_original_graph")
     chosen = select(setup)
@@ -137,8 +184,7 @@ def optimize(
         asked = [(row.flag, made) for row, made in chosen if row.phase is phase]
         if phase is Phase.FUSE:
             run.fuse(asked)
-            dce(module)
-            run.count = _ops(module).total()
+            run.clean()
             _dump(module, path, "_fused_graph")
         else:
             for flag, made in asked:
@@ -146,6 +192,34 @@ def optimize(
     if setup.data_parallel:
         _dump(module, path, "_multi_devices_graph")
     return run.finish()
+
+
+def steps_of(setup: Setup) -> list[Step]:
+    """What `optimize` does with this setup, step by step."""
+    chosen = select(setup)
+    steps: list[Step] = []
+    for phase in Phase:
+        passes = tuple(made for row, made in chosen if row.phase is phase)
+        if phase is Phase.FUSE:
+            steps += [Step(passes, together=True), Step((DeadCodeElimination(),))]
+        else:
+            steps += [Step((made,)) for made in passes]
+    return steps
+
+
+def apply_steps(module: ModuleOp, steps: Sequence[Step], *, verify_each: bool | None) -> None:
+    """Run steps on a module as a run did; what fails leaves no file."""
+    run = Run(module, Setup({}), verify_each=verify_each)
+    for step in steps:
+        if step.together:
+            run.fuse([("", made) for made in step.passes])
+        else:
+            for made in step.passes:
+                run.one("", made, step.ctx or context())
+
+
+def _again(verify_each: bool) -> Callable[[ModuleOp, Sequence[Step]], None]:
+    return lambda module, steps: apply_steps(module, steps, verify_each=verify_each)
 
 
 def _difference(before: Counter[str], after: Counter[str]) -> str:

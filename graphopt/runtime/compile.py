@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -35,6 +35,7 @@ from graphopt.passes.report import Report
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, device_of, distinct_devices
 from graphopt.runtime.scope import Scope, Slot
+from graphopt.runtime.watch import watcher
 
 # A program that meets more shapes than this forgets the oldest executable.
 MAX_SHAPES = 64
@@ -102,9 +103,9 @@ class Compiled:
     def explained(self) -> Report:
         """The report with near misses, which are looked for now that somebody asks."""
         if not self.report.near:
-            request = self.request
-            again = parse_program(request.program, request.feeds, request.fetches)
-            self.report.near = optimize(again, self.report.setup.quiet(), near=True).near
+            again = _source(self.request)
+            setup = self.report.setup.quiet()
+            self.report.near = optimize(again(), setup, near=True, again=again).near
         return self.report
 
     @property
@@ -116,12 +117,18 @@ class Compiled:
 
 def compile_program(request: Request) -> Compiled:
     """Parse and optimise a program; XLA compiles it when shapes are known."""
-    module = parse_program(request.program, request.feeds, request.fetches)
+    again = _source(request)
+    module = again()
     _check_memory(module)
-    report = optimize(module, _setup(request))
+    report = optimize(module, _setup(request), again=again)
     is_random = any(draws(op) for op in module.walk())
     is_checked = any(isinstance(op, Assert) for op in module.walk())
     return Compiled(request, module, report, Plan.of(module, request.steps), is_random, is_checked)
+
+
+def _source(request: Request) -> Callable[[], ModuleOp]:
+    """Makes the module of a request before any pass."""
+    return functools.partial(parse_program, request.program, request.feeds, request.fetches)
 
 
 def _check_memory(module: ModuleOp) -> None:
@@ -183,6 +190,12 @@ class Executable:
         read_only = tuple(self._take(port, scope) for port in plan.read_only)
         key = default_generator().next_key(plan.steps) if self.is_random else _NO_KEY
         ordered = tuple(feeds[port.name] for port in plan.feeds)
+        if (tell := watcher()) is not None:
+            ports = (*plan.updated, *plan.read_only, *plan.feeds)
+            names = [port.name for port in ports]
+            tell(
+                self.compiled, dict(zip(names, (*updated, *read_only, *ordered), strict=True)), key
+            )
         with jax.enable_x64(True):
             if self.function is None:
                 self.function = self._compile(tuple(updated), read_only, ordered, key)

@@ -5,6 +5,7 @@ Nothing here compiles: the program is parsed and optimised, and the report is ke
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -123,9 +124,9 @@ def explain(
     else:
         names = fetch_names(fetch_list)
     feeds = column_names(program, "feed") or data_names(program)
-    module = parse_program(program, feeds, names)
+    again = functools.partial(parse_program, program, feeds, names)
     setup = (build_strategy or BuildStrategy()).setup().quiet()
-    explanation = Explanation(optimize(module, setup, near=True))
+    explanation = Explanation(optimize(again(), setup, near=True, again=again))
     if strict:
         explanation.check_strict()
     return explanation

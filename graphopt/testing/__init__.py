@@ -3,9 +3,10 @@
 `programs()` generates well-typed modules with planted patterns, `check_preserves_meaning` runs a
 module before and after a pass, `check_pass` does both for a pass and checks all that it claims,
 `load_page` reads the before/after pages of `tests/passes`.
+
+Without hypothesis, `check_pass` and `programs` are missing, and the rest is there.
 """
 
-from graphopt.testing.check import check_pass as check_pass
 from graphopt.testing.compare import assert_same_bits as assert_same_bits
 from graphopt.testing.compare import assert_same_results as assert_same_results
 from graphopt.testing.compare import check_preserves_meaning as check_preserves_meaning
@@ -15,4 +16,12 @@ from graphopt.testing.pages import Case as Case
 from graphopt.testing.pages import check_case as check_case
 from graphopt.testing.pages import load_page as load_page
 from graphopt.testing.pages import parse as parse
-from graphopt.testing.programs import programs as programs
+from graphopt.testing.reduce import reduce_module as reduce_module
+
+try:
+    from graphopt.testing.check import check_pass as check_pass
+    from graphopt.testing.programs import programs as programs
+except ModuleNotFoundError as error:
+    # the commands use this package, and are installed without the `testing` extra
+    if error.name != "hypothesis":
+        raise

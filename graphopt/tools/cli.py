@@ -6,15 +6,20 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
 from graphopt import __version__
 from graphopt.errors import GraphoptError
-from graphopt.tools import convert, info, run
+from graphopt.tools import bisect, convert, info, replay, run
 
 COMMANDS = {
     "info": (info, "what is in a model, and whether graphopt can run it"),
     "run": (run, "run a model once, or a Paddle script (graphopt run SCRIPT.py ARGS...)"),
     "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
+    "bisect": (bisect, "find the rewrite that makes results wrong, and a small program of it"),
+    "replay": (replay, "run a file of bisect, or of a crash in a pass, once more"),
 }
+_OF_XDSL = (ParseError, DiagnosticException)
 _OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)"
 
 
@@ -38,13 +43,16 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(command)
-        command.set_defaults(main=module.main)
+        command.set_defaults(main=module.main, trouble=getattr(module, "TROUBLE", 1))
     commands.add_parser("opt", help=_OPT, add_help=False)
     return top
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run a command; 0 when all went well, 1 with one line on stderr when it did not."""
+    """Run a command; 0 when all went well, else 1 with one line on stderr.
+
+    `bisect` and `replay` end with 1 when they find something wrong, and with 2 on an error.
+    """
     given = list(sys.argv[1:] if args is None else args)
     if given[:1] == ["opt"]:
         from graphopt.tools.opt import main as opt
@@ -54,14 +62,20 @@ def main(args: Sequence[str] | None = None) -> int:
         from graphopt.tools.script import run_script
 
         return run_script(given[1], given[2:])
+    rest: list[str] = []
+    if given[:1] == ["bisect"] and "--" in given:
+        rest = given[given.index("--") + 1 :]
+        given = given[: given.index("--")]
+    arguments = parser().parse_args(given)
+    if rest:
+        arguments.arguments = rest
     try:
-        arguments = parser().parse_args(given)
         return arguments.main(arguments)
     except BrokenPipeError:
         return 0
-    except (GraphoptError, OSError, AttributeError, TypeError, ValueError) as error:
+    except (GraphoptError, OSError, AttributeError, TypeError, ValueError, *_OF_XDSL) as error:
         print(f"graphopt: error: {_one_line(error)}", file=sys.stderr)
-        return 1
+        return arguments.trouble
 
 
 def _one_line(error: Exception) -> str:

@@ -80,7 +80,9 @@ class OptMain(xDSLOptMain):
         if self.args.dump_pass_pipeline:
             print(",".join(str(made) for _, made in select(setup)), file=sys.stderr)
         near = wants_near(self.args)
-        report = optimize(module, setup, near=near, verify_each=self.args.verify_each or None)
+        each = self.args.verify_each or None
+        before = module.clone()
+        report = optimize(module, setup, near=near, verify_each=each, again=lambda: before)
         tell(report, self.args)
 
     def _apply_named(self, module: ModuleOp) -> None:

@@ -101,7 +101,14 @@ def tell(report: Report, args: argparse.Namespace) -> None:
 
 def watched(module: ModuleOp, args: argparse.Namespace) -> Run:
     """The run that the passes of -p belong to."""
-    return Run(module, Setup({}), near=wants_near(args), verify_each=args.verify_each or None)
+    before = module.clone()
+    return Run(
+        module,
+        Setup({}),
+        near=wants_near(args),
+        verify_each=args.verify_each or None,
+        again=lambda: before,
+    )
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,27 @@
+"""Somebody may watch which programs run, and with what: `graphopt bisect SCRIPT.py` does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any
+
+# told the compiled program, its inputs by name as they are on the devices, and the random key
+Watcher = Callable[[Any, dict[str, Any], Any], None]
+_watcher: ContextVar[Watcher | None] = ContextVar("graphopt_watcher", default=None)
+
+
+@contextmanager
+def watching(watcher: Watcher) -> Generator[None]:
+    """Tell `watcher` about each step of each program, before it runs."""
+    token = _watcher.set(watcher)
+    try:
+        yield
+    finally:
+        _watcher.reset(token)
+
+
+def watcher() -> Watcher | None:
+    """Who watches now."""
+    return _watcher.get()

@@ -1,0 +1,254 @@
+"""`graphopt bisect` finds planted wrong passes, and `graphopt replay` runs what it writes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphopt.passes import registry, replay_file
+from graphopt.tools import cli, culprit
+from graphopt_tests.model_files import MODELS
+
+PLUGIN = Path(__file__).with_name("wrong_passes.py")
+RESNET = str(MODELS / "infer_resnet18" / "model.pdmodel")
+TRANSFORMER = str(MODELS / "infer_transformer_encoder" / "model.pdmodel")
+LENET = str(MODELS / "infer_lenet" / "model.pdmodel")
+
+CHAIN = """
+func.func @main(%x: tensor<?x4xf32> {pd.feed = "x"}, %w: tensor<4x4xf32> {pd.state = "w"})
+    -> (tensor<?x4xf32> {pd.fetch = "y"}) {
+  %a = pd.matmul(%x, %w) : (tensor<?x4xf32>, tensor<4x4xf32>) -> tensor<?x4xf32>
+  %b = pd.add(%a, %x) : tensor<?x4xf32>
+  %c = pd.relu(%b) : tensor<?x4xf32> loc("train.py":12:0)
+  %d = pd.add(%c, %a) : tensor<?x4xf32> loc("train.py":13:0)
+  %e = pd.relu(%d) : tensor<?x4xf32> loc("train.py":14:0)
+  %f = pd.tanh(%e) : tensor<?x4xf32>
+  %g = pd.dropout(%f) {p = 0.5, rng_id = 3} : (tensor<?x4xf32>) -> tensor<?x4xf32>
+  %y = pd.add(%g, %x) : tensor<?x4xf32>
+  func.return %y : tensor<?x4xf32>
+}
+"""
+
+
+@pytest.fixture(autouse=True)
+def own_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An empty working folder, an empty folder for temporary files, and no passes of others."""
+    for name in ("here", "temporary"):
+        (tmp_path / name).mkdir()
+    monkeypatch.setattr(registry, "_registered", {})
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "temporary"))
+    monkeypatch.chdir(tmp_path / "here")
+    return tmp_path
+
+
+def graphopt(
+    capsys: pytest.CaptureFixture[str], *args: str, plugin: bool = True
+) -> tuple[int, str]:
+    """Exit code and output of a command."""
+    capsys.readouterr()
+    status = cli.main([*args, *(["--import", str(PLUGIN)] if plugin else [])])
+    out, err = capsys.readouterr()
+    return status, out + err
+
+
+def chain(text: str = CHAIN) -> str:
+    """The small program as a file."""
+    Path("chain.mlir").write_text(text)
+    return "chain.mlir"
+
+
+def ops_of(path: str = "repro.mlir") -> list[str]:
+    """The ops of the program in a replay file."""
+    module = replay_file.read(Path(path).read_text(), path).module
+    return [op.name for op in module.walk() if op.name.startswith("pd.")]
+
+
+def test_one_wrong_fusion_among_many(capsys: pytest.CaptureFixture[str], own_folder: Path) -> None:
+    """In a ResNet: found, reduced to the pattern, replayed by a process of its own."""
+    passes = 'simplify,fuse-bn-act,wrong-add-relu{at="relu_8.tmp"},fuse-gemm-epilogue'
+    status, out = graphopt(capsys, "bisect", RESNET, "-p", passes)
+    assert status == 1, out
+    assert "rewrite 15 of 19: wrong-add-relu on pd.relu %relu_8.tmp" in out
+    assert "with every rewrite but this one the results are right" in out
+    assert ops_of() == ["pd.add", "pd.relu"]
+    assert len(Path("repro.mlir").read_text()) < 3000
+    assert sorted(p.name for p in own_folder.rglob("*")) == ["here", "repro.mlir", "temporary"]
+    # as it is where the `testing` extra is not installed
+    start = "import sys; sys.modules['hypothesis'] = None; from graphopt.tools.cli import main"
+    command = ["-c", f"{start}; sys.exit(main())", "replay", "repro.mlir", "--import", str(PLUGIN)]
+    done = subprocess.run(
+        [sys.executable, *command],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": str(PLUGIN.parents[1])},
+    )
+    assert (done.returncode, done.stderr) == (1, "")
+    assert "now: pd.fetch relu_8.tmp: " in done.stdout
+
+
+def test_with_a_strategy_before_it(capsys: pytest.CaptureFixture[str]) -> None:
+    """In a transformer whose attention and feed-forward are fused first."""
+    status, out = graphopt(
+        capsys, "bisect", TRANSFORMER, "-p", "wrong-matmul", "--build-strategy", "fused_attention",
+        "--dim", "3", "-o", "found.mlir",
+    )  # fmt: skip
+    assert status == 1, out
+    assert ": wrong-matmul on the program" in out
+    assert len(ops_of("found.mlir")) < 10
+    assert graphopt(capsys, "replay", "found.mlir")[0] == 1
+
+
+def test_equal_results(capsys: pytest.CaptureFixture[str]) -> None:
+    """Nothing is written, and the largest difference is told."""
+    data = str(MODELS / "infer_lenet" / "inputs.npz")
+    flags = "fuse_gemm_epilogue,fuse_elewise_add_act_ops"
+    status, out = graphopt(
+        capsys, "bisect", LENET, "--build-strategy", flags, "--data", data, plugin=False
+    )
+    assert status == 0, out
+    assert "equal after 8 rewrites: the largest difference is " in out
+    assert "made up" not in out
+    assert not list(Path().iterdir())
+
+
+def test_dropouts_draw_the_same_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    """Random ops are no difference."""
+    status, out = graphopt(capsys, "bisect", chain(), "-p", "wrong-add-relu,cse,dce", "--dim", "64")
+    assert status == 0, out
+    assert "equal after 4 rewrites: the largest difference is 0 " in out
+
+
+@pytest.mark.parametrize(
+    ("passes", "told", "ops"),
+    [
+        ("cse,wrong-add-relu{at=c how=nan}", ["NAN"], 2),
+        ("wrong-add-relu{at=c how=no-rule}", ["the optimised program fails: "], 2),
+        ("wrong-add-relu{at=c how=raise}", ["a pass fails: TypeError: cannot build this"], 2),
+        ("wrong-add-relu{at=c how=raise-early}", ["a pass fails: KeyError", "but a pass: w"], 2),
+        ("wrong-add-relu{at=c how=invalid}", ["a pass fails: ", "before it is defined"], 3),
+        ("simplify,wrong-add{at=d asks=false}", ["but a pass: wrong-add, from train.py:13"], 1),
+        (
+            'wrong-add{at="b+d"},cse',
+            ["rewrite 1 of 3: wrong-add on pd.add %b", "other rewrites"],
+            1,
+        ),
+    ],
+)
+def test_each_way_of_being_wrong(
+    capsys: pytest.CaptureFixture[str], passes: str, told: list[str], ops: int
+) -> None:
+    """Found, reduced, told in words, and still so in the file."""
+    status, out = graphopt(capsys, "bisect", chain(), "-p", passes, "--dim", "4")
+    assert status == 1, out
+    for words in told:
+        assert words.replace("NAN", "nan") in out
+    assert len(ops_of()) == ops, Path("repro.mlir").read_text()
+    again, out = graphopt(capsys, "replay", "repro.mlir")
+    assert again == 1, out
+
+
+def test_gone_when_mended(capsys: pytest.CaptureFixture[str]) -> None:
+    """A replay ends with 0 when the pass is right, and with 2 when it cannot run."""
+    assert graphopt(capsys, "bisect", chain(), "-p", "wrong-add-relu{at=c}")[0] == 1
+    text = Path("repro.mlir").read_text()
+    assert '// input: {"name": "b", ' in text or '// input: {"name": "a", ' in text
+    assert '"train.py":12:0' in text
+    Path("repro.mlir").write_text(text.replace('at=\\"c\\"', 'at=\\"z\\"'))
+    status, out = graphopt(capsys, "replay", "repro.mlir")
+    assert (status, out.splitlines()[-1]) == (0, "now: nothing is wrong")
+    lines = text.splitlines(keepends=True)
+    Path("repro.mlir").write_text("".join(s for s in lines if not s.startswith(("// i", "// ="))))
+    status, out = graphopt(capsys, "replay", "repro.mlir")
+    assert status == 2
+    assert "give them with --data" in out
+    arrays = replay_file.read(text, "repro.mlir").arrays()
+    np.savez("data.npz", **arrays)
+    assert graphopt(capsys, "replay", "repro.mlir", "--data", "data.npz")[0] == 1
+
+
+def test_errors_end_with_two(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is wrong with the call, and not with a pass."""
+    Path("mine.txt").write_text("precious")
+    Path("broken.mlir").write_text("func.func @main(")
+    for args, words in (
+        (["bisect", chain(), "-p", "cse", "-o", "mine.txt"], "is no replay file"),
+        (["bisect", chain(), "-p", "no-such-pass"], "no-such-pass"),
+        (["bisect", "broken.mlir", "-p", "cse"], "expected"),
+        (["bisect", chain(), "-p", "cse{a=/}"], "pipeline"),
+        (["bisect", chain(), "-p", "cse", "--", "more"], "are for scripts"),
+        (["replay", "mine.txt"], "the first line should be"),
+        (["replay", "nowhere.mlir"], "nowhere.mlir"),
+    ):
+        status, out = graphopt(capsys, *args, plugin=False)
+        assert status == 2, out
+        assert words in out.lower() or words in out
+    assert Path("mine.txt").read_text() == "precious"
+
+
+def test_large_inputs_stay_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The smallest ones go into the file, up to a number of bytes."""
+    monkeypatch.setattr(culprit, "MOST_DATA", 100)
+    small, large = np.zeros(10, np.float32), np.zeros(16, np.float32)
+    made_up = replay_file.MadeUp("float32", (1000, 1000), 1)
+    kept, left_out = culprit._within({"large": large, "made up": made_up, "small": small})
+    assert (list(kept), left_out) == (["made up", "small"], ["large"])
+
+
+SCRIPT = """
+import numpy as np
+import paddle
+paddle.enable_static()
+x = paddle.static.data("x", [None, 4])
+hidden = paddle.nn.functional.relu(paddle.static.nn.fc(x, 8) + 1.0)
+loss = paddle.mean(hidden)
+exe = paddle.static.Executor()
+exe.run(paddle.static.default_startup_program())
+program = paddle.static.CompiledProgram(paddle.static.default_main_program())
+for _ in range(2):
+    exe.run(program, feed={"x": -np.ones((3, 4), "float32")}, fetch_list=[loss])
+"""
+
+
+def test_a_script(capsys: pytest.CaptureFixture[str]) -> None:
+    """Its compiled programs with the inputs of their first steps; with passes, all its programs."""
+    Path("train.py").write_text(SCRIPT)
+    status, out = graphopt(capsys, "bisect", "train.py", plugin=False)
+    assert status == 0, out
+    assert "program: program 1 of train.py" in out
+    assert "made up" not in out
+    status, out = graphopt(capsys, "bisect", "train.py", "-p", "wrong-matmul")
+    assert status == 1, out
+    assert "wrong-matmul on the program" in out
+    assert "train.py" in out
+
+
+def test_a_replay_file_is_a_program(capsys: pytest.CaptureFixture[str]) -> None:
+    """With its own passes and inputs."""
+    assert graphopt(capsys, "bisect", chain(), "-p", "wrong-add{at=b}", "-o", "a.mlir")[0] == 1
+    status, out = graphopt(capsys, "bisect", "a.mlir", "-o", "b.mlir")
+    assert status == 1, out
+    assert "made up" not in out
+    assert ops_of("b.mlir") == ["pd.add"]
+
+
+def test_against_float64(capsys: pytest.CaptureFixture[str]) -> None:
+    """An interpreter that shares no code with JAX says what is right."""
+    pytest.importorskip("graphopt.testing.reference")
+    text = CHAIN.replace("%g = pd.dropout(%f) {p = 0.5, rng_id = 3}", "%g = pd.exp(%f)")
+    text = text.replace(" : (tensor<?x4xf32>) -> tensor<?x4xf32>\n  %y", " : tensor<?x4xf32>\n  %y")
+    args = ["--against", "float64", "--dim", "4"]
+    status, out = graphopt(capsys, "bisect", chain(text), "-p", "cse,dce", *args)
+    assert status == 0, out
+    status, out = graphopt(capsys, "bisect", chain(text), "-p", "wrong-add-relu{at=c}", *args)
+    assert status == 1, out
+    assert "rewrite 2 of 2: wrong-add-relu on pd.relu %c" in out
+    assert graphopt(capsys, "replay", "repro.mlir")[0] == 1
+    status, out = graphopt(capsys, "bisect", chain(), "-p", "cse", *args)
+    assert status == 2
+    assert "draws random numbers" in out
