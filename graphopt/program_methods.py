@@ -1,22 +1,23 @@
 """What scripts call on programs and variables that needs the runtime or the file reader.
 
 `Program` and `Variable` are plain records of the IR; these belong to the front end, so they are
-attached here, once, when graphopt is imported.
+attached here, once, when a part of the front end is imported.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program import Parameter, Program, Variable
-from graphopt.ir.reader.program_desc import read_program
 from graphopt.ir.variable import VarKind
-from graphopt.runtime import Scope, global_scope
+
+if TYPE_CHECKING:
+    from graphopt.runtime.scope import Scope
 
 _NOT_STATE = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER)
 _RENAMES = "StructuredToParameterName@@"
@@ -28,6 +29,8 @@ def state_dict(self: Program, mode: str = "all", scope: Scope | None = None) -> 
     `mode` is 'param' (the parameters), 'opt' (the others) or 'all'. Raises ValueError for another
     mode or a variable without a value.
     """
+    from graphopt.runtime.scope import Scope, global_scope
+
     if scope is not None and not isinstance(scope, Scope):
         raise TypeError(f"`scope` should be None or a Scope, but received {type(scope).__name__}")
     if not isinstance(mode, str):
@@ -65,6 +68,8 @@ def set_state_dict(
     Warns about, and skips, names that the program does not have and values of another shape or
     dtype.
     """
+    from graphopt.runtime.scope import global_scope
+
     if not isinstance(state_dict, Mapping):
         raise TypeError(
             f"Type of `state_dict` should be dict, but received {type(state_dict).__name__}."
@@ -103,6 +108,8 @@ def parse_from_string(binary_str: bytes) -> Program:
 
     Raises ModelFormatError when they are none.
     """
+    from graphopt.ir.reader.program_desc import read_program
+
     return read_program(bytes(binary_str), "parse_from_string()")
 
 

@@ -90,13 +90,12 @@ def module_outputs(
 ) -> list[Array]:
     """The outputs of a `pd` module in its text form."""
     import jax
-    from xdsl.parser import Parser
 
-    from graphopt.ir.dialect import context
+    from graphopt.ir.text import parse_text
     from graphopt.lowering.collectives import ALONE
     from graphopt.lowering.mappers import Plan, replica_function
 
-    module = Parser(context(), text).parse_module()
+    module = parse_text(text)
     plan = Plan.of(module)
     values = {**parameters, **feed}
     groups = [

@@ -6,11 +6,11 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from io import StringIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from graphopt.ir.reader.files import write_files
+from graphopt.ir.text import text_of
 from graphopt.runtime.strategies import BuildStrategy
 
 if TYPE_CHECKING:
@@ -131,11 +131,7 @@ def export(
 
 def module_text(module: ModuleOp) -> str:
     """A module as graphopt-opt reads it."""
-    from xdsl.printer import Printer
-
-    text = StringIO()
-    Printer(text).print_op(module)
-    return f"{text.getvalue()}\n"
+    return f"{text_of(module)}\n"
 
 
 def _write_program(

@@ -18,6 +18,7 @@ from xdsl.utils.exceptions import VerifyException
 
 from graphopt.ir.op import PdOp, attr_kinds, definition, encode_attrs, segments
 from graphopt.ir.ops.control import RegionOp
+from graphopt.ir.text import type_text
 
 OpT = TypeVar("OpT", bound=PdOp)
 
@@ -34,14 +35,19 @@ def print_op(op: PdOp, printer: Printer) -> None:
     printer.print_string(" : ")
     types = [value.type for value in op.operands]
     results = [result.type for result in op.results]
-    if types and len(results) == 1 and len(set(types + results)) == 1:
-        printer.print_attribute(results[0])
-    else:
-        printer.print_function_type(types, results)
+    printer.print_string(_types_text(types, results))
     if isinstance(op, RegionOp):
         for word, region in zip(op.REGIONS, op.regions, strict=True):
             printer.print_string(f" {word}")
             printer.print_region(region)
+
+
+def _types_text(operands: Sequence[Attribute], results: Sequence[Attribute]) -> str:
+    """What operands and results have in common, or all types as those of a function."""
+    if operands and len(results) == 1 and all(type_ == results[0] for type_ in operands):
+        return type_text(results[0])
+    taken, given = (", ".join(map(type_text, types)) for types in (operands, results))
+    return f"({taken}) -> {given}" if len(results) == 1 else f"({taken}) -> ({given})"
 
 
 def parse_op(cls: type[OpT], parser: Parser) -> OpT:

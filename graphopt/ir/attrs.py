@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from numbers import Integral
 from typing import Any
 
@@ -17,6 +18,7 @@ from xdsl.dialects.builtin import (
     DictionaryAttr,
     FloatAttr,
     IntegerAttr,
+    IntegerType,
     NoneType,
     StringAttr,
     f64,
@@ -59,23 +61,34 @@ class KindConstraint(AttrConstraint[Attribute]):
             canonical = self.kind.encode(self.kind.decode(attr))
         except (TypeError, ValueError, AttributeError) as error:
             raise VerifyException(f"expected {self.kind.name}, found {attr}") from error
-        if canonical != attr:
+        if canonical is not attr and canonical != attr:
             raise VerifyException(f"expected {self.kind.name}, found {attr}")
 
     def mapping_type_vars(self, type_var_mapping: Any) -> KindConstraint:
         return self
 
 
+# Programs repeat few values very often, and making an attribute takes longer than finding one.
+_integer_attr = lru_cache(4096)(IntegerAttr[IntegerType])
+_string_attr = lru_cache(4096)(StringAttr)
+
+
+@lru_cache(4096)
+def _float_attr(value: float, _sign: float) -> Attribute:
+    """The attribute of a number; the sign tells 0.0 from -0.0 in the cache."""
+    return FloatAttr(value, f64)
+
+
 def _encode_int(value: Any) -> Attribute:
     if isinstance(value, bool) or int(value) != value:
         raise TypeError(f"expected an integer, found {value!r}")
-    return IntegerAttr(int(value), i64)
+    return _integer_attr(int(value), i64)
 
 
 def _encode_flag(value: Any) -> Attribute:
     if not isinstance(value, (bool, int)) or value not in (0, 1):
         raise TypeError(f"expected true or false, found {value!r}")
-    return IntegerAttr(int(value), i1)
+    return _integer_attr(int(value), i1)
 
 
 def _encode_number(value: Any) -> Attribute:
@@ -83,13 +96,13 @@ def _encode_number(value: Any) -> Attribute:
         raise TypeError(f"expected a number, found {value!r}")
     if isinstance(value, Integral) and int(float(value)) != int(value):
         raise TypeError(f"expected a number that float64 holds exactly, found {value!r}")
-    return FloatAttr(float(value), f64)
+    return _float_attr(float(value), math.copysign(1.0, value))
 
 
 def _encode_string(value: Any) -> Attribute:
     if not isinstance(value, str):
         raise TypeError(f"expected a string, found {value!r}")
-    return StringAttr(str(value))
+    return _string_attr(str(value))
 
 
 def _print_number(printer: Printer, value: float) -> None:

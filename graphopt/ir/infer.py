@@ -6,7 +6,7 @@ program is checked by the same type rules when it is built and when it is compil
 
 from __future__ import annotations
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, BlockArgument, SSAValue
 
 from graphopt.errors import ProgramError
 from graphopt.ir.legacy.translator import Translator
@@ -32,7 +32,7 @@ def infer_outputs(op: Operator) -> None:
             if variable is None:
                 raise ProgramError(f"'{name}' is not a variable of this program")
             type_ = tensor(variable.shape, variable.dtype)
-            values[name] = scratch.insert_arg(type_, len(scratch.args))
+            values[name] = BlockArgument(type_, scratch, len(values))
         return values[name]
 
     written = Translator(scratch, read).translate(op)

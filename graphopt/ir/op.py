@@ -11,7 +11,7 @@ from __future__ import annotations
 import inspect
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, Self
 
 from xdsl.dialects.builtin import DenseArrayBase, TensorType, i32
@@ -162,6 +162,16 @@ def default_attrs(cls: type[PdOp]) -> Mapping[str, Any]:
 
 
 @cache
+def _encoded_defaults(cls: type[PdOp]) -> Mapping[str, Attribute]:
+    """The stored attributes of the properties that have a default."""
+    return {
+        name: prop.default_value
+        for name, prop in definition(cls).properties.items()
+        if prop.default_value is not None
+    }
+
+
+@cache
 def operand_names(cls: type[PdOp]) -> tuple[str, ...]:
     """The names of the operand fields."""
     return tuple(name for name, _ in definition(cls).operands)
@@ -222,7 +232,7 @@ def infer_types(
 
 def encode_attrs(cls: type[PdOp], attrs: Mapping[str, Any]) -> dict[str, Attribute]:
     """Python property values as stored attributes; values equal to the default are left out."""
-    kinds, defaults = attr_kinds(cls), default_attrs(cls)
+    kinds, defaults = attr_kinds(cls), _encoded_defaults(cls)
     encoded: dict[str, Attribute] = {}
     for name, value in attrs.items():
         try:
@@ -231,7 +241,7 @@ def encode_attrs(cls: type[PdOp], attrs: Mapping[str, Any]) -> dict[str, Attribu
             raise ProgramError(
                 f"attribute '{name}' of '{cls.name}' must be {kinds[name].name}, found {value!r}"
             ) from error
-        if name not in defaults or kinds[name].encode(defaults[name]) != attribute:
+        if name not in defaults or defaults[name] != attribute:
             encoded[name] = attribute
     return encoded
 
@@ -250,7 +260,12 @@ def as_group(operand: Any) -> list[SSAValue]:
 def segments(cls: type[PdOp], sizes: Sequence[int]) -> dict[str, Attribute]:
     if SEGMENTS not in definition(cls).options:
         return {}
-    return {_SEGMENT_NAME: DenseArrayBase.from_list(i32, list(sizes))}
+    return {_SEGMENT_NAME: _sizes(tuple(sizes))}
+
+
+@lru_cache(4096)
+def _sizes(sizes: tuple[int, ...]) -> Attribute:
+    return DenseArrayBase.from_list(i32, list(sizes))
 
 
 def _show_operands(cls: type[PdOp], groups: Sequence[Sequence[Attribute]]) -> str:

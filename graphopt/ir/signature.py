@@ -83,6 +83,13 @@ def signature_of(module: ModuleOp) -> Signature:
     )
 
 
+def result_port(function: FuncOp, index: int) -> Port:
+    """One result of a function, without looking at the others."""
+    attrs, types = function.res_attrs, function.function_type.outputs.data
+    one = slice(index, index + 1)
+    return _ports(ArrayAttr(attrs.data[one]) if attrs else None, types[one], "result")[0]
+
+
 def _ports(
     attrs: ArrayAttr[DictionaryAttr] | None, types: tuple[Attribute, ...], what: str
 ) -> tuple[Port, ...]:

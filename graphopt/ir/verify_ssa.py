@@ -25,11 +25,11 @@ def _verify(op: Operation, visible: set[SSAValue]) -> None:
 def _verify_block(block: Block, visible: set[SSAValue]) -> None:
     visible.update(block.args)
     for op in block.ops:
-        for position, value in enumerate(op.operands):
-            if value not in visible:
-                raise VerifyException(
-                    f"operand {position} of '{op.name}' is used before it is defined: {op}"
-                )
+        if not visible.issuperset(op.operands):
+            position = next(n for n, value in enumerate(op.operands) if value not in visible)
+            raise VerifyException(
+                f"operand {position} of '{op.name}' is used before it is defined: {op}"
+            )
         if op.regions:
             _verify(op, visible)
         visible.update(op.results)

@@ -82,6 +82,14 @@ class Call:
         return issubclass(self.op_class, DataSizedOp)
 
     @property
+    def is_memoized(self) -> bool:
+        """True when one trace serves all ops that are computed alike.
+
+        Not with data-sized results, which need values, nor with -0.0, which equals 0.0 as a key.
+        """
+        return not self.data_sized and "-0.0" not in repr(self.attrs)
+
+    @property
     def communicates(self) -> bool:
         """True when the op combines values of all replicas."""
         return self.op_class is AllReduce or ("sync", True) in self.attrs
@@ -97,6 +105,7 @@ class Call:
 
 @lru_cache(maxsize=4096)
 def _jitted(call: Call) -> Any:
+    """The call as a function that JAX traces once for all ops with operands of the same types."""
     return jax.jit(call.on_lanes)
 
 
@@ -150,7 +159,7 @@ class Context:
     """What the ops of one replica share: the other replicas and this step's random key.
 
     `key` is the uint32 data of a JAX key, different for every step. `lanes` is the number of
-    replicas that run in lockstep. With `by_op` arrays have values and each op is jitted by itself.
+    replicas that run in lockstep. With `by_op` arrays have values, and XLA compiles each op alone.
     """
 
     replicas: Replicas
@@ -232,7 +241,7 @@ def evaluate_op(
             else:
                 call = Call.of(op, context.replicas, env)
                 operands = operands_by_lane(op, env, context.lanes)
-                compute = _jitted(call) if context.by_op and not call.data_sized else call.on_lanes
+                compute = _jitted(call) if call.is_memoized else call.on_lanes
                 by_lane = compute(operands, context.keys_for(op))
                 results = list(zip(*by_lane, strict=True))
     except Exception as error:

@@ -143,7 +143,7 @@ def _step_back(
     keys = context.keys_for(op)
     seeds = [[cotangents[op.results[i]][lane] for i in outs] for lane in range(context.lanes)]
     with jax.named_scope(f"{op.name}_grad"):
-        pull = _pull_back(call, ins, outs) if call.data_sized else pullback(call, ins, outs)
+        pull = (pullback if call.is_memoized else _pull_back)(call, ins, outs)
         if call.communicates:
             by_lane = pull(operands, keys, seeds)
         else:

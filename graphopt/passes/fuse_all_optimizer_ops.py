@@ -14,6 +14,7 @@ from typing import Any, ClassVar
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation
 
+from graphopt.ir.bulk import replace_uses
 from graphopt.ir.op import operand_names
 from graphopt.ir.ops.fused_update import FUSED
 from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd, Update
@@ -79,12 +80,9 @@ def _fuse(updates: list[Update], log: Log) -> None:
     fused.location = joined_location(updates)
     assert last.parent is not None
     last.parent.insert_op_before(fused, last)
-    results = iter(fused.results)
+    old = [result for op in updates for result in op.results]
+    replace_uses(dict(zip(old, fused.results, strict=True)))
     for op in updates:
-        for old in op.results:
-            new = next(results)
-            new.name_hint = old.name_hint
-            old.replace_all_uses_with(new)
         op.detach()
         op.erase()
 

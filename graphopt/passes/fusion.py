@@ -22,6 +22,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from graphopt.ir.bulk import open_operands, replace_uses
 from graphopt.ir.op import PdOp
 from graphopt.ir.regions import ancestor_in
 from graphopt.passes import bisect
@@ -105,15 +106,17 @@ def sweep(
         for op_class in entry.rule.root.last_types():
             by_root.setdefault(op_class, []).append(entry)
     outcomes: list[Outcome] = []
-    candidates = [op for op in module.walk() if type(op) in by_root]
-    for op in reversed(candidates):
-        assert isinstance(op, PdOp)
-        for entry in by_root[type(op)]:
-            if op.parent is None:
-                break  # an earlier fusion took it
-            outcome = _try(entry, op, by_root, watch)
-            if outcome is not None:
-                outcomes.append(outcome)
+    ops = list(module.walk())
+    candidates = [op for op in ops if type(op) in by_root]
+    with open_operands(ops):
+        for op in reversed(candidates):
+            assert isinstance(op, PdOp)
+            for entry in by_root[type(op)]:
+                if op.parent is None:
+                    break  # an earlier fusion took it
+                outcome = _try(entry, op, by_root, watch)
+                if outcome is not None:
+                    outcomes.append(outcome)
     return outcomes
 
 
@@ -132,15 +135,15 @@ def _try(
     by_root: Mapping[type[Operation], Sequence[_Ranked]],
     watch: Callable[[str, Sequence[PdOp]], None] | None,
 ) -> Outcome | None:
-    anchor, location = show_op(root), source_line(root.location)
     declined: Declined | None = None
     for match in matches(entry.rule.root, root):
         reason = refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
         if reason is not None:
             # a way that takes one value for two says less than any other
             if declined is None or declined.reason.name == "part-of-itself":
-                declined = Declined(entry.name, anchor, reason, location)
+                declined = Declined(entry.name, show_op(root), reason, source_line(root.location))
             continue
+        anchor, location = show_op(root), source_line(root.location)
         if not bisect.take(entry.name, anchor):
             return None
         if watch is not None:
@@ -205,12 +208,15 @@ def _is_before(op: Operation, other: Operation) -> bool:
     block = other.parent
     assert isinstance(block, Block)
     outer = ancestor_in(block, op)
-    for candidate in block.ops:
-        if candidate is outer:
-            return True
-        if candidate is other:
-            return False
-    return False
+    if outer is None or outer is other or outer is block.last_op:
+        return False
+    # the two are near each other in most programs, so look both ways
+    before, behind = other.prev_op, other.next_op
+    while before is not None and behind is not None:
+        if before is outer or behind is outer:
+            return before is outer
+        before, behind = before.prev_op, behind.next_op
+    return before is not None
 
 
 def _replace(rule: Fusion, match: Match) -> None:
@@ -219,8 +225,7 @@ def _replace(rule: Fusion, match: Match) -> None:
     block = root.parent
     assert block is not None
     block.insert_op_before(fused, root)
-    for old, new in rule.results(match, fused).items():
-        old.replace_all_uses_with(new)
+    replace_uses(rule.results(match, fused))
     # nothing may read a value that goes: first all reading ends, then the ops do
     for op in match.ops.values():
         op.detach()

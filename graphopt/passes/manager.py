@@ -13,9 +13,11 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 
+from graphopt.ir.collector import paused_collector
 from graphopt.ir.dialect import context
 from graphopt.ir.dot import to_dot
 from graphopt.ir.ops.base import DataSizedOp
+from graphopt.ir.text import text_of
 from graphopt.passes import bisect
 from graphopt.passes.checks import Checks
 from graphopt.passes.crash import ON_PURPOSE, Crash, Step
@@ -162,6 +164,7 @@ class Run:
         return self.report
 
 
+@paused_collector()
 def optimize(
     module: ModuleOp,
     setup: Setup,
@@ -253,4 +256,4 @@ def _dump(module: ModuleOp, path: str, suffix: str) -> None:
     """Write the graph under Paddle's name for this stage, and the IR beside it."""
     if path:
         Path(path + suffix).write_text(to_dot(module))
-        Path(path + suffix + ".mlir").write_text(str(module) + "\n")
+        Path(path + suffix + ".mlir").write_text(text_of(module) + "\n")

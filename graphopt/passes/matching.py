@@ -45,9 +45,16 @@ def _with_node(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
 
 def _with_inputs(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
     """The match with what flows into `op` bound as `node` says."""
-    for order in node.orders():
+    for order in node.orders:
         if all(isinstance(hole, Value) for hole in order[len(op.operands) :]):
-            yield from _with_operands(list(zip(order, op.operands, strict=False)), op, match)
+            pairs = list(zip(order, op.operands, strict=False))
+            if match.tolerant or all(_plausible(hole, value) for hole, value in pairs):
+                yield from _with_operands(pairs, op, match)
+
+
+def _plausible(hole: Hole, value: SSAValue) -> bool:
+    """False when what made a value rules out that it flows into this hole."""
+    return hole.producers is None or type(value.owner) in hole.producers
 
 
 def _with_operands(

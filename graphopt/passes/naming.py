@@ -10,16 +10,15 @@ from xdsl.dialects.builtin import (
     FileLineColLoc,
     FusedLoc,
     LocationAttr,
-    ModuleOp,
     NoneAttr,
     UnknownLoc,
 )
-from xdsl.dialects.func import ReturnOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation
 
 from graphopt.ir.ops.control import Yield
 from graphopt.ir.ops.grad import Grad
-from graphopt.ir.signature import signature_of
+from graphopt.ir.signature import FETCH, result_port
 
 
 def joined_location(ops: Iterable[Operation]) -> LocationAttr:
@@ -56,11 +55,9 @@ def how_used(user: Operation, index: int) -> str:
     if isinstance(user, Grad):
         return "differentiated (a gradient with respect to it is asked for)"
     if isinstance(user, ReturnOp):
-        module = user.parent_op()
-        while module is not None and not isinstance(module, ModuleOp):
-            module = module.parent_op()
-        if isinstance(module, ModuleOp):
-            port = signature_of(module).results[index]
-            kind = "fetched" if port.kind == "pd.fetch" else "kept as state"
+        function = user.parent_op()
+        if isinstance(function, FuncOp):
+            port = result_port(function, index)
+            kind = "fetched" if port.kind == FETCH else "kept as state"
             return f"{kind} ('{port.name}')"
     return f"also read by {show_op(user)}"

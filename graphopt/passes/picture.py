@@ -4,11 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Literal
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.op import PdOp
+
+# The ops that may have made the value at some place of a picture; None where any value will do.
+Producers = frozenset[type[Operation]] | None
 
 
 class Value:
@@ -17,6 +21,8 @@ class Value:
     `usually` tells program generators what belongs there: a "vector" along the last axis, or a
     value of the "full" shape of the op's result. What is required is for `check` to say.
     """
+
+    producers: Producers = None
 
     def __init__(
         self, usually: Literal["any", "vector", "full"] = "any", *, name: str = "value"
@@ -64,11 +70,13 @@ class Node:
         names = [op.name for op in self.types]
         return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
-    def orders(self) -> Iterator[Sequence[Hole]]:
+    @cached_property
+    def orders(self) -> Sequence[Sequence[Hole]]:
         """The operand lists that this node accepts."""
-        yield self.operands
-        if self.commutes:
-            yield (self.operands[1], self.operands[0], *self.operands[2:])
+        if not self.commutes:
+            return (self.operands,)
+        first, second, *rest = self.operands
+        return self.operands, (second, first, *rest)
 
     def stand_in(self) -> Hole:
         """What is in the place of an optional op that is missing."""
@@ -77,6 +85,14 @@ class Node:
     def result(self, index: int) -> Result:
         """A use of this result of the op."""
         return Result(self, index)
+
+    @cached_property
+    def producers(self) -> Producers:
+        """The ops that what is drawn here may be the result of, to rule most places out."""
+        if not self.optional:
+            return frozenset(self.types)
+        below = self.stand_in().producers
+        return None if below is None else below.union(self.types)
 
     def last_types(self) -> set[type[PdOp]]:
         """What the picture below this node may end with; an optional one lets it end earlier."""
@@ -90,6 +106,11 @@ class Result:
 
     node: Node
     index: int
+
+    @property
+    def producers(self) -> Producers:
+        """As those of the node."""
+        return self.node.producers
 
 
 Hole = Value | Node | Result

@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from graphopt.ir.bulk import replace_uses
 from graphopt.ir.ops.grad import Grad
 from graphopt.passes import bisect
 from graphopt.passes.fusion import Applied, Declined, Outcome, Reason
@@ -73,9 +74,6 @@ def replace(op: Operation, values: Mapping[SSAValue, SSAValue]) -> None:
 
     A value without a name of its own takes the name of what it replaces.
     """
-    for old, new in values.items():
-        if new.name_hint is None:
-            new.name_hint = old.name_hint
-        old.replace_all_uses_with(new)
+    replace_uses(values)
     op.detach()
     op.erase()

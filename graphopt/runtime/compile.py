@@ -7,11 +7,12 @@ when the first program runs.
 from __future__ import annotations
 
 import functools
+import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import jax
 import numpy as np
@@ -168,6 +169,15 @@ def _setup(request: Request) -> Setup:
 
 
 _NO_KEY = np.zeros(2, np.uint32)
+_serial = itertools.count()
+
+
+class Slots(NamedTuple):
+    """The state of a step in one scope: each port with its slot, None when there is none yet."""
+
+    updated: list[tuple[Port, Slot | None]]
+    read_only: list[tuple[Port, Slot | None]]
+    written: list[tuple[Port, Slot | None]]
 
 
 class Executable:
@@ -181,15 +191,17 @@ class Executable:
         self.is_random = compiled.is_random
         self.is_checked = compiled.is_checked
         self.mapped = mapped
+        self.fed = [port.name for port in compiled.plan.feeds]
+        self.serial = next(_serial)
         self.function: Any = None
 
     def __call__(self, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
         """Run one step: state from and to the scope, fetches returned as JAX arrays."""
-        plan = self.plan
-        updated = [self._take(port, scope, keep=True) for port in plan.updated]
-        read_only = tuple(self._take(port, scope) for port in plan.read_only)
+        plan, slots = self.plan, self._slots(scope)
+        updated = [self._take(port, slot, keep=True) for port, slot in slots.updated]
+        read_only = tuple([self._take(port, slot) for port, slot in slots.read_only])
         key = default_generator().next_key(plan.steps) if self.is_random else _NO_KEY
-        ordered = tuple(feeds[port.name] for port in plan.feeds)
+        ordered = tuple([feeds[name] for name in self.fed])
         if (tell := watcher()) is not None:
             ports = (*plan.updated, *plan.read_only, *plan.feeds)
             names = [port.name for port in ports]
@@ -204,10 +216,9 @@ class Executable:
         if self.is_checked:
             raise_failures((fetches, written))
         home, count = self.mapped.home, self.mapped.replicas
-        for port, array in zip(plan.written, written, strict=True):
-            scope_slot(scope, port.name).put(
-                array, replicas=count if port.per_replica else 0, home=home
-            )
+        for (port, slot), array in zip(slots.written, written, strict=True):
+            slot = slot or scope_slot(scope, port.name)
+            slot.put(array, replicas=count if port.per_replica else 0, home=home)
         self._bound(fetches, written)
         return fetches
 
@@ -221,12 +232,21 @@ class Executable:
             self.mapped = self.compiled.by_op()
             return self.mapped.function
 
-    def _take(self, port: Port, scope: Scope, *, keep: bool = False) -> Any:
+    def _slots(self, scope: Scope) -> Slots:
+        """The slots of the state, which are looked up by name when there are new variables."""
+        changes, found = scope.bound.get(self.serial, (-1, None))
+        if found is None or changes != Scope.changes:
+            plan = self.plan
+            groups = (plan.updated, plan.read_only, plan.written)
+            found = Slots(*([(p, scope.find_var(p.name)) for p in ports] for ports in groups))
+            scope.bound[self.serial] = Scope.changes, found
+        return found
+
+    def _take(self, port: Port, slot: Slot | None, *, keep: bool = False) -> Any:
         """The state array where this executable wants it.
 
         With `keep`, or when the value is on no device yet, the slot holds it there from now on.
         """
-        slot = scope.find_var(port.name)
         if slot is None or slot.value is None:
             raise ScopeError(
                 f"variable '{port.name}' has not been initialized in the scope; run the "

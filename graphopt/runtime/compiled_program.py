@@ -141,8 +141,7 @@ class CompiledProgram:
         if self._runner is None:
             self._runner = Runner((executor.place,), self._strategy)
         check_customized_seed(self._program, self._runner.strategy, feed)
-        feeds = self._runner.checked(self._program, feed)
-        fetches = self._runner.run(self._program, feeds, names, scope, wait=return_numpy)
+        fetches = self._runner.step(self._program, feed, names, scope, wait=return_numpy)
         results = [as_result(array, return_numpy=return_numpy) for array in fetches]
         return results if return_merged else [[result] for result in results]
 

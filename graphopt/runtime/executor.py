@@ -7,11 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.ir.legacy.sequences import LENGTHS
 from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.fetch import as_result, fetch_names, split_updates
 from graphopt.runtime.places import Place, as_place, default_place
 from graphopt.runtime.scope import Scope, global_scope
+
+# More kinds of steps than this are looked up in several stages again.
+MOST_READY = 256
 
 
 class Executor:
@@ -93,10 +97,13 @@ class Executor:
         if not program.global_block().ops and not names:
             warnings.warn("There are no operators in the program to be executed", stacklevel=3)
             return []
-        feeds = self._runner.checked(program, feed)
+        runner = self._runner
         if use_prune:
-            program = self._runner.pruned(program, names, tuple(feeds), updates)
-        fetches = self._runner.run(program, feeds, names, scope, wait=return_numpy)
+            feeds = single_feed(program, feed)
+            program = runner.pruned(program, names, tuple(feeds), updates)
+            fetches = runner.run(program, feeds, names, scope, wait=return_numpy)
+        else:
+            fetches = runner.step(program, feed, names, scope, wait=return_numpy)
         return [as_result(array, return_numpy=return_numpy) for array in fetches]
 
 
@@ -109,7 +116,7 @@ class Runner:
         self.runs = 0
         self._compiled: dict[Any, Any] = {}
         self._pruned: dict[Any, Program] = {}
-        self._accepted: set[Any] = set()
+        self._ready: dict[Any, Any] = {}
 
     @property
     def stats(self) -> dict[str, int]:
@@ -125,19 +132,25 @@ class Runner:
             "runs": self.runs,
         }
 
-    def checked(self, program: Program, feed: Any) -> dict[str, Any]:
-        """The feeds of a run on one device, checked.
+    def step(
+        self, program: Program, feed: Any, names: tuple[str, ...], scope: Scope, *, wait: bool
+    ) -> tuple[Any, ...]:
+        """Check a feed and run one step on one device.
 
         A dict of arrays like one that passed before, unchanged, is not looked at again: in a
         training loop the checks would cost more than the call of a small step.
         """
-        key = _signature(program, feed)
-        if key is not None and key in self._accepted:
-            return feed
+        key = _signature(program, feed, names)
+        executable = self._ready.get(key)
+        if executable is not None:
+            return self._run(executable, program, feed, names, scope, wait=wait)
         feeds = single_feed(program, feed)
-        if key is not None and len(feeds) == len(feed) and all(feeds[n] is feed[n] for n in feeds):
-            self._accepted.add(key)
-        return feeds
+        executable = self._executable(program, feeds, names)
+        if key is not None and _passed_unchanged(program, feed, feeds):
+            if len(self._ready) >= MOST_READY:
+                self._ready.clear()
+            self._ready[key] = executable
+        return self._run(executable, program, feeds, names, scope, wait=wait)
 
     def run(
         self,
@@ -149,14 +162,30 @@ class Runner:
         wait: bool,
     ) -> tuple[Any, ...]:
         """One step on one device; `wait` says that the caller reads the fetches at once."""
-        write_learning_rates(program, scope)
-        compiled = self.compiled(program, tuple(feeds), names)
-        shapes = tuple([(array.shape, array.dtype) for array in feeds.values()])
-        executable = compiled.executable(shapes, 1, even=True)
+        executable = self._executable(program, feeds, names)
+        return self._run(executable, program, feeds, names, scope, wait=wait)
+
+    def _run(
+        self,
+        executable: Any,
+        program: Program,
+        feeds: dict[str, Any],
+        names: tuple[str, ...],
+        scope: Scope,
+        *,
+        wait: bool,
+    ) -> tuple[Any, ...]:
+        if program.lr_schedulers:
+            write_learning_rates(program, scope)
         if not (wait and names):
             feeds = {name: array.copy() for name, array in feeds.items()}
         self.runs += 1
         return executable(feeds, scope)
+
+    def _executable(self, program: Program, feeds: dict[str, Any], names: tuple[str, ...]) -> Any:
+        compiled = self.compiled(program, tuple(feeds), names)
+        shapes = tuple([(array.shape, array.dtype) for array in feeds.values()])
+        return compiled.executable(shapes, 1, even=True)
 
     def compiled(self, program: Program, feeds: tuple[str, ...], names: tuple[str, ...]) -> Any:
         """The optimised module for these feeds and fetches."""
@@ -185,15 +214,24 @@ class Runner:
         return self._pruned[key]
 
 
-def _signature(program: Program, feed: Any) -> Any:
-    """What the checks of a feed depend on, None when it is anything but a dict of arrays."""
-    if type(feed) is not dict or not all(type(a) is np.ndarray for a in feed.values()):
+def _signature(program: Program, feed: Any, names: tuple[str, ...]) -> Any:
+    """What a step depends on, None when its feed is anything but a dict of arrays."""
+    if type(feed) is not dict:
         return None
+    arrays: list[Any] = []
+    for name, array in feed.items():
+        if type(array) is not np.ndarray:
+            return None
+        arrays += (name, array.shape, array.dtype)
+    return program.serial, program.version, names, *arrays
+
+
+def _passed_unchanged(program: Program, feed: dict[str, Any], feeds: dict[str, Any]) -> bool:
+    """True when a feed needs no check as long as its arrays are like these."""
     block = program.global_block()
-    if any(block.has_var(f"{name}@lens") for name in feed):
-        return None  # lengths are checked against rows each time
-    arrays = tuple([(name, array.shape, array.dtype) for name, array in feed.items()])
-    return program.serial, program.version, arrays
+    if any(block.has_var(f"{name}{LENGTHS}") for name in feed):
+        return False  # lengths are checked against rows each time
+    return len(feeds) == len(feed) and all(feeds[name] is feed[name] for name in feeds)
 
 
 def write_learning_rates(program: Program, scope: Scope) -> None:

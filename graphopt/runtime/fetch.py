@@ -8,8 +8,11 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import FeedError
-from graphopt.ir.program import Operator, Variable
+from graphopt.ir.program import Operator, Parameter, Variable
 from graphopt.runtime.scope import Slot, Tensor
+
+# What nearly all fetch lists consist of, which is worth a short cut in every step.
+_PLAIN = frozenset((str, Variable, Parameter))
 
 
 def split_updates(fetch_list: Any) -> tuple[Any, tuple[Operator, ...]]:
@@ -17,7 +20,7 @@ def split_updates(fetch_list: Any) -> tuple[Any, tuple[Operator, ...]]:
 
     What `Optimizer.minimize` returns counts as its operators.
     """
-    if not isinstance(fetch_list, (list, tuple)):
+    if not isinstance(fetch_list, (list, tuple)) or _PLAIN.issuperset(map(type, fetch_list)):
         return fetch_list, ()
     rest: list[Any] = []
     updates: list[Operator] = []
@@ -42,6 +45,8 @@ def fetch_names(fetch_list: Any) -> tuple[str, ...]:
             "fetch_list type only should be list or tuple (or one Variable or name), "
             f"found {type(fetch_list).__name__}"
         )
+    if _PLAIN.issuperset(map(type, fetch_list)):
+        return tuple([item if type(item) is str else item.name for item in fetch_list])
     names: list[str] = []
     for position, item in enumerate(fetch_list):
         if isinstance(item, (list, tuple)):

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -80,10 +80,17 @@ class Tensor:
 
 
 class Scope:
-    """A map from names to values; lookups go on to the parents."""
+    """A map from names to values; lookups go on to the parents.
+
+    `bound` is for executables: the slots that they use here, by the number of the executable.
+    """
+
+    changes: ClassVar[int] = 0
+    """How many variables all scopes have made: while it stays, names mean the same slots."""
 
     def __init__(self, parent: Scope | None = None) -> None:
         self._parent = parent
+        self.bound: dict[int, tuple[int, Any]] = {}
         self._slots: dict[str, Slot] = {}
         self._kids: list[Scope] = []
 
@@ -92,6 +99,7 @@ class Scope:
         slot = self._slots.get(name)
         if slot is None:
             slot = self._slots[name] = Slot(name)
+            Scope.changes += 1
         return slot
 
     def find_var(self, name: str) -> Slot | None:

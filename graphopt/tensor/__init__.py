@@ -1,1 +1,10 @@
-"""Functions on tensors, in Paddle's files; scripts use them as `paddle.<name>`."""
+"""Functions on tensors, in Paddle's files; scripts use them as `paddle.<name>`.
+
+With the first of them, variables and programs get their methods.
+"""
+
+from graphopt import program_methods
+from graphopt.tensor import methods
+
+methods.attach()
+program_methods.attach()

@@ -1,47 +1,19 @@
 """Gives Variables their operators and methods: `x + y`, `x.reshape([…])`, `x[0]`.
 
 `Variable` is a plain record of the IR; what scripts call on one belongs to the front end, so it is
-attached here, once, when graphopt is imported.
+attached here, once, when a part of the front end is imported. The functions behind the methods are
+imported when they are first called.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from types import ModuleType
+from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
 
 from graphopt.ir.program import Variable
-from graphopt.runtime import global_scope
-from graphopt.tensor import (
-    accumulate,
-    attribute,
-    complexes,
-    contract,
-    creation,
-    data_sized,
-    decompose,
-    elementary,
-    inplace,
-    linalg,
-    logic,
-    manipulation,
-    math,
-    matrix_norm,
-    norm,
-    place,
-    random,
-    ranges,
-    rearrange,
-    scatter,
-    search,
-    special,
-    stacking,
-    stat,
-)
-from graphopt.tensor.indexing import get_item, iterate
-from graphopt.tensor.operators import operate
 
 _BINARY = {
     "add": "elementwise_add",
@@ -61,33 +33,33 @@ _COMPARE = {
     "gt": "greater_than",
     "ge": "greater_equal",
 }
-# the functions that are methods as well
-_METHODS: dict[ModuleType, str] = {
-    math: "abs add add_n amax amin atan2 clip cumprod cumsum divide erf exp floor_divide "
+# the functions that are methods as well, by the file of graphopt/tensor that they are in
+_METHODS: dict[str, str] = {
+    "math": "abs add add_n amax amin atan2 clip cumprod cumsum divide erf exp floor_divide "
     "floor_mod fmax fmin increment lerp log logsumexp max maximum min minimum mod "
     "multiplex multiply neg pow prod remainder rsqrt scale sqrt square subtract sum tanh",
-    stat: "count_nonzero mean median nan_to_num nanmean nansum quantile std var",
-    linalg: "addmm bmm cholesky cross dot inner inverse kron matmul mm mv outer t transpose",
-    logic: "all allclose any bitwise_and bitwise_not bitwise_or bitwise_xor equal equal_all "
+    "stat": "count_nonzero mean median nan_to_num nanmean nansum quantile std var",
+    "linalg": "addmm bmm cholesky cross dot inner inverse kron matmul mm mv outer t transpose",
+    "logic": "all allclose any bitwise_and bitwise_not bitwise_or bitwise_xor equal equal_all "
     "greater_equal greater_than isclose isfinite isinf isnan less_equal less_than "
     "logical_and logical_not logical_or logical_xor not_equal",
-    manipulation: "broadcast_to cast chunk concat expand flatten gather reshape reshape_ slice "
+    "manipulation": "broadcast_to cast chunk concat expand flatten gather reshape reshape_ slice "
     "split squeeze squeeze_ stack unsqueeze unsqueeze_",
-    rearrange: "expand_as flip repeat_interleave roll strided_slice swapaxes tile unbind unstack",
-    ranges: "diag diagonal trace tril triu",
-    search: "argmax argmin argsort histogram kthvalue sort topk",
-    data_sized: "bincount masked_select nonzero unique unique_consecutive",
-    elementary: "acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erfinv expm1 floor "
-    "frac lgamma log10 log1p log2 logit rad2deg reciprocal round sign sin sinh stanh tan "
+    "rearrange": "expand_as flip repeat_interleave roll strided_slice swapaxes tile unbind unstack",
+    "ranges": "diag diagonal trace tril triu",
+    "search": "argmax argmin argsort histogram kthvalue sort topk",
+    "data_sized": "bincount masked_select nonzero unique unique_consecutive",
+    "elementary": "acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erfinv expm1 "
+    "floor frac lgamma log10 log1p log2 logit rad2deg reciprocal round sign sin sinh stanh tan "
     "trunc",
-    norm: "dist norm",
-    scatter: "gather_nd index_sample index_select masked_fill put_along_axis scatter scatter_ "
+    "norm": "dist norm",
+    "scatter": "gather_nd index_sample index_select masked_fill put_along_axis scatter scatter_ "
     "scatter_nd_add take_along_axis",
-    attribute: "angle conj imag is_complex is_empty is_floating_point is_integer is_tensor numel "
+    "attribute": "angle conj imag is_complex is_empty is_floating_point is_integer is_tensor numel "
     "rank real",
-    creation: "clone",
-    random: "multinomial",
-    inplace: "abs_ acos_ acosh_ add_ addmm_ asin_ asinh_ atan_ atanh_ bitwise_and_ "
+    "creation": "clone",
+    "random": "multinomial",
+    "inplace": "abs_ acos_ acosh_ add_ addmm_ asin_ asinh_ atan_ atanh_ bitwise_and_ "
     "bitwise_not_ bitwise_or_ bitwise_xor_ cast_ ceil_ clip_ cos_ cosh_ cumprod_ "
     "cumsum_ digamma_ divide_ equal_ erf_ erfinv_ exp_ expm1_ flatten_ floor_ "
     "floor_divide_ floor_mod_ frac_ gcd_ greater_equal_ greater_than_ hypot_ i0_ "
@@ -97,25 +69,44 @@ _METHODS: dict[ModuleType, str] = {
     "not_equal_ polygamma_ pow_ put_along_axis_ reciprocal_ remainder_ renorm_ "
     "round_ rsqrt_ scale_ sin_ sinh_ sqrt_ square_ subtract_ t_ tan_ transpose_ "
     "tril_ triu_ trunc_ where_",
-    special: "bitwise_left_shift bitwise_right_shift copysign frexp gammainc gammaincc "
+    "special": "bitwise_left_shift bitwise_right_shift copysign frexp gammainc gammaincc "
     "gammaln gcd heaviside hypot i0 i0e i1 i1e isin isneginf isposinf isreal lcm "
     "ldexp logaddexp multigammaln nextafter polygamma positive sgn signbit sinc",
-    complexes: "as_complex as_real",
-    accumulate: "cummax cummin cumulative_trapezoid diff logcumsumexp mode nanmedian renorm "
+    "complexes": "as_complex as_real",
+    "accumulate": "cummax cummin cumulative_trapezoid diff logcumsumexp mode nanmedian renorm "
     "trapezoid",
-    stacking: "as_strided moveaxis rot90 tensor_split hsplit vsplit dsplit unflatten unfold "
+    "stacking": "as_strided moveaxis rot90 tensor_split hsplit vsplit dsplit unflatten unfold "
     "view view_as",
-    place: "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
+    "place": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
     "select_scatter slice_scatter take",
-    contract: "cdist corrcoef cov tensordot vander",
-    matrix_norm: "cond",
-    decompose: "cholesky_inverse cholesky_solve eig eigvals eigvalsh householder_product "
+    "contract": "cdist corrcoef cov tensordot vander",
+    "matrix_norm": "cond",
+    "decompose": "cholesky_inverse cholesky_solve eig eigvals eigvalsh householder_product "
     "lstsq lu lu_unpack matrix_power multi_dot pinv qr slogdet solve triangular_solve",
 }
 
 
+class _Method:
+    """A function of graphopt/tensor as a method, which takes this one's place when it is used."""
+
+    def __init__(self, file: str, name: str, attribute: str = "") -> None:
+        self.file, self.name = file, name
+        self.attribute = attribute or name
+
+    def __get__(self, variable: Variable | None, owner: type) -> Any:
+        function = getattr(_file(self.file), self.name)
+        setattr(Variable, self.attribute, function)
+        return function if variable is None else function.__get__(variable, owner)
+
+
+def _file(name: str) -> Any:
+    return import_module(f"graphopt.tensor.{name}")
+
+
 def _operator(type: str, *, reverse: bool = False) -> Callable[[Variable, Any], Any]:
     def method(self: Variable, other: Any) -> Any:
+        from graphopt.tensor.operators import operate
+
         return operate(type, self, other, reverse=reverse)
 
     return method
@@ -123,19 +114,19 @@ def _operator(type: str, *, reverse: bool = False) -> Callable[[Variable, Any], 
 
 def astype(self: Variable, dtype: Any) -> Variable:
     """x with another dtype (paddle.Tensor.astype)."""
-    return manipulation.cast(self, dtype)
+    return _file("manipulation").cast(self, dtype)
 
 
 def detach(self: Variable) -> Variable:
     """The same values, through which no gradient flows (paddle.Tensor.detach)."""
-    copy = creation.clone(self)
+    copy = _file("creation").clone(self)
     copy.stop_gradient = True
     return copy
 
 
 def where(self: Variable, x: Any, y: Any, name: str | None = None) -> Variable:
     """x where this condition holds, else y."""
-    return search.where(self, x, y, name)
+    return _file("search").where(self, x, y, name)
 
 
 def get_value(self: Variable, scope: Any = None) -> Any:
@@ -143,6 +134,8 @@ def get_value(self: Variable, scope: Any = None) -> Any:
 
     Raises ValueError when the scope does not have it. Paddle page: paddle.static.Variable.
     """
+    from graphopt.runtime.scope import global_scope
+
     slot = (scope or global_scope()).find_var(self.name)
     if slot is None:
         raise ValueError(f"Can not find {self.name} in the scope; run the startup program first")
@@ -151,6 +144,8 @@ def get_value(self: Variable, scope: Any = None) -> Any:
 
 def set_value(self: Variable, value: Any, scope: Any = None) -> None:
     """Write a persistable variable in a scope (the global one); ValueError for another shape."""
+    from graphopt.runtime.scope import global_scope
+
     array = np.asarray(value)
     if array.shape != self.shape:
         raise ValueError(
@@ -193,30 +188,30 @@ def _no_values(self: Variable, *args: Any) -> NoReturn:
 
 
 def _transposed(self: Variable) -> Variable:
-    return linalg.transpose(self, list(range(len(self.shape)))[::-1])
+    return _file("linalg").transpose(self, list(range(len(self.shape)))[::-1])
 
 
 def attach() -> None:
     """Attach the operators and methods to Variable."""
-    for module, names in _METHODS.items():
+    for file, names in _METHODS.items():
         for name in names.split():
-            setattr(Variable, name, getattr(module, name))
+            setattr(Variable, name, _Method(file, name))
     for name, type in _BINARY.items():
         setattr(Variable, f"__{name}__", _operator(type))
         setattr(Variable, f"__r{name}__", _operator(type, reverse=True))
     for name, type in _COMPARE.items():
         setattr(Variable, f"__{name}__", _operator(type))
     extra: dict[str, Any] = {
-        "__matmul__": lambda self, other: linalg.matmul(self, other),
-        "__neg__": lambda self: math.neg(self),
-        "__invert__": lambda self: logic.bitwise_not(self),
-        "__and__": lambda self, other: logic.bitwise_and(self, other),
-        "__or__": lambda self, other: logic.bitwise_or(self, other),
-        "__xor__": lambda self, other: logic.bitwise_xor(self, other),
-        "__getitem__": get_item,
+        "__matmul__": _Method("linalg", "matmul", "__matmul__"),
+        "__neg__": _Method("math", "neg", "__neg__"),
+        "__invert__": _Method("logic", "bitwise_not", "__invert__"),
+        "__and__": _Method("logic", "bitwise_and", "__and__"),
+        "__or__": _Method("logic", "bitwise_or", "__or__"),
+        "__xor__": _Method("logic", "bitwise_xor", "__xor__"),
+        "__getitem__": _Method("indexing", "get_item", "__getitem__"),
         "__setitem__": _no_assignment,
         "item": item,
-        "__iter__": iterate,
+        "__iter__": _Method("indexing", "iterate", "__iter__"),
         "__bool__": _no_truth,
         "__array__": _no_values,
         "__float__": _no_values,

@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.parser import Parser
 
 from graphopt.ir.dialect import context
+from graphopt.ir.text import parse_text
 from graphopt.passes.fusion import Declined, FusionPass, sweep
 from graphopt.passes.registry import all_passes
 from graphopt.passes.rewrite import RewritePass
@@ -68,7 +68,7 @@ def load_page(path: Path) -> list[Case]:
 
 def parse(text: str, name: str = "<text>") -> ModuleOp:
     """The module of IR text, verified."""
-    module = Parser(context(), text, name).parse_module()
+    module = parse_text(text, name)
     module.verify()
     return module
 

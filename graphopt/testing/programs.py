@@ -129,7 +129,7 @@ class _Builder:
         if recipe is None:
             return None
         planted: dict[int, SSAValue] = {}
-        order = self.draw(st.sampled_from(list(node.orders())))
+        order = self.draw(st.sampled_from(list(node.orders)))
         recipe = _as_usual(recipe, order, shape, self.draw(st.integers(0, 3)) > 0)
         for position, hole in enumerate(order):
             need = recipe.operands[position]

@@ -17,6 +17,7 @@ from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
 from graphopt.errors import GraphoptError
+from graphopt.ir.text import ModuleParser
 from graphopt.passes.pipeline import Setup
 from graphopt.passes.registry import all_passes
 from graphopt.tools.telling import (
@@ -50,6 +51,7 @@ class OptMain(xDSLOptMain):
 
     def register_all_frontends(self) -> None:
         super().register_all_frontends()
+        self.available_frontends["mlir"] = self._read_text
         for suffix in ("pdmodel", "json"):
             self.available_frontends[suffix] = self._read_model
 
@@ -93,6 +95,10 @@ class OptMain(xDSLOptMain):
         passes = tuple(Watched.of(made, run) for made in self.pipeline.passes)
         replace(self.pipeline, passes=passes).apply(self.ctx, module)
         tell(run.finish(), self.args)
+
+    def _read_text(self, stream: IO[bytes]) -> ModuleOp:
+        parser = ModuleParser(self.ctx, stream.read(), self.get_input_name())
+        return parser.parse_module(not self.args.no_implicit_module)
 
     def _read_model(self, stream: IO[bytes]) -> ModuleOp:
         from graphopt.ir.gradients.versions import free_names

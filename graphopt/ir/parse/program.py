@@ -14,6 +14,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
 
 from graphopt.errors import FeedError, FetchError, UnsupportedError
+from graphopt.ir.bulk import set_arguments
+from graphopt.ir.collector import paused_collector
 from graphopt.ir.gradients.raising import plan_gradients
 from graphopt.ir.legacy.special import GRAD_TYPE
 from graphopt.ir.parse.arrays import ARRAYS
@@ -34,6 +36,7 @@ from graphopt.ir.types import Tensor, tensor
 HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS}
 
 
+@paused_collector()
 def parse_program(
     program: Program, feeds: Iterable[str] = (), fetches: Sequence[str] = ()
 ) -> ModuleOp:
@@ -54,6 +57,7 @@ class _Parser(BlockParser):
         super().__init__(program, Block(), HANDLERS)
         self.feeds = feeds
         self.block = self.frame.target
+        self.arguments: list[BlockArgument] = []
         self.arg_attrs: list[DictionaryAttr] = []
 
     def run_main(self, fetches: Sequence[str]) -> ModuleOp:
@@ -103,7 +107,8 @@ class _Parser(BlockParser):
             raise FeedError(f"the variable '{name}' has no declared shape and dtype")
         if variable.kind != VarKind.DENSE_TENSOR:
             raise UnsupportedError(f"variable '{name}' is not a dense tensor")
-        value = self.block.insert_arg(_type_of(variable), len(self.block.args))
+        value = BlockArgument(_type_of(variable), self.block, len(self.arguments))
+        self.arguments.append(value)
         value.name_hint = value_name(name)
         self.frames[0].values[name] = value
         self.arg_attrs.append(DictionaryAttr({kind: StringAttr(name)}))
@@ -121,6 +126,7 @@ class _Parser(BlockParser):
 
     def finish(self, results: Sequence[tuple[str, str, SSAValue]]) -> ModuleOp:
         self.block.add_op(ReturnOp(*(value for _, _, value in results)))
+        set_arguments(self.block, self.arguments)
         inputs: list[Attribute] = [arg.type for arg in self.block.args]
         outputs: list[Attribute] = [value.type for _, _, value in results]
         function = FuncOp(

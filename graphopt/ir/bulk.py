@@ -1,0 +1,64 @@
+"""Changes of many values at once, in linear time.
+
+xDSL copies all operands of an op to replace one of them, and all arguments of a block to add one.
+That is quadratic where one op reads thousands of values: a `pd.grad`, or the return of a training
+program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue, SSAValues
+
+# xDSL has no public way to change operands and arguments in place
+# pyright: reportPrivateUsage=false
+
+# So many operands are replaced faster one by one than by making all of them anew.
+_FEW = 8
+# Ops with more operands than this are worth opening.
+_WIDE = 64
+
+
+def replace_uses(values: Mapping[SSAValue, SSAValue]) -> None:
+    """Let every user of a key read its value; values without a name take that of their key."""
+    users: dict[Operation, list[int]] = {}
+    for old, new in values.items():
+        if new.name_hint is None:
+            new.name_hint = old.name_hint
+        for use in old.uses:
+            users.setdefault(use.operation, []).append(use.index)
+    for user, positions in users.items():
+        held: Sequence[SSAValue] = user._operands
+        if isinstance(held, list):
+            for position in positions:
+                use, new = user._operand_uses[position], values[held[position]]
+                held[position].remove_use(use)
+                new.add_use(use)
+                held[position] = new
+        elif len(positions) > _FEW:
+            user.operands = [values.get(operand, operand) for operand in user.operands]
+        else:
+            for position in positions:
+                user.operands[position] = values[user.operands[position]]
+
+
+@contextmanager
+def open_operands(ops: Iterable[Operation]) -> Generator[None]:
+    """Let `replace_uses` change the wide ones of these ops in place inside the block."""
+    wide = [op for op in ops if len(op.operands) > _WIDE]
+    for op in wide:
+        op._operands = cast(Any, list(op._operands))
+    try:
+        yield
+    finally:
+        for op in wide:
+            op._operands = SSAValues(op._operands)
+
+
+def set_arguments(block: Block, arguments: Iterable[BlockArgument]) -> None:
+    """Give a block without arguments these, which were made for it with their positions."""
+    assert not block.args
+    block._args = tuple(arguments)

@@ -1,0 +1,69 @@
+"""What `import graphopt` loads, and that names which are loaded later are there all the same."""
+
+from __future__ import annotations
+
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import graphopt
+from graphopt import lazy
+
+STUB = Path(graphopt.__file__).with_suffix(".pyi")
+NAMES = lazy.names_in(STUB, "graphopt")
+
+pytestmark = pytest.mark.smoke
+
+
+def output_of(code: str) -> str:
+    """What a fresh Python prints."""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_graphopt_loads_nothing_else() -> None:
+    """No front end, no IR, and none of the libraries behind them."""
+    show = "print(*sorted(n for n in sys.modules if n.partition('.')[0] in names))"
+    code = f"import sys, graphopt; names = ('graphopt', 'jax', 'xdsl', 'numpy'); {show}"
+    assert output_of(code) == "graphopt graphopt.lazy"
+
+
+def test_every_name_is_what_the_stub_says() -> None:
+    """All names can be had, and `dir` and `*` have them."""
+    assert len(NAMES) > 300
+    for name, source in NAMES.items():
+        assert getattr(graphopt, name) is lazy.load(source), name
+    assert set(NAMES) <= set(dir(graphopt))
+    space: dict[str, object] = {}
+    exec("from graphopt import *", space)
+    assert set(graphopt.__all__) <= set(space)
+
+
+def test_aliases_and_modules() -> None:
+    """Assignments in the stub are other names of one object; packages are modules."""
+    assert graphopt.Tensor is graphopt.static.Variable
+    assert graphopt.bool == "bool"
+    assert NAMES["nn"] == ("graphopt.nn", "")
+    assert pickle.loads(pickle.dumps(graphopt.ParamAttr)) is graphopt.ParamAttr
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    """The message is Python's own, and refused names are still there to explain themselves."""
+    with pytest.raises(AttributeError, match="module 'graphopt' has no attribute 'reluu'"):
+        _ = graphopt.reluu
+    with pytest.raises(NotImplementedError, match="dynamic mode"):
+        graphopt.summary()
+
+
+@pytest.mark.parametrize("package", ["static", "fluid", "nn", "importing", "tensor.math"])
+def test_any_package_first(package: str) -> None:
+    """Variables and programs have their methods, whatever was imported first."""
+    code = (
+        f"import graphopt.{package}; from graphopt.ir.program import Program, Variable; "
+        "print(Variable.__add__, Variable.abs, Program.state_dict, Variable.__matmul__)"
+    )
+    assert output_of(code).count("<function") == 4

@@ -1,0 +1,122 @@
+"""Changes of many values at once, the text form that remembers types, and work that grows linearly.
+
+What is counted here are calls of Python functions, not seconds, so a busy machine changes nothing.
+"""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+from collections.abc import Callable
+from types import FrameType
+from typing import Any
+
+import pytest
+from xdsl.dialects import test
+from xdsl.dialects.builtin import StringAttr, f32
+from xdsl.ir import SSAValue
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.attrs import NUMBER
+from graphopt.ir.bulk import open_operands, replace_uses
+from graphopt.ir.collector import paused_collector
+from graphopt.ir.parse.program import parse_program
+from graphopt.ir.text import parse_text, text_of
+from graphopt.passes.manager import optimize
+
+
+@pytest.mark.parametrize("opened", [False, True])
+@pytest.mark.parametrize("replaced", [1, 3, 50])
+def test_uses_are_replaced_everywhere(opened: bool, replaced: int) -> None:
+    """Operands and the uses of values agree, however many are replaced and in whichever way."""
+    values = [test.TestOp(result_types=[f32]).results[0] for _ in range(100)]
+    new = [test.TestOp(result_types=[f32]).results[0] for _ in range(replaced)]
+    values[0].name_hint = "first"
+    wide, narrow = test.TestOp(operands=[*values, values[0]]), test.TestOp(operands=values[:2])
+    pairs: dict[SSAValue, SSAValue] = dict(zip(values, new, strict=False))
+    if opened:
+        with open_operands([wide, narrow]):
+            replace_uses(pairs)
+    else:
+        replace_uses(pairs)
+    wanted = [pairs.get(value, value) for value in (*values, values[0])]
+    assert list(wide.operands) == wanted and list(narrow.operands) == wanted[:2]
+    for value in (*values, *new):
+        uses = {(use.operation, use.index) for use in value.uses}
+        held = ((op, n) for op in (wide, narrow) for n, v in enumerate(op.operands) if v is value)
+        assert uses == set(held)
+    assert new[0].name_hint == "first" and isinstance(wide.operands[:1], tuple)
+
+
+def test_text_is_the_text_of_xdsl() -> None:
+    """Remembered types and plain strings print as xDSL prints them, and read back the same."""
+    module = parse_program(*program(2))
+    for string in ("plain", 'a "quoted" one', "back\\slash", "tab\t", "ümlaut", ""):
+        module.attributes["note"] = StringAttr(string)
+        text = text_of(module)
+        assert text == str(module)
+        assert text_of(parse_text(text)) == text
+
+
+def test_zeros_of_both_signs_stay_apart() -> None:
+    """The cache of attributes does not take -0.0 for 0.0."""
+    for value in (0.0, -0.0, 0.0, -0.0):
+        assert math.copysign(1, NUMBER.decode(NUMBER.encode(value))) == math.copysign(1, value)
+
+
+def test_the_collector_comes_back() -> None:
+    """It is off inside only, also after an error."""
+    with pytest.raises(ZeroDivisionError), paused_collector():
+        assert not gc.isenabled()
+        _ = 1 / 0
+    assert gc.isenabled()
+
+
+def program(layers: int) -> tuple[static.Program, tuple[str, ...], tuple[str, ...]]:
+    """A training program with batch norms, which have results that are state, its feed and loss."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()), paddle.utils.unique_name.guard():
+        h = static.data("x", [4, 3, 2, 2])
+        for _ in range(layers):
+            h = static.nn.batch_norm(static.nn.conv2d(h, 3, 1), act="relu")
+        loss = paddle.mean(h)
+        paddle.optimizer.AdamW(0.001).minimize(loss)
+    return main, ("x",), (loss.name,)
+
+
+def calls_of(work: Callable[[], Any]) -> int:
+    """How many Python functions are called."""
+    count = 0
+
+    def note(frame: FrameType, event: str, argument: Any) -> None:
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def test_work_grows_with_the_program_and_not_faster() -> None:
+    """Parsing, all fusions and printing call as many functions per layer in a longer program."""
+    strategy = static.BuildStrategy()
+    for flag in ("fuse_bn_act_ops", "fuse_elewise_add_act_ops", "fuse_adamw"):
+        setattr(strategy, flag, True)
+
+    def stages(layers: int) -> list[int]:
+        given = program(layers)
+        module = parse_program(*given)
+        return [
+            calls_of(lambda: parse_program(*given)),
+            calls_of(lambda: text_of(module)),
+            calls_of(lambda: optimize(module, strategy.setup(), verify_each=False)),
+        ]
+
+    stages(2)  # fills the caches
+    for short, long in zip(stages(10), stages(40), strict=True):
+        assert long < 4.4 * short
