@@ -112,7 +112,7 @@ def test_equal_results(capsys: pytest.CaptureFixture[str]) -> None:
         capsys, "bisect", LENET, "--build-strategy", flags, "--data", data, plugin=False
     )
     assert status == 0, out
-    assert "equal after 8 rewrites: the largest difference is " in out
+    assert "rewrites: the largest difference is " in out
     assert "made up" not in out
     assert not list(Path().iterdir())
 

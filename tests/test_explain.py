@@ -50,7 +50,7 @@ FIRING = [c for c in CASES if c.pass_name in FUSIONS and c.expected_kind == "mli
 # Each rule's first matching picture on its page is changed by one constraint; the reason names it.
 
 
-def _matched(module: ModuleOp, rule: Fusion) -> Match | None:
+def matched(module: ModuleOp, rule: Fusion) -> Match | None:
     for op in module.walk():
         if isinstance(op, PdOp):
             for match in matches(rule.root, op):
@@ -64,7 +64,7 @@ def firing_rules() -> Iterator[tuple[Case, Fusion]]:
     for name, fusion in FUSIONS.items():
         for rule in fusion.RULES:
             for case in FIRING:
-                if case.pass_name == name and _matched(parse(case.before), rule) is not None:
+                if case.pass_name == name and matched(parse(case.before), rule) is not None:
                     yield case, rule
                     break
 
@@ -91,7 +91,7 @@ def inner_nodes(case: Case, rule: Fusion, *, once: bool = True) -> list[Node]:
 
     With `once` those that are there once: a change of others is several flaws.
     """
-    match = _matched(parse(case.before), rule)
+    match = matched(parse(case.before), rule)
     assert match is not None
     return [
         node
@@ -104,7 +104,7 @@ def inner_nodes(case: Case, rule: Fusion, *, once: bool = True) -> list[Node]:
 
 def keeps_the_rest(case: Case, rule: Fusion, node: Node) -> bool:
     """True when another op of the same type can stand on the picture below a node."""
-    match = _matched(parse(case.before), rule)
+    match = matched(parse(case.before), rule)
     assert match is not None
     op = match[node]
     is_end = all(isinstance(operand, Value) for operand in node.operands)
@@ -114,7 +114,7 @@ def keeps_the_rest(case: Case, rule: Fusion, node: Node) -> bool:
 def mutate(case: Case, rule: Fusion, change: Callable[[ModuleOp, Match], None]) -> ModuleOp:
     """The case's program, changed where the rule matches."""
     module = parse(case.before)
-    match = _matched(module, rule)
+    match = matched(module, rule)
     assert match is not None
     change(module, match)
     module.verify()
@@ -391,7 +391,7 @@ def test_two_flaws_are_no_near_miss() -> None:
     """The flaw of a tolerant match is one: two are no near miss."""
     module = parse(next(c for c in FIRING if c.pass_name == "fuse-bn-add-act").before)
     rule = FUSIONS["fuse-bn-add-act"].RULES[0]
-    match = _matched(module, rule)
+    match = matched(module, rule)
     assert match is not None
     for op in list(match.ops.values()):
         if op.results[0].uses and op is not match.root:

@@ -96,7 +96,7 @@ def test_strategy_names_its_passes() -> None:
     model = str(MODELS / "infer_lenet" / "model.pdmodel")
     flags = "fuse_gemm_epilogue=1,fuse_bn_add_act_ops=0"
     status, by_flag, err = opt(model, "--build-strategy", flags, "--dump-pass-pipeline")
-    first = "fold-identity,drop-dropout,fold-constants,simplify"
+    first = "fold-identity,drop-dropout,fold-constants,settle-shapes,simplify"
     assert (status, err) == (0, f"{first},fuse-gemm-epilogue,cse\n")
     assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
 

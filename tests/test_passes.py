@@ -80,11 +80,12 @@ def test_every_reason_has_a_page() -> None:
         name
         for file in source.glob("*.py")
         if file.name != "nearmiss.py"  # see test_explain
-        for name in re.findall(r"Reason\(\s*\"([a-z-]+)\"", file.read_text())
+        for name in re.findall(r"(?:Reason|wrong_attrs?)\(\s*\"([a-z-]+)\"", file.read_text())
     }
     shown = {c.expected.partition(":")[0] for c in CASES if c.expected_kind == "refused"}
     # see test_larger_picture_wins; in test_transformer_fusions.py, because a smaller picture fires
     elsewhere = {"left-to-larger", "norm-axis", "dropout-modes-differ"}
+    elsewhere.add("only-the-core")  # a near miss, see test_attention_forms
     assert named - shown == elsewhere
 
 
@@ -114,7 +115,7 @@ def test_everything_on_preserves_meaning() -> None:
     plant = [rule for _, rule in rules if not is_large(rule)]
     fired: Counter[str] = Counter()
 
-    @quick
+    @settings(quick, max_examples=2 * EXAMPLES)
     @given(programs(plant=plant))
     def check(generated: Generated) -> None:
         outcomes = check_preserves_meaning(generated.module, lambda m: sweep(m, rules))

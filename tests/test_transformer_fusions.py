@@ -159,7 +159,7 @@ def read_statistics() -> Any:
 @pytest.mark.parametrize(
     ("build", "reason"),
     [
-        (wide_norm, "norm-axis: `norm` should normalise the last axis (2), not those from 1 on"),
+        (wide_norm, "norm-axis: `norm` has begin_norm_axis = 1, not 2, the last axis"),
         (read_statistics, "used-elsewhere: another result of `norm` is also read by pd.mean"),
     ],
 )
@@ -175,6 +175,9 @@ def test_dropouts_of_two_modes() -> None:
     """The picture declines, but in the pipeline the dropout that drops nothing has gone."""
     rules = [(FuseFeedForward.name, rule) for rule in FuseFeedForward.RULES]
     reasons = [str(o.reason) for o in sweep(module_of(two_modes), rules) if isinstance(o, Declined)]
-    assert "dropout-modes-differ: one dropout is in training, the other in inference" in reasons
+    assert (
+        "dropout-modes-differ: `dropout1` has is_test = False, `dropout2` has is_test = True"
+        in reasons
+    )
     after = fired(explained(("fused_feedforward",), two_modes)[0])
     assert after == {"drop-dropout": 1, "fused-feedforward": 1}

@@ -16,6 +16,15 @@ FEED = "pd.feed"
 STATE = "pd.state"
 FETCH = "pd.fetch"
 PER_REPLICA = "pd.per_replica"
+# on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
+KEPT_GRADIENTS = "pd.kept_gradients"
+
+
+def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
+    """Why gradient operators of the program are no `pd.grad`, a reason for each backward pass."""
+    found = module.attributes.get(KEPT_GRADIENTS)
+    texts = cast(ArrayAttr[StringAttr], found) if isinstance(found, ArrayAttr) else ()
+    return tuple(text.data for text in texts)
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,11 @@ FIXES = {
     "other-block": "move both to the same side of the branch or loop",
     "other-result": "read the first result",
     "other-value": "use one value in both places",
+    "only-the-core": "none: fuse_dot_product_attention takes the core of it",
+    "bias-not-vector": "reshape the bias to one number for each column",
+    "bias-not-per-channel": "reshape the bias to one number for each channel",
+    "scale-not-constant": "scale by a number that the program fixes",
+    "broadcast": "expand the value to the shape of the branch",
 }
 
 
@@ -122,6 +127,11 @@ def as_text(report: Report, flag: str = "") -> str:
 def _notes(report: Report) -> Iterator[str]:
     if getattr(report.setup.flags.get("reduce_strategy"), "name", "") == "Reduce":
         yield "reduce_strategy=Reduce: updates are replicated (same numbers as sharded)"
+    for reason in report.kept_gradients:
+        yield (
+            f"a backward pass is not the derivative of the program ({reason}); its "
+            f"{report.before['pd.vjp']} gradient operators are differentiated one by one"
+        )
     if report.data_sized:
         names = ", ".join(report.data_sized)
         yield f"runs op by op on one device: the data say how large {names} are"
@@ -203,6 +213,10 @@ def as_json(report: Report) -> dict[str, Any]:
         ],
         "anchors": [_anchor(item) for item in (*report.outcomes, *report.near)],
         "runs_op_by_op": list(report.data_sized),
+        "gradients": {
+            "kept_operators": report.before["pd.vjp"],
+            "reasons": list(report.kept_gradients),
+        },
     }
 
 

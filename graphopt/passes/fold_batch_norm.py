@@ -14,15 +14,27 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.conv import Conv2d, Conv3d, DepthwiseConv2d
+from graphopt.ir.ops.conv_transpose import (
+    Conv2dTranspose,
+    Conv3dTranspose,
+    ConvTransposeBase,
+)
 from graphopt.ir.ops.linear import Matmul
-from graphopt.ir.ops.math import Add, Cast, Multiply, Rsqrt, Scale, Subtract
+from graphopt.ir.ops.math import Add, Multiply, Rsqrt, Scale, Subtract
 from graphopt.ir.ops.norm import BatchNorm, channel_axis
 from graphopt.ir.ops.shape import Reshape
-from graphopt.ir.types import dtype_of, rank_of, shape_of, show
+from graphopt.ir.types import rank_of, shape_of, show
 from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value
+from graphopt.passes.inserting import Before
 from graphopt.passes.numerics import Numerics
 
-CONVOLUTIONS: tuple[type[PdOp], ...] = (Conv2d, DepthwiseConv2d, Conv3d)
+CONVOLUTIONS: tuple[type[PdOp], ...] = (
+    Conv2d,
+    DepthwiseConv2d,
+    Conv3d,
+    Conv2dTranspose,
+    Conv3dTranspose,
+)
 
 
 class _Folded(Fusion):
@@ -38,18 +50,41 @@ class _Folded(Fusion):
         if not norm.keeps_statistics:
             return Reason(
                 "training",
-                "`batch_norm` takes its statistics from the batch",
+                f"`batch_norm` has is_test = {norm.attr('is_test')}, trainable_statistics = "
+                f"{norm.attr('trainable_statistics')} and use_global_stats = "
+                f"{norm.attr('use_global_stats')}: it takes its statistics from the batch",
                 "clone the program with for_test=True",
             )
         if any(result.uses for result in norm.results[3:]):
-            return Reason("statistics-read", "the saved statistics of `batch_norm` are read")
+            return Reason(
+                "statistics-read",
+                "the saved statistics of `batch_norm` are read",
+                "do not fetch or use them in inference",
+            )
         weight = match.value(self.weight)
         if not isinstance(weight, BlockArgument):
-            return Reason("weight-not-parameter", "the weight is computed, not a parameter")
-        axis, rank = _channels(norm), rank_of(norm.operands[0].type)
-        if isinstance(layer, Matmul) and (axis != rank - 1 or rank_of(weight.type) != 2):
             return Reason(
-                "other-axis", f"the product's columns are axis {rank - 1}, the channels axis {axis}"
+                "weight-not-parameter",
+                "`weight` is computed, not a parameter",
+                "keep what is computed in a parameter",
+            )
+        axis, rank = _channels(norm), rank_of(norm.operands[0].type)
+        if isinstance(layer, Matmul) and rank_of(weight.type) != 2:
+            return Reason(
+                "weight-not-matrix",
+                f"`weight` should be 2-D, found {show(weight.type)}",
+                "multiply by a 2-D weight",
+            )
+        made = _made_axis(layer, rank)
+        if axis != made:
+            formats = sorted({norm.attr("data_format"), layer.attr_values().get("data_format", "")})
+            return Reason(
+                "other-axis",
+                f"`layer` makes axis {made}, the channels of `batch_norm` are axis {axis} "
+                f"(data_format {', '.join(filter(None, formats))})",
+                "give both the same data_format"
+                if not isinstance(layer, Matmul)
+                else "normalise the last axis",
             )
         return self._check_bias(match, rank, axis)
 
@@ -86,8 +121,7 @@ class _Folded(Fusion):
             shift = new(Subtract.make(shift, new(Multiply.make(new.cast(old, mean), factor))))
         shift = new(Subtract.make(bias, shift)) if bias is not None else new.negative(shift)
         weight = match.value(self.weight)
-        aligned = new.along(factor, rank_of(weight.type), _weight_axis(layer, weight))
-        scaled = new(Multiply.make(new.cast(weight, factor), aligned))
+        scaled = _scaled(new, layer, new.cast(weight, factor), factor)
         operands = (layer.operands[0], new.cast(scaled, weight))
         product = new(type(layer).make(*operands, **layer.attr_values()))
         added = new.along(shift, rank_of(x.type), _channels(norm))
@@ -107,29 +141,32 @@ def _channels(norm: PdOp) -> int:
     return channel_axis(rank_of(norm.operands[0].type), norm.attr("data_format"))
 
 
-def _weight_axis(layer: PdOp, weight: SSAValue) -> int:
-    """The axis of the weight that makes the channels of the result."""
-    if isinstance(layer, Matmul):
-        return 0 if layer.attr("transpose_y") else rank_of(weight.type) - 1
-    return 0
+def _made_axis(layer: PdOp, rank: int) -> int:
+    """The axis of the result along which the layer's weight makes channels."""
+    return rank - 1 if isinstance(layer, Matmul) else channel_axis(rank, layer.attr("data_format"))
 
 
-class _Before:
-    """Puts ops in front of another one; gives their first results."""
+def _scaled(new: _Before, layer: PdOp, weight: SSAValue, factor: SSAValue) -> SSAValue:
+    """The weight times the factor of the channel that each part of it makes."""
+    shape = shape_of(weight.type)
+    if isinstance(layer, ConvTransposeBase):  # filters [in, out / groups, ...]
+        groups, (into, out, *kernel) = layer.attr("groups"), shape
+        if groups == 1:
+            return new(Multiply.make(weight, new.along(factor, len(shape), 1)))
+        parted = (groups, into // groups, out, *kernel)
+        factors = (groups, 1, out, *(1 for _ in kernel))
+        product = Multiply.make(
+            new(Reshape.make(weight, shape=parted)), new(Reshape.make(factor, shape=factors))
+        )
+        return new(Reshape.make(new(product), shape=shape))
+    columns = isinstance(layer, Matmul) and not layer.attr("transpose_y")
+    return new(
+        Multiply.make(weight, new.along(factor, len(shape), len(shape) - 1 if columns else 0))
+    )
 
-    def __init__(self, op: PdOp) -> None:
-        self.op = op
 
-    def __call__(self, op: PdOp) -> SSAValue:
-        assert self.op.parent is not None
-        op.location = self.op.location
-        self.op.parent.insert_op_before(op, self.op)
-        return op.results[0]
-
-    def cast(self, value: SSAValue, like: SSAValue) -> SSAValue:
-        """The value in the dtype of another."""
-        dtype = dtype_of(like.type)
-        return value if dtype_of(value.type) == dtype else self(Cast.make(value, dtype=dtype))
+class _Before(Before):
+    """Arithmetic on weights."""
 
     def negative(self, value: SSAValue) -> SSAValue:
         """The value with the other sign."""

@@ -1,6 +1,7 @@
 """batch_norm + activation -> fused_batch_norm_act.
 
-A superset of Paddle's pattern: any float dtype, both layouts, training and inference. Forward and
+A superset of Paddle's pattern: any float dtype, both layouts, training and inference, and any
+activation of one tensor. Forward and
 backward are one rewrite, because the backward is derived from the fused op.
 """
 
@@ -12,12 +13,10 @@ from dataclasses import dataclass
 from xdsl.ir import SSAValue
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Relu, Relu6, Sigmoid, Silu, Tanh
 from graphopt.ir.ops.fused import FusedBatchNormAct
 from graphopt.ir.ops.norm import BatchNorm
+from graphopt.passes.activations import ACTIVATIONS, activation_attrs, activation_name
 from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value
-
-ACTIVATIONS: tuple[type[PdOp], ...] = (Relu, Relu6, Sigmoid, Silu, Tanh)
 
 
 class BatchNormActivation(Fusion):
@@ -39,7 +38,8 @@ class BatchNormActivation(Fusion):
             variance,
             scale,
             bias,
-            activation=match[self.activation].name.removeprefix("pd."),
+            activation=activation_name(match[self.activation]),
+            **activation_attrs(match[self.activation]),
             **norm.attr_values(),
         )
 
@@ -51,7 +51,9 @@ def check_not_synchronised(norm: PdOp) -> Reason | None:
     """A reason to leave a synchronised batch_norm alone, as Paddle does."""
     if norm.attr("sync"):
         return Reason(
-            "synchronised", "`batch_norm` combines its statistics over devices (sync_batch_norm)"
+            "synchronised",
+            "`batch_norm` has sync = True: it combines its statistics over devices",
+            "switch sync_batch_norm off",
         )
     return None
 

@@ -16,8 +16,8 @@ from graphopt.ir.ops.fused import FusedBnAddActivation
 from graphopt.ir.ops.math import Add
 from graphopt.ir.ops.norm import BatchNorm
 from graphopt.ir.types import show
+from graphopt.passes.activations import ACTIVATIONS, activation_attrs, activation_name
 from graphopt.passes.fuse_bn_act import (
-    ACTIVATIONS,
     check_not_synchronised,
     norm_operands,
     norm_results,
@@ -40,6 +40,7 @@ class BatchNormAddActivation(Fusion):
                 "broadcast",
                 f"`z` should be {show(norm.results[0].type)} like the batch_norm, "
                 f"found {show(z.type)}",
+                f"expand `z` to {show(norm.results[0].type)}",
             )
         return check_not_synchronised(norm)
 
@@ -50,7 +51,8 @@ class BatchNormAddActivation(Fusion):
             x,
             match.value(self.z),
             *rest,
-            activation=match[self.activation].name.removeprefix("pd."),
+            activation=activation_name(match[self.activation]),
+            **activation_attrs(match[self.activation]),
             **norm.attr_values(),
         )
 

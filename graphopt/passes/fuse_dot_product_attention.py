@@ -1,8 +1,9 @@
 """softmax(scale * q k^T + mask) v -> fused_dot_product_attention.
 
-A superset of Paddle's pattern: any float dtype and rank, the scale before or behind the product
-and as a scale, a multiplication or a division, an additive or a boolean mask or none, dropout or
-none. The fused op never holds all scores when sequences are long.
+A superset of Paddle's pattern: any float dtype and rank, the scale before or behind the product or
+the masks and as a scale, a multiplication or a division, one or two additive masks, a boolean one
+or none, dropout or none, the softmax of half types in float32 or not. The fused op never holds all
+scores when sequences are long.
 """
 
 from __future__ import annotations
@@ -16,12 +17,22 @@ from xdsl.ir import SSAValue
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.activation import Softmax
 from graphopt.ir.ops.linear import Matmul
-from graphopt.ir.ops.math import Add, Where
+from graphopt.ir.ops.math import Add, Cast, LogicalNot, Scale, Where
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.shape import Transpose
 from graphopt.ir.ops.transformer import FusedDotProductAttention
-from graphopt.ir.types import compatible, rank_of, show
-from graphopt.passes.fusion import Fusion, FusionPass, Hole, Match, Node, Reason, Value
+from graphopt.ir.types import compatible, dtype_of, like, rank_of, show
+from graphopt.passes.fusion import (
+    Fusion,
+    FusionPass,
+    Hole,
+    Match,
+    Node,
+    Reason,
+    Value,
+    wrong_attr,
+)
+from graphopt.passes.inserting import Before
 from graphopt.passes.numerics import Numerics
 from graphopt.passes.transformer_parts import (
     ScaledPart,
@@ -32,81 +43,144 @@ from graphopt.passes.transformer_parts import (
 
 
 class Core:
-    """The picture between q, k, v and the weighted sum."""
+    """The picture between q, k, v and the weighted sum.
+
+    The scale may be in any of four places, also behind the masks. Two masks may be added. Half
+    types may be cast to float32 for the masks, the softmax and the dropout.
+    """
 
     def __init__(self, q: Hole, k: Hole, v: Hole, *, swaps_keys: bool = False) -> None:
-        self.mask, self.seen, self.fill = Value(name="mask"), Value(name="mask"), Value(name="fill")
+        self.mask, self.other_mask = Value(name="mask"), Value(name="other_mask")
+        self.seen, self.fill = Value(name="mask"), Value(name="fill")
+        self.unseen, self.blank = Value(name="mask"), Value(name="fill")
         if swaps_keys:
             k = Node(Transpose, k, optional=True, name="transposed_k")
         self.scaled_q, self.scaled_k = ScaledPart("scaled_q", q), ScaledPart("scaled_k", k)
         self.product = Node(Matmul, self.scaled_q.top, self.scaled_k.top, name="scores")
         self.scaled = ScaledPart("scaled_scores", self.product)
-        self.hidden = Node(
-            Where, self.seen, self.scaled.top, self.fill, optional=True, name="hidden_scores"
+        wide = Node(Cast, self.scaled.top, optional=True, name="wide_scores")
+        self.hidden = Node(Where, self.seen, wide, self.fill, optional=True, name="hidden_scores")
+        self.blanked = Node(
+            Where, self.unseen, self.blank, self.hidden, optional=True, name="blanked_scores"
+        )
+        self.first = Node(
+            Add, self.blanked, self.other_mask, commutes=True, optional=True, name="half_masked"
         )
         self.masked = Node(
-            Add, self.hidden, self.mask, commutes=True, optional=True, name="masked_scores"
+            Add,
+            self.first,
+            self.mask,
+            commutes=True,
+            optional=True,
+            instead=self.blanked,
+            name="masked_scores",
         )
-        self.softmax = Node(Softmax, self.masked, name="softmax")
-        self.dropout = Node(Dropout, self.softmax, optional=True, name="attention_dropout")
-        self.out = Node(Matmul, self.dropout, v, name="weighted_sum")
+        self.rescaled = ScaledPart("scaled_masked_scores", self.masked)
+        wider = Node(Cast, self.rescaled.top, optional=True, name="wider_scores")
+        self.softmax = Node(Softmax, wider, name="softmax")
+        narrow = Node(Cast, self.softmax, optional=True, name="narrow_weights")
+        self.dropout = Node(Dropout, narrow, optional=True, name="attention_dropout")
+        narrower = Node(Cast, self.dropout, optional=True, name="narrower_weights")
+        self.casts = (wide, wider, narrow, narrower)
+        self.out = Node(Matmul, narrower, v, name="weighted_sum")
 
     def check(self, match: Match) -> Reason | None:
         """Why this is not attention, apart from how q, k and v are laid out."""
-        softmax, out = match[self.softmax], match[self.out]
-        rank = rank_of(softmax.results[0].type)
-        if softmax.attr("axis") not in (-1, rank - 1):
-            return Reason(
-                "softmax-axis",
-                f"`softmax` should be along the keys, the last axis, not {softmax.attr('axis')}",
-            )
-        if match[self.product].attr("transpose_x") or any(
-            out.attr(name) for name in ("transpose_x", "transpose_y")
+        softmax = match[self.softmax]
+        if softmax.attr("axis") not in (-1, rank_of(softmax.results[0].type) - 1):
+            return wrong_attr("softmax-axis", self.softmax, softmax, "axis", -1)
+        for node, names in (
+            (self.product, ("transpose_x",)),
+            (self.out, ("transpose_x", "transpose_y")),
         ):
-            return Reason("product-transposed", "`scores` or `weighted_sum` transposes an operand")
-        for part in (self.scaled_q, self.scaled_k, self.scaled):
+            for name in names:
+                if match[node].attr(name):
+                    return wrong_attr("product-transposed", node, match[node], name, False)
+        for part in (self.scaled_q, self.scaled_k, self.scaled, self.rescaled):
             reason = part.check(match)
             if reason is not None:
                 return reason
-        return self._check_mask(match)
+        return self._check_casts(match) or self._check_mask(match)
 
-    def _check_mask(self, match: Match) -> Reason | None:
-        masked, hidden = match.get(self.masked), match.get(self.hidden)
-        if masked is not None and hidden is not None:
-            return Reason("two-masks", "the scores have a boolean mask and another one added")
-        scores = match[self.product].results[0].type
-        for op in (masked, hidden):
-            if op is not None and not _same_shape(op, scores):
-                return Reason(
-                    "mask-shape",
-                    f"`mask` should broadcast to the scores {show(scores)}, but makes them "
-                    f"{show(op.results[0].type)}",
-                )
-        if hidden is not None and constant(match.value(self.fill)) is None:
-            return Reason("fill-not-constant", "`fill` should be one number that the program fixes")
+    def _check_casts(self, match: Match) -> Reason | None:
+        """Why the casts do more than compute a softmax of a half type in float32."""
+        own = dtype_of(match[self.product].results[0].type)
+        for node in self.casts:
+            cast = match.get(node)
+            if cast is None:
+                continue
+            dtype = dtype_of(cast.results[0].type)
+            if own not in _HALVES or dtype not in (own, "float32"):
+                text = f"`{node.name}` should be of a half type to float32 or back, found "
+                text += f"{dtype_of(cast.operands[0].type)!s} to {dtype!s} on scores of {own!s}"
+                return Reason("other-cast", text, f"remove `{node.name}`")
         return None
 
-    def mask_in(self, match: Match) -> SSAValue | None:
+    def _check_mask(self, match: Match) -> Reason | None:
+        whether = [node for node in (self.hidden, self.blanked) if match.get(node) is not None]
+        added = [node for node in (self.first, self.masked) if match.get(node) is not None]
+        if len(whether) > 1 or (whether and added):
+            return Reason(
+                "two-masks",
+                "the scores have a boolean mask and another one",
+                f"make one mask of the two, and one op of "
+                f"{' and '.join(f'`{node.name}`' for node in (*whether, *added))}",
+            )
+        scores = match[self.product].results[0].type
+        for node in (*whether, *added):
+            if not _same_shape(match[node], scores):
+                return Reason(
+                    "mask-shape",
+                    f"`mask` should broadcast to the scores {show(scores)}, but `{node.name}` is "
+                    f"{show(match[node].results[0].type)}",
+                    "give the mask no more dimensions and no larger ones than the scores",
+                )
+        if whether and self._fill(match) is None:
+            return Reason(
+                "fill-not-constant",
+                "`fill` should be one number that the program fixes",
+                "hide scores behind a constant such as -1e9",
+            )
+        return None
+
+    def _fill(self, match: Match) -> float | None:
+        """The score of what a boolean mask hides; None without one, or when it is not known."""
+        if match.get(self.hidden):
+            return constant(match.value(self.fill))
+        return constant(match.value(self.blank)) if match.get(self.blanked) else None
+
+    def mask_in(self, match: Match, before: Before) -> SSAValue | None:
         """The mask, boolean or additive, None when there is none."""
         if match.get(self.hidden):
             return match.value(self.seen)
-        return match.value(self.mask) if match.get(self.masked) else None
+        if match.get(self.blanked):
+            return before(LogicalNot.make(match.value(self.unseen)))
+        if not match.get(self.masked):
+            return None
+        mask, factor = match.value(self.mask), self.rescaled.factor(match)
+        if match.get(self.first):
+            mask = before(Add.make(match.value(self.other_mask), mask))
+        return mask if factor == 1 else before(Scale.make(mask, scale=factor))
 
     def attrs(self, match: Match) -> Mapping[str, Any]:
         """The properties of the fused ops for what is between the products."""
-        parts = (self.scaled_q, self.scaled_k, self.scaled)
-        factor = 1.0
-        for part in parts:
+        behind = self.rescaled.factor(match)
+        factor = behind
+        for part in (self.scaled_q, self.scaled_k, self.scaled):
             factor *= part.factor(match)
         attrs: dict[str, Any] = {"scaling_factor": factor}
-        if match.get(self.hidden):
-            attrs["fill"] = constant(match.value(self.fill))
+        fill = self._fill(match)
+        if fill is not None:
+            attrs["fill"] = fill * behind
         return attrs
+
+
+_HALVES = ("float16", "bfloat16")
 
 
 def _same_shape(op: PdOp, scores: Any) -> bool:
     out = op.results[0].type
-    return rank_of(out) == rank_of(scores) and compatible(out, scores)
+    return rank_of(out) == rank_of(scores) and compatible(out, like(scores, dtype=dtype_of(out)))
 
 
 class DotProductAttention(Fusion):
@@ -119,7 +193,11 @@ class DotProductAttention(Fusion):
 
     def check(self, match: Match) -> Reason | None:
         if min(rank_of(match.value(hole).type) for hole in (self.q, self.k, self.v)) < 2:
-            return Reason("not-matrices", "`q`, `k` and `v` should have 2 dimensions or more")
+            return Reason(
+                "not-matrices",
+                "`q`, `k` and `v` should have 2 dimensions or more",
+                "add a dimension for the rows",
+            )
         return self.core.check(match)
 
     def build(self, match: Match) -> PdOp:
@@ -128,7 +206,7 @@ class DotProductAttention(Fusion):
             match.value(self.q),
             match.value(self.k),
             match.value(self.v),
-            core.mask_in(match),
+            core.mask_in(match, Before(match.root)),
             transpose_k=not match[core.product].attr("transpose_y"),
             **core.attrs(match),
             **dropout_attrs(

@@ -10,22 +10,26 @@ from dataclasses import dataclass
 from typing import Any
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Gelu, Relu, Sigmoid, Tanh
 from graphopt.ir.ops.fused import FusedElemwiseAddActivation
 from graphopt.ir.ops.math import Add, Scale
 from graphopt.ir.types import dtype_of
-from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value
+from graphopt.passes.activations import ACTIVATIONS, activation_attrs, activation_name
+from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value, wrong_attr
 
-ACTIVATIONS: tuple[type[PdOp], ...] = (Relu, Scale, Tanh, Sigmoid, Gelu)
+JOINED: tuple[type[PdOp], ...] = (Scale, *ACTIVATIONS)
 
 
-def check_activation(op: PdOp) -> Reason | None:
+def check_activation(node: Node, op: PdOp) -> Reason | None:
     """Why this op cannot be the activation of a fused add, None when it can."""
     if isinstance(op, Scale):
         if op.attr("bias") != 0:
-            return Reason("scale-has-bias", f"`scale` adds {op.attr('bias')}")
+            return wrong_attr("scale-has-bias", node, op, "bias", 0.0)
         if not dtype_of(op.results[0].type).is_floating:
-            return Reason("scale-of-integers", "`scale` rounds its factor for integers")
+            return Reason(
+                "scale-of-integers",
+                f"`{node.name}` rounds its factor for integers",
+                "cast to a floating-point type in front of the pattern",
+            )
     return None
 
 
@@ -33,7 +37,7 @@ def functor(op: PdOp) -> tuple[str, dict[str, Any]]:
     """The name of an activation in `functor_list`, and the properties that it brings."""
     if isinstance(op, Scale):
         return "scale", {"scale": op.attr("scale")}
-    return op.name.removeprefix("pd."), op.attr_values()
+    return activation_name(op), dict(activation_attrs(op, "approximate"))
 
 
 class ActivationOfAdd(Fusion):
@@ -41,10 +45,10 @@ class ActivationOfAdd(Fusion):
 
     x, y = Value(), Value()
     add = Node(Add, x, y)
-    root = activation = Node(ACTIVATIONS, add)
+    root = activation = Node(JOINED, add)
 
     def check(self, match: Match) -> Reason | None:
-        return check_activation(match[self.activation])
+        return check_activation(self.activation, match[self.activation])
 
     def build(self, match: Match) -> PdOp:
         name, attrs = functor(match[self.activation])
@@ -60,11 +64,11 @@ class AddOfActivation(Fusion):
     """x + activation(y); the activation's operand becomes the second one."""
 
     x, y = Value(), Value()
-    activation = Node(ACTIVATIONS, y)
+    activation = Node(JOINED, y)
     root = add = Node(Add, x, activation, commutes=True)
 
     def check(self, match: Match) -> Reason | None:
-        return check_activation(match[self.activation])
+        return check_activation(self.activation, match[self.activation])
 
     def build(self, match: Match) -> PdOp:
         name, attrs = functor(match[self.activation])

@@ -1,9 +1,8 @@
 """matmul + bias (+ activation) -> fused_gemm_epilogue.
 
 A superset of Paddle's pattern: `static.nn.fc` (Paddle's mul) as well as linear layers, transposed
-operands, any activation without properties and both forms of gelu, either operand order of the
-add, and no divisibility limits. The bias must be a vector along the last axis, which Paddle does
-not check.
+operands, any activation of one tensor, either operand order of the add, and no divisibility limits.
+The bias must be a vector along the last axis, which Paddle does not check.
 """
 
 from __future__ import annotations
@@ -11,26 +10,30 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Gelu, Relu, Relu6, Sigmoid, Silu, Tanh
 from graphopt.ir.ops.fused import FusedGemmEpilogue
 from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.math import Add
 from graphopt.ir.types import rank_of, shape_of, show
+from graphopt.passes.activations import ACTIVATIONS, activation_attrs, activation_name
 from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value
-
-ACTIVATIONS: tuple[type[PdOp], ...] = (Relu, Gelu, Relu6, Sigmoid, Silu, Tanh)
 
 
 def check_linear(match: Match, matmul: Node, bias: Value) -> Reason | None:
     """Why a matmul and an add are not a linear layer, None when they are."""
     product, vector = match[matmul], match.value(bias)
     if rank_of(product.operands[0].type) < 2 or rank_of(product.operands[1].type) != 2:
-        return Reason("weight-not-matrix", "the weight must be 2-D and the input 2-D or more")
+        found = " and ".join(show(operand.type) for operand in product.operands[:2])
+        return Reason(
+            "weight-not-matrix",
+            f"`matmul` should be of an input of rank 2 or more and a 2-D weight, found {found}",
+            "multiply by a 2-D weight",
+        )
     columns = shape_of(product.results[0].type)[-1]
     if shape_of(vector.type) != (columns,):
         return Reason(
             "bias-not-vector",
             f"`bias` should be 1-D of length {columns}, found {show(vector.type)}",
+            f"reshape the bias to [{columns}]",
         )
     return None
 
@@ -52,9 +55,9 @@ class LinearActivation(Fusion):
             match.value(self.x),
             match.value(self.w),
             match.value(self.bias),
-            activation=activation.name.removeprefix("pd."),
+            activation=activation_name(activation),
             **match[self.matmul].attr_values(),
-            **activation.attr_values(),
+            **activation_attrs(activation, "approximate"),
         )
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.activation import Relu
 from graphopt.ir.ops.conv import DepthwiseConv2d
-from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value
+from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value, wrong_attr
 
 
 class ReluDepthwiseConv(Fusion):
@@ -22,8 +22,9 @@ class ReluDepthwiseConv(Fusion):
     root = convolution = Node(DepthwiseConv2d, relu, w)
 
     def check(self, match: Match) -> Reason | None:
-        if match[self.convolution].attr("fuse_relu_before_depthwise_conv"):
-            return Reason("has-relu", "`convolution` has a relu of its own already")
+        convolution, name = match[self.convolution], "fuse_relu_before_depthwise_conv"
+        if convolution.attr(name):
+            return wrong_attr("has-relu", self.convolution, convolution, name, False)
         return None
 
     def build(self, match: Match) -> PdOp:

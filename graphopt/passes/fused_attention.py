@@ -8,23 +8,28 @@ granted is checked: axes, permutations, scale and transposes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 from xdsl.ir import SSAValue
 
 from graphopt.ir.op import PdOp
+from graphopt.ir.ops.creation import Full
+from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.math import Add
 from graphopt.ir.ops.norm import LayerNorm
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.rearrange import Unbind
 from graphopt.ir.ops.shape import Flatten, Reshape, Slice, Split, Squeeze, Transpose
 from graphopt.ir.ops.transformer import LAYOUTS, FusedAttention
-from graphopt.ir.types import UNKNOWN, rank_of, shape_of
-from graphopt.passes.fuse_dot_product_attention import Core
-from graphopt.passes.fusion import Fusion, FusionPass, Hole, Match, Node, Reason, Value
-from graphopt.passes.head_layout import ROWS, heads_of, source_indices, trace
+from graphopt.ir.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.passes.fuse_dot_product_attention import Core, DotProductAttention
+from graphopt.passes.fusion import Fusion, FusionPass, Hole, Match, Node, Reason, Value, wrong_attrs
+from graphopt.passes.head_layout import ROWS, Edit, edits, heads_of, origin, source_indices, trace
+from graphopt.passes.inserting import Before
+from graphopt.passes.naming import show_op
 from graphopt.passes.numerics import Numerics
 from graphopt.passes.transformer_parts import (
     LinearPart,
@@ -39,6 +44,10 @@ from graphopt.passes.transformer_parts import (
 
 PARTS = ("q", "k", "v")
 KINDS = ("self", "split", "slices", "cross")
+
+
+# attention without its layers
+CORE = DotProductAttention()
 
 
 class Layout(NamedTuple):
@@ -89,6 +98,8 @@ class Projections:
 class Attention(Fusion):
     """Attention as half of a Transformer layer; `norm` says where its layer norm must be."""
 
+    part = CORE
+
     def __init__(self, kind: str, norm: str) -> None:
         self.kind, self.where = kind, norm
         self.x = Value("full", name="x")
@@ -105,6 +116,18 @@ class Attention(Fusion):
         self.post = Node(LayerNorm, self.residual, name="norm")
         self.root = self.post if norm == "post" else self.residual
 
+    def lacking(self, part: Match) -> Reason:
+        """Which of q, k and v is no projection, or that the end lacks."""
+        for hole in (CORE.q, CORE.k, CORE.v):
+            found = origin(part.value(hole))
+            if not isinstance(found, (Matmul, Add)):
+                text = f"`{hole.name}` should be a projection in heads, found "
+                text += show_op(found) if isinstance(found, PdOp) else "an argument"
+                return Reason("only-the-core", text)
+        return Reason(
+            "only-the-core", "the heads are not taken from projections, or not joined by one"
+        )
+
     def check(self, match: Match) -> Reason | None:
         for layer in (*self.parts.layers, self.linear):
             reason = layer.check(match)
@@ -120,25 +143,33 @@ class Attention(Fusion):
 
     def _check_heads(self, match: Match) -> Reason | None:
         """Why q, k and v are not parts of the projections, which come together again."""
-        if self._layout(match) is None:
-            return Reason("heads", "q, k and v are not [n, heads, length, size] of the projections")
-        if len({layer.bias_in(match) is None for layer in self.parts.layers}) > 1:
-            return Reason("biases-differ", "some projections have a bias, others do not")
-        return self._check_joined(match)
+        for name, fits, text in (
+            (
+                "heads",
+                self._layout,
+                "q, k and v are not [n, heads, length, size] of the projections",
+            ),
+            ("not-joined", self._joins, "`joined` is not the heads of each position side by side"),
+        ):
+            if not fits(match):
+                return _edit_that_helps(name, match, partial(fits, match)) or Reason(
+                    name, text, "reshape to [0, 0, heads, size] and transpose with [0, 2, 1, 3]"
+                )
+        return None
 
-    def _layout(self, match: Match) -> Layout | None:
+    def _layout(self, match: Match, edit: Edit | None = None) -> Layout | None:
         """How q, k and v come out of the projections, None when they do not."""
         product = match[self.core.product]
         values = (*product.operands, match[self.core.out].operands[1])
         traced: list[tuple[Layout, ...]] = []
         for part, value in enumerate(values):
             swapped = part == 1 and not product.attr("transpose_y")
-            traced.append(self._layouts(match, part, value, swapped=swapped))
+            traced.append(self._layouts(match, part, value, edit, swapped=swapped))
         common = [layout for layout in traced[0] if all(layout in found for found in traced[1:])]
         return common[0] if common else None
 
     def _layouts(
-        self, match: Match, part: int, value: SSAValue, *, swapped: bool
+        self, match: Match, part: int, value: SSAValue, edit: Edit | None, *, swapped: bool
     ) -> tuple[Layout, ...]:
         """The layouts in which `value` is q, k or v, by number."""
         joint = len(self.parts.layers) == 1
@@ -146,7 +177,7 @@ class Attention(Fusion):
         if rank_of(start.type) != 3 or shape_of(start.type)[-1] == UNKNOWN:
             return ()
         indices = source_indices(shape_of(start.type)[-1])
-        found = trace(value, start, indices)
+        found = trace(value, start, indices, edit)
         if found is None or found.ndim != 4:
             return ()
         found = found.swapaxes(2, 3) if swapped else found
@@ -162,17 +193,26 @@ class Attention(Fusion):
         ways = ((Layout(heads, n), heads_of(indices, heads, part, n)) for n in LAYOUTS)
         return tuple(w for w, a in ways if a.shape == found.shape and (a == found).all())
 
-    def _check_joined(self, match: Match) -> Reason | None:
-        """Why the heads do not come together again as they were divided."""
+    def _joins(self, match: Match, edit: Edit | None = None) -> bool:
+        """True when the heads come together again as they were divided."""
         core = match[self.core.out].results[0]
         _, heads, _, size = shape_of(core.type)
-        if UNKNOWN not in (heads, size):
-            indices = source_indices(heads * size)
-            divided = indices.reshape(*ROWS, heads, size).transpose(0, 2, 1, 3)
-            found = trace(match[self.joined].results[0], core, divided)
-            if found is not None and found.shape == indices.shape and (found == indices).all():
-                return None
-        return Reason("not-joined", "`joined` is not the heads of each position side by side")
+        if UNKNOWN in (heads, size):
+            return False
+        indices = source_indices(heads * size)
+        divided = indices.reshape(*ROWS, heads, size).transpose(0, 2, 1, 3)
+        found = trace(match[self.joined].results[0], core, divided, edit)
+        return found is not None and found.shape == indices.shape and bool((found == indices).all())
+
+    def _biases(self, match: Match, before: Before) -> list[SSAValue]:
+        """The biases of the projections; where only some have one, the others get zeros."""
+        layers = self.parts.layers
+        if all(layer.bias_in(match) is None for layer in layers):
+            return []
+        return [
+            layer.bias_in(match) or before(_zeros(layer.columns(match), layer.out(match)))
+            for layer in layers
+        ]
 
     def _norm(self, match: Match) -> PdOp | None:
         return match.get(self.pre) or match.get(self.post)
@@ -181,15 +221,14 @@ class Attention(Fusion):
         layout, norm = self._layout(match), self._norm(match)
         assert layout is not None
         memory = [match.value(source) for source in self.parts.memory]
-        layers = self.parts.layers
-        biases = [layer.bias_in(match) for layer in layers]
+        layers, before = self.parts.layers, Before(match.root)
         return FusedAttention.make(
             match.value(self.x),
             memory[:1] if len(set(memory)) == 1 else memory,
-            [match.value(layer.weight) for layer in layers],
-            [bias for bias in biases if bias is not None],
-            self.core.mask_in(match),
-            match.value(self.linear.weight),
+            [layer.weight_in(match, before) for layer in layers],
+            self._biases(match, before),
+            self.core.mask_in(match, before),
+            self.linear.weight_in(match, before),
             self.linear.bias_in(match),
             *norm_vectors(norm),
             num_heads=layout.heads,
@@ -203,6 +242,19 @@ class Attention(Fusion):
             **dropout_attrs(match.get(self.dropout), "dropout_rate", "dropout_implementation"),
             **draw_attrs(match, self.core.dropout, self.dropout),
         )
+
+
+def _edit_that_helps(name: str, match: Match, fits: Callable[[Edit], object]) -> Reason | None:
+    """The reason that one op of the picture moves elements in another way than `fits` wants."""
+    for node, op in match.ops.items():
+        for edit in edits(op):
+            if fits(edit):
+                return wrong_attrs(name, node, op, edit.attrs)
+    return None
+
+
+def _zeros(columns: int, like: SSAValue) -> PdOp:
+    return Full.make(shape=(columns,), value=0.0, dtype=dtype_of(like.type))
 
 
 @dataclass(frozen=True)

@@ -9,15 +9,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphopt.ir.op import PdOp, default_attrs
-from graphopt.ir.ops import activation
-from graphopt.ir.ops.activation import AlongAxis
-from graphopt.ir.ops.base import FloatUnary
+from graphopt.ir.op import PdOp
 from graphopt.ir.ops.math import Add
 from graphopt.ir.ops.norm import LayerNorm
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.transformer import FusedFeedforward
+from graphopt.passes.activations import ACTIVATIONS, activation_attrs, activation_name
 from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value
+from graphopt.passes.inserting import Before
 from graphopt.passes.numerics import Numerics
 from graphopt.passes.transformer_parts import (
     LinearPart,
@@ -28,15 +27,6 @@ from graphopt.passes.transformer_parts import (
     dropout_attrs,
     norm_attrs,
     norm_vectors,
-)
-
-ACTIVATIONS: tuple[type[PdOp], ...] = tuple(
-    op
-    for op in vars(activation).values()
-    if isinstance(op, type)
-    and issubclass(op, FloatUnary)
-    and "name" in vars(op)
-    and not issubclass(op, AlongAxis)
 )
 
 
@@ -76,30 +66,41 @@ class FeedForward(Fusion):
         around = (self.pre, self.dropout1, self.dropout2, self.residual, self.post)
         if any(match.get(node) is not None for node in around):
             return None
+        if self._is_branch(match):
+            return None
         return Reason(
             "bare-layers",
-            "without norm, dropout and residual these are two linear layers; fuse_gemm_epilogue "
-            "takes them",
+            "without norm, dropout and residual these are two linear layers",
+            "switch fuse_gemm_epilogue on, which takes them one by one",
+        )
+
+    def _is_branch(self, match: Match) -> bool:
+        """True when the result is added to another value of its shape, a residual from elsewhere.
+
+        So it is where the norm in front is written with other ops than a layer norm.
+        """
+        out = match.root.results[0]
+        readers = [use.operation for use in out.uses]
+        return (
+            len(readers) == 1
+            and type(readers[0]) is Add
+            and all(operand.type == out.type for operand in readers[0].operands)
         )
 
     def _norm(self, match: Match) -> PdOp | None:
         return match.get(self.pre) or match.get(self.post)
 
     def build(self, match: Match) -> PdOp:
-        act, norm = match[self.activation], self._norm(match)
-        defaults = default_attrs(type(act))
-        changed = {
-            name: act.properties[name] for name in defaults if act.attr(name) != defaults[name]
-        }
+        act, norm, before = match[self.activation], self._norm(match), Before(match.root)
         return FusedFeedforward.make(
             match.value(self.x),
-            match.value(self.linear1.weight),
+            self.linear1.weight_in(match, before),
             self.linear1.bias_in(match),
-            match.value(self.linear2.weight),
+            self.linear2.weight_in(match, before),
             self.linear2.bias_in(match),
             *norm_vectors(norm),
-            act_method=act.name.removeprefix("pd."),
-            act_attrs=changed,
+            act_method=activation_name(act),
+            **activation_attrs(act),
             add_residual=match.get(self.residual) is not None,
             **norm_attrs(norm, self.where),
             **dropout_attrs(match.get(self.dropout1), "dropout1_rate", "dropout1_implementation"),

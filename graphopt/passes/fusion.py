@@ -34,6 +34,8 @@ from graphopt.passes.picture import Match as Match
 from graphopt.passes.picture import Node as Node
 from graphopt.passes.picture import Reason as Reason
 from graphopt.passes.picture import Value as Value
+from graphopt.passes.picture import wrong_attr as wrong_attr
+from graphopt.passes.picture import wrong_attrs as wrong_attrs
 
 
 class Fusion(ABC):
@@ -43,6 +45,12 @@ class Fusion(ABC):
     """
 
     root: Node
+    part: Fusion | None = None
+    """A smaller picture in this one; where it is there alone, `lacking` says what lacks."""
+
+    def lacking(self, part: Match) -> Reason:
+        """What is missing around a match of `part`, for `explain`."""
+        raise NotImplementedError(f"{type(self).__name__} has a part but does not say what lacks")
 
     def check(self, match: Match) -> Reason | None:
         """A reason to leave this match alone, None to go on."""

@@ -8,18 +8,30 @@ and one with a wrong axis or order is not.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
 from typing import Any
 
 import numpy as np
-from xdsl.ir import OpResult, SSAValue
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
+from graphopt.errors import ProgramError
 from graphopt.ir.constants import known_numbers
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.math import Divide, Multiply, Scale
 from graphopt.ir.ops.rearrange import Unbind
-from graphopt.ir.ops.shape import Flatten, Reshape, Slice, Split, Squeeze, Transpose, split_sizes
-from graphopt.ir.types import UNKNOWN, product, shape_of
+from graphopt.ir.ops.shape import (
+    Flatten,
+    Reshape,
+    Slice,
+    Split,
+    Squeeze,
+    Transpose,
+    resolve_shape,
+    split_sizes,
+)
+from graphopt.ir.types import UNKNOWN, product, rank_of, shape_of
 
 Array = np.ndarray[Any, Any]
 # stand-ins for the sizes of batch and time, which need not be known
@@ -39,8 +51,21 @@ def heads_of(indices: Array, heads: int, part: int, layout: str) -> Array:
     return indices.reshape(*ROWS, heads, 3, size)[:, :, :, part].transpose(0, 2, 1, 3)
 
 
-def trace(value: SSAValue, start: SSAValue, indices: Array) -> Array | None:
-    """The elements of `value`, of which `start` has these; None when a step is not understood."""
+@dataclass(frozen=True)
+class Edit:
+    """Other properties for one op, to find out whether they would help."""
+
+    op: PdOp
+    attrs: Mapping[str, Any]
+
+
+def trace(
+    value: SSAValue, start: SSAValue, indices: Array, edit: Edit | None = None
+) -> Array | None:
+    """The elements of `value`, of which `start` has these; None when a step is not understood.
+
+    With an `edit` they are those that would be there after it.
+    """
     if value is start:
         return indices
     op = value.owner
@@ -50,25 +75,72 @@ def trace(value: SSAValue, start: SSAValue, indices: Array) -> Array | None:
     operand = op.operands[0]
     if isinstance(op, Multiply) and known_numbers(operand) is not None:
         operand = op.operands[1]
-    before = trace(operand, start, indices) if step else None
-    return step(op, value.index, before) if step and before is not None else None
+    before = trace(operand, start, indices, edit) if step else None
+    if step is None or before is None:
+        return None
+    edited: Mapping[str, Any] = edit.attrs if edit is not None and edit.op is op else {}
+    try:
+        return step(op, {**op.attr_values(), **edited}, value.index, before)
+    except (ProgramError, ValueError, IndexError):
+        return None  # an edit, or an operand after it, that does not fit
 
 
-def _same(op: PdOp, index: int, array: Array) -> Array | None:
+def origin(value: SSAValue) -> Operation | Block:
+    """What made the elements that only move and are scaled on their way to `value`."""
+    owner = value.owner
+    while isinstance(owner, PdOp) and type(owner) in _STEPS:
+        owner = owner.operands[0].owner
+    return owner
+
+
+def edits(op: PdOp) -> Iterator[Edit]:
+    """Other ways to move the same elements with one op."""
+    attrs, rank = op.attr_values(), rank_of(op.operands[0].type)
+    if isinstance(op, Transpose):
+        orders = permutations(range(rank)) if rank < 5 else _swaps(attrs["perm"])
+        yield from (Edit(op, {"perm": order}) for order in orders)
+    elif isinstance(op, Reshape):
+        head, tail = attrs["shape"][:2], attrs["shape"][2:]
+        yield from (Edit(op, {"shape": (*head, *order)}) for order in permutations(tail))
+    elif isinstance(op, Flatten):
+        bounds = combinations(range(rank), 2)
+        yield from (Edit(op, {"start_axis": a, "stop_axis": b}) for a, b in bounds)
+    elif isinstance(op, (Split, Unbind)):
+        yield from (Edit(op, {"axis": axis}) for axis in range(rank))
+    elif isinstance(op, Slice) and len(attrs["axes"]) == 1:
+        yield from (Edit(op, {"axes": (axis,)}) for axis in range(rank))
+        axis: int = attrs["axes"][0]
+        length = shape_of(op.operands[0].type)[axis] // 3
+        for part in range(3):
+            cut = {"starts": (part * length,), "ends": ((part + 1) * length,)}
+            yield Edit(op, {name: new for name, new in cut.items() if new != attrs[name]})
+
+
+def _swaps(axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    for a, b in combinations(range(len(axes)), 2):
+        order = list(axes)
+        order[a], order[b] = axes[b], axes[a]
+        yield tuple(order)
+
+
+Attrs = Mapping[str, Any]
+
+
+def _same(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     return array
 
 
-def _transpose(op: PdOp, index: int, array: Array) -> Array | None:
-    return array.transpose(op.attr("perm"))
+def _transpose(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    return array.transpose(attrs["perm"])
 
 
-def _reshape(op: PdOp, index: int, array: Array) -> Array | None:
+def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     """Only of what is behind batch and time."""
-    have, found = shape_of(op.operands[0].type), shape_of(op.results[0].type)
-    tail = found[2:]
+    have, wanted = shape_of(op.operands[0].type), attrs["shape"]
+    is_edited = wanted != op.attr("shape")
+    tail = (resolve_shape(have, wanted) if is_edited else shape_of(op.results[0].type))[2:]
     kept = [
-        wanted == 0 or wanted == own != UNKNOWN
-        for own, wanted in zip(have[:2], op.attr("shape")[:2], strict=False)
+        size == 0 or size == own != UNKNOWN for own, size in zip(have[:2], wanted[:2], strict=False)
     ]
     if len(kept) < 2 or not any(kept) or UNKNOWN in tail or product(tail) != product(have[2:]):
         return None
@@ -84,9 +156,9 @@ def _rows_lead(array: Array) -> bool:
     return bool((rows == rows[:1] + steps).all()) if rows.size else False
 
 
-def _flatten(op: PdOp, index: int, array: Array) -> Array | None:
+def _flatten(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     rank = array.ndim
-    start, stop = op.attr("start_axis") % rank, op.attr("stop_axis") % rank
+    start, stop = attrs["start_axis"] % rank, attrs["stop_axis"] % rank
     return array.reshape(*array.shape[:start], -1, *array.shape[stop + 1 :])
 
 
@@ -95,35 +167,35 @@ def _known(op: PdOp, axis: int, array: Array) -> bool:
     return shape_of(op.operands[0].type)[axis] == array.shape[axis]
 
 
-def _split(op: PdOp, index: int, array: Array) -> Array | None:
-    axis = op.attr("axis") % array.ndim
+def _split(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    axis = attrs["axis"] % array.ndim
     if not _known(op, axis, array):
         return None
-    sizes = split_sizes(array.shape[axis], op.attr("num"), op.attr("sections"))
+    sizes = split_sizes(array.shape[axis], attrs["num"], attrs["sections"])
     return np.split(array, np.cumsum(sizes)[:-1], axis)[index]
 
 
-def _unbind(op: PdOp, index: int, array: Array) -> Array | None:
-    axis = op.attr("axis") % array.ndim
+def _unbind(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    axis = attrs["axis"] % array.ndim
     return np.take(array, index, axis) if _known(op, axis, array) else None
 
 
-def _slice(op: PdOp, index: int, array: Array) -> Array | None:
-    for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True):
+def _slice(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    for axis, start, end in zip(attrs["axes"], attrs["starts"], attrs["ends"], strict=True):
         if not _known(op, axis, array):
             return None
         array = array[(slice(None),) * (axis % array.ndim) + (slice(start, end),)]
-    return np.squeeze(array, tuple(op.attr("decrease_axis")))
+    return np.squeeze(array, tuple(attrs["decrease_axis"]))
 
 
-def _squeeze(op: PdOp, index: int, array: Array) -> Array | None:
-    axes = tuple(op.attr("axis"))
+def _squeeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    axes = tuple(attrs["axis"])
     if not axes or any(array.shape[axis] != 1 for axis in axes):
         return None
     return np.squeeze(array, axes)
 
 
-_STEPS: Mapping[type[PdOp], Callable[[PdOp, int, Array], Array | None]] = {
+_STEPS: Mapping[type[PdOp], Callable[[PdOp, Attrs, int, Array], Array | None]] = {
     Scale: _same,
     Multiply: _same,
     Divide: _same,

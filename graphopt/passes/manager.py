@@ -17,6 +17,7 @@ from graphopt.ir.collector import paused_collector
 from graphopt.ir.dialect import context
 from graphopt.ir.dot import to_dot
 from graphopt.ir.ops.base import DataSizedOp
+from graphopt.ir.signature import kept_gradients
 from graphopt.ir.text import text_of
 from graphopt.passes import bisect
 from graphopt.passes.checks import Checks
@@ -53,7 +54,7 @@ class Run:
         self.module = module
         self.near = near
         self.checks = Checks(module, verify_each=verify_each)
-        self.report = Report(setup, before=_ops(module))
+        self.report = Report(setup, before=_ops(module), kept_gradients=kept_gradients(module))
         self.count = self.report.ops_before
 
     def fuse(self, asked: Sequence[Asked]) -> None:
@@ -96,7 +97,7 @@ class Run:
                 self._opaque(flag, made, ctx or Context())
 
     def clean(self) -> None:
-        """Remove what fusions have left unused."""
+        """Remove what nobody reads any more."""
         with self._guarded(Step((DeadCodeElimination(),))):
             dce(self.module)
         self.count = _ops(self.module).total()
@@ -186,6 +187,7 @@ def optimize(
     for phase in Phase:
         asked = [(row.flag, made) for row, made in chosen if row.phase is phase]
         if phase is Phase.FUSE:
+            run.clean()  # what the clean-ups left without readers would read values of pictures
             run.fuse(asked)
             run.clean()
             _dump(module, path, "_fused_graph")
@@ -204,7 +206,8 @@ def steps_of(setup: Setup) -> list[Step]:
     for phase in Phase:
         passes = tuple(made for row, made in chosen if row.phase is phase)
         if phase is Phase.FUSE:
-            steps += [Step(passes, together=True), Step((DeadCodeElimination(),))]
+            clean = Step((DeadCodeElimination(),))
+            steps += [clean, Step(passes, together=True), clean]
         else:
             steps += [Step((made,)) for made in passes]
     return steps

@@ -38,17 +38,30 @@ class NearMisses:
         # whole pictures: those that another pass takes are told as well
         self._whole: dict[tuple[str, Operation], NearMiss] = {}
         self._takers: dict[Operation, str] = {}
+        self._rank = {name: rank for rank, (name, _) in reversed([*enumerate(rules)])}
         ops = [op for op in module.walk() if isinstance(op, PdOp)]
+        # the ops of the pictures of a pass, whole or not
+        told: set[tuple[str, Operation]] = set()
         for name, rule in rules:
             for op in ops:
-                if fits(rule.root, op):
+                whole = next(matches(rule.root, op), None)
+                if whole is not None:
                     self._note(self._whole, name, op, Reason("taken", ""))
+                    told.update((name, inner) for inner in whole.ops.values())
         for name, rule in rules:
             for op in ops:
-                if (name, op) not in self._whole:
-                    reason = _flaw(rule, op) or _missing_end(rule, op)
-                    if reason is not None:
-                        self._note(self._flawed, name, op, reason)
+                if (name, op) in self._whole:
+                    continue
+                flawed = _flaw(rule, op)
+                reason = flawed.missed if flawed is not None else _missing_end(rule, op)
+                if reason is not None:
+                    self._note(self._flawed, name, op, reason)
+                    told.update((name, inner) for inner in (flawed.ops if flawed else {}).values())
+        for name, rule in rules:
+            for op in ops if rule.part is not None else ():
+                found = next(matches(rule.part.root, op), None) if rule.part is not None else None
+                if found is not None and (name, op) not in told:
+                    self._note(self._flawed, name, op, rule.lacking(found))
 
     def _note(
         self, into: dict[tuple[str, Operation], NearMiss], name: str, op: PdOp, reason: Reason
@@ -61,8 +74,12 @@ class NearMisses:
         self._takers.update(dict.fromkeys(ops, name))
 
     def left(self) -> list[NearMiss]:
-        """The near misses at ops that no fusion took, and the pictures that another pass took."""
-        found = [miss for (_, op), miss in self._flawed.items() if op not in self._takers]
+        """The near misses at ops that no larger fusion took; pictures that another pass took."""
+        found = [
+            miss
+            for (name, op), miss in self._flawed.items()
+            if op not in self._takers or self._rank[name] < self._rank[self._takers[op]]
+        ]
         for (name, op), miss in self._whole.items():
             taker = self._takers.get(op)
             if taker not in (None, name):
@@ -71,12 +88,12 @@ class NearMisses:
         return found
 
 
-def _flaw(rule: Fusion, op: PdOp) -> Reason | None:
-    """What a picture that ends at `op` lacks, if that is one thing."""
+def _flaw(rule: Fusion, op: PdOp) -> Match | None:
+    """The picture that ends at `op` and lacks one thing."""
     if type(op) not in rule.root.last_types():
         return None
     flawed = list(islice(matches(rule.root, op, tolerant=True), _MOST_WAYS))
-    return min(flawed, key=_closeness).missed if flawed else None
+    return min(flawed, key=_closeness) if flawed else None
 
 
 # How many ways to miss a picture are looked at, of which there are many for large pictures.

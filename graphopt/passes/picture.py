@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Literal
+from typing import Any, Literal
 
 from xdsl.ir import Operation, SSAValue
 
@@ -38,9 +38,9 @@ class Node:
     """An op in a picture: its class (or one of several), and what its first operands must be.
 
     With `commutes` the first two operands may come in either order. An `optional` op may be
-    missing; then the first of its operands that is a node (or a hole, when none is) stands in its
-    place. A node may be in a picture several times: it is one op. `node.result(i)` is a use of
-    another result than the first.
+    missing; then `instead`, or else the first of its operands that is a node (or a hole, when none
+    is), stands in its place. A node may be in a picture several times: it is one op.
+    `node.result(i)` is a use of another result than the first.
     """
 
     name = "op"
@@ -51,12 +51,14 @@ class Node:
         *operands: Hole,
         commutes: bool = False,
         optional: bool = False,
+        instead: Hole | None = None,
         name: str = "",
     ) -> None:
         self.types = op if isinstance(op, tuple) else (op,)
         self.operands = operands
         self.commutes = commutes
         self.optional = optional
+        self.instead = instead
         if name:
             self.name = name
 
@@ -80,6 +82,8 @@ class Node:
 
     def stand_in(self) -> Hole:
         """What is in the place of an optional op that is missing."""
+        if self.instead is not None:
+            return self.instead
         return next((o for o in self.operands if not isinstance(o, Value)), self.operands[0])
 
     def result(self, index: int) -> Result:
@@ -129,6 +133,22 @@ class Reason:
 
     def __str__(self) -> str:
         return f"{self.name}: {self.text}"
+
+
+def wrong_attr(name: str, node: Node, op: PdOp, attr: str, wanted: Any) -> Reason:
+    """The reason that an op of a picture has a property other than the one wanted."""
+    return wrong_attrs(name, node, op, {attr: wanted})
+
+
+def wrong_attrs(name: str, node: Node, op: PdOp, wanted: Mapping[str, Any]) -> Reason:
+    """The same for several properties."""
+    found = " and ".join(f"{attr} = {op.attr(attr)}" for attr in wanted)
+    values = " and ".join(map(str, wanted.values()))
+    return Reason(
+        name,
+        f"`{node.name}` has {found}, not {values}",
+        f"make {' and '.join(wanted)} of `{node.name}` {values}",
+    )
 
 
 @dataclass

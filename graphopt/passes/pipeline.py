@@ -28,6 +28,7 @@ from graphopt.passes.fused_attention import FuseAttention
 from graphopt.passes.fused_feedforward import FuseFeedForward
 from graphopt.passes.mark_per_replica import MarkPerReplica
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
+from graphopt.passes.settle_shapes import SettleShapes
 from graphopt.passes.share import ShareCommon
 from graphopt.passes.simplify import Simplify
 from graphopt.passes.sync_batch_norm import SyncBatchNorm
@@ -138,6 +139,13 @@ ROWS: tuple[Row, ...] = (
         FoldConstants.name,
         _always(FoldConstants),
         "before the identities, some of which look for constants",
+    ),
+    Row(
+        "any strategy",
+        Phase.CLEAN,
+        SettleShapes.name,
+        _always(SettleShapes),
+        "behind the constants, which shapes have in them; fusions look for plain reshapes",
     ),
     Row(
         "any strategy",

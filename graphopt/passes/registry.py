@@ -40,6 +40,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "mark-per-replica": ("mark_per_replica", "MarkPerReplica"),
     "reassociate-matmul": ("reassociate_matmul", "ReassociateMatmul"),
     "scale-loss-grad": ("scale_loss_grad", "ScaleLossGrad"),
+    "settle-shapes": ("settle_shapes", "SettleShapes"),
     "simplify": ("simplify", "Simplify"),
     "sync-batch-norm": ("sync_batch_norm", "SyncBatchNorm"),
 }

@@ -40,6 +40,8 @@ class Report:
     before: Counter[str] = field(default_factory=Counter[str])
     after: Counter[str] = field(default_factory=Counter[str])
     data_sized: tuple[str, ...] = ()
+    kept_gradients: tuple[str, ...] = ()
+    """Why gradient operators of a saved program stayed operators, for each backward pass."""
 
     @property
     def ops_before(self) -> int:

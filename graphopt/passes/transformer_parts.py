@@ -9,12 +9,15 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.constants import known_numbers
 from graphopt.ir.op import PdOp
+from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.math import Add, Divide, Multiply, Scale
 from graphopt.ir.ops.norm import LayerNorm
 from graphopt.ir.ops.random import Dropout
+from graphopt.ir.ops.shape import Transpose
 from graphopt.ir.types import UNKNOWN, rank_of, shape_of, show
-from graphopt.passes.fusion import Hole, Match, Node, Reason, Value
+from graphopt.passes.fusion import Hole, Match, Node, Reason, Value, wrong_attr
+from graphopt.passes.inserting import Before
 
 
 class LinearPart:
@@ -33,16 +36,32 @@ class LinearPart:
         product = match[self.matmul]
         x, weight = product.operands
         if rank_of(x.type) < 2 or rank_of(weight.type) != 2:
-            return Reason("weight-not-matrix", f"`{self.weight.name}` must be 2-D, its input more")
-        if product.attr("transpose_x") or product.attr("transpose_y"):
-            return Reason("weight-transposed", f"`{self.matmul.name}` transposes an operand")
-        columns, bias = shape_of(weight.type)[1], self.bias_in(match)
+            return Reason(
+                "weight-not-matrix",
+                f"`{self.weight.name}` should be 2-D and its input 2-D or more, found "
+                f"{show(weight.type)} and {show(x.type)}",
+                f"multiply by a 2-D weight in `{self.matmul.name}`",
+            )
+        if product.attr("transpose_x"):
+            return wrong_attr("input-transposed", self.matmul, product, "transpose_x", False)
+        columns, bias = self.columns(match), self.bias_in(match)
         if bias is not None and shape_of(bias.type) != (columns,):
             return Reason(
                 "bias-not-vector",
                 f"`{self.bias.name}` should be 1-D of length {columns}, found {show(bias.type)}",
             )
         return None
+
+    def columns(self, match: Match) -> int:
+        """How many columns the layer gives."""
+        turned = match[self.matmul].attr("transpose_y")
+        return shape_of(match.value(self.weight).type)[0 if turned else 1]
+
+    def weight_in(self, match: Match, before: Before) -> SSAValue:
+        """The weight as [in, out]."""
+        weight = match.value(self.weight)
+        turned = match[self.matmul].attr("transpose_y")
+        return before(Transpose.make(weight, perm=(1, 0))) if turned else weight
 
     def bias_in(self, match: Match) -> SSAValue | None:
         """The bias, None when it is missing."""
@@ -67,7 +86,7 @@ class ScaledPart:
         """Why this is no multiplication by a constant."""
         scale = match.get(self.scale)
         if scale is not None and scale.attr("bias") != 0:
-            return Reason("scale-with-bias", f"`{self.scale.name}` adds {scale.attr('bias')}")
+            return wrong_attr("scale-with-bias", self.scale, scale, "bias", 0.0)
         for node, hole in self.factors:
             number = constant(match.value(hole)) if match.get(node) else 1.0
             if number is None or (number == 0 and node is self.top):
@@ -89,7 +108,9 @@ class ScaledPart:
 
 
 def constant(value: SSAValue) -> float | None:
-    """The number in a value of one element, None when it is not known before the run."""
+    """The one number that a value consists of, None when it is not known before the run."""
+    if isinstance(value.owner, (Full, FullLike)):
+        return value.owner.attr("value")
     numbers = known_numbers(value)
     return numbers[0] if numbers is not None and len(numbers) == 1 else None
 
@@ -103,8 +124,9 @@ def check_norm(norm: PdOp | None) -> Reason | None:
     if norm.attr("begin_norm_axis") != last:
         return Reason(
             "norm-axis",
-            f"`norm` should normalise the last axis ({last}), not those from "
-            f"{norm.attr('begin_norm_axis')} on",
+            f"`norm` has begin_norm_axis = {norm.attr('begin_norm_axis')}, not {last}, the last "
+            "axis",
+            f"make begin_norm_axis of `norm` {last}",
         )
     return None
 
@@ -122,10 +144,11 @@ def check_residual(match: Match, residual: Node, x: Value, branch: SSAValue) -> 
 
 def check_dropouts(match: Match, *nodes: Node) -> Reason | None:
     """Why the dropouts cannot be in one op, which is either in training or not."""
-    modes = {dropout.attr("is_test") for dropout in map(match.get, nodes) if dropout is not None}
-    if len(modes) < 2:
+    modes = {node.name: op.attr("is_test") for node in nodes if (op := match.get(node)) is not None}
+    if len(set(modes.values())) < 2:
         return None
-    return Reason("dropout-modes-differ", "one dropout is in training, the other in inference")
+    found = ", ".join(f"`{name}` has is_test = {mode}" for name, mode in modes.items())
+    return Reason("dropout-modes-differ", found, "give both the same is_test")
 
 
 def dropout_attrs(dropout: PdOp | None, rate: str, implementation: str) -> Mapping[str, Any]:

@@ -72,7 +72,9 @@ class _Writer:
         return self.add(Add, *((a, b) if self.maybe() else (b, a)))
 
     def linear(self, x: SSAValue, columns: int, *, bias: bool = True) -> SSAValue:
-        out = self.add(Matmul, x, self.weight(shape_of(x.type)[-1], columns))
+        size, turned = shape_of(x.type)[-1], self.draw(st.integers(0, 4)) == 4
+        weight = self.weight(*((columns, size) if turned else (size, columns)))
+        out = self.add(Matmul, x, weight, transpose_y=turned)
         return self.plus(out, self.weight(columns)) if bias else out
 
     def norm(self, x: SSAValue) -> SSAValue:
@@ -112,14 +114,16 @@ class _Writer:
 
     def masked(self, scores: SSAValue) -> SSAValue:
         shape = tuple(1 if self.maybe() else dim for dim in shape_of(scores.type))
-        way = self.draw(st.integers(0, 2))
+        way = self.draw(st.integers(0, 4))
         if way == 0:
             return scores
-        if way == 1:
-            return self.plus(scores, self.feed(*shape))
+        if way < 3:
+            scores = self.plus(scores, self.feed(*shape))
+            return scores if way == 1 else self.plus(self.scaled(scores), self.feed(*shape[1:]))
         zero = self.builder.add(Full, shape=(), value=0.0)
         fill = self.builder.add(Full, shape=(), value=-3.0)
-        return self.add(Where, self.builder.add(GreaterThan, self.feed(*shape), zero), scores, fill)
+        condition = self.builder.add(GreaterThan, self.feed(*shape), zero)
+        return self.add(Where, condition, *((scores, fill) if way == 3 else (fill, scores)))
 
     def rest(self, branch: SSAValue, x: SSAValue, where: str) -> SSAValue:
         """Dropout, residual and norm."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
+from graphopt.ir.op import PdOp, attr_kinds
+from graphopt.ir.ops.activation import Elu, Gelu, Hardtanh, LeakyRelu
 from graphopt.ir.ops.fused import (
     FusedBatchNormAct,
     FusedBnAddActivation,
@@ -13,6 +17,12 @@ from graphopt.ir.ops.fused import (
 from graphopt_tests.ops.activation import sigmoid
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 from graphopt_tests.ops.norm import batch_norm, norm, vectors
+
+
+def attrs(op: type[PdOp], **values: Any) -> dict[str, Any]:
+    """Properties of an activation as a fused op holds them."""
+    kinds = attr_kinds(op)
+    return {name: kinds[name].encode(value) for name, value in values.items()}
 
 
 def relu(x: Array) -> Array:
@@ -37,15 +47,24 @@ SAMPLES = {
         ),
         sample(f64(2, 2, 3), f64(3, 2), f64(2), activation="gelu", approximate=True),
         sample(bf16(2, 3), bf16(3, 2), bf16(2), activation="gelu"),
+        sample(
+            f32(2, 3),
+            f32(3, 2),
+            f32(2),
+            activation="leaky_relu",
+            act_attrs=attrs(LeakyRelu, negative_slope=0.5),
+        ).gives(lambda x, y, b: np.maximum(x @ y + b, 0.5 * (x @ y + b))),
     ],
     FusedBatchNormAct: [
         norm(f32(4, 3), *vectors(3)).gives(relu_of_batch_norm),
         norm(f32(2, 2, 2, 3), *vectors(3), activation="tanh", data_format="NHWC"),
         norm(bf16(4, 2), *vectors(2), use_global_stats=True),
+        norm(f32(4, 2), *vectors(2), activation="gelu", act_attrs=attrs(Gelu, approximate=True)),
     ],
     FusedBnAddActivation: [
         norm(f32(4, 3), f32(4, 3), *vectors(3)).gives(relu_of_sum),
         norm(bf16(4, 2), bf16(4, 2), *vectors(2), activation="sigmoid", is_test=True),
+        norm(f32(4, 2), f32(4, 2), *vectors(2), activation="elu", act_attrs=attrs(Elu, alpha=0.5)),
     ],
     FusedElemwiseAddActivation: [
         sample(f32(2, 3), f32(3), functor_list=("relu", "elementwise_add")).gives(
@@ -58,5 +77,11 @@ SAMPLES = {
             lambda x, y: 2.5 * (x + y)
         ),
         sample(f32(3), f32(3), functor_list=("elementwise_add", "gelu"), approximate=True),
+        sample(
+            f32(3),
+            f32(3),
+            functor_list=("hardtanh", "elementwise_add"),
+            act_attrs=attrs(Hardtanh, t_min=-0.5, t_max=0.5),
+        ).gives(lambda x, y: np.clip(x + y, -0.5, 0.5)),
     ],
 }

@@ -85,6 +85,7 @@ SAMPLES = {
         sample(f32(2, 3, 4), f32(2, 5, 4), f32(2, 5, 2), f32(3, 5), scaling_factor=0.5).gives(
             lambda *operands: core(*operands, scale=0.5)
         ),
+        sample(bf16(2, 3, 4), bf16(2, 5, 4), bf16(2, 5, 2), f32(3, 5)),
         sample(f64(3, 4), f64(4, 5), f64(5, 2), transpose_k=True).gives(
             lambda q, k, v, mask=None: core(q, k.T, v)
         ),

@@ -201,6 +201,11 @@ def test_one_gradient_doubled_in_the_middle() -> None:
     program = changed(edit)
     grads, vjps = counts(program)
     assert grads == 0 and vjps == 5
+    found = paddle.explain(program, fetch_list=["w@GRAD"])
+    told = found.to_json()["gradients"]
+    assert told["kept_operators"] == 5
+    assert len(told["reasons"]) == 1
+    assert told["reasons"][0] in str(found)
     check(program, by_hand(around=2.0))
 
 

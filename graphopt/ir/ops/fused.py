@@ -1,4 +1,7 @@
-"""What fusions build: several ops in one, each differentiated as a whole."""
+"""What fusions build: several ops in one, each differentiated as a whole.
+
+`act_attrs` are properties of the activation's op, where they are not its defaults.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,7 @@ from collections.abc import Sequence
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from graphopt.errors import ProgramError
-from graphopt.ir.attrs import flag, number, string, strings
+from graphopt.ir.attrs import dictionary, flag, number, string, strings
 from graphopt.ir.ops.base import Binary, PureOp
 from graphopt.ir.ops.linear import matmul_type
 from graphopt.ir.ops.norm import BatchNormBase, check_vector
@@ -27,6 +30,7 @@ class FusedGemmEpilogue(PureOp):
     transpose_y = flag(False)
     activation = string("none")
     approximate = flag(False)
+    act_attrs = dictionary({})
 
     @staticmethod
     def infer(x: Tensor, y: Tensor, bias: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
@@ -41,6 +45,7 @@ class FusedBatchNormAct(BatchNormBase):
 
     name = "pd.fused_batch_norm_act"
     activation = string("relu")
+    act_attrs = dictionary({})
 
 
 @irdl_op_definition
@@ -51,6 +56,7 @@ class FusedBnAddActivation(BatchNormBase):
     x = operand_def(Tensor)
     z = operand_def(Tensor)
     activation = string("relu")
+    act_attrs = dictionary({})
 
     @staticmethod
     def infer(
@@ -78,6 +84,7 @@ class FusedElemwiseAddActivation(Binary):
     functor_list = strings()
     scale = number(1.0)
     approximate = flag(False)
+    act_attrs = dictionary({})
 
     @staticmethod
     def infer(x: Tensor, y: Tensor, functor_list: Sequence[str] = ()) -> Tensor:

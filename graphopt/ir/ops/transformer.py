@@ -39,14 +39,18 @@ LAYOUTS = ("split", "heads")
 def core_type(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, transpose_k: bool = False
 ) -> Tensor:
-    """The type of softmax(q k^T + mask) v; a boolean mask is false where nothing is seen."""
+    """The type of softmax(q k^T + mask) v; a boolean mask is false where nothing is seen.
+
+    A mask that is added is of the dtype of q or, for half types, of float32.
+    """
     scores = matmul_type(q, k, False, not transpose_k)
     if min(map(rank_of, (q, k, v))) < 2:
         raise ProgramError("attention needs q, k and v of rank 2 or more")
     if not dtype_of(q).is_floating:
         raise ProgramError(f"attention needs floating-point tensors, found {dtype_of(q)!s}")
     if mask is not None:
-        if dtype_of(mask) != "bool":
+        is_wide = dtype_of(mask) == "float32" and dtype_of(q) in ("float16", "bfloat16")
+        if dtype_of(mask) != "bool" and not is_wide:
             same_dtype(q, mask)
         masked = broadcast_shapes(shape_of(scores), shape_of(mask))
         if len(masked) != rank_of(scores):

@@ -30,7 +30,7 @@ from graphopt.ir.program import (
     Variable,
     VarKind,
 )
-from graphopt.ir.signature import FEED, FETCH, STATE
+from graphopt.ir.signature import FEED, FETCH, KEPT_GRADIENTS, STATE
 from graphopt.ir.types import Tensor, tensor
 
 HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS}
@@ -59,6 +59,7 @@ class _Parser(BlockParser):
         self.block = self.frame.target
         self.arguments: list[BlockArgument] = []
         self.arg_attrs: list[DictionaryAttr] = []
+        self.kept_gradients: Sequence[str] = ()
 
     def run_main(self, fetches: Sequence[str]) -> ModuleOp:
         """The module for these fetches."""
@@ -73,6 +74,7 @@ class _Parser(BlockParser):
             self.run(map(prepare, block.ops))
         else:
             self.translator.trains = True
+            self.kept_gradients = plan.reasons
             GradientParser(self, plan).run(prepare)
         self.reader = None
         results = [(FETCH, name, self.fetch(name)) for name in fetches]
@@ -138,7 +140,10 @@ class _Parser(BlockParser):
                 [DictionaryAttr({kind: StringAttr(name)}) for kind, name, _ in results]
             ),
         )
-        return ModuleOp([function])
+        module = ModuleOp([function])
+        if self.kept_gradients:
+            module.attributes[KEPT_GRADIENTS] = ArrayAttr(map(StringAttr, self.kept_gradients))
+        return module
 
 
 def _type_of(variable: Variable) -> Tensor:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.dialects.builtin import DictionaryAttr
+
 from graphopt.ir.op import call_rule
 from graphopt.ir.ops.fused import (
     FusedBatchNormAct,
@@ -14,6 +16,7 @@ from graphopt.ir.ops.fused import (
     FusedElemwiseAddActivation,
     FusedGemmEpilogue,
 )
+from graphopt.ir.ops.late import class_of, decoded
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.linear import matmul
@@ -30,28 +33,45 @@ def fused_gemm_epilogue(
     transpose_y: bool,
     activation: str,
     approximate: bool,
+    act_attrs: DictionaryAttr,
 ) -> Array:
     linear = matmul(x, y, transpose_x, transpose_y) + bias
-    return activate(activation, linear, approximate=approximate)
+    return _activate(activation, linear, act_attrs, approximate=approximate)
 
 
 @lowers(FusedBatchNormAct)
-def fused_batch_norm_act(activation: str, **values: Any) -> tuple[Array, ...]:
+def fused_batch_norm_act(
+    activation: str, act_attrs: DictionaryAttr, **values: Any
+) -> tuple[Array, ...]:
     out, *statistics = call_rule(batch_norm, values)
-    return activate(activation, out), *statistics
+    return _activate(activation, out, act_attrs), *statistics
 
 
 @lowers(FusedBnAddActivation)
-def fused_bn_add_activation(z: Array, activation: str, **values: Any) -> tuple[Array, ...]:
+def fused_bn_add_activation(
+    z: Array, activation: str, act_attrs: DictionaryAttr, **values: Any
+) -> tuple[Array, ...]:
     out, *statistics = call_rule(batch_norm, values)
-    return activate(activation, out + z), *statistics
+    return _activate(activation, out + z, act_attrs), *statistics
 
 
 @lowers(FusedElemwiseAddActivation)
 def fused_elemwise_add_activation(
-    x: Array, y: Array, functor_list: tuple[str, ...], scale: float, approximate: bool
+    x: Array,
+    y: Array,
+    functor_list: tuple[str, ...],
+    scale: float,
+    approximate: bool,
+    act_attrs: DictionaryAttr,
 ) -> Array:
     outer, inner = functor_list
+    own = {"scale": scale} if "scale" in functor_list else {"approximate": approximate}
     if inner == "elementwise_add":
-        return activate(outer, x + y, scale=scale, approximate=approximate)
-    return x + activate(inner, y, scale=scale, approximate=approximate)
+        return _activate(outer, x + y, act_attrs, **own)
+    return x + _activate(inner, y, act_attrs, **own)
+
+
+def _activate(name: str, x: Array, act_attrs: DictionaryAttr, **own: Any) -> Array:
+    """The activation with its properties, those in `own` being the fused op's."""
+    attrs = decoded(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
+    return activate(name, x, **{**attrs, **own})

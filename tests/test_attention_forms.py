@@ -1,0 +1,243 @@
+"""Attention as people write it: each form becomes one op, and training gives the same losses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+import graphopt.nn.functional as F
+from graphopt import nn, static
+from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.parse.program import parse_program
+from graphopt.passes.fusion import Applied
+from graphopt.passes.manager import Report, optimize
+from graphopt.passes.pipeline import Setup
+from graphopt.runtime import CompiledProgram
+from graphopt_tests.frontend.programs import fresh
+from graphopt_tests.runtime.nets import strategy
+
+HEADS, SIZE, ROWS = 2, 4, 3
+WIDTH = HEADS * SIZE
+Var = Any
+RANDOM = np.random.default_rng(0)
+FEEDS = {
+    "x": RANDOM.standard_normal((2, ROWS, WIDTH)).astype("float32"),
+    "near": RANDOM.standard_normal((HEADS, ROWS, ROWS)).astype("float32"),
+    "pad": np.array([[[[0, 0, -1e4]]], [[[0, 0, 0]]]], "float32"),
+    "hide": np.array([[[[False, False, True]]], [[[False, True, False]]]]),
+}
+
+
+def data(name: str) -> Var:
+    """A placeholder with open batch and length."""
+    shape = [
+        -1 if dim in (2, ROWS) and axis != 1 else dim for axis, dim in enumerate(shape_of(name))
+    ]
+    return static.data(name, shape, str(FEEDS[name].dtype))
+
+
+def shape_of(name: str) -> tuple[int, ...]:
+    return FEEDS[name].shape
+
+
+def heads(x: Var) -> Var:
+    return paddle.transpose(paddle.reshape(x, [0, 0, HEADS, SIZE]), [0, 2, 1, 3])
+
+
+def projected(x: Var) -> list[Var]:
+    return [heads(nn.Linear(WIDTH, WIDTH)(x)) for _ in range(3)]
+
+
+def joined(core: Var) -> Var:
+    return paddle.reshape(paddle.transpose(core, [0, 2, 1, 3]), [0, 0, WIDTH])
+
+
+def ended(core: Var, x: Var) -> Var:
+    return paddle.add(nn.Linear(WIDTH, WIDTH)(joined(core)), x)
+
+
+def weighted(scores: Var, v: Var, axis: int = -1) -> Var:
+    return paddle.matmul(F.softmax(scores, axis=axis), v)
+
+
+def with_scores(change: Callable[[Var], Var], axis: int = -1) -> Callable[[], Var]:
+    """Self-attention whose scores are changed in front of the softmax."""
+
+    def build() -> Var:
+        x = data("x")
+        q, k, v = projected(x)
+        return ended(weighted(change(paddle.matmul(q, k, transpose_y=True)), v, axis), x)
+
+    return build
+
+
+def read_shapes() -> Var:
+    """Batch and length are read off the tensors."""
+    x = data("x")
+    n, t = paddle.shape(x)[0], paddle.shape(x)[1]
+    q, k, v = (
+        paddle.transpose(
+            paddle.reshape(nn.Linear(WIDTH, WIDTH)(x), [n, t, HEADS, SIZE]), [0, 2, 1, 3]
+        )
+        for _ in range(3)
+    )
+    core = weighted(paddle.matmul(q * SIZE**-0.5, k, transpose_y=True), v)
+    core = paddle.transpose(core, [0, 2, 1, 3])
+    sizes = paddle.shape(core)
+    core = paddle.reshape(core, [sizes[0], sizes[1], WIDTH])
+    return paddle.add(x, nn.Linear(WIDTH, WIDTH)(core))
+
+
+def joint_of_five() -> Var:
+    """One projection, [n, t, 3, heads, size], taken apart by indices."""
+    x = data("x")
+    qkv = paddle.reshape(nn.Linear(WIDTH, 3 * WIDTH)(x), [0, 0, 3, HEADS, SIZE])
+    qkv = paddle.transpose(qkv, [2, 0, 3, 1, 4])
+    return ended(weighted(paddle.matmul(qkv[0], qkv[1], transpose_y=True), qkv[2]), x)
+
+
+def joint_by_heads() -> Var:
+    """One projection whose columns are q, k and v head by head."""
+    x = data("x")
+    qkv = paddle.reshape(nn.Linear(WIDTH, 3 * WIDTH)(x), [0, 0, HEADS, 3 * SIZE])
+    q, k, v = paddle.split(paddle.transpose(qkv, [0, 2, 1, 3]), 3, axis=-1)
+    scores = paddle.matmul(q, paddle.transpose(k, [0, 1, 3, 2])) / SIZE**0.5
+    return ended(weighted(scores, v), x)
+
+
+def turned_weights() -> Var:
+    """Weights as [out, in]."""
+    x = data("x")
+    weights = [static.create_parameter([WIDTH, WIDTH], "float32") for _ in range(4)]
+    q, k, v = (heads(paddle.matmul(x, w, transpose_y=True)) for w in weights[:3])
+    core = weighted(paddle.matmul(q, k, transpose_y=True), v)
+    return paddle.add(x, paddle.matmul(joined(core), weights[3], transpose_y=True))
+
+
+def keys_without_bias() -> Var:
+    x = data("x")
+    q, k, v = (heads(nn.Linear(WIDTH, WIDTH, bias_attr=bias)(x)) for bias in (None, False, None))
+    return ended(weighted(paddle.matmul(q, k, transpose_y=True), v), x)
+
+
+def fully_connected() -> Var:
+    """Layers of static.nn.fc, which are Paddle's mul."""
+    x = data("x")
+
+    def fc(x: Var) -> Var:
+        return static.nn.fc(x, WIDTH, num_flatten_dims=2)
+
+    q, k, v = (heads(fc(x)) for _ in range(3))
+    return paddle.add(x, fc(joined(weighted(paddle.matmul(q, k, transpose_y=True), v))))
+
+
+def hidden(scores: Var) -> Var:
+    return paddle.where(data("hide"), paddle.full([1], -1e4), scores)
+
+
+FORMS: dict[str, Callable[[], Var]] = {
+    "sizes read off tensors": read_shapes,
+    "one projection of five axes": joint_of_five,
+    "one projection by heads": joint_by_heads,
+    "transposed weights": turned_weights,
+    "keys without bias": keys_without_bias,
+    "static.nn.fc": fully_connected,
+    "two masks": with_scores(lambda s: s * 0.5 + data("near") + data("pad")),
+    "mask, then scale": with_scores(lambda s: paddle.scale(s + data("pad"), 0.5)),
+    "mask on the left": with_scores(lambda s: data("pad") + s / 2.0),
+    "hidden where true": with_scores(hidden),
+    "softmax axis 3": with_scores(lambda s: s, axis=3),
+}
+
+
+def report_of(build: Callable[[], Var], *fetched: str) -> Report:
+    """What fused_attention does to the program."""
+    with fresh() as (main, _):
+        out = build()
+        used = [n for n in FEEDS if main.global_block().has_var(n)]
+        module = parse_program(main, used, [out.name, *fetched])
+    return optimize(module, Setup({"fused_attention": True}, frozenset({"fused_attention"})))
+
+
+# forms whose fused op reads something new: a sum, a transpose, zeros
+TRAINED = ("transposed weights", "keys without bias", "two masks", "mask, then scale")
+TRAINED = (*TRAINED, "hidden where true", "sizes read off tensors")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_each_form_is_one_op(form: str) -> None:
+    """In float32; some are trained with the fusion and without."""
+
+    def losses(**flags: bool) -> list[float]:
+        with fresh() as (main, startup):
+            paddle.seed(5)
+            loss = paddle.mean(paddle.square(FORMS[form]()))
+            paddle.optimizer.SGD(0.1).minimize(loss)
+            used = {n: FEEDS[n] for n in FEEDS if main.global_block().has_var(n)}
+            executor = static.Executor(paddle.CPUPlace())
+            executor.run(startup)
+            program = CompiledProgram(main, strategy(**flags))
+            return [executor.run(program, used, [loss])[0].item() for _ in range(2)]
+
+    fired = [o.rule for o in report_of(FORMS[form]).outcomes if isinstance(o, Applied)]
+    assert fired.count("fused-attention") == 1, fired
+    if form not in TRAINED:
+        return
+    plain = losses()
+    assert len(set(plain)) == 2
+    np.testing.assert_allclose(losses(fused_attention=True), plain, rtol=1e-4)
+
+
+def needed(report: Report) -> set[str]:
+    return {str(o.reason) for o in report.declined("fused-attention")}
+
+
+def test_weights_that_are_asked_for() -> None:
+    """need_weights gives the softmax to the outside, which the fused op does not have."""
+
+    def build() -> Var:
+        x = data("x")
+        out, weights = nn.MultiHeadAttention(WIDTH, HEADS, need_weights=True)(x, x, x)
+        return paddle.add(paddle.mean(out), paddle.mean(weights))
+
+    report = report_of(build)
+    assert not report.applied("fused-attention")
+    assert any("`softmax` is also read by" in text for text in needed(report)), needed(report)
+
+
+def test_keys_from_a_cache() -> None:
+    """The core is there, and explain says which of its operands is no projection."""
+    with fresh() as (main, _):
+        x = data("x")
+        layer = nn.MultiHeadAttention(WIDTH, HEADS)
+        out, _ = layer(x, x, x, None, layer.gen_cache(x))
+        found = paddle.explain(main, strategy(fused_attention=True), [out])
+    assert found.applied("fused-attention") == 0
+    (miss,) = found.report.near_misses("fused-attention")
+    assert str(miss.reason).startswith("only-the-core: `k` should be a projection in heads, found")
+    assert "pd.concat" in miss.reason.text
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_half_types_with_a_softmax_in_float32(dtype: str) -> None:
+    """The core alone: casts around the softmax belong to it, and the mask may be float32."""
+    with fresh() as (main, _):
+        q, k, v = (static.data(n, [2, 3, 4], dtype) for n in "qkv")
+        scores = paddle.cast(paddle.matmul(q, k, transpose_y=True) * 0.5, "float32")
+        weights = F.softmax(scores + static.data("mask", [3], "float32"))
+        out = paddle.cast(paddle.matmul(paddle.cast(weights, dtype), v), "float32")
+        feeds = {n: RANDOM.standard_normal((2, 3, 4)).astype("float32") for n in "qkv"}
+        feed = {n: a.astype(as_dtype(dtype).numpy) for n, a in feeds.items()}
+        feed["mask"] = np.array([0, -1e9, 0.5], "float32")
+        results: list[np.ndarray[Any, Any]] = []
+        for fused in (False, True):
+            program = CompiledProgram(main, strategy(fuse_dot_product_attention=fused))
+            executor = static.Executor(paddle.CPUPlace())
+            results.append(executor.run(program, feed, [out])[0])
+        found = paddle.explain(main, strategy(fuse_dot_product_attention=True), [out])
+    assert found.applied("fuse-dot-product-attention") == 1
+    np.testing.assert_allclose(results[1], results[0], atol=3e-2)

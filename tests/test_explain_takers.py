@@ -1,0 +1,128 @@
+"""With every fusion on the most valuable one wins, in any order of the flags, and is named."""
+
+from __future__ import annotations
+
+import random
+from itertools import permutations
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+import graphopt as paddle
+from graphopt import nn, static
+from graphopt.ir.parse.program import parse_program
+from graphopt.passes.explain import as_json
+from graphopt.passes.fusion import Applied, FusionPass
+from graphopt.passes.manager import optimize
+from graphopt.passes.pipeline import ROWS, Phase, Setup, select
+from graphopt.runtime import BuildStrategy
+from graphopt_tests.frontend.programs import fresh
+
+FLAGS = tuple(dict.fromkeys(row.flag for row in ROWS if row.phase is Phase.FUSE))
+
+
+def everything() -> ModuleOp:
+    """A program in which every fusion has something to take, and several want the same ops."""
+    with fresh() as (main, _):
+        image = static.data("image", [2, 4, 6, 6], "float32")
+        hidden = nn.Conv2D(4, 4, 3, padding=1, groups=4)(nn.functional.relu(image))
+        hidden = paddle.add(hidden, nn.functional.relu(nn.BatchNorm2D(4)(hidden)))
+        hidden = nn.functional.relu(paddle.add(nn.BatchNorm2D(4)(hidden), image))
+        rows = paddle.reshape(hidden, [2, 18, 8])
+        out = nn.TransformerEncoderLayer(8, 2, 12, activation="gelu")(rows)
+        core = nn.functional.scaled_dot_product_attention(
+            *(paddle.reshape(out, [2, 18, 2, 4]) for _ in range(3))
+        )
+        out = nn.functional.tanh(nn.Linear(4, 3)(core))
+        out = nn.functional.sigmoid(paddle.add(out, paddle.mean(out)))
+        return parse_program(main, ["image"], [out.name])
+
+
+@pytest.fixture(scope="module")
+def module() -> ModuleOp:
+    return everything()
+
+
+def strategy(flags: tuple[str, ...]) -> BuildStrategy:
+    """A strategy on which these flags are set, in this order."""
+    made = BuildStrategy()
+    for flag in flags:
+        setattr(made, flag, True)
+    return made
+
+
+def test_every_fusion_happens(module: ModuleOp) -> None:
+    """The program is worth its name."""
+    report = optimize(module.clone(), strategy(FLAGS).setup())
+    fired = {o.rule for o in report.outcomes if isinstance(o, Applied)}
+    fusions = {made.name for _, made in select(report.setup) if isinstance(made, FusionPass)}
+    assert fusions <= fired, fusions - fired
+
+
+def test_the_order_of_the_flags_does_not_matter(module: ModuleOp) -> None:
+    """All orders select the same passes in the same order; some of them run, with one result."""
+    wanted = [row.pass_name for row, _ in select(Setup(dict.fromkeys(FLAGS, True)))]
+    for order in permutations(FLAGS[:6]):
+        flags = dict.fromkeys((*order, *FLAGS[6:]), True)
+        assert [row.pass_name for row, _ in select(Setup(flags))] == wanted
+    results: set[str] = set()
+    shuffled = random.Random(0)
+    for _ in range(6):
+        after = module.clone()
+        report = optimize(after, strategy(tuple(shuffled.sample(FLAGS, len(FLAGS)))).setup())
+        results.add(str(after) + str(report.outcomes))
+    assert len(results) == 1
+
+
+def test_who_took_what(module: ModuleOp) -> None:
+    """Each picture that another fusion got is told with the name of that fusion."""
+    report = optimize(module.clone(), strategy(FLAGS).setup(), near=True)
+    taken = {
+        (anchor["pass"], anchor["reason"]["text"].removesuffix(" took it"))
+        for anchor in as_json(report)["anchors"]
+        if anchor["outcome"] == "near miss" and anchor["reason"]["name"] == "taken"
+    }
+    assert taken >= {
+        ("fuse-gemm-epilogue", "fused-attention"),
+        ("fuse-gemm-epilogue", "fused-feedforward"),
+        ("fuse-dot-product-attention", "fused-attention"),
+        ("fuse-elewise-add-act", "fuse-bn-add-act"),
+    }, taken
+    left = [o.reason for o in report.outcomes if not isinstance(o, Applied)]
+    assert any(r.name == "left-to-larger" and "ends a fuse-bn-act pattern" in r.text for r in left)
+
+
+def test_a_near_miss_of_a_larger_fusion(module: ModuleOp) -> None:
+    """It is told although a smaller fusion took the op."""
+    with fresh() as (main, _):
+        x = static.data("x", [2, 3, 8], "float32")
+        hidden = paddle.exp(nn.Linear(8, 12)(x))
+        out = paddle.add(x, nn.Linear(12, 8)(hidden))
+        parsed = parse_program(main, ["x"], [out.name])
+    flags = ("fused_feedforward", "fuse_gemm_epilogue")
+    report = optimize(parsed, strategy(flags).setup(), near=True)
+    assert len(report.applied("fuse-gemm-epilogue")) == 2
+    (miss,) = {m.reason for m in report.near_misses("fused-feedforward")}
+    assert miss.name == "other-op"
+    assert miss.text.startswith("`activation` should be") and "found pd.exp" in miss.text
+
+
+def test_near_misses_inside_a_branch() -> None:
+    """Ops of regions are told like others, with their lines."""
+    with fresh() as (main, _):
+        x = static.data("x", [2, 4], "float32")
+        layer = nn.Linear(4, 4)
+
+        def nearly() -> static.Variable:
+            return paddle.add(paddle.exp(paddle.matmul(x, layer.weight)), layer.bias)
+
+        def whole() -> static.Variable:
+            return nn.functional.relu(layer(x))
+
+        out = static.nn.cond(paddle.mean(x) > 0, nearly, whole)
+        parsed = parse_program(main, ["x"], [out.name])
+    report = optimize(parsed, strategy(("fuse_gemm_epilogue",)).setup(), near=True)
+    assert len(report.applied("fuse-gemm-epilogue")) == 1
+    near = report.near_misses("fuse-gemm-epilogue")
+    assert {miss.reason.name for miss in near} == {"op-between", "other-reader"}
+    assert all(miss.location.startswith(__file__) for miss in near)
