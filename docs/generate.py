@@ -24,7 +24,8 @@ from graphopt.ir.ops import ALL, FAMILIES
 from graphopt.ir.parse.program import HANDLERS
 from graphopt.lowering.evaluate import RULES
 from graphopt.passes import pipeline
-from graphopt.passes.flag_notes import NOTES
+from graphopt.passes.conflicts import CONFLICTS
+from graphopt.passes.flag_notes import NOTES, versions_of
 from graphopt.passes.registry import own_passes
 from graphopt.runtime.settings import Setting, as_size, as_tristate
 from graphopt.runtime.strategies import EXECUTION, BuildStrategy, ExecutionStrategy
@@ -116,10 +117,10 @@ def effect_of(flag: str) -> str:
     """What a flag of BuildStrategy does on the backends, or why it does nothing."""
     if flag in pipeline.WITHOUT_PASS:
         return f"no effect: {pipeline.WITHOUT_PASS[flag]}"
-    if flag in pipeline.RUNTIME:
-        return pipeline.RUNTIME[flag]
     if flag in NOTES:
         return NOTES[flag].effect
+    if flag in pipeline.RUNTIME:
+        return pipeline.RUNTIME[flag]
     if not passes_of(flag):
         raise LookupError(f"passes/pipeline.py does not say what '{flag}' does")
     return "CPU, GPU, TPU: fewer ops in the IR"
@@ -152,6 +153,7 @@ def build_strategy_page() -> str:
             code(name),
             type_of(setting),
             code(default_of(setting)),
+            versions_of(name),
             passes_of(name),
             pattern_of(name),
             effect_of(name),
@@ -178,7 +180,10 @@ def build_strategy_page() -> str:
         "# BuildStrategy and ExecutionStrategy",
         "",
         "Setting a flag to a value of another type raises TypeError, setting one that does not",
-        "exist AttributeError. `CompiledProgram.explain()` says what the flags did to a program.",
+        "exist AttributeError. `CompiledProgram.explain()` says what the flags did to a program,",
+        "and `explain('FLAG')` what one of them did, set or not. The defaults are the same in all",
+        "versions of Paddle that have a flag. `tests/flags` turns each flag on alone and looks",
+        "where the last column says.",
         "",
         "## The flags of BuildStrategy",
         "",
@@ -187,6 +192,7 @@ def build_strategy_page() -> str:
                 "flag",
                 "type",
                 "default",
+                "Paddle",
                 "pass",
                 "pattern",
                 "effect on each backend",
@@ -194,6 +200,13 @@ def build_strategy_page() -> str:
             ),
             flags,
         ),
+        "",
+        "## Flags that rule out others",
+        "",
+        *table(("flag", "why it is refused"), ((code(c.flag), c.why) for c in CONFLICTS)),
+        "",
+        "`explain` tells about a refused flag, and `strict=True` makes it an error; Paddle only",
+        "switches it off. Reading the strategy gives what was set.",
         "",
         "## The passes in their order",
         "",

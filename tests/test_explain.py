@@ -293,12 +293,12 @@ Net = tuple[static.Program, list[static.Variable]]
 def test_explain_needs_no_run(program: Net) -> None:
     """Each flag that is set ends in a status; the fetched sum stops the larger fusion."""
     main, fetches = program
-    strategy = flags(fuse_gemm_epilogue=True, fuse_bn_act_ops=True, enable_addto=True)
+    strategy = flags(fuse_gemm_epilogue=True, fuse_bn_act_ops=True, build_cinn_pass=True)
     found = paddle.explain(main, strategy)
     assert found.applied("fuse-gemm-epilogue") == 1
     assert found.flags["fuse_gemm_epilogue"].status == "applied"
     assert found.flags["fuse_bn_act_ops"].status == "nothing to do"
-    assert found.flags["enable_addto"].status == "no effect here"
+    assert found.flags["build_cinn_pass"].status == "no effect here"
     assert __file__ in str(found)
     found = paddle.explain(main, strategy, fetches)
     data = found.to_json()

@@ -9,6 +9,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from graphopt.ir.differentiated import segment_of
 from graphopt.ir.ops.control import Yield
 from graphopt.ir.signature import Signature, main_function, signature_of
 from graphopt.ir.types import show
@@ -25,6 +26,8 @@ class _Graph:
     def __init__(self, signature: Signature) -> None:
         self.signature = signature
         self.lines: list[str] = []
+        # outside of all boxes: an edge inside one would draw both its ends there
+        self.edges: list[str] = []
         self.node_of: dict[SSAValue, str] = {}
         self.ops = 0
 
@@ -40,7 +43,7 @@ class _Graph:
                 self.fetches(op)
             else:
                 self.op(op, "  ")
-        return "\n".join([*self.lines, "}", ""])
+        return "\n".join([*self.lines, *self.edges, "}", ""])
 
     def fetches(self, op: ReturnOp) -> None:
         for position, (value, port) in enumerate(
@@ -48,15 +51,15 @@ class _Graph:
         ):
             label = _escape(f"{port.kind.removeprefix('pd.')} {port.name}")
             self.lines.append(f'  out{position} [shape=oval, label="{label}"];')
-            self.lines.append(f"  {self.node_of[value]} -> out{position};")
+            self.edges.append(f"  {self.node_of[value]} -> out{position};")
 
     def op(self, op: Operation, indent: str) -> None:
         node = f"op{self.ops}"
         self.ops += 1
-        self.lines.append(f'{indent}{node} [label="{_escape(op.name)}"];')
+        self.lines.append(f'{indent}{node} [label="{_escape(_label(op))}"];')
         for value in op.operands:
             label = _escape(show(value.type))
-            self.lines.append(f'{indent}{self.node_of[value]} -> {node} [label="{label}"];')
+            self.edges.append(f'  {self.node_of[value]} -> {node} [label="{label}"];')
         for number, region in enumerate(op.regions):
             self.region(region.block, f"{node}_{number}", node, indent)
         self.node_of |= dict.fromkeys(op.results, node)
@@ -72,9 +75,23 @@ class _Graph:
         for op in block.ops:
             self.op(op, inner)
             if isinstance(op, Yield):
-                self.lines.append(f"{inner}op{self.ops - 1} -> {owner} [style=dashed];")
+                self.edges.append(f"  op{self.ops - 1} -> {owner} [style=dashed];")
         self.lines.append(f"{indent}}}")
 
 
+def _label(op: Operation) -> str:
+    """What an op is, and the name of its first result."""
+    hint = op.results[0].name_hint if op.results else None
+    segment = segment_of(op)
+    again = "" if segment is None else f"\ncomputed again ({segment})"
+    return op.name + (f"\n%{hint}" if hint else "") + again
+
+
+# dot reads strings of 16384 bytes at most, and longer lines help nobody
+LONGEST = 120
+
+
 def _escape(text: str) -> str:
-    return text.replace("\\", "\\\\").replace('"', '\\"')
+    lines = [line if len(line) <= LONGEST else line[:LONGEST] + "..." for line in text.split("\n")]
+    shown = ("".join(c if c.isprintable() else "?" for c in line) for line in lines)
+    return "\\n".join(line.replace("\\", "\\\\").replace('"', '\\"') for line in shown)

@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation
 
 import graphopt.lowering.ops  # noqa: F401  (registers the rules)
 from graphopt.errors import UnsupportedError
+from graphopt.ir.differentiated import segment_of
 from graphopt.ir.op import PdOp, bind_groups, call_rule
 from graphopt.ir.ops.base import DataSizedOp
 from graphopt.ir.ops.comm import AllReduce
@@ -176,6 +177,19 @@ class Context:
             return [None] * self.lanes
         return several[0] if len(several) == 1 else list(zip(*several, strict=True))
 
+    def keys_at(self, op: Operation, operands: Sequence[Sequence[Array]]) -> list[Any]:
+        """`keys_for`, of use only when the operands of each lane are there too.
+
+        This is for ops that derivatives compute again: XLA would draw all random numbers of a
+        program at its start, and keep those that it has drawn before.
+        """
+        keys = self.keys_for(op)
+        if self.by_op or segment_of(op) is None or not draws(op):
+            return keys
+        data = jax.tree.map(jax.random.key_data, keys)
+        held, _ = jax.lax.optimization_barrier((data, operands))
+        return jax.tree.map(jax.random.wrap_key_data, held)
+
     def _keys(self, seed: int, rng_id: int) -> list[Array]:
         """The key of each lane: fixed by a non-zero seed, else new for each step."""
         if seed:
@@ -242,7 +256,7 @@ def evaluate_op(
                 call = Call.of(op, context.replicas, env)
                 operands = operands_by_lane(op, env, context.lanes)
                 compute = _jitted(call) if call.is_memoized else call.on_lanes
-                by_lane = compute(operands, context.keys_for(op))
+                by_lane = compute(operands, context.keys_at(op, operands))
                 results = list(zip(*by_lane, strict=True))
     except Exception as error:
         if not getattr(error, "__notes__", None):

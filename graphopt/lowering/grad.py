@@ -16,12 +16,12 @@ from jax import numpy as jnp
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.differentiated import active_values, ops_before, path_of
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.control import RegionOp
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late
 from graphopt.ir.regions import values_read
-from graphopt.ir.types import dtype_of
 from graphopt.lowering.evaluate import (
     Array,
     Call,
@@ -33,6 +33,7 @@ from graphopt.lowering.evaluate import (
     evaluate_op,
     operands_by_lane,
 )
+from graphopt.lowering.recompute import Replay
 from graphopt.lowering.regions import pull_back
 
 
@@ -50,72 +51,50 @@ def _conjugate(lanes: Lanes) -> Lanes:
 
 
 def _gradients(op: Grad, seeds: list[Lanes], env: Environment, context: Context) -> list[Lanes]:
-    region = _ops_before(op)
-    active = _active_values(op, region)
-    path = _path(op, region, active)
+    region = ops_before(op)
+    active = active_values(op, region)
+    path = path_of(op, region, active)
     if any(isinstance(inner, Grad) for inner in path):
         return _differentiate_region(op, region, seeds, env, context)
     cotangents: Environment = {}
     for target, seed in zip(op.of, seeds, strict=True):
         pairs = zip(seed, env[target], strict=True)
         _accumulate(cotangents, target, tuple(jnp.broadcast_to(s, t.shape) for s, t in pairs))
+    replay = Replay(path, env, context)
+    summed: set[SSAValue] = set(op.wrt) if op.attr("addto") and not context.by_op else set()
     for inner in reversed(path):
-        _step_back(inner, active, cotangents, env, context)
+        _finish_sums(inner, summed, cotangents)
+        _step_back(inner, active, cotangents, replay.values_for(inner, cotangents), context)
     return [
         cotangents[value] if value in cotangents else tuple(map(jnp.zeros_like, env[value]))
         for value in op.wrt
     ]
 
 
-def _ops_before(op: Grad) -> list[PdOp]:
-    before: list[PdOp] = []
-    block = op.parent
-    assert block is not None
-    for other in block.ops:
-        if other is op:
-            break
-        if isinstance(other, PdOp):
-            before.append(other)
-    return before
+def _finish_sums(op: PdOp, summed: set[SSAValue], cotangents: Environment) -> None:
+    """Let the derivative of `op` wait for the sums, so far, of the gradients that it adds to.
 
-
-def _active_values(op: Grad, region: Iterable[PdOp]) -> set[SSAValue]:
-    """The values that depend on `wrt` and through which gradients may flow."""
-    blocked = set(op.no_grad)
-    active = set(op.wrt)
-    for inner in region:
-        if any(value in active for value in values_read(inner)):
-            active.update(
-                result
-                for result in inner.results
-                if result not in blocked and dtype_of(result.type).is_differentiable
-            )
-    return active
-
-
-def _path(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdOp]:
-    """The ops between `wrt` and `of`, in program order."""
-    wanted = {value for value in op.of if value in active}
-    path: list[PdOp] = []
-    for inner in reversed(region):
-        if any(result in wanted for result in inner.results):
-            inputs = [value for value in values_read(inner) if value in active]
-            if inputs:
-                wanted.update(inputs)
-                path.append(inner)
-    return path[::-1]
+    XLA would keep all the parts of a gradient and add them up at the end.
+    """
+    begun: list[SSAValue] = [v for v in dict.fromkeys(values_read(op)) if v in summed]
+    begun = [value for value in begun if value in cotangents]
+    arrived: list[SSAValue] = [result for result in op.results if result in cotangents]
+    if begun and arrived:
+        values = [*begun, *arrived]
+        held = jax.lax.optimization_barrier([cotangents[value] for value in values])
+        cotangents.update(zip(values, held, strict=True))
 
 
 def regions_on_path(op: Grad) -> dict[Operation, Wanted]:
     """The ops with regions that `op` goes through, and what it needs of each."""
-    region = _ops_before(op)
-    active = _active_values(op, region)
+    region = ops_before(op)
+    active = active_values(op, region)
     return {
         inner: Wanted(
             tuple(i for i, value in enumerate(values_read(inner)) if value in active),
             tuple(i for i, result in enumerate(inner.results) if result in active),
         )
-        for inner in _path(op, region, active)
+        for inner in path_of(op, region, active)
         if isinstance(inner, RegionOp)
     }
 
@@ -140,7 +119,7 @@ def _step_back(
         return
     call = Call.of(op, context.replicas, env)
     operands = operands_by_lane(op, env, context.lanes)
-    keys = context.keys_for(op)
+    keys = context.keys_at(op, operands)
     seeds = [[cotangents[op.results[i]][lane] for i in outs] for lane in range(context.lanes)]
     with jax.named_scope(f"{op.name}_grad"):
         pull = (pullback if call.is_memoized else _pull_back)(call, ins, outs)

@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any
 
+from graphopt.passes.conflicts import UNSUPPORTED, refusal_of
 from graphopt.passes.fusion import Applied, Declined, Reason
 from graphopt.passes.nearmiss import NearMiss
-from graphopt.passes.pipeline import ROWS, RUNTIME, WITHOUT_PASS, why_not
+from graphopt.passes.pipeline import ROWS, RUNTIME, WITHOUT_PASS, Setup, why_not
 from graphopt.passes.report import Ran, Report
 
 SCHEMA = 1
 APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"
-NO_EFFECT, RUNTIME_FLAG = "no effect here", "obeyed by the runtime"
+NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
 # not a flag: what runs with every strategy
 ANY = "any strategy"
 
@@ -56,19 +58,30 @@ class FlagResult:
 
 
 def flag_results(report: Report) -> list[FlagResult]:
-    """A result for each flag that ran a pass, and for those set by the user that have none."""
+    """A result for each flag that ran a pass, then for every other flag of the strategy."""
     results: list[FlagResult] = []
     for flag in dict.fromkeys(ran.flag for ran in report.ran):
         results.append(_result(report, flag, [ran for ran in report.ran if ran.flag == flag]))
     done = {result.flag for result in results}
-    for flag in sorted(report.setup.asked - done):
-        if flag in RUNTIME:
-            results.append(FlagResult(flag, RUNTIME_FLAG, 0, (), RUNTIME[flag]))
-        if flag in WITHOUT_PASS:
-            results.append(FlagResult(flag, NO_EFFECT, 0, (), WITHOUT_PASS[flag]))
-        if report.setup.flags.get(flag) and any(row.flag == flag for row in ROWS):
-            results.append(FlagResult(flag, NOTHING, 0, (), why_not(report.setup, flag)))
-    return results
+    setup = report.setup
+    others = [flag for flag in setup.flags if flag not in done]
+    return results + [_without_pass(setup, flag) for flag in others]
+
+
+def _without_pass(setup: Setup, flag: str) -> FlagResult:
+    """What came of a flag for which no pass ran."""
+    refusal = refusal_of(setup.flags, flag)
+    if refusal:
+        return FlagResult(flag, REFUSED, 0, (), f"refused because {refusal}")
+    if not setup.flags.get(flag) and flag not in setup.asked:
+        return FlagResult(flag, OFF, 0, (), "it is off")
+    if flag in RUNTIME:
+        return FlagResult(flag, RUNTIME_FLAG, 0, (), RUNTIME[flag])
+    if flag in WITHOUT_PASS:
+        return FlagResult(flag, NO_EFFECT, 0, (), WITHOUT_PASS[flag])
+    if not setup.flags.get(flag):
+        return FlagResult(flag, OFF, 0, (), "it is off")
+    return FlagResult(flag, NOTHING, 0, (), why_not(setup, flag))
 
 
 def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
@@ -109,19 +122,39 @@ def count(number: int) -> str:
 
 
 def as_text(report: Report, flag: str = "") -> str:
-    """The report for people; of one flag or pass when it is named."""
+    """The report for people; of one flag or pass when it is named.
+
+    ValueError for a name that is neither.
+    """
+    _check_name(report, flag)
     lines = [f"{report.ops_before} ops before, {report.ops_after} after"]
     for ran in report.ran:
         if flag in ("", ran.flag, ran.pass_name):
             lines += _pass_lines(report, ran)
     for result in flag_results(report):
-        if flag not in ("", result.flag) or result.passes:
+        if result.passes or not (flag == result.flag or (not flag and _is_told(report, result))):
             continue
         effect = f"{NO_EFFECT} ({result.text})" if result.status == NO_EFFECT else result.text
         lines.append(f"{result.flag}: {effect}")
     if not flag:
         lines += _notes(report)
     return "\n".join(lines)
+
+
+def _is_told(report: Report, result: FlagResult) -> bool:
+    """True for what the whole report says of flags without a pass: about those the user has set."""
+    return result.flag in report.setup.asked and result.status != OFF
+
+
+def _check_name(report: Report, name: str) -> None:
+    """ValueError unless this is the name of a flag, of a pass that ran, or nothing."""
+    passes = {row.pass_name for row in ROWS} | {ran.pass_name for ran in report.ran}
+    known = {ANY, *(row.flag for row in ROWS), *WITHOUT_PASS, *RUNTIME, *passes, *UNSUPPORTED}
+    known.update(ran.flag for ran in report.ran)
+    if name and name not in known:
+        near = get_close_matches(name, known)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise ValueError(f"'{name}' is neither a flag of BuildStrategy nor a pass{hint}")
 
 
 def _notes(report: Report) -> Iterator[str]:

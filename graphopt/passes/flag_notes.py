@@ -24,7 +24,14 @@ _ATTENTION = (
     "CPU, GPU, TPU: long sequences (512 when differentiated, else 1024) go by blocks of rows, "
     "whose scores are not kept"
 )
+_REFUSED = "none: compiling raises, as there is no parameter server"
 _COUNT = "op counts of `explain`; `graphopt-opt --build-strategy`"
+_IN_ORDER = Note(
+    "sums over devices",
+    "several devices of any kind: they start one after another, in the order of the program, and "
+    "XLA joins none of them",
+    "`pd.fence` in the IR; the all-reduces in the HLO that XLA made",
+)
 
 NOTES: Mapping[str, Note] = {
     "fuse_elewise_add_act_ops": Note("act(x + y), x + act(y)", _IR, _COUNT),
@@ -32,7 +39,8 @@ NOTES: Mapping[str, Note] = {
     "fuse_bn_add_act_ops": Note("act(batch_norm(x) + z)", _IR, _COUNT),
     "fuse_relu_depthwise_conv": Note(
         "depthwise_conv2d(relu(x), w)",
-        "CPU, GPU, TPU: no relu op; its derivative starts from x, so relu(x) is not kept",
+        "CPU, GPU, TPU: no relu op, and one derivative for both; a step takes as much memory as "
+        "before, measured on a CPU",
         _COUNT,
     ),
     "fused_attention": Note(
@@ -72,9 +80,79 @@ NOTES: Mapping[str, Note] = {
         "several devices of any kind: 1 / devices, 1, or a feed",
         "the constant that `pd.grad` starts from",
     ),
-    "enable_inplace": Note(
-        "state that is updated", "CPU, GPU, TPU: its buffers are donated", "memory in use"
+    "fuse_resunit": Note("act(batch_norm(conv2d(x))), act(batch_norm(conv2d(x)) + z)", _IR, _COUNT),
+    "memory_optimize": Note(
+        "what derivatives go through",
+        "CPU, GPU, TPU: activations inside segments are computed again instead of kept. On CPUs "
+        "XLA is also told to keep the barriers of such a program (`xla_disable_hlo_passes`)",
+        "`pd.recompute` in the IR; `stablehlo.optimization_barrier` in `--emit stablehlo`; the "
+        "temporary bytes of XLA's memory analysis",
     ),
-    "debug_graphviz_path": Note("the program", "none on the program", "the files"),
+    "enable_addto": Note(
+        "gradients of several parts: parameters, or other values, that several ops read",
+        "CPU, GPU, TPU: the sum so far is finished before the next part is computed, where XLA "
+        "would keep all parts to add them at once",
+        "`addto = true` in the IR; the temporary bytes of XLA's memory analysis",
+    ),
+    "enable_sequential_execution": _IN_ORDER,
+    "sequential_run": _IN_ORDER,
+    "fix_op_run_order": Note(
+        "every op",
+        "CPU, GPU, TPU: programs that differ in the order of independent ops are one program; "
+        "Paddle also stops at equal operators, which values keep apart here",
+        "the text of the IR",
+    ),
+    "enable_backward_optimizer_op_deps": Note(
+        "updates of parameters, with several trainers",
+        "CPU, GPU, TPU: one barrier between gradients and updates",
+        "one `pd.fence` in the IR",
+    ),
+    "async_mode": Note("", _REFUSED, "the error; `explain`"),
+    "is_distribution": Note("", _REFUSED, "the error; `explain`"),
+    "enable_inplace": Note(
+        "state that is updated",
+        "CPU, GPU, TPU: its buffers are donated",
+        "the aliased bytes of XLA's memory analysis",
+    ),
+    "debug_graphviz_path": Note(
+        "the program before the passes, behind the fusions, and at the end",
+        "none on the program",
+        "`<path>_original_graph`, `_fused_graph`, `_multi_devices_graph`, each also with `.mlir`",
+    ),
     "num_trainers": Note("the seed of the loss's gradient", "its scale", "the constant"),
 }
+
+# The flags that one of the Paddle versions 1.8, 2.6 and 3.3 has not.
+MISSING: Mapping[str, tuple[str, ...]] = {
+    **dict.fromkeys(
+        (
+            "allow_cuda_graph_capture",
+            "bkcl_comm_num",
+            "build_cinn_pass",
+            "enable_addto",
+            "fuse_adamw",
+            "fuse_bn_add_act_ops",
+            "fuse_gemm_epilogue",
+            "fused_attention",
+            "fused_feedforward",
+            "sequential_run",
+        ),
+        ("1.8",),
+    ),
+    **dict.fromkeys(("fuse_dot_product_attention", "fuse_resunit"), ("1.8", "2.6")),
+    **dict.fromkeys(
+        (
+            "enable_sequential_execution",
+            "gradient_scale_strategy",
+            "is_distribution",
+            "remove_unnecessary_lock",
+        ),
+        ("3.3",),
+    ),
+    "fix_op_run_order": ("1.8", "3.3"),
+}
+
+
+def versions_of(flag: str) -> str:
+    """The Paddle versions, of those that were looked at, that have a flag."""
+    return ", ".join(v for v in ("1.8", "2.6", "3.3") if v not in MISSING.get(flag, ()))

@@ -194,8 +194,7 @@ def optimize(
         else:
             for flag, made in asked:
                 run.one(flag, made)
-    if setup.data_parallel:
-        _dump(module, path, "_multi_devices_graph")
+    _dump(module, path, "_multi_devices_graph")
     return run.finish()
 
 
@@ -257,6 +256,13 @@ def _by_name(forms: Counter[tuple[str, int]]) -> Counter[str]:
 
 def _dump(module: ModuleOp, path: str, suffix: str) -> None:
     """Write the graph under Paddle's name for this stage, and the IR beside it."""
-    if path:
-        Path(path + suffix).write_text(to_dot(module))
-        Path(path + suffix + ".mlir").write_text(text_of(module) + "\n")
+    if not path:
+        return
+    folder = Path(path + suffix).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"BuildStrategy.debug_graphviz_path = {path!r}: there is no folder {folder}; make it "
+            "before the program runs"
+        )
+    Path(path + suffix).write_text(to_dot(module), "utf-8")
+    Path(path + suffix + ".mlir").write_text(text_of(module) + "\n", "utf-8")

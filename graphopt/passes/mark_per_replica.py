@@ -19,6 +19,7 @@ from graphopt.ir.op import PdOp
 from graphopt.ir.ops.comm import AllReduce
 from graphopt.ir.ops.late import draws
 from graphopt.ir.ops.norm import BatchNormBase
+from graphopt.ir.ops.order import Fence
 from graphopt.ir.regions import inner_ops, values_read
 from graphopt.ir.signature import PER_REPLICA, STATE, Port, main_function, signature_of
 from graphopt.passes.numerics import Numerics
@@ -67,6 +68,10 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
     assert isinstance(op, PdOp)
     if isinstance(op, AllReduce):
         return list(op.results)
+    if isinstance(op, Fence):
+        # values of their own, whatever the others are
+        pairs = zip(op.values, op.results, strict=True)
+        return [result for value, result in pairs if value in uniform]
     if isinstance(op, BatchNormBase) and op.attr("sync"):
         # every replica gets the statistics of all rows, whatever its own rows are
         replicated = all(value in uniform for value in op.operands[1:3])

@@ -13,8 +13,11 @@ from typing import Any
 
 from xdsl.passes import ModulePass
 
+from graphopt.passes.add_to import AddTo
 from graphopt.passes.all_reduce_gradients import AllReduceGradients
+from graphopt.passes.conflicts import refusal_of
 from graphopt.passes.drop_dropout import DropDropout
+from graphopt.passes.fence_updates import FenceUpdates
 from graphopt.passes.fold_constants import FoldConstants
 from graphopt.passes.fold_identity import FoldIdentity
 from graphopt.passes.fuse_all_optimizer_ops import FuseAdamw, FuseAllOptimizerOps
@@ -24,13 +27,17 @@ from graphopt.passes.fuse_dot_product_attention import FuseDotProductAttention
 from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.fuse_relu_depthwise_conv import FuseReluDepthwiseConv
+from graphopt.passes.fuse_resunit import FuseResunit
 from graphopt.passes.fused_attention import FuseAttention
 from graphopt.passes.fused_feedforward import FuseFeedForward
 from graphopt.passes.mark_per_replica import MarkPerReplica
+from graphopt.passes.order_collectives import OrderCollectives
+from graphopt.passes.recompute_activations import RecomputeActivations
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
 from graphopt.passes.settle_shapes import SettleShapes
 from graphopt.passes.share import ShareCommon
 from graphopt.passes.simplify import Simplify
+from graphopt.passes.sort_ops import SortOps
 from graphopt.passes.sync_batch_norm import SyncBatchNorm
 
 Flags = Mapping[str, Any]
@@ -59,9 +66,14 @@ class Setup:
     loss_grad: str = ""
 
     @property
+    def trainers(self) -> int:
+        """How many processes train together."""
+        return int(self.flags.get("num_trainers", 1))
+
+    @property
     def ranks(self) -> int:
         """How many gradients are averaged: devices times trainers."""
-        return self.replicas * int(self.flags.get("num_trainers", 1))
+        return self.replicas * self.trainers
 
     def quiet(self) -> Setup:
         """The same without files of graphs, for a run that is only looked at."""
@@ -80,19 +92,17 @@ class Row:
 
 
 def _when(flag: str, make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | None]:
-    return lambda setup: make() if setup.flags.get(flag) else None
+    """When the flag is on and no other flag rules it out."""
+
+    def made(setup: Setup) -> ModulePass | None:
+        return make() if setup.flags.get(flag) and not refusal_of(setup.flags, flag) else None
+
+    return made
 
 
 def _always(make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | None]:
     """Whenever there is a strategy; a plain program runs as it was written."""
     return lambda setup: make() if setup.flags else None
-
-
-def _all_optimizers(setup: Setup) -> ModulePass | None:
-    """Not with Reduce, which switches it off in Paddle too."""
-    strategy = getattr(setup.flags.get("reduce_strategy"), "name", "AllReduce")
-    wanted = setup.flags.get("fuse_all_optimizer_ops") and strategy != "Reduce"
-    return FuseAllOptimizerOps() if wanted else None
 
 
 def _scale(setup: Setup) -> ModulePass | None:
@@ -102,6 +112,18 @@ def _scale(setup: Setup) -> ModulePass | None:
     if strategy == "One" or setup.ranks == 1:
         return None
     return ScaleLossGrad(coefficient=1.0 / setup.ranks)
+
+
+def _fence_updates(setup: Setup) -> ModulePass | None:
+    """For several trainers, as in Paddle."""
+    wanted = setup.flags.get("enable_backward_optimizer_op_deps")
+    return FenceUpdates() if wanted and setup.trainers > 1 else None
+
+
+def _order(flag: str) -> Callable[[Setup], ModulePass | None]:
+    """One device has no collectives."""
+    wanted = _when(flag, OrderCollectives)
+    return lambda setup: wanted(setup) if setup.data_parallel and setup.ranks > 1 else None
 
 
 def _all_reduce(setup: Setup) -> ModulePass | None:
@@ -190,6 +212,13 @@ ROWS: tuple[Row, ...] = (
         "matmul + add + activation is a larger picture than the add + activation in it",
     ),
     Row(
+        "fuse_resunit",
+        Phase.FUSE,
+        FuseResunit.name,
+        _when("fuse_resunit", FuseResunit),
+        "its pictures are those of the next two with a convolution in front",
+    ),
+    Row(
         "fuse_bn_add_act_ops",
         Phase.FUSE,
         FuseBnAddAct.name,
@@ -218,10 +247,31 @@ ROWS: tuple[Row, ...] = (
         "behind the fusions: a shared value has two readers, which would stop them",
     ),
     Row(
+        "fix_op_run_order",
+        Phase.UPDATE,
+        SortOps.name,
+        _when("fix_op_run_order", SortOps),
+        "behind what removes ops, and before what goes by the order of the ops",
+    ),
+    Row(
+        "memory_optimize",
+        Phase.UPDATE,
+        RecomputeActivations.name,
+        _when("memory_optimize", RecomputeActivations),
+        "behind everything that changes the ops of the forward computation",
+    ),
+    Row(
+        "enable_addto",
+        Phase.UPDATE,
+        AddTo.name,
+        _when("enable_addto", AddTo),
+        "beside memory_optimize, which is about what the same derivatives read",
+    ),
+    Row(
         "fuse_all_optimizer_ops",
         Phase.UPDATE,
         FuseAllOptimizerOps.name,
-        _all_optimizers,
+        _when("fuse_all_optimizer_ops", FuseAllOptimizerOps),
         "behind sharing, which may join learning rates; sums of gradients come later, in front",
     ),
     Row(
@@ -246,6 +296,27 @@ ROWS: tuple[Row, ...] = (
         "behind the derivative and before clipping and updates, which see averaged gradients",
     ),
     Row(
+        "enable_backward_optimizer_op_deps",
+        Phase.PARALLELIZE,
+        FenceUpdates.name,
+        _fence_updates,
+        "behind the sums, which are part of the gradients",
+    ),
+    Row(
+        "enable_sequential_execution",
+        Phase.PARALLELIZE,
+        OrderCollectives.name,
+        _order("enable_sequential_execution"),
+        "when all collectives are there",
+    ),
+    Row(
+        "sequential_run",
+        Phase.PARALLELIZE,
+        OrderCollectives.name,
+        _order("sequential_run"),
+        "the same for the executor of Paddle 2.6",
+    ),
+    Row(
         "data parallel",
         Phase.PARALLELIZE,
         MarkPerReplica.name,
@@ -254,30 +325,21 @@ ROWS: tuple[Row, ...] = (
     ),
 )
 
-_XLA = "XLA decides this for the whole program"
 WITHOUT_PASS: Mapping[str, str] = {
-    "enable_auto_fusion": "XLA fuses elementwise chains by itself",
-    "build_cinn_pass": "every program is compiled as a whole, whatever this flag says",
+    "enable_auto_fusion": "XLA fuses chains of elementwise ops on every backend by itself",
+    "build_cinn_pass": "every program is compiled as a whole by XLA, whatever this flag says",
     "fuse_all_reduce_ops": "XLA combines all-reduces by itself",
     "fuse_broadcast_ops": "replicated updates broadcast nothing",
-    "use_hierarchical_allreduce": "XLA chooses the algorithm of a collective",
+    "use_hierarchical_allreduce": "XLA chooses the algorithm of a collective by its devices",
     "hierarchical_allreduce_inter_nranks": "XLA chooses the algorithm of a collective",
-    "nccl_comm_num": "XLA owns the communicators",
+    "nccl_comm_num": "XLA owns the communicators of GPUs, and CPUs have none",
     "bkcl_comm_num": "JAX has no backend for Kunlun devices",
-    "async_mode": "there is no parameter server",
-    "is_distribution": "there is no parameter server",
     "trainer_id": "one process runs the program",
     "trainers_endpoints": "one process runs the program",
-    "memory_optimize": "XLA plans the buffers; graphopt does not recompute activations yet",
-    "enable_addto": "XLA accumulates gradients in place where it can",
-    "enable_sequential_execution": _XLA,
-    "sequential_run": _XLA,
-    "fix_op_run_order": _XLA,
     "remove_unnecessary_lock": "the runtime has no locks per operator",
-    "cache_runtime_context": "compiled programs are always cached",
-    "enable_backward_optimizer_op_deps": "updates depend on their gradients in the IR already",
-    "allow_cuda_graph_capture": _XLA,
-    "mkldnn_enabled_op_types": "XLA does not use oneDNN per operator",
+    "cache_runtime_context": "what is compiled, with its buffers, is always kept and used again",
+    "allow_cuda_graph_capture": "XLA captures CUDA graphs on GPUs by itself; CPUs have none",
+    "mkldnn_enabled_op_types": "XLA chooses the library of each op on CPUs; GPUs have no oneDNN",
 }
 # flags that the runtime itself obeys
 RUNTIME: Mapping[str, str] = {
@@ -289,8 +351,8 @@ RUNTIME: Mapping[str, str] = {
 
 def why_not(setup: Setup, flag: str) -> str:
     """Why a flag that is set selects no pass."""
-    if flag == "fuse_all_optimizer_ops":
-        return "reduce_strategy=Reduce switches it off, as in Paddle"
+    if flag == "enable_backward_optimizer_op_deps":
+        return "one trainer needs no pass for it"
     if setup.data_parallel and setup.replicas > 1:
         return "this value asks for nothing"
     return "one device needs no pass for it"

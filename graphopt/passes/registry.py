@@ -21,9 +21,11 @@ P = TypeVar("P", bound=type[ModulePass])
 
 # pass name -> (module, class)
 _OWN: dict[str, tuple[str, str]] = {
+    "add-to": ("add_to", "AddTo"),
     "all-reduce-gradients": ("all_reduce_gradients", "AllReduceGradients"),
     "cse": ("share", "ShareCommon"),
     "drop-dropout": ("drop_dropout", "DropDropout"),
+    "fence-updates": ("fence_updates", "FenceUpdates"),
     "fold-batch-norm": ("fold_batch_norm", "FoldBatchNorm"),
     "fold-constants": ("fold_constants", "FoldConstants"),
     "fuse-adamw": ("fuse_all_optimizer_ops", "FuseAdamw"),
@@ -34,14 +36,18 @@ _OWN: dict[str, tuple[str, str]] = {
     "fuse-elewise-add-act": ("fuse_elewise_add_act", "FuseElewiseAddAct"),
     "fuse-gemm-epilogue": ("fuse_gemm_epilogue", "FuseGemmEpilogue"),
     "fuse-relu-depthwise-conv": ("fuse_relu_depthwise_conv", "FuseReluDepthwiseConv"),
+    "fuse-resunit": ("fuse_resunit", "FuseResunit"),
     "fused-attention": ("fused_attention", "FuseAttention"),
     "fused-feedforward": ("fused_feedforward", "FuseFeedForward"),
     "fold-identity": ("fold_identity", "FoldIdentity"),
     "mark-per-replica": ("mark_per_replica", "MarkPerReplica"),
+    "order-collectives": ("order_collectives", "OrderCollectives"),
+    "recompute-activations": ("recompute_activations", "RecomputeActivations"),
     "reassociate-matmul": ("reassociate_matmul", "ReassociateMatmul"),
     "scale-loss-grad": ("scale_loss_grad", "ScaleLossGrad"),
     "settle-shapes": ("settle_shapes", "SettleShapes"),
     "simplify": ("simplify", "Simplify"),
+    "sort-ops": ("sort_ops", "SortOps"),
     "sync-batch-norm": ("sync_batch_norm", "SyncBatchNorm"),
 }
 # the ones of xDSL that make sense on our programs

@@ -17,10 +17,14 @@ from typing import Any, ClassVar, NamedTuple
 import jax
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Operation
 
 from graphopt.errors import ProgramError, ScopeError
+from graphopt.ir.differentiated import segment_of
 from graphopt.ir.ops.debug import Assert
+from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import draws
+from graphopt.ir.ops.order import Fence
 from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.signature import Port
@@ -30,6 +34,7 @@ from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
 from graphopt.lowering.ops.debug import raise_failures
+from graphopt.passes.conflicts import check_supported
 from graphopt.passes.manager import optimize
 from graphopt.passes.pipeline import Setup
 from graphopt.passes.report import Report
@@ -66,6 +71,8 @@ class Compiled:
     report: Report
     plan: Plan
     is_random: bool
+    has_barriers: bool = False
+    """True when derivatives compute activations again, or something waits for something else."""
     is_checked: bool = False
     """True when an Assert may refuse a step, which then must leave the state as it was."""
     executables: dict[Any, Executable] = field(default_factory=dict)
@@ -97,6 +104,14 @@ class Compiled:
             return mappers.shard_map(self.module, self.plan, devices, donate=donate)
         return mappers.vmap(self.module, self.plan, device_of(places[0]), count, donate=donate)
 
+    def options(self) -> dict[str, Any] | None:
+        """What XLA has to be told about this module, besides the module."""
+        if self.request.places[0].platform != "cpu" or not self.has_barriers:
+            return None
+        # on CPUs XLA would remove barriers before it looks for common subexpressions, and so keep
+        # what the derivative is to compute again, and before it joins collectives
+        return {"xla_disable_hlo_passes": "cse_barrier_expander"}
+
     def by_op(self) -> Mapped:
         """The module for one device, one XLA program for each op: sizes may depend on data."""
         return mappers.by_op(self.module, self.plan, device_of(self.request.places[0]))
@@ -117,14 +132,27 @@ class Compiled:
 
 
 def compile_program(request: Request) -> Compiled:
-    """Parse and optimise a program; XLA compiles it when shapes are known."""
+    """Parse and optimise a program; XLA compiles it when shapes are known.
+
+    UnsupportedError for a flag of the strategy that nothing can obey.
+    """
+    if request.strategy is not None:
+        check_supported(request.strategy.setup().flags)
     again = _source(request)
     module = again()
     _check_memory(module)
     report = optimize(module, _setup(request), again=again)
     is_random = any(draws(op) for op in module.walk())
+    has_barriers = any(map(_has_barrier, module.walk()))
     is_checked = any(isinstance(op, Assert) for op in module.walk())
-    return Compiled(request, module, report, Plan.of(module, request.steps), is_random, is_checked)
+    plan = Plan.of(module, request.steps)
+    return Compiled(request, module, report, plan, is_random, has_barriers, is_checked)
+
+
+def _has_barrier(op: Operation) -> bool:
+    """True for an op that is lowered with a barrier."""
+    adds = isinstance(op, Grad) and bool(op.attr("addto"))
+    return adds or isinstance(op, Fence) or segment_of(op) is not None
 
 
 def _source(request: Request) -> Callable[[], ModuleOp]:
@@ -225,7 +253,9 @@ class Executable:
     def _compile(self, *arguments: Any) -> Any:
         lower = getattr(self.mapped.function, "lower", None)
         try:
-            return self.mapped.function if lower is None else lower(*arguments).compile()
+            if lower is None:
+                return self.mapped.function
+            return lower(*arguments).compile(self.compiled.options())
         except NeedsData:
             if self.mapped.name != "alone":
                 raise

@@ -59,6 +59,7 @@ class BuildStrategy(Settings):
     enable_auto_fusion = Setting(False)
     build_cinn_pass = Setting(False)
     fuse_dot_product_attention = Setting(False)
+    fuse_resunit = Setting(False)
     # optimizers and communication
     fuse_adamw = Setting(False)
     fuse_all_optimizer_ops = Setting(False)

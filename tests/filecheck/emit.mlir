@@ -9,7 +9,7 @@ func.func @main(%x: tensor<?x4xf32> {pd.feed = "x"}) -> (tensor<?x4xf32> {pd.fet
 
 // DOT:      digraph G {
 // DOT:      in0 [shape=oval, label="x"];
-// DOT:      op0 [label="pd.tanh"];
+// DOT:      op0 [label="pd.tanh\n%{{.*}}"];
 // DOT:      in0 -> op0
 
 // HLO:      stablehlo.tanh %{{.*}} : tensor<?x4xf32>

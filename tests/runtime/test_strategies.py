@@ -52,7 +52,7 @@ DEFAULTS: dict[str, Any] = {
     "sync_batch_norm": False,
 }
 # Flags of Paddle 3 that are here too.
-LATER = {"fuse_dot_product_attention": False}
+LATER = {"fuse_dot_product_attention": False, "fuse_resunit": False}
 FLAGS = [n for n, v in {**DEFAULTS, **LATER}.items() if isinstance(v, bool)]
 ENUMS = ["gradient_scale_strategy", "reduce_strategy"]
 SIZES = [n for n, v in DEFAULTS.items() if isinstance(v, int) and not isinstance(v, bool)]

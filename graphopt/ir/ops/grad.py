@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.irdl import irdl_op_definition, var_operand_def, var_result_def
 
 from graphopt.errors import ProgramError
-from graphopt.ir.attrs import integers
+from graphopt.ir.attrs import flag, integers
 from graphopt.ir.op import SEGMENTS
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.types import Tensor, compatible, dtype_of, show
@@ -16,7 +16,8 @@ class Grad(PureOp):
     """The gradients of `of`, weighted by `cotangents`, with respect to `wrt`.
 
     Gradients do not flow through the values in `no_grad`. `parameters` are the positions in `wrt`
-    whose gradients belong to parameters; data parallelism aggregates just these. Paddle:
+    whose gradients belong to parameters; data parallelism aggregates just these. With `addto` a
+    part of a gradient is not computed before the parts so far are added up. Paddle:
     append_backward, gradients.
     """
 
@@ -27,6 +28,7 @@ class Grad(PureOp):
     no_grad = var_operand_def(Tensor)
     grads = var_result_def(Tensor)
     parameters = integers(())
+    addto = flag(False)
 
     irdl_options = (SEGMENTS,)
 

@@ -1,0 +1,168 @@
+"""Small networks that have what one flag looks for, and short ways to optimise them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+import graphopt as paddle
+import graphopt.nn.functional as F
+from graphopt import nn, static
+from graphopt.ir.interface import data_names
+from graphopt.ir.parse.program import parse_program
+from graphopt.passes.manager import optimize
+from graphopt.passes.report import Report
+from graphopt.runtime import BuildStrategy
+from graphopt_tests.frontend.programs import fresh
+
+Build = Callable[[], Any]
+"""Appends a network to the default program and returns its result."""
+
+
+def strategy(**flags: Any) -> BuildStrategy:
+    """A BuildStrategy with these flags; members of enumerations may be given by name."""
+    made = BuildStrategy()
+    for name, value in flags.items():
+        current = getattr(made, name)
+        given_by_name = isinstance(value, str) and not isinstance(current, str)
+        setattr(made, name, type(current)[value] if given_by_name else value)
+    return made
+
+
+def module_of(build: Build, *, train: bool = True) -> ModuleOp:
+    """The program of a network: one step of SGD on the mean of its result, or inference."""
+    with fresh() as (main, _):
+        out = build()
+        if train:
+            out = paddle.mean(out)
+            paddle.optimizer.SGD(0.1).minimize(out)
+        return parse_program(main, data_names(main), [out.name])
+
+
+def optimized(
+    build: Build,
+    *,
+    train: bool = True,
+    replicas: int = 1,
+    fetch: tuple[str, ...] = (),
+    **flags: Any,
+) -> tuple[ModuleOp, Report]:
+    """The program of a network after the passes of these flags, and what they did."""
+    module = module_of(build, train=train)
+    setup = strategy(**flags).setup(
+        replicas=replicas, data_parallel=replicas > 1, loss_grad="loss@GRAD"
+    )
+    return module, optimize(module, setup.quiet(), near=True)
+
+
+def ops_of(module: ModuleOp) -> Counter[str]:
+    """How many ops of each kind there are, without `pd.`."""
+    names = (op.name for op in module.walk())
+    return Counter(name.removeprefix("pd.") for name in names if name.startswith("pd."))
+
+
+def run(
+    build: Build, devices: int = 0, steps: int = 2, rows: int = 4, **flags: Any
+) -> tuple[list[Any], Any, list[Any]]:
+    """Losses of some training steps, the parameters behind them, and what was compiled."""
+    feeds = {"x": np.random.default_rng(0).standard_normal((rows, 8)).astype("float32")}
+    with fresh() as (main, startup):
+        paddle.seed(3)
+        loss = paddle.mean(paddle.square(build()))
+        paddle.optimizer.Momentum(0.1, 0.9).minimize(loss)
+        executor = static.Executor(paddle.CPUPlace())
+        executor.run(startup)
+        program = static.CompiledProgram(main, strategy(**flags))
+        if devices:
+            program = program.with_data_parallel(
+                loss_name=loss.name, places=static.cpu_places(devices)
+            )
+        losses = [executor.run(program, feeds, [loss])[0] for _ in range(steps)]
+        slots = [static.global_scope().find_var(p.name) for p in main.all_parameters()]
+        state = [slot.numpy() for slot in slots if slot is not None]
+        return losses, state, [compiled_of(program).module, executable_of(program)]
+
+
+def compiled_of(program: Any) -> Any:
+    """What a CompiledProgram has compiled, for one set of feeds and fetches."""
+    parallel = program._data_parallel
+    (compiled,) = (parallel.compiled if parallel else program._runner._compiled).values()
+    return compiled
+
+
+def executable_of(program: Any) -> Any:
+    """XLA's executable of that, for one set of shapes."""
+    (executable,) = compiled_of(program).executables.values()
+    return executable.function
+
+
+def feed(name: str = "x", *shape: int) -> Any:
+    """A placeholder for rows of 8 numbers, or of another shape."""
+    return static.data(name, [None, *(shape or (8,))], "float32")
+
+
+def images() -> Any:
+    return feed("images", 4, 6, 6)
+
+
+# -- a network for each flag -----------------------------------------------------------------------
+
+
+def add_and_relu() -> Any:
+    return F.relu(paddle.add(nn.Embedding(3, 8)(static.data("i", [None], "int64")), feed()))
+
+
+def norm_and_relu() -> Any:
+    return F.relu(nn.BatchNorm2D(4)(images()))
+
+
+def norm_add_relu() -> Any:
+    x = images()
+    return F.relu(paddle.add(nn.BatchNorm2D(4)(x), x))
+
+
+def residual_units() -> Any:
+    def conv(x: Any) -> Any:
+        return nn.BatchNorm2D(4)(nn.Conv2D(4, 4, 3, padding=1, bias_attr=False)(x))
+
+    x = images()
+    return F.relu(paddle.add(x, conv(F.relu(conv(x)))))
+
+
+def depthwise() -> Any:
+    return nn.Conv2D(4, 4, 3, groups=4)(F.relu(nn.Conv2D(4, 4, 1)(images())))
+
+
+def linear_relu() -> Any:
+    return F.relu(nn.Linear(8, 8)(feed()))
+
+
+def encoder_layer() -> Any:
+    return nn.TransformerEncoderLayer(8, 2, 12)(feed("sequence", 4, 8))
+
+
+def deep(layers: int = 12, width: int = 64) -> Any:
+    """Linear layers one behind the other, and one dropout among the first."""
+    h = feed()
+    for layer in range(layers):
+        h = F.relu(nn.Linear(h.shape[-1], width)(h))
+        if layer == 1:
+            h = F.dropout(h, 0.1)
+    return h
+
+
+def shared_weight() -> Any:
+    """Eight products with one parameter."""
+    weight = static.create_parameter([64, 64], "float32")
+    h = paddle.concat([feed()] * 8, axis=1)
+    for _ in range(8):
+        h = paddle.tanh(paddle.matmul(h, weight))
+    return h
+
+
+def two_layers() -> Any:
+    return nn.Linear(8, 4)(F.relu(nn.Linear(8, 8)(feed())))
