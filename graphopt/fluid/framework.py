@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-from collections.abc import Iterable, Mapping
 from typing import Any
 
 from graphopt.framework import device_guard as device_guard
@@ -16,13 +14,14 @@ from graphopt.ir.program import Variable as Variable
 from graphopt.ir.program import default_main_program as default_main_program
 from graphopt.ir.program import default_startup_program as default_startup_program
 from graphopt.ir.program import program_guard as program_guard
+from graphopt.runtime.flags import get_flags as get_flags
+from graphopt.runtime.flags import set_flags as set_flags
 from graphopt.runtime.places import cpu_places as cpu_places
 from graphopt.runtime.places import cuda_places as cuda_places
 
 # the version of Paddle whose names `graphopt.fluid` has
 PADDLE_VERSION = "1.8.5"
 _VERSION = re.compile(r"\d+(\.\d+){0,3}")
-_flags: dict[str, Any] = {}
 
 
 def in_dygraph_mode() -> bool:
@@ -52,36 +51,3 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
             f"require_version(): Paddle {wanted} is required, but graphopt.fluid has the names of "
             f"{PADDLE_VERSION}"
         )
-
-
-def set_flags(flags: Mapping[str, Any]) -> None:
-    """Keep the values of FLAGS_… names for `get_flags` (fluid.set_flags).
-
-    They are the switches of Paddle's own kernels and have no other effect here. Raises TypeError
-    unless `flags` is a dict, ValueError for names that do not start with FLAGS_.
-    """
-    if not isinstance(flags, Mapping):
-        raise TypeError(f"set_flags(): 'flags' must be a dict, found {type(flags).__name__}")
-    for name, value in flags.items():
-        _flags[_flag_name(name, "set_flags")] = value
-
-
-def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
-    """The values of FLAGS_… names, set here or in the environment (fluid.get_flags).
-
-    Raises ValueError for a name that has no value.
-    """
-    names = [flags] if isinstance(flags, str) else list(flags)
-    found: dict[str, Any] = {}
-    for name in names:
-        _flag_name(name, "get_flags")
-        if name not in _flags and name not in os.environ:
-            raise ValueError(f"get_flags(): '{name}' has no value; set it with set_flags")
-        found[name] = _flags.get(name, os.environ.get(name))
-    return found
-
-
-def _flag_name(name: Any, function: str) -> str:
-    if isinstance(name, str) and name.startswith("FLAGS_"):
-        return name
-    raise ValueError(f"{function}(): a flag should be named FLAGS_…, found {name!r}")

@@ -16,6 +16,7 @@ FEED = "pd.feed"
 STATE = "pd.state"
 FETCH = "pd.fetch"
 PER_REPLICA = "pd.per_replica"
+SHARD_OF = "pd.shard_of"
 # on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
 KEPT_GRADIENTS = "pd.kept_gradients"
 
@@ -29,12 +30,16 @@ def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
 
 @dataclass(frozen=True)
 class Port:
-    """One argument or result of `@main`. `per_replica` state differs between replicas."""
+    """One argument or result of `@main`. `per_replica` state differs between replicas.
+
+    State with `shard_of` is a part, here, of a value of that type; the replicas together have it.
+    """
 
     kind: str
     name: str
     type: Tensor
     per_replica: bool = False
+    shard_of: Tensor | None = None
 
 
 @dataclass(frozen=True)
@@ -111,7 +116,8 @@ def _ports(
             name = entry.get(kind)
             if isinstance(name, StringAttr):
                 per_replica = isinstance(entry.get(PER_REPLICA), UnitAttr)
-                ports.append(Port(kind, name.data, cast(Tensor, type_), per_replica))
+                whole = cast(Tensor | None, entry.get(SHARD_OF))
+                ports.append(Port(kind, name.data, cast(Tensor, type_), per_replica, whole))
                 break
         else:
             raise ValueError(

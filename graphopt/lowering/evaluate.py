@@ -8,7 +8,7 @@ normally, one per replica when uneven replicas run in lockstep (one program, no 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -23,12 +23,12 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.differentiated import segment_of
 from graphopt.ir.op import PdOp, bind_groups, call_rule
 from graphopt.ir.ops.base import DataSizedOp
-from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.comm import Collective, WeighByRows
 from graphopt.ir.ops.control import RegionOp, Yield
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late, class_of, draws
 from graphopt.ir.signature import main_function, signature_of
-from graphopt.lowering.collectives import Replicas
+from graphopt.lowering.collectives import AXIS, Replicas
 from graphopt.lowering.late import late_properties
 from graphopt.lowering.registry import RULES
 
@@ -87,13 +87,17 @@ class Call:
         """True when one trace serves all ops that are computed alike.
 
         Not with data-sized results, which need values, nor with -0.0, which equals 0.0 as a key.
+        Collectives stay where they are, so that they can be counted.
         """
-        return not self.data_sized and "-0.0" not in repr(self.attrs)
+        alone = self.data_sized or self.communicates
+        return not alone and "-0.0" not in repr(self.attrs)
 
     @property
     def communicates(self) -> bool:
         """True when the op combines values of all replicas."""
-        return self.op_class is AllReduce or ("sync", True) in self.attrs
+        if issubclass(self.op_class, Collective):
+            return True
+        return ("sync", True) in self.attrs or ("in_parts", True) in self.attrs
 
     def on_lanes(
         self, lanes: Sequence[Sequence[Array]], keys: Sequence[Array | None]
@@ -122,21 +126,27 @@ def _rule(op_class: type[PdOp]) -> Any:
 
 def combine(call: Call, lanes: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
     """A communicating op on lanes of one program, where there is no axis to sum over."""
-    if call.op_class is AllReduce:
-        total = sum((operands[0] for operands in lanes[1:]), start=lanes[0][0])
-        mean = ("reduction", "mean") in call.attrs
-        return [(total / len(lanes) if mean else total,)] * len(lanes)
+    count = len(lanes)
+    if call.op_class is WeighByRows:
+        rows = [operands[1].shape[0] for operands in lanes]
+        return [(x * (own / sum(rows)),) for (x, _), own in zip(lanes, rows, strict=True)]
+    if ("sync", True) not in call.attrs:
+        # what replicas exchange has one shape everywhere, so that it can be stacked
+        mapped = replace(call, replicas=Replicas(AXIS, count))
+        stacked = [jnp.stack(values) for values in zip(*lanes, strict=True)]
+        results = jax.vmap(lambda *values: mapped(values, None), axis_name=AXIS)(*stacked)
+        return [tuple(result[lane] for result in results) for lane in range(count)]
     # synchronised batch normalisation is batch normalisation of all lanes' rows; each lane keeps
     # its own ones, made with its own scale and bias, which so get this lane's gradient
     joined = jnp.concatenate([operands[0] for operands in lanes])
-    results: list[tuple[Array, ...]] = []
+    by_lane: list[tuple[Array, ...]] = []
     start = 0
     for operands in lanes:
         out, *statistics = call([joined, *operands[1:]], None)
         end = start + operands[0].shape[0]
-        results.append((out[start:end], *statistics))
+        by_lane.append((out[start:end], *statistics))
         start = end
-    return results
+    return by_lane
 
 
 def differentiated_regions(block: Block) -> dict[Operation, Wanted]:

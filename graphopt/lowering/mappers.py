@@ -1,7 +1,8 @@
 """How the one replica function becomes one computation over several replicas.
 
 Four mappers, one contract: `feeds` hold all replicas' rows, replicated state has one value,
-per-replica state and every fetch have a leading axis of length D (the number of replicas).
+per-replica state (state in parts, too) and every fetch have a leading axis of length D (the number
+of replicas).
 
 * `alone`: one replica, no mapped axis and no leading axes. `by_op` is its form for programs whose
   sizes depend on data, which XLA cannot compile as a whole.
@@ -35,7 +36,10 @@ Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
 
 @dataclass(frozen=True)
 class Plan:
-    """The order in which arrays travel, and how many `steps` a call runs on the same feeds."""
+    """The order in which arrays travel, and how many `steps` a call runs.
+
+    A feed in `stacked` has a batch for each step along its axis 1; all steps see the others alike.
+    """
 
     updated: tuple[Port, ...]
     read_only: tuple[Port, ...]
@@ -43,9 +47,10 @@ class Plan:
     fetches: tuple[Port, ...]
     written: tuple[Port, ...]
     steps: int = 1
+    stacked: frozenset[str] = frozenset()
 
     @classmethod
-    def of(cls, module: ModuleOp, steps: int = 1) -> Plan:
+    def of(cls, module: ModuleOp, steps: int = 1, stacked: frozenset[str] = frozenset()) -> Plan:
         """The plan of a module; state that is read and written can be donated."""
         signature = signature_of(module)
         writes = set(signature.writes)
@@ -57,6 +62,16 @@ class Plan:
             fetches=tuple(port for port in signature.results if port.kind == FETCH),
             written=tuple(port for port in signature.results if port.kind == STATE),
             steps=steps,
+            stacked=stacked,
+        )
+
+    def feeds_of(self, feeds: Arrays, step: Any) -> Arrays:
+        """What one step is fed of the feeds of a call."""
+        return tuple(
+            jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, step, 1, keepdims=False), feed)
+            if port.name in self.stacked
+            else feed
+            for port, feed in zip(self.feeds, feeds, strict=True)
         )
 
 
@@ -110,12 +125,13 @@ def repeated(step: Replica, plan: Plan) -> Replica:
 
     def steps(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         def advance(number: Array, state: Arrays) -> Arrays:
-            _, written = step(state, read_only, feeds, _later(key, number))
+            batch = plan.feeds_of(feeds, number)
+            _, written = step(state, read_only, batch, _later(key, number))
             return tuple(written[index] for index in kept)
 
         last = plan.steps - 1
         state = jax.lax.fori_loop(0, last, advance, updated)
-        return step(state, read_only, feeds, _later(key, last))
+        return step(state, read_only, plan.feeds_of(feeds, last), _later(key, last))
 
     return steps
 
@@ -145,9 +161,11 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Mapped:
     def function(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         with jax.default_device(device):
             for number in range(plan.steps - 1):
-                _, written = replica(updated, read_only, feeds, _later(key, number))
+                batch = plan.feeds_of(feeds, number)
+                _, written = replica(updated, read_only, batch, _later(key, number))
                 updated = tuple(written[index] for index in kept)
-            results = replica(updated, read_only, feeds, _later(key, plan.steps - 1))
+            last = plan.steps - 1
+            results = replica(updated, read_only, plan.feeds_of(feeds, last), _later(key, last))
         return jax.tree.map(jnp.asarray, results)
 
     sharding = jax.sharding.SingleDeviceSharding(device)

@@ -18,7 +18,7 @@ from jax import numpy as jnp
 from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.comm import Collective
 from graphopt.ir.ops.control import If, RegionOp, Scan, While
 from graphopt.ir.ops.late import Late, draws
 from graphopt.ir.regions import captured_values, inner_ops, values_read
@@ -122,7 +122,7 @@ def _refuse_collectives(op: RegionOp, context: Context) -> None:
     if context.replicas.axis is None and context.lanes == 1:
         return
     for inner in inner_ops(op):
-        if isinstance(inner, AllReduce) or ("sync" in inner.properties and inner.attr("sync")):  # pyright: ignore
+        if isinstance(inner, Collective) or ("sync" in inner.properties and inner.attr("sync")):  # pyright: ignore
             raise UnsupportedError(
                 f"{inner.name} inside {op.name} combines the values of all devices, but each may "
                 "take another branch; move it out, or run the program on one place"

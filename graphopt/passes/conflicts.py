@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from graphopt.errors import UnsupportedError
-
-Flags = Mapping[str, Any]
+from graphopt.passes.setup import Flags, Setup
 
 
 @dataclass(frozen=True)
@@ -19,22 +17,35 @@ class Conflict:
     """A flag that is refused where `when` holds, and the sentence about it."""
 
     flag: str
-    when: Callable[[Flags], bool]
+    when: Callable[[Setup], bool]
     why: str
 
 
-def reduces(flags: Flags) -> bool:
-    """True when updates are sharded over the devices."""
-    return getattr(flags.get("reduce_strategy"), "name", "AllReduce") == "Reduce"
+def _reduces(setup: Setup) -> bool:
+    """True when updates are spread over the devices, so that there are no sums of gradients."""
+    return setup.reduction == "Reduce"
+
+
+def _keeps_whole(setup: Setup) -> bool:
+    """True when every device has all parameters, so that nothing is gathered."""
+    return setup.reduction != "Reduce"
 
 
 CONFLICTS: tuple[Conflict, ...] = (
     Conflict(
-        "fuse_all_optimizer_ops", reduces, "reduce_strategy=Reduce switches it off, as in Paddle"
+        "fuse_all_reduce_ops", _reduces, "reduce_strategy=Reduce switches it off, as in Paddle"
+    ),
+    Conflict(
+        "fuse_all_optimizer_ops", _reduces, "reduce_strategy=Reduce switches it off, as in Paddle"
+    ),
+    Conflict(
+        "fuse_broadcast_ops",
+        _keeps_whole,
+        "reduce_strategy=AllReduce switches it off, as in Paddle",
     ),
     Conflict(
         "sequential_run",
-        lambda flags: bool(flags.get("enable_sequential_execution")),
+        lambda setup: bool(setup.flags.get("enable_sequential_execution")),
         "enable_sequential_execution orders the same collectives",
     ),
 )
@@ -48,14 +59,20 @@ UNSUPPORTED: Mapping[str, str] = {
 }
 
 
-def refusal_of(flags: Flags, flag: str) -> str:
+def refusal_of(setup: Setup, flag: str) -> str:
     """Why a flag that is set is not obeyed; empty when it is."""
-    if not flags.get(flag):
+    if not setup.flags.get(flag):
         return ""
     if flag in UNSUPPORTED:
         return f"{UNSUPPORTED[flag]} (compiling raises)"
-    found = (entry.why for entry in CONFLICTS if entry.flag == flag and entry.when(flags))
+    found = (entry.why for entry in CONFLICTS if entry.flag == flag and entry.when(setup))
     return next(found, "")
+
+
+def refused(setup: Setup) -> Mapping[str, str]:
+    """The flags that the user has set and that another one rules out, each with the sentence."""
+    flags = dict.fromkeys(entry.flag for entry in CONFLICTS if entry.flag in setup.asked)
+    return {flag: why for flag in flags if (why := refusal_of(setup, flag))}
 
 
 def check_supported(flags: Flags) -> None:

@@ -20,6 +20,9 @@ NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
 # not a flag: what runs with every strategy
 ANY = "any strategy"
 
+# what passes join of which kind of op
+JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_gather"}
+
 # The smallest change of a program that would help, by the name of a reason.
 FIXES = {
     "used-elsewhere": "fetch something else, or give the other reader a copy of the op",
@@ -70,7 +73,7 @@ def flag_results(report: Report) -> list[FlagResult]:
 
 def _without_pass(setup: Setup, flag: str) -> FlagResult:
     """What came of a flag for which no pass ran."""
-    refusal = refusal_of(setup.flags, flag)
+    refusal = refusal_of(setup, flag) if flag in setup.asked else ""
     if refusal:
         return FlagResult(flag, REFUSED, 0, (), f"refused because {refusal}")
     if not setup.flags.get(flag) and flag not in setup.asked:
@@ -158,8 +161,7 @@ def _check_name(report: Report, name: str) -> None:
 
 
 def _notes(report: Report) -> Iterator[str]:
-    if getattr(report.setup.flags.get("reduce_strategy"), "name", "") == "Reduce":
-        yield "reduce_strategy=Reduce: updates are replicated (same numbers as sharded)"
+    yield from report.notes
     for reason in report.kept_gradients:
         yield (
             f"a backward pass is not the derivative of the program ({reason}); its "
@@ -176,6 +178,10 @@ def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
     if ran.flag == ANY and not (report.times(ran) or declined):
         return  # a clean-up that found nothing to clean
     counts = f"applied {len(applied)} times, declined {len(declined)} times"
+    if ran.pass_name in JOINED:
+        after = report.after[JOINED[ran.pass_name]]
+        before = after + sum(len(outcome.replaced) - 1 for outcome in applied)
+        counts += f"; {before} collectives before, {after} after"
     if near:
         counts += f", {len(near)} near misses"
     head = f"{ran.flag} ({ran.pass_name}, {ran.seconds * 1e3:.1f} ms)"

@@ -71,9 +71,21 @@ NOTES: Mapping[str, Note] = {
         "`sync = true` in the IR; an all-reduce more in `--emit stablehlo`",
     ),
     "reduce_strategy": Note(
-        "gradients of parameters",
-        "several devices of any kind: one sum over the devices for each gradient",
-        "`pd.all_reduce` in the IR",
+        "gradients of parameters, and their updates",
+        "several devices of any kind: one sum over the devices for each gradient; with Reduce each "
+        "device updates a part of every parameter and keeps that part of the optimizer's state",
+        "`pd.all_reduce`, `pd.reduce_scatter` and `pd.all_gather` in the IR; bytes per device",
+    ),
+    "fuse_all_reduce_ops": Note(
+        "gradients of one layer and dtype, of 32 KB at most "
+        "(FLAGS_fuse_parameter_memory_size, FLAGS_fuse_parameter_groups_size)",
+        "several devices of any kind, AllReduce: one collective for each group; same bits",
+        "`pd.all_reduce` in the IR, all-reduces in `--emit stablehlo`",
+    ),
+    "fuse_broadcast_ops": Note(
+        "parameters of one dtype, of which each device has 32 KB at most",
+        "several devices of any kind, Reduce: one collective puts all of them together; same bits",
+        "`pd.all_gather` in the IR, all-gathers in `--emit stablehlo`",
     ),
     "gradient_scale_strategy": Note(
         "the seed of the loss's gradient",

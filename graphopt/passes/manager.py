@@ -27,6 +27,7 @@ from graphopt.passes.nearmiss import NearMisses
 from graphopt.passes.pipeline import Phase, Setup, select
 from graphopt.passes.report import Ran, Report
 from graphopt.passes.rewrite import RewritePass
+from graphopt.passes.shard_updates import sharding_notes
 
 # a pass and the flag that asked for it
 Asked = tuple[str, ModulePass]
@@ -162,6 +163,7 @@ class Run:
         self.report.data_sized = tuple(
             sorted({op.name for op in self.module.walk() if isinstance(op, DataSizedOp)})
         )
+        self.report.notes = tuple(sharding_notes(self.module))
         return self.report
 
 

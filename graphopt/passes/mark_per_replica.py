@@ -16,9 +16,11 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.callback import PyFunc
+from graphopt.ir.ops.comm import AllGather, AllReduce, Collective
 from graphopt.ir.ops.late import draws
 from graphopt.ir.ops.norm import BatchNormBase
+from graphopt.ir.ops.optimizer import Update
 from graphopt.ir.ops.order import Fence
 from graphopt.ir.regions import inner_ops, values_read
 from graphopt.ir.signature import PER_REPLICA, STATE, Port, main_function, signature_of
@@ -34,44 +36,55 @@ class MarkPerReplica(ModulePass):
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = main_function(op)
-        varying_state: frozenset[str] = frozenset()
-        while True:
-            found = varying_state | _varying_results(op, varying_state)
-            if found == varying_state:
-                break
-            varying_state = found
+        _, varying_state = uniform_values(op)
         if varying_state:
             _mark(function, signature_of(op).arguments, signature_of(op).results, varying_state)
 
 
-def _varying_results(module: ModuleOp, varying_state: frozenset[str]) -> frozenset[str]:
-    """The written state that is not uniform if `varying_state` is not."""
+def uniform_values(module: ModuleOp) -> tuple[set[SSAValue], frozenset[str]]:
+    """The values that all replicas have alike, and the names of the state that they have not."""
+    varying_state: frozenset[str] = frozenset()
+    while True:
+        uniform, varying = _assuming(module, varying_state)
+        if varying <= varying_state:
+            return uniform, varying_state
+        varying_state |= varying
+
+
+def _assuming(
+    module: ModuleOp, varying_state: frozenset[str]
+) -> tuple[set[SSAValue], frozenset[str]]:
+    """The uniform values, and the written state that is not, if `varying_state` is not."""
     signature = signature_of(module)
     block = main_function(module).body.block
     uniform: set[SSAValue] = {
         argument
         for argument, port in zip(block.args, signature.arguments, strict=True)
-        if port.kind == STATE and port.name not in varying_state
+        if port.kind == STATE and port.shard_of is None and port.name not in varying_state
     }
     for op in block.ops:
         if isinstance(op, ReturnOp):
-            return frozenset(
+            return uniform, frozenset(
                 port.name
                 for port, value in zip(signature.results, op.operands, strict=True)
                 if port.kind == STATE and value not in uniform
             )
         uniform.update(_uniform_results(op, uniform))
-    return frozenset()
+    return uniform, frozenset()
 
 
 def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
     assert isinstance(op, PdOp)
-    if isinstance(op, AllReduce):
+    if isinstance(op, (AllReduce, AllGather)):
         return list(op.results)
     if isinstance(op, Fence):
         # values of their own, whatever the others are
         pairs = zip(op.values, op.results, strict=True)
         return [result for value, result in pairs if value in uniform]
+    if isinstance(op, (Collective, PyFunc)):
+        return []  # a part of something, or whatever Python says: it is called once per replica
+    if isinstance(op, Update):
+        return _uniform_updates(op, uniform)
     if isinstance(op, BatchNormBase) and op.attr("sync"):
         # every replica gets the statistics of all rows, whatever its own rows are
         replicated = all(value in uniform for value in op.operands[1:3])
@@ -79,6 +92,13 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
     if any(_draws_anew(o) for o in (op, *inner_ops(op))):
         return []
     return list(op.results) if all(value in uniform for value in values_read(op)) else []
+
+
+def _uniform_updates(op: Update, uniform: set[SSAValue]) -> list[SSAValue]:
+    """All results of an update of uniform values, else those that count steps and nothing more."""
+    if all(value in uniform for value in op.operands):
+        return list(op.results)
+    return [new for old, new in op.counters() if old in uniform]
 
 
 def _draws_anew(op: Operation) -> bool:

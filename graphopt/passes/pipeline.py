@@ -7,9 +7,8 @@ that change nothing in the program are in `WITHOUT_PASS` with the reason, so `ex
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any
 
 from xdsl.passes import ModulePass
 
@@ -21,8 +20,10 @@ from graphopt.passes.fence_updates import FenceUpdates
 from graphopt.passes.fold_constants import FoldConstants
 from graphopt.passes.fold_identity import FoldIdentity
 from graphopt.passes.fuse_all_optimizer_ops import FuseAdamw, FuseAllOptimizerOps
+from graphopt.passes.fuse_all_reduce_ops import FuseAllReduceOps
 from graphopt.passes.fuse_bn_act import FuseBnAct
 from graphopt.passes.fuse_bn_add_act import FuseBnAddAct
+from graphopt.passes.fuse_broadcast_ops import FuseBroadcastOps
 from graphopt.passes.fuse_dot_product_attention import FuseDotProductAttention
 from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
@@ -35,12 +36,12 @@ from graphopt.passes.order_collectives import OrderCollectives
 from graphopt.passes.recompute_activations import RecomputeActivations
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
 from graphopt.passes.settle_shapes import SettleShapes
+from graphopt.passes.setup import Setup as Setup
+from graphopt.passes.shard_updates import ShardUpdates
 from graphopt.passes.share import ShareCommon
 from graphopt.passes.simplify import Simplify
 from graphopt.passes.sort_ops import SortOps
 from graphopt.passes.sync_batch_norm import SyncBatchNorm
-
-Flags = Mapping[str, Any]
 
 
 class Phase(Enum):
@@ -52,32 +53,6 @@ class Phase(Enum):
     SHARE = "share"
     UPDATE = "update"
     PARALLELIZE = "parallelize"
-
-
-@dataclass(frozen=True)
-class Setup:
-    """What a row may look at: the flags by name, and the replicas (None without a strategy)."""
-
-    flags: Flags
-    asked: frozenset[str] = frozenset()
-    """The flags that the user has set; `explain` is silent about the others' lack of effect."""
-    replicas: int = 1
-    data_parallel: bool = False
-    loss_grad: str = ""
-
-    @property
-    def trainers(self) -> int:
-        """How many processes train together."""
-        return int(self.flags.get("num_trainers", 1))
-
-    @property
-    def ranks(self) -> int:
-        """How many gradients are averaged: devices times trainers."""
-        return self.replicas * self.trainers
-
-    def quiet(self) -> Setup:
-        """The same without files of graphs, for a run that is only looked at."""
-        return replace(self, flags={**self.flags, "debug_graphviz_path": ""})
 
 
 @dataclass(frozen=True)
@@ -95,7 +70,7 @@ def _when(flag: str, make: Callable[[], ModulePass]) -> Callable[[Setup], Module
     """When the flag is on and no other flag rules it out."""
 
     def made(setup: Setup) -> ModulePass | None:
-        return make() if setup.flags.get(flag) and not refusal_of(setup.flags, flag) else None
+        return make() if setup.flags.get(flag) and not refusal_of(setup, flag) else None
 
     return made
 
@@ -111,6 +86,8 @@ def _scale(setup: Setup) -> ModulePass | None:
         return ScaleLossGrad(feed=setup.loss_grad)
     if strategy == "One" or setup.ranks == 1:
         return None
+    if setup.sample_weighted and setup.communicates:
+        return ScaleLossGrad(coefficient=setup.replicas / setup.ranks, weighted=True)
     return ScaleLossGrad(coefficient=1.0 / setup.ranks)
 
 
@@ -126,11 +103,29 @@ def _order(flag: str) -> Callable[[Setup], ModulePass | None]:
     return lambda setup: wanted(setup) if setup.data_parallel and setup.ranks > 1 else None
 
 
-def _all_reduce(setup: Setup) -> ModulePass | None:
-    strategy = getattr(setup.flags.get("reduce_strategy"), "name", "AllReduce")
-    if not setup.data_parallel or setup.replicas == 1 or strategy == "_NoReduce":
+def _sum(setup: Setup) -> ModulePass | None:
+    wanted = setup.communicates and setup.reduction == "AllReduce"
+    return AllReduceGradients() if wanted else None
+
+
+def _shard(setup: Setup) -> ModulePass | None:
+    wanted = setup.communicates and setup.reduction == "Reduce"
+    return ShardUpdates(parts=setup.replicas) if wanted else None
+
+
+def _join_sums(setup: Setup) -> ModulePass | None:
+    wanted = setup.communicates and setup.flags.get("fuse_all_reduce_ops")
+    if not wanted or setup.reduction != "AllReduce":
         return None
-    return AllReduceGradients()
+    return FuseAllReduceOps(
+        setup.flags.get("FLAGS_fuse_parameter_memory_size", -1.0),
+        int(setup.flags.get("FLAGS_fuse_parameter_groups_size", 1)),
+    )
+
+
+def _join_gathers(setup: Setup) -> ModulePass | None:
+    wanted = setup.communicates and setup.flags.get("fuse_broadcast_ops")
+    return FuseBroadcastOps() if wanted and setup.reduction == "Reduce" else None
 
 
 ROWS: tuple[Row, ...] = (
@@ -292,8 +287,29 @@ ROWS: tuple[Row, ...] = (
         "reduce_strategy",
         Phase.PARALLELIZE,
         AllReduceGradients.name,
-        _all_reduce,
+        _sum,
         "behind the derivative and before clipping and updates, which see averaged gradients",
+    ),
+    Row(
+        "reduce_strategy",
+        Phase.PARALLELIZE,
+        ShardUpdates.name,
+        _shard,
+        "instead, with Reduce; behind the fused updates, whose parts it computes",
+    ),
+    Row(
+        "fuse_all_reduce_ops",
+        Phase.PARALLELIZE,
+        FuseAllReduceOps.name,
+        _join_sums,
+        "behind the sums that it joins",
+    ),
+    Row(
+        "fuse_broadcast_ops",
+        Phase.PARALLELIZE,
+        FuseBroadcastOps.name,
+        _join_gathers,
+        "behind reduce_strategy=Reduce, whose gathers it joins",
     ),
     Row(
         "enable_backward_optimizer_op_deps",
@@ -320,7 +336,7 @@ ROWS: tuple[Row, ...] = (
         "data parallel",
         Phase.PARALLELIZE,
         MarkPerReplica.name,
-        lambda setup: MarkPerReplica() if setup.data_parallel and setup.replicas > 1 else None,
+        lambda setup: MarkPerReplica() if setup.communicates else None,
         "last: it looks at where collectives ended up",
     ),
 )
@@ -328,8 +344,6 @@ ROWS: tuple[Row, ...] = (
 WITHOUT_PASS: Mapping[str, str] = {
     "enable_auto_fusion": "XLA fuses chains of elementwise ops on every backend by itself",
     "build_cinn_pass": "every program is compiled as a whole by XLA, whatever this flag says",
-    "fuse_all_reduce_ops": "XLA combines all-reduces by itself",
-    "fuse_broadcast_ops": "replicated updates broadcast nothing",
     "use_hierarchical_allreduce": "XLA chooses the algorithm of a collective by its devices",
     "hierarchical_allreduce_inter_nranks": "XLA chooses the algorithm of a collective",
     "nccl_comm_num": "XLA owns the communicators of GPUs, and CPUs have none",
@@ -353,7 +367,7 @@ def why_not(setup: Setup, flag: str) -> str:
     """Why a flag that is set selects no pass."""
     if flag == "enable_backward_optimizer_op_deps":
         return "one trainer needs no pass for it"
-    if setup.data_parallel and setup.replicas > 1:
+    if setup.communicates:
         return "this value asks for nothing"
     return "one device needs no pass for it"
 

@@ -42,6 +42,8 @@ class Report:
     data_sized: tuple[str, ...] = ()
     kept_gradients: tuple[str, ...] = ()
     """Why gradient operators of a saved program stayed operators, for each backward pass."""
+    notes: tuple[str, ...] = ()
+    """What else is worth knowing of this program."""
 
     @property
     def ops_before(self) -> int:

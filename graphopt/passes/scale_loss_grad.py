@@ -15,17 +15,22 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
 
+from graphopt.errors import UnsupportedError
 from graphopt.ir.op import PdOp
+from graphopt.ir.ops.comm import WeighByRows
 from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.vjp import Vjp
 from graphopt.ir.signature import FEED, main_function, signature_of
+from graphopt.ir.types import UNKNOWN, shape_of
 from graphopt.passes.numerics import Numerics
 
 
 @dataclass(frozen=True)
 class ScaleLossGrad(ModulePass):
     """Multiply the seed of each parameter derivative; with `feed`, feed it under that name.
+
+    With `weighted` it is multiplied by the share of this replica in all replicas' rows, too.
 
     A constant may be the seed of several derivatives and serve something else as well: only the
     derivatives, and fetches of the seed, see the new value.
@@ -36,6 +41,7 @@ class ScaleLossGrad(ModulePass):
     changes_signature: ClassVar[bool] = True
     coefficient: float = 1.0
     feed: str = ""
+    weighted: bool = False
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         function = main_function(op)
@@ -47,6 +53,8 @@ class ScaleLossGrad(ModulePass):
                 continue
             old = seed.results[0]
             new = self._fed(function, old.type) if self.feed else self._scaled(seed)
+            if self.weighted:
+                new = _weighed(new, _rows(op))
             new.name_hint = old.name_hint
             old.replace_uses_with_if(new, lambda use: (use.operation, use.index) in changed)
             if old.first_use is None:
@@ -72,6 +80,25 @@ class ScaleLossGrad(ModulePass):
         )
         function.arg_attrs = ArrayAttr([*attrs, DictionaryAttr({FEED: StringAttr(self.feed)})])
         return block.insert_arg(type_, len(block.args))
+
+
+def _weighed(seed: SSAValue, rows: SSAValue) -> SSAValue:
+    """The seed times this replica's share of the rows."""
+    assert isinstance(seed.owner, Operation) and seed.owner.parent is not None
+    made = WeighByRows.make(seed, rows, location=seed.owner.location)
+    seed.owner.parent.insert_op_after(made, seed.owner)
+    return made.results[0]
+
+
+def _rows(module: ModuleOp) -> SSAValue:
+    """A feed that is split by rows; UnsupportedError when there is none."""
+    block, ports = main_function(module).body.block, signature_of(module).arguments
+    for argument, port in zip(block.args, ports, strict=True):
+        if port.kind == FEED and shape_of(port.type)[:1] == (UNKNOWN,):
+            return argument
+    raise UnsupportedError(
+        "sample_weighted needs a feed whose number of rows is not fixed (None or -1 in its shape)"
+    )
 
 
 def _leads_to_parameters(grad: Grad | Vjp) -> bool:

@@ -10,6 +10,7 @@ import functools
 import itertools
 import os
 import sys
+import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, NamedTuple
@@ -34,13 +35,13 @@ from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
 from graphopt.lowering.ops.debug import raise_failures
-from graphopt.passes.conflicts import check_supported
+from graphopt.passes.conflicts import check_supported, refused
 from graphopt.passes.manager import optimize
 from graphopt.passes.pipeline import Setup
 from graphopt.passes.report import Report
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, device_of, distinct_devices
-from graphopt.runtime.scope import Scope, Slot
+from graphopt.runtime.scope import Scope, Slot, in_parts
 from graphopt.runtime.watch import watcher
 
 # A program that meets more shapes than this forgets the oldest executable.
@@ -51,7 +52,10 @@ MAX_IN_FLIGHT = 8
 
 @dataclass(frozen=True)
 class Request:
-    """What to compile: program, feeds, fetches, strategy, places, and the steps of one run."""
+    """What to compile: program, feeds, fetches, strategy, places, and the steps of one run.
+
+    `stacked` are the feeds with a batch for each step.
+    """
 
     program: Program
     feeds: tuple[str, ...]
@@ -60,6 +64,8 @@ class Request:
     places: tuple[Place, ...]
     data_parallel: bool
     steps: int = 1
+    stacked: frozenset[str] = frozenset()
+    sample_weighted: bool = False
 
 
 @dataclass
@@ -141,11 +147,15 @@ def compile_program(request: Request) -> Compiled:
     again = _source(request)
     module = again()
     _check_memory(module)
-    report = optimize(module, _setup(request), again=again)
+    setup = _setup(request)
+    if setup.communicates:
+        for flag, text in refused(setup).items():
+            warnings.warn(f"{flag}: {text}", stacklevel=2)
+    report = optimize(module, setup, again=again)
     is_random = any(draws(op) for op in module.walk())
     has_barriers = any(map(_has_barrier, module.walk()))
     is_checked = any(isinstance(op, Assert) for op in module.walk())
-    plan = Plan.of(module, request.steps)
+    plan = Plan.of(module, request.steps, request.stacked)
     return Compiled(request, module, report, plan, is_random, has_barriers, is_checked)
 
 
@@ -192,6 +202,7 @@ def _setup(request: Request) -> Setup:
     return request.strategy.setup(
         replicas=len(request.places),
         data_parallel=request.data_parallel,
+        sample_weighted=request.sample_weighted,
         loss_grad=next((name for name in request.feeds if name.endswith(GRAD_SUFFIX)), ""),
     )
 
@@ -246,7 +257,8 @@ class Executable:
         home, count = self.mapped.home, self.mapped.replicas
         for (port, slot), array in zip(slots.written, written, strict=True):
             slot = slot or scope_slot(scope, port.name)
-            slot.put(array, replicas=count if port.per_replica else 0, home=home)
+            replicas = count if port.per_replica else 0
+            slot.put(array, replicas=replicas, home=home, whole=whole_of(port))
         self._bound(fetches, written)
         return fetches
 
@@ -283,25 +295,28 @@ class Executable:
                 "startup_program first: exe.run(static.default_startup_program())"
             )
         home, replicas = self.mapped.home, self.mapped.replicas if port.per_replica else 0
-        if slot.home is home and slot.replicas == replicas:
+        whole = whole_of(port)
+        if slot.home is home and slot.replicas == replicas and slot.whole == whole:
             return slot.value
         where, count, array = slot.copy
-        if where is not home or count != replicas:
+        if where is not home or count != replicas or whole is not None:
             array = self._bring_home(slot, port, replicas)
         if keep or slot.home is None:
-            slot.put(array, replicas=replicas, home=home)
+            slot.put(array, replicas=replicas, home=home, whole=whole)
         else:
             slot.copy = home, replicas, array
         return array
 
     def _bring_home(self, slot: Slot, port: Port, replicas: int) -> Any:
         """A copy of the value on this executable's devices."""
-        if replicas and slot.replicas == replicas:
+        if replicas and slot.replicas == replicas and slot.whole == whole_of(port):
             value = np.array(slot.value)
         else:
             value = slot.numpy()
             check_state(port, value)
-            if replicas:
+            if port.shard_of is not None:
+                value = in_parts(value, replicas)
+            elif replicas:
                 value = np.array(np.broadcast_to(value, (replicas, *value.shape)))
         with jax.enable_x64(True):
             return jax.device_put(value, self.mapped.place(port))
@@ -319,9 +334,15 @@ def scope_slot(scope: Scope, name: str) -> Slot:
     return scope.find_var(name) or scope.var(name)
 
 
+def whole_of(port: Port) -> tuple[int, ...] | None:
+    """The shape of the value of which a replica has a part, None when it has all of it."""
+    return None if port.shard_of is None else shape_of(port.shard_of)
+
+
 def check_state(port: Port, value: np.ndarray[Any, Any]) -> None:
     """ScopeError unless the value has the shape and dtype that the program declares."""
-    shape, dtype = shape_of(port.type), dtype_of(port.type)
+    declared = port.type if port.shard_of is None else port.shard_of
+    shape, dtype = shape_of(declared), dtype_of(declared)
     fits = len(shape) == value.ndim and all(
         want in (UNKNOWN, got) for want, got in zip(shape, value.shape, strict=True)
     )

@@ -63,6 +63,8 @@ class CompiledProgram:
         exec_strategy: ExecutionStrategy | None = None,
         share_vars_from: CompiledProgram | None = None,
         places: Any = None,
+        *,
+        sample_weighted: bool = False,
     ) -> CompiledProgram:
         """Run on several devices: feeds are split by rows, gradients averaged; returns self.
 
@@ -70,6 +72,10 @@ class CompiledProgram:
         by default those of CPU_NUM or the visible GPUs. `build_strategy` replaces the
         constructor's. All replicas share one value of each parameter, so `share_vars_from` only
         checks that it names a data-parallel program.
+
+        Where the rows do not divide evenly, Paddle averages the devices' gradients whatever their
+        number of rows, and so does this. With `sample_weighted` each device counts by its rows,
+        which for a loss that is a mean over rows gives the gradient of the whole batch's mean.
 
         Raises AssertionError when called twice or without a needed loss name, TypeError or
         ValueError for a loss name that is no variable, ValueError for no places.
@@ -88,7 +94,11 @@ class CompiledProgram:
         if exec_strategy is not None:
             self._exec_strategy = exec_strategy
         self._data_parallel = DataParallel(
-            loss_name, training, share_vars_from, None if places is None else as_places(places)
+            loss_name,
+            training,
+            share_vars_from,
+            None if places is None else as_places(places),
+            sample_weighted=sample_weighted,
         )
         return self
 
@@ -170,11 +180,14 @@ class DataParallel:
         training: bool,
         share_vars_from: CompiledProgram | None,
         places: tuple[Place, ...] | None,
+        *,
+        sample_weighted: bool = False,
     ) -> None:
         self.loss_name = loss_name
         self.training = training
         self.share_vars_from = share_vars_from
         self.places = places
+        self.sample_weighted = sample_weighted
         self.compiled: dict[Any, Any] = {}
         self.stats: dict[str, Any] = {"runs": 0}
 
@@ -192,7 +205,10 @@ class DataParallel:
         places = self._places(executor.place)
         program, strategy = owner._program, owner._strategy
         check_customized_seed(program, strategy, feed)
-        parts = split_feed(program, feed, len(places), training=self.training)
+        if self.sample_weighted:
+            check_weighted(strategy)
+        steps = max(owner._exec_strategy.num_iteration_per_run, 1)
+        parts = split_feed(program, feed, len(places), training=self.training, steps=steps)
         write_learning_rates(program, scope)
         per_fetch = self._step(owner, program, strategy, places, parts, names, scope)
         self.stats["runs"] += 1
@@ -222,11 +238,21 @@ class DataParallel:
         even = parts.whole is not None
         # in sorted order, so that dicts of another order share what was compiled
         fed = tuple(sorted(parts.whole if parts.whole is not None else parts.chunks[0]))
-        key = (fed, names, parts.count)
+        key = (fed, names, parts.count, parts.stacked)
         compiled = self.compiled.get(key)
         if compiled is None:
             steps = max(owner._exec_strategy.num_iteration_per_run, 1)
-            request = Request(program, fed, names, strategy, places[: parts.count], True, steps)
+            request = Request(
+                program,
+                fed,
+                names,
+                strategy,
+                places[: parts.count],
+                data_parallel=True,
+                steps=steps,
+                stacked=parts.stacked,
+                sample_weighted=self.sample_weighted and self.training,
+            )
             compiled = self.compiled[key] = compile_program(request)
         arrays = [parts.whole] if parts.whole is not None else list(parts.chunks)
         shapes = tuple(tuple((part[n].shape, part[n].dtype) for n in fed) for part in arrays)
@@ -325,6 +351,15 @@ def check_loss_name(program: Program, loss_name: str | None) -> None:
         raise ValueError(
             f"loss_name '{loss_name}' is not the variable that the program differentiates"
             + (f"; that is {', '.join(found)}" if found else "")
+        )
+
+
+def check_weighted(strategy: BuildStrategy) -> None:
+    """ValueError unless the strategy averages gradients, which weights by rows can then do."""
+    if strategy.gradient_scale_strategy is not GradientScaleStrategy.CoeffNumDevice:
+        raise ValueError(
+            "sample_weighted goes with gradient_scale_strategy = CoeffNumDevice only, found "
+            f"{strategy.gradient_scale_strategy.name}"
         )
 
 

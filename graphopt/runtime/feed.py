@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,12 +24,39 @@ class Parts:
     """The feeds of one run for `count` replicas.
 
     `whole` has all rows of each variable when every replica gets equally many; otherwise it is
-    None and `chunks` has one dictionary per replica.
+    None and `chunks` has one dictionary per replica. Variables in `stacked` have a batch for each
+    step of the run, along axis 1.
     """
 
     count: int
     whole: dict[str, Array] | None
     chunks: tuple[dict[str, Array], ...] = ()
+    stacked: frozenset[str] = frozenset()
+
+
+@dataclass
+class _Steps:
+    """How many steps a run has, and which of its feeds turned out to have a batch for each."""
+
+    count: int
+    stacked: set[str]
+
+    def rows_first(self, variable: Variable, array: Array) -> Array:
+        """A feed of [steps, rows, …] as [rows, steps, …]; any other feed as it is."""
+        batched = bool(variable.shape) and not _is_shared(variable)
+        if self.count < 2 or not batched or len(array.shape) != len(variable.shape) + 1:
+            return array
+        if array.shape[0] != self.count:
+            raise FeedError(
+                f"'{variable.name}' was fed {list(array.shape)}, one dimension more than it has, "
+                f"so the first one should be num_iteration_per_run = {self.count} batches"
+            )
+        self.stacked.add(variable.name)
+        return array.swapaxes(0, 1)
+
+    def one(self, variable: Variable, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of what one step is fed."""
+        return (*shape[:1], *shape[2:]) if variable.name in self.stacked else tuple(shape)
 
 
 def single_feed(program: Program, feed: Any) -> dict[str, Array]:
@@ -50,24 +77,33 @@ def single_feed(program: Program, feed: Any) -> dict[str, Array]:
     return dict(_checked(program, feed))
 
 
-def split_feed(program: Program, feed: Any, count: int, *, training: bool) -> Parts:
-    """The feeds of a data-parallel run on up to `count` replicas.
+def split_feed(program: Program, feed: Any, count: int, *, training: bool, steps: int = 1) -> Parts:
+    """The feeds of a data-parallel run of `steps` steps on up to `count` replicas.
 
     A dict is split by rows; a list has one dict per replica. Fewer chunks than replicas raise
-    FeedSizeError in a training program and run on fewer replicas in an inference one.
+    FeedSizeError in a training program and run on fewer replicas in an inference one. An array of
+    one dimension more than its variable has a batch for each step.
     """
+    found = _Steps(steps, set())
+    parts = _split(program, feed, count, found, training=training)
+    return replace(parts, stacked=frozenset(found.stacked))
+
+
+def _split(program: Program, feed: Any, count: int, steps: _Steps, *, training: bool) -> Parts:
     if feed is None:
         return Parts(count, {})
     if isinstance(feed, (list, tuple)):
-        return _from_list(program, feed, count, training=training)
+        return _from_list(program, feed, count, steps, training=training)
     if not isinstance(feed, dict):
         raise TypeError(
             f"feed requires dict or list of dicts as its Parameter. But you passed in {type(feed)}"
         )
-    return _from_dict(program, feed, count, training=training)
+    return _from_dict(program, feed, count, steps, training=training)
 
 
-def _from_list(program: Program, feed: Sequence[Any], count: int, *, training: bool) -> Parts:
+def _from_list(
+    program: Program, feed: Sequence[Any], count: int, steps: _Steps, *, training: bool
+) -> Parts:
     for element in feed:
         if not isinstance(element, dict):
             raise TypeError("Each element of feed list should be a dict")
@@ -77,19 +113,22 @@ def _from_list(program: Program, feed: Sequence[Any], count: int, *, training: b
             f"The feed data number {len(filled)} does not match the count of devices {count}; give "
             "one dict for each device"
         )
-    chunks = tuple(dict(_checked(program, element)) for element in filled)
+    chunks = tuple(dict(_checked(program, element, steps)) for element in filled)
     names = {tuple(sorted(chunk)) for chunk in chunks}
     if len(names) > 1:
         raise FeedError("Each element of feed list should be a dict with the same names")
     return _join(chunks)
 
 
-def _checked(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Array]]:
+def _checked(
+    program: Program, feed: Mapping[str, Any], steps: _Steps | None = None
+) -> Iterable[tuple[str, Array]]:
+    steps = steps or _Steps(1, set())
     for name, variable, value in _known(program, feed):
-        array = as_array(variable, value)
+        array = steps.rows_first(variable, as_array(variable, value))
         if not variable.shape and array.shape == (1,):
             array = array.reshape(())
-        check_feed(variable, array.shape, array.dtype)
+        check_feed(variable, steps.one(variable, array.shape), array.dtype)
         yield name, array
 
 
@@ -107,8 +146,10 @@ def _join(chunks: tuple[dict[str, Array], ...]) -> Parts:
     return Parts(len(chunks), whole, chunks)
 
 
-def _from_dict(program: Program, feed: Mapping[str, Any], count: int, *, training: bool) -> Parts:
-    known = [(v, as_array(v, value)) for _, v, value in _known(program, feed)]
+def _from_dict(
+    program: Program, feed: Mapping[str, Any], count: int, steps: _Steps, *, training: bool
+) -> Parts:
+    known = [(v, steps.rows_first(v, as_array(v, x))) for _, v, x in _known(program, feed)]
     rows = _row_count([(v, array) for v, array in known if not _is_shared(v)])
     used = count if rows is None else _chunk_count(rows, count, training=training)
     step = 0 if rows is None else -(-rows // used)
@@ -119,7 +160,7 @@ def _from_dict(program: Program, feed: Mapping[str, Any], count: int, *, trainin
         check_dtype(variable, array.dtype)
         shared = _is_shared(variable)
         whole[variable.name] = _repeat(variable, array, used) if shared else array
-        shape = whole[variable.name].shape
+        shape = steps.one(variable, whole[variable.name].shape)
         for size in [shape[0] // used] if shared else sorted(set(sizes), reverse=True):
             _check_part(variable, shape, size)
     if len(set(sizes)) == 1:

@@ -6,6 +6,7 @@ and a write replaces the slot. Paddle pages: paddle.static.global_scope, scope_g
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
@@ -14,24 +15,43 @@ import numpy as np
 
 from graphopt.errors import ScopeError
 
+Shape = tuple[int, ...]
+
+
+def in_parts(value: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
+    """The elements in `count` rows of one length, with zeros behind the last one."""
+    length = -(-value.size // count)
+    flat = np.zeros(count * length, value.dtype)
+    flat[: value.size] = value.reshape(-1)
+    return flat.reshape(count, length)
+
+
+def joined_parts(parts: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+    """What `in_parts` cut, in its shape again."""
+    return parts.reshape(-1)[: math.prod(shape)].reshape(shape)
+
 
 class Slot:
     """A named value: a NumPy or JAX array, or None before its first write.
 
     `replicas` > 0 says that the array has a leading axis with one value per replica; readers see
-    replica 0. `home` identifies the devices that the array is on. `copy` is what another program
-    that only reads the variable made of the value for its own devices: (home, replicas, array).
+    replica 0. With `whole`, a shape, the replicas have parts instead, which readers see as one
+    array of that shape. `home` identifies the devices that the array is on. `copy` is what another
+    program that only reads the variable made of the value for its own devices:
+    (home, replicas, array).
     """
 
-    __slots__ = ("copy", "home", "name", "replicas", "value")
+    __slots__ = ("copy", "home", "name", "replicas", "value", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
         self.put(None)
 
-    def put(self, value: Any, *, replicas: int = 0, home: Any = None) -> None:
+    def put(
+        self, value: Any, *, replicas: int = 0, home: Any = None, whole: Shape | None = None
+    ) -> None:
         """Replace the value."""
-        self.value, self.replicas, self.home = value, replicas, home
+        self.value, self.replicas, self.home, self.whole = value, replicas, home, whole
         self.copy: tuple[Any, int, Any] = (None, 0, None)
 
     def numpy(self) -> np.ndarray[Any, Any]:
@@ -39,6 +59,8 @@ class Slot:
         if self.value is None:
             raise ScopeError(f"variable '{self.name}' has no value; run the startup_program first")
         value = np.array(self.value)
+        if self.whole is not None:
+            return joined_parts(value, self.whole)
         return value[0] if self.replicas else value
 
     def get_tensor(self) -> Tensor:
@@ -76,7 +98,8 @@ class Tensor:
         return self._slot.is_initialized()
 
     def __repr__(self) -> str:
-        return repr(self._slot.value)
+        slot = self._slot
+        return repr(slot.value if slot.whole is None else slot.numpy())
 
 
 class Scope:

@@ -10,6 +10,7 @@ from enum import Enum
 from typing import Any
 
 from graphopt.passes.pipeline import Setup, select
+from graphopt.runtime.flags import coalescing
 from graphopt.runtime.settings import (
     Setting,
     Settings,
@@ -100,7 +101,7 @@ class BuildStrategy(Settings):
 
     def setup(self, **options: Any) -> Setup:
         """What the pipeline is told: the flags, and `options` about the run."""
-        flags = {name: getattr(self, name) for name in self.all_settings()}
+        flags = {name: getattr(self, name) for name in self.all_settings()} | coalescing()
         return Setup(flags, frozenset(self.values), **options)
 
     def _copy(self) -> BuildStrategy:
@@ -116,8 +117,10 @@ class BuildStrategy(Settings):
 class ExecutionStrategy(Settings):
     """How the executor runs a program; wrong types raise TypeError.
 
-    `num_iteration_per_run` steps on the same feed are one call, which returns the last one's
-    fetches. The other settings have no effect, as `CompiledProgram.explain` says.
+    `num_iteration_per_run` steps are one call, which returns the last one's fetches. They run on
+    the same feed, or each on its own: an array of [steps, rows, …], one dimension more than its
+    variable has, is a batch for each step. The other settings have no effect, as
+    `CompiledProgram.explain` says.
     """
 
     num_threads = Setting(0, as_size)
@@ -139,7 +142,7 @@ class ExecutionStrategy(Settings):
 
 # What the settings of ExecutionStrategy do.
 EXECUTION = {
-    "num_iteration_per_run": "steps on the same feed in one call",
+    "num_iteration_per_run": "steps in one call, on the same feed or on a batch for each",
     "num_threads": "no effect here (XLA has threads of its own)",
     "num_iteration_per_drop_scope": "no effect here (XLA keeps no temporaries between steps)",
     "allow_op_delay": "no effect here, nor in Paddle",

@@ -56,14 +56,23 @@ def run_module(
         whole = functools.partial(alone, donate=False)
         mapped = (by_op if one_by_one else whole)(module, plan, device)
         fetches, written = mapped.function(
-            tuple(inputs[port.name] for port in plan.updated),
-            tuple(inputs[port.name] for port in plan.read_only),
+            tuple(_flat(port, inputs[port.name]) for port in plan.updated),
+            tuple(_flat(port, inputs[port.name]) for port in plan.read_only),
             tuple(inputs[port.name] for port in plan.feeds),
             np.array([seed, 1], np.uint32),
         )
         ports = (*plan.fetches, *plan.written)
         arrays = map(np.array, (*fetches, *written))
-        return {f"{p.kind} {p.name}": a for p, a in zip(ports, arrays, strict=True)}
+        return {f"{p.kind} {p.name}": _whole(p, a) for p, a in zip(ports, arrays, strict=True)}
+
+
+def _flat(port: Port, array: Array) -> Array:
+    """State as one replica has it: flat when it is the one part of something."""
+    return array if port.shard_of is None else array.reshape(-1)
+
+
+def _whole(port: Port, array: Array) -> Array:
+    return array if port.shard_of is None else array.reshape(shape_of(port.shard_of))
 
 
 def assert_same_results(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:

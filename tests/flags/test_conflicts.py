@@ -192,7 +192,11 @@ def test_flags_set_after_compiling_change_nothing() -> None:
 def test_sums_in_order_with_everything_else() -> None:
     """The boundary of several trainers, and every sum but the first, wait in one program."""
     module, _ = optimized(
-        nets.two_layers, replicas=2, enable_sequential_execution=True, num_trainers=2
+        nets.two_layers,
+        replicas=2,
+        enable_sequential_execution=True,
+        num_trainers=2,
+        fuse_all_reduce_ops=False,
     )
     assert ops_of(module)["fence"] == 4
 

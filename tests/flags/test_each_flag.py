@@ -197,6 +197,24 @@ def synchronised(flag: str, _: Path) -> None:
     assert (len(signature_of(module).per_replica), len(signature_of(plain).per_replica)) == (0, 2)
 
 
+@observes("fuse_all_reduce_ops")
+def sums_in_groups(flag: str, _: Path) -> None:
+    """One `pd.all_reduce` for each layer, else one for each gradient."""
+    joined, report = optimized(nets.two_layers, replicas=2, fuse_all_reduce_ops=True)
+    apart, _ = optimized(nets.two_layers, replicas=2, fuse_all_reduce_ops=False)
+    assert (ops_of(joined)["all_reduce"], ops_of(apart)["all_reduce"]) == (2, 4)
+    assert "4 collectives before, 2 after" in report.explain(flag)
+
+
+@observes("fuse_broadcast_ops")
+def gathers_as_one(flag: str, _: Path) -> None:
+    """With Reduce, one `pd.all_gather` for the parameters that are small, else one for each."""
+    reduces = {"reduce_strategy": BuildStrategy.ReduceStrategy.Reduce}
+    joined, _ = optimized(nets.two_layers, replicas=2, fuse_broadcast_ops=True, **reduces)
+    apart, _ = optimized(nets.two_layers, replicas=2, fuse_broadcast_ops=False, **reduces)
+    assert (ops_of(joined)["all_gather"], ops_of(apart)["all_gather"]) == (1, 4)
+
+
 @observes("sequential_run")
 def the_same_order(flag: str, _: Path) -> None:
     """That of enable_sequential_execution, next."""
@@ -209,8 +227,9 @@ def the_same_order(flag: str, _: Path) -> None:
 @observes("enable_sequential_execution")
 def collectives_in_order(flag: str, _: Path) -> None:
     """A fence before each all-reduce but one; XLA joins none, and keeps the program's order."""
-    losses, state, (module, function) = run(nets.two_layers, 2, steps=1, **{flag: True})
-    plain_losses, plain_state, (plain, joined) = run(nets.two_layers, 2, steps=1)
+    apart = {"fuse_all_reduce_ops": False}
+    losses, state, (module, function) = run(nets.two_layers, 2, steps=1, **{flag: True}, **apart)
+    plain_losses, plain_state, (plain, joined) = run(nets.two_layers, 2, steps=1, **apart)
     assert (ops_of(module)["fence"], ops_of(plain)["fence"]) == (3, 0)
     found = re.findall(r"all-reduce\(%?([\w.-]+)", function.as_text())
     assert len(found) == 4

@@ -10,7 +10,14 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Variable
-from graphopt_tests.runtime.nets import build, close, parameter, regression_feed, value
+from graphopt_tests.runtime.nets import (
+    build,
+    close,
+    parameter,
+    regression,
+    regression_feed,
+    value,
+)
 
 
 def net_with_everything() -> Any:
@@ -63,3 +70,66 @@ def test_none_and_one() -> None:
         net = net_with_everything()
         net.run({"x": np.ones((4, 2), "float32")}, (), net.parallel(2, steps=steps))
         close(value("steps"), [1])
+
+
+@pytest.mark.parametrize(
+    ("devices", "count", "mapper", "as_list"),
+    [
+        (1, 4, "alone", False),
+        (2, 4, "shard_map", True),
+        (2, 5, "lockstep", False),
+        (2, 5, "lockstep", True),
+        (6, 12, "vmap", False),
+    ],
+)
+def test_a_batch_for_each_step(devices: int, count: int, mapper: str, as_list: bool) -> None:
+    """A feed of [steps, rows, ...] is one batch for each step, for every mapper."""
+    net = net_with_everything()
+    batches = np.stack([regression_feed(count, width=2, seed=i)["x"] for i in range(3)])
+    names = [v.name for v in net.main.list_vars() if v.persistable]
+    fetch = [net.loss.name, net.out.name, *names]
+
+    def feed_of(x: Any, rows_axis: int) -> Any:
+        if not as_list:
+            return {"x": x}
+        size = -(-count // devices)
+        starts = range(size, count, size)
+        return [{"x": part} for part in np.split(x, list(starts), axis=rows_axis)]
+
+    paddle.seed(3)
+    single = net.parallel(devices)
+    for batch in batches:
+        wanted = net.run(feed_of(batch, 0), fetch, single)
+    net.start()
+    paddle.seed(3)
+    several = net.parallel(devices, steps=3)
+    found = net.run(feed_of(batches, 1), fetch, several)
+    assert several.stats["mapper"] == mapper
+    for name, new, old in zip(fetch, found, wanted, strict=True):
+        assert new.dtype == old.dtype
+        np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-5, err_msg=name)
+    assert value("steps") == [3]
+
+
+def test_some_feeds_for_each_step() -> None:
+    """A feed without the additional dimension is the same in all steps."""
+    net = regression()
+    feed = regression_feed(4)
+    x = np.stack([feed["x"], feed["x"] + 1])
+    for batch in x:
+        net.run({**feed, "x": batch}, (), net.main)
+    wanted = value("w")
+    net.start()
+    net.run({**feed, "x": x}, (), net.parallel(2, steps=2))
+    close(value("w"), wanted)
+
+
+def test_wrong_number_of_batches() -> None:
+    """One dimension more than the variable has, and not one batch for each step."""
+    net = regression()
+    feed = regression_feed(4)
+    x = np.stack([feed["x"]] * 3)
+    with pytest.raises(ValueError, match=r"'x' was fed \[3, 4, 3\].*num_iteration_per_run = 2"):
+        net.run({**feed, "x": x}, (), net.parallel(2, steps=2))
+    with pytest.raises(ValueError, match="equally many rows"):
+        net.run({**feed, "x": x}, (), net.parallel(2))

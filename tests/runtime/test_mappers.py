@@ -18,6 +18,7 @@ from graphopt.ir.program import Variable
 from graphopt.ir.signature import signature_of
 from graphopt.passes.fuse_bn_act import FuseBnAct
 from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.runtime.strategies import BuildStrategy
 from graphopt.testing import programs
 from graphopt.testing.compare import run_module
 from graphopt.testing.programs import Generated
@@ -34,6 +35,31 @@ def test_random_training_modules(generated: Generated, count: int, sync: bool) -
     wanted = run("shard_map", module, inputs)
     for name in ("pmap", "vmap", "lockstep"):
         agree(run(name, module, inputs), wanted, name)
+
+
+def test_updates_in_parts() -> None:
+    """With Reduce all mappers agree, and train as AllReduce does, bucketed or not."""
+    spread = 0
+
+    @settings(max_examples=6)
+    @given(programs(plant=FuseGemmEpilogue.RULES), st.sampled_from([2, 3]), st.booleans())
+    def check(generated: Generated, count: int, joined: bool) -> None:
+        nonlocal spread
+        reduce = BuildStrategy.ReduceStrategy.Reduce
+        module = parallel(
+            generated.module, count, reduce_strategy=reduce, fuse_broadcast_ops=joined
+        )
+        spread += "pd.reduce_scatter" in str(module)
+        inputs = inputs_of(generated.module, count)
+        wanted = run("lockstep", parallel(generated.module, count), inputs)
+        for name in ("shard_map", "pmap", "vmap", "lockstep"):
+            found = run(name, module, inputs)
+            # a fetched gradient of a parameter is summed on its owner only
+            weights = {key: found[key] for key in wanted if "grad." not in key}
+            agree(weights, {key: wanted[key] for key in weights}, name)
+
+    check()
+    assert spread >= 3
 
 
 @settings(max_examples=6)

@@ -267,7 +267,7 @@ def test_execution_strategy() -> None:
     )
     net.run(rows(1, 2), (), program)
     assert "num_threads: no effect here (XLA has threads of its own)" in program.explain()
-    assert "num_iteration_per_run: steps on the same feed" in program.explain()
+    assert "num_iteration_per_run: steps in one call, on the same feed or" in program.explain()
 
 
 def test_documented_difference_of_broadcast() -> None:

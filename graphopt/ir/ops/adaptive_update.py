@@ -124,7 +124,10 @@ class Rmsprop(Update):
 
 @irdl_op_definition
 class Lamb(Update):
-    """Adam's step, scaled to the length of the parameter (You and others, 2020). Paddle: lamb."""
+    """Adam's step, scaled to the length of the parameter (You and others, 2020). Paddle: lamb.
+
+    With `in_parts` each replica has a part of the tensors; lengths are those of the whole.
+    """
 
     name = "pd.lamb"
     param = operand_def(Tensor)
@@ -144,6 +147,7 @@ class Lamb(Update):
     beta2 = number(0.999)
     epsilon = number(1e-6)
     always_adapt = flag(False)
+    in_parts = flag(False)
 
     @staticmethod
     def infer(
@@ -244,8 +248,8 @@ class Ftrl(Update):
     squared_accumulator = operand_def(Tensor)
     linear_accumulator = operand_def(Tensor)
     param_out = result_def(Tensor)
-    squared_accum_out = result_def(Tensor)
-    linear_accum_out = result_def(Tensor)
+    squared_accumulator_out = result_def(Tensor)
+    linear_accumulator_out = result_def(Tensor)
     l1 = number(0.0)
     l2 = number(0.0)
     lr_power = number(-0.5)

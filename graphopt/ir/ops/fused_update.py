@@ -15,8 +15,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def, var_resu
 
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import flag, number, string
-from graphopt.ir.op import SEGMENTS, call_rule
-from graphopt.ir.ops.optimizer import Adam, AdamBase, Adamw, Momentum, Sgd, Update
+from graphopt.ir.op import SEGMENTS, call_rule, operand_names
+from graphopt.ir.ops.optimizer import Adam, AdamBase, Adamw, Momentum, Sgd, Single, Update
 from graphopt.ir.types import Tensor
 
 
@@ -25,8 +25,26 @@ class FusedUpdate(Update, ABC):
 
     SLOTS: ClassVar[tuple[tuple[str, str], ...]]
     """The lists of operands, each with the operand of the single update that it stands for."""
+    SINGLE: ClassVar[type[Update]]
+    """An update that this does several of."""
     outs = var_result_def(Tensor)
     irdl_options = (SEGMENTS,)
+
+    def singles(self) -> list[Single]:
+        names, slots = operand_names(type(self)), dict(self.SLOTS)
+        places: dict[str, range] = {}
+        start = 0
+        for name, group in zip(names, self.operand_groups(), strict=True):
+            places[name] = range(start, start + len(group))
+            start += len(group)
+        found: list[Single] = []
+        first = 0
+        for which in range(len(places["params"])):
+            operands = {slots[n]: at[which] for n, at in places.items() if n in slots and at}
+            operands["learning_rate"] = places["learning_rate"][0]
+            found.append(Single.of(self.SINGLE, operands, first))
+            first += len(found[-1].results)
+        return found
 
     @classmethod
     def each(cls, **lists: Sequence[Any]) -> list[dict[str, Any]]:
@@ -59,6 +77,7 @@ class FusedSgd(FusedUpdate):
 
     name = "pd.fused_sgd"
     SLOTS: ClassVar[tuple[tuple[str, str], ...]] = (("params", "param"), ("grads", "grad"))
+    SINGLE: ClassVar[type[Update]] = Sgd
     params = var_operand_def(Tensor)
     grads = var_operand_def(Tensor)
     learning_rate = operand_def(Tensor)
@@ -78,6 +97,7 @@ class FusedMomentum(FusedUpdate):
         ("grads", "grad"),
         ("velocities", "velocity"),
     )
+    SINGLE: ClassVar[type[Update]] = Momentum
     params = var_operand_def(Tensor)
     grads = var_operand_def(Tensor)
     learning_rate = operand_def(Tensor)
@@ -112,6 +132,7 @@ class FusedAdam(FusedUpdate):
         ("beta2_pows", "beta2_pow"),
         ("moments2_max", "moment2_max"),
     )
+    SINGLE: ClassVar[type[Update]] = Adam
     params = var_operand_def(Tensor)
     grads = var_operand_def(Tensor)
     learning_rate = operand_def(Tensor)

@@ -7,8 +7,11 @@ Here are the base of all updates and those that BuildStrategy fuses; the others 
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
+from xdsl.ir import SSAValue
 from xdsl.irdl import (
     irdl_op_definition,
     operand_def,
@@ -19,7 +22,7 @@ from xdsl.irdl import (
 
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import flag, number, string
-from graphopt.ir.op import SEGMENTS
+from graphopt.ir.op import SEGMENTS, definition, operand_names
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.types import Tensor, compatible, shape_of, show
 
@@ -50,7 +53,46 @@ def _fits(param: Sequence[int], state: Sequence[int]) -> bool:
 
 
 class Update(PureOp, ABC):
-    """An updated parameter, and updated state, from a gradient and a learning rate."""
+    """An updated parameter, and updated state, from a gradient and a learning rate.
+
+    A result is named as the operand that it replaces, with `_out` behind it.
+    """
+
+    COUNTERS: ClassVar[frozenset[str]] = frozenset({"beta1_pow", "beta2_pow", "rho"})
+    """Operands that count steps: their new values follow from the old ones alone."""
+
+    def singles(self) -> list[Single]:
+        """The updates of one parameter each that this is."""
+        groups = zip(operand_names(type(self)), self.operand_groups(), strict=True)
+        given = [name for name, group in groups if group]
+        return [Single.of(type(self), {name: at for at, name in enumerate(given)}, 0)]
+
+    def counters(self) -> list[tuple[SSAValue, SSAValue]]:
+        """The operands that count steps, each with its new value."""
+        return [
+            (self.operands[single.operands[name]], self.results[at])
+            for single in self.singles()
+            for name, at in single.results.items()
+            if name in self.COUNTERS
+        ]
+
+
+@dataclass(frozen=True)
+class Single:
+    """Where an update has the operands of one parameter, and its results, by the operands' names.
+
+    "param" and "grad" are among them.
+    """
+
+    operands: Mapping[str, int]
+    results: Mapping[str, int]
+
+    @classmethod
+    def of(cls, kind: type[Update], operands: Mapping[str, int], first: int) -> Single:
+        """The update by `kind` whose results begin at `first`."""
+        named = [name.removesuffix("_out") for name, _ in definition(kind).results]
+        present = [name for name in named if name in operands]
+        return cls(operands, {name: first + at for at, name in enumerate(present)})
 
 
 @irdl_op_definition

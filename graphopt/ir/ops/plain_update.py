@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
-from graphopt.ir.attrs import integer, number
+from graphopt.ir.attrs import flag, integer, number
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.ops.optimizer import Update, check_gradient, updated
 from graphopt.ir.ops.random import RandomOp
@@ -62,7 +62,10 @@ class Rprop(Update):
 
 @irdl_op_definition
 class LarsMomentum(Update):
-    """Momentum with a rate for each layer (You and others, 2017). Paddle: lars_momentum."""
+    """Momentum with a rate for each layer (You and others, 2017). Paddle: lars_momentum.
+
+    With `in_parts` each replica has a part of the tensors; lengths are those of the whole.
+    """
 
     name = "pd.lars_momentum"
     param = operand_def(Tensor)
@@ -76,6 +79,7 @@ class LarsMomentum(Update):
     lars_weight_decay = number(0.0005)
     epsilon = number(0.0)
     rescale_grad = number(1.0)
+    in_parts = flag(False)
 
     @staticmethod
     def infer(param: Tensor, grad: Tensor, velocity: Tensor) -> tuple[Tensor, ...]:

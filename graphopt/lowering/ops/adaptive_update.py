@@ -16,6 +16,7 @@ from graphopt.ir.ops.adaptive_update import (
     Radam,
     Rmsprop,
 )
+from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.optimizer import scalar
 from graphopt.lowering.registry import lowers
@@ -26,9 +27,9 @@ def rounded(new: tuple[Array, ...], old: tuple[Array, ...]) -> tuple[Array, ...]
     return tuple(value.astype(like.dtype) for value, like in zip(new, old, strict=True))
 
 
-def norm(x: Array) -> Array:
-    """The Euclidean length of a tensor."""
-    return lax.sqrt(jnp.sum(lax.square(x)))
+def norm(x: Array, replicas: Replicas = ALONE) -> Array:
+    """The Euclidean length of a tensor, of which each of the replicas has a part."""
+    return lax.sqrt(replicas.sum(jnp.sum(lax.square(x))))
 
 
 @lowers(Adagrad)
@@ -127,6 +128,8 @@ def lamb(
     beta2: float,
     epsilon: float,
     always_adapt: bool,
+    in_parts: bool,
+    replicas: Replicas,
 ) -> tuple[Array, ...]:
     p, g = wide(param), wide(grad)
     m1 = beta1 * wide(moment1) + (1 - beta1) * g
@@ -136,7 +139,8 @@ def lamb(
     step = unbiased1 / (lax.sqrt(unbiased2) + epsilon) + weight_decay * p
     rate = scalar(learning_rate, p)
     if weight_decay > 0 or always_adapt:
-        length, step_length = norm(p), norm(step)
+        others = replicas if in_parts else ALONE
+        length, step_length = norm(p, others), norm(step, others)
         usable = (length > 0) & (step_length > 0)
         rate = rate * jnp.where(usable, length / step_length, jnp.ones_like(length))
     return rounded(

@@ -2,12 +2,96 @@
 
 from __future__ import annotations
 
-from graphopt.ir.ops.comm import AllReduce
+import math
+
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.ops.callback import split_shapes
+from graphopt.ir.ops.comm import (
+    AllGather,
+    AllReduce,
+    OnOwner,
+    Part,
+    ReduceScatter,
+    WeighByRows,
+    WithoutPadding,
+    part_length,
+)
 from graphopt.lowering.collectives import Replicas
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 
 
 @lowers(AllReduce)
-def all_reduce(x: Array, reduction: str, replicas: Replicas) -> Array:
-    return replicas.sum(x) if reduction == "sum" else replicas.mean(x).astype(x.dtype)
+def all_reduce(
+    x: Array, rest: tuple[Array, ...], reduction: str, replicas: Replicas
+) -> tuple[Array, ...]:
+    combine = replicas.sum if reduction == "sum" else replicas.mean
+    if not rest:
+        return (combine(x).astype(x.dtype),)
+    values = (x, *rest)
+    joined = combine(jnp.concatenate([value.reshape(-1) for value in values])).astype(x.dtype)
+    ends = [sum(value.size for value in values[: i + 1]) for i in range(len(values))]
+    return tuple(
+        lax.slice(joined, (end - value.size,), (end,)).reshape(value.shape)
+        for value, end in zip(values, ends, strict=True)
+    )
+
+
+def _flat(x: Array, parts: int) -> Array:
+    """All elements in order, and zeros so that they can be cut in equal parts."""
+    return jnp.pad(x.reshape(-1), (0, part_length(x.shape, parts) * parts - x.size))
+
+
+@lowers(ReduceScatter)
+def reduce_scatter(x: Array, parts: int, replicas: Replicas) -> Array:
+    replicas.check_size(parts)
+    return replicas.sum_in_parts(_flat(x, parts))
+
+
+@lowers(Part)
+def part(x: Array, parts: int, replicas: Replicas) -> Array:
+    replicas.check_size(parts)
+    size = part_length(x.shape, parts)
+    return lax.dynamic_slice_in_dim(_flat(x, parts), replicas.index() * size, size)
+
+
+@lowers(AllGather)
+def all_gather(
+    x: Array,
+    rest: tuple[Array, ...],
+    parts: int,
+    sizes: tuple[int, ...],
+    ranks: tuple[int, ...],
+    replicas: Replicas,
+) -> tuple[Array, ...]:
+    replicas.check_size(parts)
+    pieces = (x, *rest)
+    joined = replicas.gather(jnp.concatenate(pieces) if rest else x)
+    results: list[Array] = []
+    start = 0
+    for piece, shape in zip(pieces, split_shapes(sizes, ranks), strict=True):
+        whole = lax.slice_in_dim(joined, start, start + piece.size, axis=1).reshape(-1)
+        results.append(lax.slice(whole, (0,), (math.prod(shape),)).reshape(shape))
+        start += piece.size
+    return tuple(results)
+
+
+@lowers(WithoutPadding)
+def without_padding(x: Array, count: int, replicas: Replicas) -> Array:
+    if x.size * replicas.size == count:
+        return x
+    at = replicas.index() * x.size + lax.iota(jnp.int32, x.size)
+    return jnp.where(at < count, x, jnp.zeros_like(x))
+
+
+@lowers(OnOwner)
+def on_owner(x: Array, other: Array, owner: int, replicas: Replicas) -> Array:
+    return jnp.where(replicas.index() == owner, x, other)
+
+
+@lowers(WeighByRows)
+def weigh_by_rows(x: Array, rows: Array, replicas: Replicas) -> Array:
+    # in SPMD all replicas have equally many rows; lockstep.py knows each one's
+    return x / replicas.size

@@ -14,6 +14,7 @@ from graphopt.ir.ops.plain_update import (
     LarsMomentum,
     Rprop,
 )
+from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.adaptive_update import norm, rounded
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.optimizer import scalar
@@ -60,11 +61,14 @@ def lars_momentum(
     lars_weight_decay: float,
     epsilon: float,
     rescale_grad: float,
+    in_parts: bool,
+    replicas: Replicas,
 ) -> tuple[Array, ...]:
     p, g = wide(param), wide(grad) * rescale_grad
     rate = scalar(learning_rate, p)
     if lars_weight_decay > 0:
-        length, grad_length = norm(p), norm(g)
+        others = replicas if in_parts else ALONE
+        length, grad_length = norm(p, others), norm(g, others)
         usable = (length > 0) & (grad_length > 0)
         divisor = grad_length + lars_weight_decay * length + epsilon
         own = rate * lars_coeff * length / jnp.where(usable, divisor, jnp.ones_like(divisor))

@@ -1,0 +1,49 @@
+"""What the rows of the pipeline may look at: flags and replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+Flags = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What a row may look at: the flags by name, and the replicas (None without a strategy)."""
+
+    flags: Flags
+    asked: frozenset[str] = frozenset()
+    """The flags that the user has set; `explain` is silent about the others' lack of effect."""
+    replicas: int = 1
+    """How many replicas the mapped axis has, over which sums go and state is spread."""
+    data_parallel: bool = False
+    loss_grad: str = ""
+    sample_weighted: bool = False
+    """Replicas count by their rows."""
+
+    @property
+    def trainers(self) -> int:
+        """How many processes train together."""
+        return int(self.flags.get("num_trainers", 1))
+
+    @property
+    def ranks(self) -> int:
+        """How many gradients are averaged: devices times trainers."""
+        return self.replicas * self.trainers
+
+    @property
+    def communicates(self) -> bool:
+        """True when several replicas run one program."""
+        return self.data_parallel and self.replicas > 1
+
+    @property
+    def reduction(self) -> str:
+        """The name of the reduce strategy; for one rank in all, Reduce means AllReduce."""
+        name = getattr(self.flags.get("reduce_strategy"), "name", "AllReduce")
+        return "AllReduce" if name == "Reduce" and self.data_parallel and self.ranks == 1 else name
+
+    def quiet(self) -> Setup:
+        """The same without files of graphs, for a run that is only looked at."""
+        return replace(self, flags={**self.flags, "debug_graphviz_path": ""})

@@ -1,0 +1,65 @@
+"""FLAGS_… names: Paddle's global switches, set in a script or in the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_flags: dict[str, Any] = {}
+
+# the flags that have an effect here, as passes/pipeline.py knows them, with Paddle's defaults
+COALESCING: Mapping[str, float] = {
+    "FLAGS_fuse_parameter_memory_size": -1.0,
+    "FLAGS_fuse_parameter_groups_size": 1,
+}
+
+
+def set_flags(flags: Mapping[str, Any]) -> None:
+    """Set FLAGS_… names (Paddle page: paddle.set_flags).
+
+    FLAGS_fuse_parameter_memory_size (megabytes) and FLAGS_fuse_parameter_groups_size say how
+    `fuse_all_reduce_ops` groups gradients, from the next compilation on; the others are switches of
+    Paddle's own kernels and are only kept for `get_flags`. Raises TypeError unless `flags` is a
+    dict, ValueError for names that do not start with FLAGS_ and for a size that is no number.
+    """
+    if not isinstance(flags, Mapping):
+        raise TypeError(f"set_flags(): 'flags' must be a dict, found {type(flags).__name__}")
+    for name, value in flags.items():
+        _flag_name(name, "set_flags")
+        if name in COALESCING:
+            _number(name, value)
+    _flags.update(flags)
+
+
+def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
+    """The values of FLAGS_… names, set here or in the environment (Paddle page: paddle.get_flags).
+
+    Raises ValueError for a name that has no value.
+    """
+    names = [flags] if isinstance(flags, str) else list(flags)
+    found: dict[str, Any] = {}
+    for name in names:
+        _flag_name(name, "get_flags")
+        if name not in _flags and name not in os.environ and name not in COALESCING:
+            raise ValueError(f"get_flags(): '{name}' has no value; set it with set_flags")
+        found[name] = _flags.get(name, os.environ.get(name, COALESCING.get(name)))
+    return found
+
+
+def coalescing() -> dict[str, float]:
+    """How gradients are grouped; ValueError when the environment does not give numbers."""
+    return {name: _number(name, value) for name, value in get_flags(COALESCING).items()}
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError):
+        raise ValueError(f"{name} should be a number, found {value!r}") from None
+
+
+def _flag_name(name: Any, function: str) -> str:
+    if isinstance(name, str) and name.startswith("FLAGS_"):
+        return name
+    raise ValueError(f"{function}(): a flag should be named FLAGS_…, found {name!r}")
