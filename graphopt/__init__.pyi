@@ -17,6 +17,7 @@ from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
 from graphopt.device import is_compiled_with_rocm as is_compiled_with_rocm
 from graphopt.device import is_compiled_with_xpu as is_compiled_with_xpu
 from graphopt.device import set_device as set_device
+from graphopt.explaining import explain as explain
 from graphopt.framework import disable_static as disable_static
 from graphopt.framework import enable_static as enable_static
 from graphopt.framework import get_default_dtype as get_default_dtype
@@ -51,7 +52,6 @@ from graphopt.runtime import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime import CUDAPlace as CUDAPlace
 from graphopt.runtime import TPUPlace as TPUPlace
 from graphopt.runtime import XPUPlace as XPUPlace
-from graphopt.runtime.explain import explain as explain
 from graphopt.runtime.flags import get_flags as get_flags
 from graphopt.runtime.flags import set_flags as set_flags
 from graphopt.tensor.accumulate import cummax as cummax

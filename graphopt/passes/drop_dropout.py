@@ -26,7 +26,7 @@ class DropDropout(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, kept = Log(self.name), differentiated(module)
+        log, kept = Log(self.name, self.numerics), differentiated(module)
         for op in list(module.walk()):
             if isinstance(op, Dropout):
                 _drop(op, log, keep=op.results[0] in kept)
@@ -48,9 +48,9 @@ def _drop(op: Dropout, log: Log, *, keep: bool) -> None:
         return
     log.applied(op)
     if factor == 1:
-        replace(op, {op.results[0]: op.operands[0]})
+        replace(op, {op.results[0]: op.operands[0]}, log)
         return
     scale = Scale.make(op.operands[0], scale=factor, location=op.location)
     assert op.parent is not None
     op.parent.insert_op_before(scale, op)
-    replace(op, {op.results[0]: scale.results[0]})
+    replace(op, {op.results[0]: scale.results[0]}, log)

@@ -141,6 +141,8 @@ def as_text(report: Report, flag: str = "") -> str:
         lines.append(f"{result.flag}: {effect}")
     if not flag:
         lines += _notes(report)
+    if report.validation is not None:
+        lines += report.validation.lines()
     return "\n".join(lines)
 
 
@@ -256,6 +258,7 @@ def as_json(report: Report) -> dict[str, Any]:
             "kept_operators": report.before["pd.vjp"],
             "reasons": list(report.kept_gradients),
         },
+        "validation": report.validation.to_json() if report.validation is not None else None,
     }
 
 

@@ -37,7 +37,7 @@ class FoldConstants(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name)
+        log = Log(self.name, self.numerics)
         # a derivative is not to be taken with respect to another value
         kept = differentiated(module)
         known: Known = dict.fromkeys(kept)
@@ -52,8 +52,8 @@ class FoldConstants(RewritePass):
             constant.location = op.location
             assert op.parent is not None
             op.parent.insert_op_before(constant, op)
-            known[constant.results[0]] = value
-            replace(op, {op.results[0]: constant.results[0]})
+            if replace(op, {op.results[0]: constant.results[0]}, log):
+                known[constant.results[0]] = value
         return log.outcomes
 
 

@@ -7,33 +7,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
-from xdsl.passes import ModulePass
 
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.math import Cast, Scale
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.shape import Assign, Transpose
+from graphopt.passes.fusion import Outcome
 from graphopt.passes.numerics import Numerics
+from graphopt.passes.rewrite import Log, RewritePass, replace
 
 IDENTITIES = (Assign, Cast, Scale, Dropout, Transpose)
 
 
 @dataclass(frozen=True)
-class FoldIdentity(ModulePass):
+class FoldIdentity(RewritePass):
     """Replace identity ops by their operand."""
 
     name = "fold-identity"
     numerics = Numerics.BIT_EXACT
 
-    def apply(self, ctx: Context, op: ModuleOp) -> None:
-        for inner in list(op.walk()):
-            if is_identity(inner):
-                inner.results[0].replace_all_uses_with(inner.operands[0])
-                inner.detach()
-                inner.erase()
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name, self.numerics)
+        for op in list(module.walk()):
+            if is_identity(op) and log.allow(op):
+                log.applied(op)
+                replace(op, {op.results[0]: op.operands[0]}, log)
+        return log.outcomes
 
 
 def is_identity(op: Operation) -> bool:

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation
+from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.bulk import replace_uses
 from graphopt.ir.op import operand_names
@@ -37,7 +37,7 @@ class FuseAllOptimizerOps(RewritePass):
     KINDS: ClassVar[tuple[type[Update], ...]] = (Sgd, Momentum, Adam)
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name)
+        log = Log(self.name, self.numerics)
         groups: dict[Key, list[Update]] = {}
         for op in module.walk():
             if isinstance(op, self.KINDS):
@@ -81,7 +81,10 @@ def _fuse(updates: list[Update], log: Log) -> None:
     assert last.parent is not None
     last.parent.insert_op_before(fused, last)
     old = [result for op in updates for result in op.results]
-    replace_uses(dict(zip(old, fused.results, strict=True)))
+    values: dict[SSAValue, SSAValue] = dict(zip(old, fused.results, strict=True))
+    if log.vetoed([last, *updates[:-1]], values):
+        return
+    replace_uses(values)
     for op in updates:
         op.detach()
         op.erase()

@@ -25,7 +25,7 @@ from xdsl.passes import ModulePass
 from graphopt.ir.bulk import open_operands, replace_uses
 from graphopt.ir.op import PdOp
 from graphopt.ir.regions import ancestor_in
-from graphopt.passes import bisect
+from graphopt.passes import bisect, instance
 from graphopt.passes.matching import matches
 from graphopt.passes.naming import how_used, joined_location, show_op, source_line
 from graphopt.passes.numerics import Numerics
@@ -96,19 +96,25 @@ class FusionPass(ModulePass, ABC):
     """Fused ops are computed by the rules of their parts, so most fusions change no bit."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        sweep(op, [(self.name, rule) for rule in self.RULES])
+        rules = [(self.name, rule) for rule in self.RULES]
+        sweep(op, rules, numerics={self.name: self.numerics})
 
 
 def sweep(
     module: ModuleOp,
     rules: Sequence[tuple[str, Fusion]],
     watch: Callable[[str, Sequence[PdOp]], None] | None = None,
+    numerics: Mapping[str, Numerics] | None = None,
 ) -> list[Outcome]:
     """Apply (pass name, rule) pairs everywhere, last op first; what happened, in that order.
 
-    `watch` is told the pass and the ops of each fusion before they are replaced.
+    `watch` is told the pass and the ops of each fusion before they are replaced. `numerics` are the
+    classes of the passes; one that is not there claims to be bit-exact.
     """
-    ranked = [_Ranked(rank, name, rule) for rank, (name, rule) in enumerate(rules)]
+    classes = numerics or {}
+    ranked = [
+        _Ranked(rank, name, rule, classes.get(name)) for rank, (name, rule) in enumerate(rules)
+    ]
     by_root: dict[type[Operation], list[_Ranked]] = {}
     for entry in ranked:
         for op_class in entry.rule.root.last_types():
@@ -135,6 +141,7 @@ class _Ranked:
     rank: int
     name: str
     rule: Fusion
+    numerics: Numerics | None
 
 
 def _try(
@@ -154,10 +161,17 @@ def _try(
         anchor, location = show_op(root), source_line(root.location)
         if not bisect.take(entry.name, anchor):
             return None
+        values = _built(entry.rule, match)
+        old = (root, *(op for op in match.ops.values() if op is not root))
+        vetoed = instance.veto(entry.name, entry.numerics, old, values, complete=True)
+        if vetoed is not None:
+            instance.take_back(values)
+            declined = Declined(entry.name, anchor, vetoed, location)
+            continue
         if watch is not None:
             watch(entry.name, list(match.ops.values()))
         replaced = tuple(show_op(op) for op in match.ops.values())
-        _replace(entry.rule, match)
+        _replace(match, values)
         return Applied(entry.name, anchor, replaced, location)
     return declined
 
@@ -227,13 +241,18 @@ def _is_before(op: Operation, other: Operation) -> bool:
     return before is not None
 
 
-def _replace(rule: Fusion, match: Match) -> None:
+def _built(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
+    """Put the new op in front of the old ones; which old values its results stand for."""
     root, fused = match.root, rule.build(match)
     fused.location = joined_location(match.ops.values())
     block = root.parent
     assert block is not None
     block.insert_op_before(fused, root)
-    replace_uses(rule.results(match, fused))
+    return rule.results(match, fused)
+
+
+def _replace(match: Match, values: Mapping[SSAValue, SSAValue]) -> None:
+    replace_uses(values)
     # nothing may read a value that goes: first all reading ends, then the ops do
     for op in match.ops.values():
         op.detach()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -19,7 +19,7 @@ from graphopt.ir.dot import to_dot
 from graphopt.ir.ops.base import DataSizedOp
 from graphopt.ir.signature import kept_gradients
 from graphopt.ir.text import text_of
-from graphopt.passes import bisect
+from graphopt.passes import bisect, instance
 from graphopt.passes.checks import Checks
 from graphopt.passes.crash import ON_PURPOSE, Crash, Step
 from graphopt.passes.fusion import Applied, FusionPass, Outcome, sweep
@@ -71,7 +71,9 @@ class Run:
         outcomes: list[Outcome] = []
 
         def apply(module: ModuleOp) -> None:
-            outcomes[:] = sweep(module, rules, near.took if near is not None else None)
+            watch = near.took if near is not None else None
+            classes = {made.name: made.numerics for made in fusions}
+            outcomes[:] = sweep(module, rules, watch, classes)
 
         self.checks.run(", ".join(made.name for made in fusions), apply)
         seconds = time.perf_counter() - start
@@ -118,8 +120,13 @@ class Run:
 
     def _rewrite(self, flag: str, made: RewritePass) -> None:
         before, start = self.count, time.perf_counter()
+        validation = instance.current()
+        seen = len(validation.checked) if validation is not None else 0
         outcomes = made.rewrite(self.module)
         self.checks.after(made.name)
+        fired = any(isinstance(outcome, Applied) for outcome in outcomes)
+        if validation is not None and fired and len(validation.checked) == seen:
+            instance.unseen(made.name, "the pass does not say what it replaces by what")
         seconds = time.perf_counter() - start
         after = self._note(outcomes)
         ran = Ran(flag, made.name, seconds, "", 0, before, after, made.numerics)
@@ -143,6 +150,8 @@ class Run:
         after = _forms(self.module)
         old, new = _by_name(before), _by_name(after)
         self.count = new.total()
+        if before != after and not getattr(made, "uses_door", False):
+            instance.unseen(made.name, "the pass does not say what it replaces by what")
         changed = max((after - before).total(), (before - after).total())
         self.report.ran.append(
             Ran(
@@ -159,6 +168,7 @@ class Run:
 
     def finish(self) -> Report:
         """The report, with what can only be said at the end."""
+        self.report.validation = instance.current()
         self.report.after = _ops(self.module)
         self.report.data_sized = tuple(
             sorted({op.name for op in self.module.walk() if isinstance(op, DataSizedOp)})
@@ -175,17 +185,26 @@ def optimize(
     near: bool = False,
     verify_each: bool | None = None,
     again: Callable[[], ModuleOp] | None = None,
+    validate: instance.Validator | None = None,
+    without: Collection[str] = (),
 ) -> Report:
     """Run the passes that `setup` selects on the module, in place.
 
-    `near` has the report tell near misses. Raises PassError, naming the pass, when one fails or
-    leaves the module invalid; if `again` can make the module anew, a file that replays this is
-    written (see `crash.py`). OSError when `debug_graphviz_path` cannot be written.
+    `near` has the report tell near misses. `validate` compares every rewrite with what it replaces,
+    and has it undone when the two compute different values. Passes named in `without` are left out.
+    Raises PassError, naming the pass, when one fails or leaves the module invalid; if `again` can
+    make the module anew, a file that replays this is written (see `crash.py`). OSError when
+    `debug_graphviz_path` cannot be written.
     """
+    if validate is not None:
+        with instance.validating(validate):
+            return optimize(
+                module, setup, near=near, verify_each=verify_each, again=again, without=without
+            )
     run = Run(module, setup, near=near, verify_each=verify_each, again=again)
     path = str(setup.flags.get("debug_graphviz_path", ""))
     _dump(module, path, "_original_graph")
-    chosen = select(setup)
+    chosen = [(row, made) for row, made in select(setup) if made.name not in without]
     for phase in Phase:
         asked = [(row.flag, made) for row, made in chosen if row.phase is phase]
         if phase is Phase.FUSE:

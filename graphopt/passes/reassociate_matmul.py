@@ -30,7 +30,7 @@ class ReassociateMatmul(RewritePass):
     numerics = Numerics.REASSOCIATING
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, kept = Log(self.name), differentiated(module)
+        log, kept = Log(self.name, self.numerics), differentiated(module)
         for op in reversed([op for op in module.walk() if isinstance(op, Matmul)]):
             if op.parent is not None and not _is_inside(op, kept):
                 _reorder(op, log, kept)
@@ -94,7 +94,9 @@ def _reorder(op: Matmul, log: Log, kept: set[SSAValue]) -> None:
     if not log.allow(op):
         return
     log.applied(op, *inside[1:])
-    replace(op, {op.results[0]: _rebuild(op, factors, splits, 0, len(factors) - 1)})
+    rebuilt = _rebuild(op, factors, splits, 0, len(factors) - 1)
+    if not replace(op, {op.results[0]: rebuilt}, log, *inside[1:]):
+        return
     for product in inside[1:]:
         product.detach()
         product.erase()

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from graphopt.passes.fusion import Applied, Declined, Outcome
+from graphopt.passes.instance import Validation
 from graphopt.passes.nearmiss import NearMiss
 from graphopt.passes.numerics import Numerics
 from graphopt.passes.pipeline import Setup
@@ -44,6 +45,8 @@ class Report:
     """Why gradient operators of a saved program stayed operators, for each backward pass."""
     notes: tuple[str, ...] = ()
     """What else is worth knowing of this program."""
+    validation: Validation | None = None
+    """What `--validate` found; None when it was not asked for."""
 
     @property
     def ops_before(self) -> int:

@@ -8,7 +8,7 @@ with respect to another value of the same number.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.context import Context
@@ -18,7 +18,7 @@ from xdsl.passes import ModulePass
 
 from graphopt.ir.bulk import replace_uses
 from graphopt.ir.ops.grad import Grad
-from graphopt.passes import bisect
+from graphopt.passes import bisect, instance
 from graphopt.passes.fusion import Applied, Declined, Outcome, Reason
 from graphopt.passes.naming import show_op, source_line
 from graphopt.passes.numerics import Numerics
@@ -38,10 +38,14 @@ class RewritePass(ModulePass, ABC):
 
 
 class Log:
-    """The outcomes of one pass; `allow` asks before each change, for `--opt-bisect-limit`."""
+    """The outcomes of one pass; `allow` asks before each change, for `--opt-bisect-limit`.
 
-    def __init__(self, rule: str) -> None:
+    `numerics` is the pass's class, by which `--validate` compares values.
+    """
+
+    def __init__(self, rule: str, numerics: Numerics | None = None) -> None:
         self.rule = rule
+        self.numerics = numerics
         self.outcomes: list[Outcome] = []
 
     def allow(self, op: Operation) -> bool:
@@ -53,6 +57,16 @@ class Log:
         replaced = tuple(show_op(o) for o in (op, *others))
         line = source_line(op.location)
         self.outcomes.append(Applied(self.rule, show_op(op), replaced, line))
+
+    def vetoed(self, old: Sequence[Operation], values: Mapping[SSAValue, SSAValue]) -> bool:
+        """True when the change that was noted last computes something else; it is taken back."""
+        reason = instance.veto(self.rule, self.numerics, old, values)
+        if reason is None:
+            return False
+        instance.take_back(values)
+        undone = self.outcomes.pop()
+        self.outcomes.append(Declined(self.rule, undone.anchor, reason, undone.location))
+        return True
 
     def declined(self, op: Operation, reason: Reason) -> None:
         """Note why `op` was left alone."""
@@ -69,11 +83,23 @@ def differentiated(module: ModuleOp) -> set[SSAValue]:
     return found
 
 
-def replace(op: Operation, values: Mapping[SSAValue, SSAValue]) -> None:
+def replace(
+    op: Operation,
+    values: Mapping[SSAValue, SSAValue],
+    log: Log | None = None,
+    *others: Operation,
+) -> bool:
     """Let the users of results of `op` read other values, and erase it.
 
-    A value without a name of its own takes the name of what it replaces.
+    A value without a name of its own takes the name of what it replaces. False when a validator
+    finds that the new values are not the old ones; then the new ops are gone and `op` stays.
+    `others` are ops that go with it. Without a log nothing is validated.
     """
+    if log is None:
+        instance.unseen(op.name, "the pass does not name itself to `replace`")
+    elif log.vetoed((op, *others), values):
+        return False
     replace_uses(values)
     op.detach()
     op.erase()
+    return True

@@ -28,7 +28,7 @@ class SettleShapes(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, known = Log(self.name), KnownSizes()
+        log, known = Log(self.name, self.numerics), KnownSizes()
         if not any(isinstance(op, Late) for op in module.walk()):
             return []
         kept = differentiated(module)
@@ -43,8 +43,8 @@ class SettleShapes(RewritePass):
             settled.location = op.location
             assert op.parent is not None
             op.parent.insert_op_before(settled, op)
-            known.see(settled)
-            replace(op, {op.results[0]: settled.results[0]})
+            done = replace(op, {op.results[0]: settled.results[0]}, log)
+            known.see(settled if done else op)
         return log.outcomes
 
 

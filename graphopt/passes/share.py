@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CSEDriver
 
 from graphopt.ir.ops.grad import Grad
+from graphopt.passes import instance
 from graphopt.passes.numerics import Numerics
 from graphopt.passes.rewrite import differentiated
 
@@ -30,6 +31,11 @@ class _Driver(CSEDriver):
         if not any(result in self.kept for result in op.results):
             super()._simplify_operation(op)
 
+    def _replace_and_delete(self, op: Operation, existing: Operation) -> None:
+        values: dict[SSAValue, SSAValue] = dict(zip(op.results, existing.results, strict=True))
+        if instance.veto(ShareCommon.name, ShareCommon.numerics, [op], values) is None:
+            super()._replace_and_delete(op, existing)
+
 
 @dataclass(frozen=True)
 class ShareCommon(ModulePass):
@@ -37,6 +43,7 @@ class ShareCommon(ModulePass):
 
     name = "cse"
     numerics = Numerics.BIT_EXACT
+    uses_door = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         seeds = {seed for grad in op.walk() if isinstance(grad, Grad) for seed in grad.cotangents}

@@ -52,7 +52,7 @@ class Simplify(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, kept = Log(self.name), differentiated(module)
+        log, kept = Log(self.name, self.numerics), differentiated(module)
         for op in list(module.walk()):
             if type(op) not in _CANDIDATES or op.results[0] in kept:
                 continue
@@ -66,7 +66,7 @@ class Simplify(RewritePass):
                 found.location = op.location
                 op.parent.insert_op_before(found, op)
                 found = found.results[0]
-            replace(op, {op.results[0]: found})
+            replace(op, {op.results[0]: found}, log)
         return log.outcomes
 
 

@@ -24,6 +24,7 @@ from graphopt.passes.explain import (
     flag_results,
     silent_flags,
 )
+from graphopt.passes.instance import Validator
 from graphopt.passes.manager import optimize
 from graphopt.passes.report import Report
 from graphopt.runtime.fetch import fetch_names
@@ -105,14 +106,9 @@ def explain(
     fetch_list: Any = None,
     *,
     strict: bool = False,
+    validator: Validator | None = None,
 ) -> Explanation:
-    """What the passes of `build_strategy` do to `program`, with near misses and reasons.
-
-    `fetch_list` are the variables that a run would fetch, which stop fusions that would remove
-    them; by default a saved model's outputs, else the losses and what nobody reads. A
-    CompiledProgram brings its own strategy. With `strict` a flag that does nothing raises
-    StrictError. Raises TypeError for anything that is no program, FetchError for an unknown fetch.
-    """
+    """As `graphopt.explain`, with the validator of rewrites if there is to be one."""
     if not isinstance(program, Program):
         source = getattr(program, "_program", None)
         if not isinstance(source, Program):
@@ -126,7 +122,8 @@ def explain(
     feeds = column_names(program, "feed") or data_names(program)
     again = functools.partial(parse_program, program, feeds, names)
     setup = (build_strategy or BuildStrategy()).setup().quiet()
-    explanation = Explanation(optimize(again(), setup, near=True, again=again))
+    report = optimize(again(), setup, near=True, again=again, validate=validator)
+    explanation = Explanation(report)
     if strict:
         explanation.check_strict()
     return explanation

@@ -25,7 +25,9 @@ from graphopt.tools.telling import (
     add_arguments,
     as_argument,
     bisection,
+    measured,
     tell,
+    validation,
     wants_near,
     watched,
 )
@@ -39,6 +41,8 @@ class OptMain(xDSLOptMain):
     """xDSL's driver with our dialects, passes and targets, and with model files as input."""
 
     version_format = "graphopt-opt on xdsl {xdsl_version}"
+    undone = 0
+    """How many rewrites failed validation."""
 
     def register_all_dialects(self) -> None:
         from xdsl.dialects.builtin import Builtin
@@ -69,10 +73,11 @@ class OptMain(xDSLOptMain):
         add_own_arguments(arg_parser)
 
     def apply_passes(self, prog: ModuleOp) -> None:
-        with bisection(self.args):
+        with bisection(self.args), validation(self.args) as validated:
             if self.args.build_strategy is not None:
                 self._apply_strategy(prog)
             self._apply_named(prog)
+        self.undone += len(validated.failed) if validated is not None else 0
 
     def _apply_strategy(self, module: ModuleOp) -> None:
         from graphopt.passes.manager import optimize
@@ -81,18 +86,26 @@ class OptMain(xDSLOptMain):
         setup = parse_strategy(self.args.build_strategy)
         if self.args.dump_pass_pipeline:
             print(",".join(str(made) for _, made in select(setup)), file=sys.stderr)
-        near = wants_near(self.args)
-        each = self.args.verify_each or None
+        off = measured(module, [made for _, made in select(setup)], self.args, self.ctx)
         before = module.clone()
-        report = optimize(module, setup, near=near, verify_each=each, again=lambda: before)
+        report = optimize(
+            module,
+            setup,
+            near=wants_near(self.args),
+            verify_each=self.args.verify_each or None,
+            without=off,
+            again=lambda: before,
+        )
         tell(report, self.args)
 
     def _apply_named(self, module: ModuleOp) -> None:
         """The passes of -p, each watched by the pass manager."""
         if not self.pipeline.passes:
             return
+        off = measured(module, self.pipeline.passes, self.args, self.ctx)
         run = watched(module, self.args)
-        passes = tuple(Watched.of(made, run) for made in self.pipeline.passes)
+        kept = (made for made in self.pipeline.passes if made.name not in off)
+        passes = tuple(Watched.of(made, run) for made in kept)
         replace(self.pipeline, passes=passes).apply(self.ctx, module)
         tell(run.finish(), self.args)
 
@@ -171,7 +184,8 @@ def main(args: Sequence[str] | None = None) -> int:
     """Run the tool; 0 when all went well, 1 with one message on stderr when it did not."""
     given = [as_argument(arg) for arg in (sys.argv[1:] if args is None else args)]
     try:
-        OptMain(description="graphopt's program optimizer driver", args=given).run()
+        driver = OptMain(description="graphopt's program optimizer driver", args=given)
+        driver.run()
     except BrokenPipeError:
         return 0
     except (
@@ -184,6 +198,9 @@ def main(args: Sequence[str] | None = None) -> int:
         ValueError,
     ) as error:
         print(f"graphopt-opt: error: {error}", file=sys.stderr)
+        return 1
+    if driver.undone:
+        print(f"graphopt-opt: error: {driver.undone} rewrites failed validation", file=sys.stderr)
         return 1
     return 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -14,6 +14,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
+from graphopt.passes import instance
 from graphopt.passes.bisect import limited
 from graphopt.passes.manager import Run
 from graphopt.passes.pipeline import Setup
@@ -57,6 +58,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="verify the program after each pass, and name the rewrite that broke it",
     )
     parser.add_argument(
+        "--validate",
+        action="store_true",
+        help="compare what each rewrite computes with what it replaces, in a NumPy interpreter; "
+        "undo it, and fail in the end, where they differ",
+    )
+    parser.add_argument(
+        "--numerics",
+        action="store_true",
+        help="print on stderr how far each pass moves the results, against the program before it "
+        "and against float64; as a table or, with --explain-format json, as data",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="FILE.npz",
+        help="feeds and state by name for --numerics; what is missing is random",
+    )
+    parser.add_argument(
+        "--numerics-budget",
+        metavar="REL",
+        type=float,
+        default=None,
+        help="leave out passes that move a result by more than this part of its largest element",
+    )
+    parser.add_argument(
         "--opt-bisect-limit",
         metavar="N",
         type=int,
@@ -78,6 +103,38 @@ def bisection(args: argparse.Namespace) -> Generator[None]:
         return
     with limited(args.opt_bisect_limit, lambda line: print(line, file=sys.stderr)):
         yield
+
+
+@contextmanager
+def validation(args: argparse.Namespace) -> Generator[instance.Validation | None]:
+    """Validate rewrites while passes run, if --validate asks for it."""
+    if not args.validate:
+        yield None
+        return
+    from graphopt.explaining import standard_validator
+
+    with instance.validating(standard_validator()) as found:
+        yield found
+    if args.explain is None:
+        print("\n".join(found.lines()), file=sys.stderr)
+
+
+def measured(
+    module: ModuleOp, passes: Sequence[ModulePass], args: argparse.Namespace, context: Context
+) -> frozenset[str]:
+    """Print what --numerics asks for; the passes that exceed the budget."""
+    if not args.numerics and args.numerics_budget is None:
+        return frozenset()
+    from graphopt.tools.numerics import inputs_for, lines, measure
+
+    inputs, data = inputs_for(module, args.data)
+    budget = args.numerics_budget
+    numbers = measure(module, passes, inputs, data=data, budget=budget, context=context)
+    as_json = args.explain_format == "json"
+    print(json.dumps(numbers.to_json(), indent=2) if as_json else numbers.text(), file=sys.stderr)
+    if not as_json:
+        print("".join(f"{line}\n" for line in lines(numbers)), end="", file=sys.stderr)
+    return numbers.switched_off
 
 
 def tell(report: Report, args: argparse.Namespace) -> None:

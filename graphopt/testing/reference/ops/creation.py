@@ -1,0 +1,66 @@
+"""Ops that make tensors of constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.ops import creation as ops
+from graphopt.testing.reference.registry import rule
+from graphopt.testing.reference.tape import Array
+
+
+def filled(shape: Sequence[int], value: float, dtype: Any) -> Array:
+    """A tensor of one value; integers are cut towards zero and kept in range."""
+    if dtype.is_differentiable:
+        return np.full(tuple(shape), value, np.complex128 if dtype.is_complex else np.float64)
+    if dtype == "bool":
+        return np.full(tuple(shape), bool(value))
+    limits = np.iinfo(dtype.numpy)
+    return np.full(tuple(shape), min(max(int(value), limits.min), limits.max), dtype.numpy)
+
+
+@rule(ops.Full)
+def full(shape: Sequence[int], value: float, dtypes: Any) -> Array:
+    return filled(shape, value, dtypes[0])
+
+
+@rule(ops.FullLike)
+def full_like(x: Array, value: float, dtypes: Any) -> Array:
+    return filled(x.shape, value, dtypes[0])
+
+
+@rule(ops.AssignValue)
+def assign_value(shape: Sequence[int], values: Sequence[float], dtypes: Any) -> Array:
+    exact = values if dtypes[0].is_differentiable else [int(v) for v in values]
+    return np.array(exact, np.float64 if dtypes[0].is_differentiable else dtypes[0].numpy).reshape(
+        tuple(shape)
+    )
+
+
+@rule(ops.Arange)
+def arange(start: float, end: float, step: float, dtypes: Any) -> Array:
+    count = max(math.ceil((end - start) / step), 0)
+    if dtypes[0].is_differentiable:
+        return start + step * np.arange(count)
+    return int(start) + int(step) * np.arange(count)
+
+
+@rule(ops.Linspace)
+def linspace(start: float, stop: float, num: int, dtypes: Any) -> Array:
+    points = np.linspace(start, stop, num)
+    return points if dtypes[0].is_differentiable else np.trunc(points).astype(dtypes[0].numpy)
+
+
+@rule(ops.Logspace)
+def logspace(start: float, stop: float, num: int, base: float, dtypes: Any) -> Array:
+    points = np.power(base, np.linspace(start, stop, num))
+    return points if dtypes[0].is_differentiable else np.trunc(points).astype(dtypes[0].numpy)
+
+
+@rule(ops.Eye)
+def eye(num_rows: int, num_columns: int) -> Array:
+    return np.eye(num_rows, num_rows if num_columns == -1 else num_columns)

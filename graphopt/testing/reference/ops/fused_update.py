@@ -1,0 +1,76 @@
+"""Several parameter updates as one op: each parameter by itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt.ir.ops.fused_update import FusedAdam, FusedMomentum, FusedSgd
+from graphopt.testing.reference.ops.optimizer import adam, adamw, momentum, sgd
+from graphopt.testing.reference.registry import rule
+from graphopt.testing.reference.tape import Array
+
+Arrays = Sequence[Array]
+
+
+@rule(FusedSgd)
+def fused_sgd(params: Arrays, grads: Arrays, learning_rate: Array) -> tuple[Array, ...]:
+    return tuple(sgd(p, g, learning_rate) for p, g in zip(params, grads, strict=True))
+
+
+@rule(FusedMomentum)
+def fused_momentum(
+    params: Arrays,
+    grads: Arrays,
+    learning_rate: Array,
+    velocities: Arrays,
+    mu: float,
+    use_nesterov: bool,
+    regularization_method: str,
+    regularization_coeff: float,
+) -> tuple[Array, ...]:
+    found: list[Array] = []
+    for p, g, v in zip(params, grads, velocities, strict=True):
+        decay = (regularization_method, regularization_coeff)
+        found += momentum(p, g, v, learning_rate, mu, use_nesterov, *decay)
+    return tuple(found)
+
+
+@rule(FusedAdam)
+def fused_adam(
+    params: Arrays,
+    grads: Arrays,
+    learning_rate: Array,
+    moments1: Arrays,
+    moments2: Arrays,
+    beta1_pows: Arrays,
+    beta2_pows: Arrays,
+    moments2_max: Arrays,
+    use_adamw: bool,
+    weight_decay: float,
+    lr_ratio: float,
+    beta1: float,
+    beta2: float,
+    epsilon: float,
+) -> tuple[Array, ...]:
+    found: list[Array] = []
+    for i in range(len(params)):
+        values: dict[str, Any] = {
+            "param": params[i],
+            "grad": grads[i],
+            "learning_rate": learning_rate,
+            "moment1": moments1[i],
+            "moment2": moments2[i],
+            "beta1_pow": beta1_pows[i],
+            "beta2_pow": beta2_pows[i],
+            "moment2_max": moments2_max[i] if moments2_max else None,
+            "beta1": beta1,
+            "beta2": beta2,
+            "epsilon": epsilon,
+        }
+        if use_adamw:
+            decay = {"coeff": weight_decay, "with_decay": weight_decay != 0}
+            found += adamw(**values, **decay, lr_ratio=lr_ratio)
+        else:
+            found += adam(**values)
+    return tuple(found)

@@ -1,0 +1,74 @@
+"""Special functions of float64 arrays, element by element from Python's own."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+Array = np.ndarray[Any, Any]
+
+
+def _each(function: Callable[[float], float]) -> Callable[[Any], Array]:
+    def whole(x: Any) -> Array:
+        x = np.asarray(x, np.float64)
+        flat = [function(v) for v in x.ravel().tolist()]
+        return np.array(flat, np.float64).reshape(x.shape)
+
+    return whole
+
+
+def _lgamma(x: float) -> float:
+    if math.isinf(x) or (x <= 0 and x == int(x)):
+        return math.inf
+    return math.lgamma(x)
+
+
+def _digamma(x: float) -> float:
+    """By the recurrence up to 10, then the asymptotic series (Abramowitz and Stegun, 6.3)."""
+    if x == math.inf or math.isnan(x):
+        return x
+    if x == -math.inf or (x <= 0 and x == int(x)):
+        return math.nan
+    if x < 0:
+        return _digamma(1 - x) - math.pi / math.tan(math.pi * x)
+    below = 0.0
+    while x < 10:
+        below -= 1 / x
+        x += 1
+    square = 1 / (x * x)
+    series = 0.0
+    for term in (691 / 32760, 1 / 132, 1 / 240, 1 / 252, 1 / 120, 1 / 12):
+        series = term - square * series
+    return below + math.log(x) - 0.5 / x - square * series
+
+
+def _erfinv(y: float) -> float:
+    """By Newton's method on erf, or on erfc near 1."""
+    if math.isnan(y) or abs(y) > 1:
+        return math.nan
+    if abs(y) == 1:
+        return math.copysign(math.inf, y)
+    rest = math.log1p(-y * y)
+    first = 2 / (math.pi * 0.147) + rest / 2
+    x = math.sqrt(max(math.sqrt(first * first - rest / 0.147) - first, 0.0))
+    target = abs(y)
+    for _ in range(40):
+        slope = 2 / math.sqrt(math.pi) * math.exp(-x * x)
+        if slope == 0:
+            break
+        error = (1 - target) - math.erfc(x) if target > 0.5 else math.erf(x) - target
+        moved = x - error / slope
+        if moved == x:
+            break
+        x = moved
+    return math.copysign(x, y)
+
+
+erf = _each(math.erf)
+erfc = _each(math.erfc)
+erfinv = _each(_erfinv)
+lgamma = _each(_lgamma)
+digamma = _each(_digamma)
