@@ -71,6 +71,17 @@ FUZZ ?= 100000
 fuzz: $(VENV)/.dev ## read mutated model files (make fuzz FUZZ=1000000); none may crash or hang
 	PYTHONPATH=. $(BIN)/python tests/fuzz_readers.py $(FUZZ)
 
+COUNT ?= 1000
+SEED ?= 0
+.PHONY: properties
+properties: $(VENV)/.dev ## optimise generated programs in all ways (make properties COUNT=5000 SEED=1)
+	PYTHONPATH=. $(BIN)/python tests/proof/run.py properties $(COUNT) --seed $(SEED) --jobs $(WORKERS)
+
+MUTANTS ?= 250
+.PHONY: mutants
+mutants: $(VENV)/.dev ## break every guard of the passes; the tests must notice (make mutants MUTANTS=500)
+	PYTHONPATH=. $(BIN)/python tests/proof/run.py mutants $(MUTANTS) --jobs $(WORKERS)
+
 .PHONY: test-latest
 test-latest: $(LATEST_VENV)/.dev ## run the smoke tests on Python 3.12 or newer with the newest JAX
 	$(LATEST_BIN)/python -m pytest -m smoke $(TESTS)

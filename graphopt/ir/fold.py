@@ -13,6 +13,7 @@ import numpy as np
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.constants import known_numbers
+from graphopt.ir.dtypes import DType
 from graphopt.ir.ops.control import While
 from graphopt.ir.ops.creation import AssignValue, Full
 from graphopt.ir.ops.math import (
@@ -98,7 +99,19 @@ def _computed(value: SSAValue, known: Known) -> Array | None:
                 result = _BINARY[type(op)](a, b)
     if result is None:
         return None
-    return np.asarray(result).astype(dtype.numpy).reshape(shape)
+    array = np.asarray(result)
+    if not _holds(dtype, array):
+        return None
+    with np.errstate(all="ignore"):
+        return array.astype(dtype.numpy).reshape(shape)
+
+
+def _holds(dtype: DType, array: Array) -> bool:
+    """False for NaN and floats out of the range of an integer dtype: XLA saturates, NumPy wraps."""
+    if array.dtype.kind in "biuc" or np.dtype(dtype.numpy).kind not in "iu":
+        return True
+    limits, whole = np.iinfo(dtype.numpy), np.trunc(array.astype(np.float64))
+    return bool(((whole >= limits.min) & (whole < float(limits.max) + 1)).all())
 
 
 def _scaled(op: Scale, x: Array | None) -> Any:

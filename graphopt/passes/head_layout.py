@@ -144,6 +144,9 @@ def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     ]
     if len(kept) < 2 or not any(kept) or UNKNOWN in tail or product(tail) != product(have[2:]):
         return None
+    found = resolve_shape(have, wanted)
+    if 0 in (*have, *found) and have[:2] != found[:2]:
+        return None  # a size of 0 says nothing about the other ones
     if array.shape[:2] != ROWS or len(tail) < 1:
         return None
     return array.reshape(*ROWS, *tail) if _rows_lead(array) else None

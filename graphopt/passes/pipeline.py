@@ -242,6 +242,20 @@ ROWS: tuple[Row, ...] = (
         "behind the fusions: a shared value has two readers, which would stop them",
     ),
     Row(
+        "fuse_all_optimizer_ops",
+        Phase.UPDATE,
+        FuseAllOptimizerOps.name,
+        _when("fuse_all_optimizer_ops", FuseAllOptimizerOps),
+        "behind sharing, which may join learning rates; sums of gradients come later, in front",
+    ),
+    Row(
+        "fuse_adamw",
+        Phase.UPDATE,
+        FuseAdamw.name,
+        _when("fuse_adamw", FuseAdamw),
+        "as fuse_all_optimizer_ops, which has other kinds of updates",
+    ),
+    Row(
         "fix_op_run_order",
         Phase.UPDATE,
         SortOps.name,
@@ -261,20 +275,6 @@ ROWS: tuple[Row, ...] = (
         AddTo.name,
         _when("enable_addto", AddTo),
         "beside memory_optimize, which is about what the same derivatives read",
-    ),
-    Row(
-        "fuse_all_optimizer_ops",
-        Phase.UPDATE,
-        FuseAllOptimizerOps.name,
-        _when("fuse_all_optimizer_ops", FuseAllOptimizerOps),
-        "behind sharing, which may join learning rates; sums of gradients come later, in front",
-    ),
-    Row(
-        "fuse_adamw",
-        Phase.UPDATE,
-        FuseAdamw.name,
-        _when("fuse_adamw", FuseAdamw),
-        "as fuse_all_optimizer_ops, which has other kinds of updates",
     ),
     Row(
         "gradient_scale_strategy",

@@ -14,6 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 from xdsl.transforms.common_subexpression_elimination import CSEDriver
+from xdsl.transforms.dead_code_elimination import dce
 
 from graphopt.ir.ops.grad import Grad
 from graphopt.passes import instance
@@ -46,5 +47,6 @@ class ShareCommon(ModulePass):
     uses_door = True
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
+        dce(op)  # or each run would remove one more layer of what nothing reads
         seeds = {seed for grad in op.walk() if isinstance(grad, Grad) for seed in grad.cotangents}
         _Driver(kept=differentiated(op) | seeds).simplify(op)

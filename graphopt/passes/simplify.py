@@ -61,13 +61,25 @@ class Simplify(RewritePass):
             if found is None or not log.allow(op):
                 continue
             log.applied(op)
-            if isinstance(found, PdOp):
-                assert op.parent is not None
-                found.location = op.location
-                op.parent.insert_op_before(found, op)
-                found = found.results[0]
-            replace(op, {op.results[0]: found}, log)
+            value = _settled(found, op, kept) if isinstance(found, PdOp) else found
+            replace(op, {op.results[0]: value}, log)
         return log.outcomes
+
+
+def _settled(made: PdOp, op: PdOp, kept: set[SSAValue]) -> SSAValue:
+    """The result of a new op, put in front of `op` and made as simple as it gets."""
+    assert op.parent is not None
+    while True:
+        made.location = op.location
+        op.parent.insert_op_before(made, op)
+        further = simpler(made, kept)
+        if further is None:
+            return made.results[0]
+        made.detach()
+        made.erase()
+        if not isinstance(further, PdOp):
+            return further
+        made = further
 
 
 def simpler(op: PdOp, kept: set[SSAValue]) -> Simpler:

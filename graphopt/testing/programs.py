@@ -1,8 +1,8 @@
 """A Hypothesis strategy for well-typed `pd` modules with planted fusion pictures.
 
 Each module has feeds and state, a few outputs made of planted pictures and random ops, a loss,
-its gradients with respect to the state, SGD updates, and some fetched intermediate values (which
-make a fusion decline now and then).
+its gradients with respect to the state, updates of its weights, and some fetched intermediate
+values (which make a fusion decline now and then).
 """
 
 from __future__ import annotations
@@ -16,17 +16,18 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.ops.creation import Full, FullLike
+from graphopt.ir.ops.creation import FullLike
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.math import AddN
 from graphopt.ir.ops.norm import BatchNormBase
-from graphopt.ir.ops.optimizer import Sgd
 from graphopt.ir.ops.reduce import Mean
 from graphopt.ir.signature import FEED, FETCH, STATE
 from graphopt.ir.types import dtype_of, shape_of, tensor
 from graphopt.passes.fusion import Fusion, Node, Value
+from graphopt.testing.idioms import Idiom
 from graphopt.testing.makers import MAKERS, PLANTED, Draw, Recipe, Shape
 from graphopt.testing.transformers import PLANTERS
+from graphopt.testing.updates import PlainUpdates, Updates
 
 SHAPES: Sequence[Shape] = ((2, 3), (1, 4), (3, 1), (2, 1, 3), (2, 3, 2, 2), (1, 2, 3, 1))
 
@@ -37,18 +38,22 @@ IMAGES: Shape = (2, 3, 2, 2)
 class Generated:
     """A generated module; shown as its text, which is what a failing test should print."""
 
-    def __init__(self, module: ModuleOp) -> None:
+    def __init__(self, module: ModuleOp, notes: Sequence[str] = ()) -> None:
         self.module = module
+        self.notes = notes
 
     def __repr__(self) -> str:
         return f"\n{self.module}\n"
 
 
 @st.composite
-def programs(draw: Draw, plant: Sequence[Fusion] = (), training: bool = True) -> Generated:
+def programs(
+    draw: Draw, plant: Sequence[Fusion] = (), training: bool = True, updates: bool = False
+) -> Generated:
     """A module that contains the pictures of some of these fusions, often with other users.
 
-    Without `training` there is no loss, gradient or update.
+    Without `training` there is no loss, gradient or update; with `updates` the updates are of
+    several kinds, else all are alike.
     """
     builder = _Builder(draw)
     outputs: list[SSAValue] = []
@@ -63,7 +68,7 @@ def programs(draw: Draw, plant: Sequence[Fusion] = (), training: bool = True) ->
             outputs.append(planted if planted is not None else builder.random_op(shape, 2))
         else:
             outputs.append(builder.random_op(shape, draw(st.integers(1, 3))))
-    return Generated(builder.finish(outputs, training=training))
+    return Generated(builder.finish(outputs, training=training, updates=updates))
 
 
 class _Builder:
@@ -82,6 +87,11 @@ class _Builder:
         value = self.block.insert_arg(tensor(shape, "float32"), index)
         self.ports.append((kind, f"{name}.{index}"))
         return value
+
+    def name_of(self, argument: SSAValue) -> str:
+        """The name of an argument of the function."""
+        names = zip(self.block.args, self.ports, strict=True)
+        return next(name for value, (_, name) in names if value is argument)
 
     def value(self, shape: Shape, depth: int) -> SSAValue:
         """A value of this shape: one that exists, a new feed, or a random op."""
@@ -105,6 +115,8 @@ class _Builder:
 
     def plant_fusion(self, fusion: Fusion, shape: Shape) -> SSAValue | None:
         """The picture of a fusion, giving this shape, or its own if the fusion has a planter."""
+        if isinstance(fusion, Idiom):
+            return fusion.plant(self)
         planter = PLANTERS.get(type(fusion))
         if planter is not None:
             return planter(self, fusion)
@@ -175,18 +187,22 @@ class _Builder:
             index = self.block.args.index(read)
             self.written.append((self.ports[index][1], written))
 
-    def finish(self, outputs: Sequence[SSAValue], *, training: bool) -> ModuleOp:
+    def finish(
+        self, outputs: Sequence[SSAValue], *, training: bool, updates: bool = False
+    ) -> ModuleOp:
         """Close the function with fetches and state, after a training step if asked for."""
         results = [(FETCH, f"out.{i}", value) for i, value in enumerate(outputs)]
         if training:
-            results += self.training_step(outputs)
+            results += self.training_step(outputs, updates=updates)
         if self.shared and not self.draw(st.integers(0, 3)):
             results.append((FETCH, "inner", self.draw(st.sampled_from(self.shared))))
         results += [(STATE, name, value) for name, value in self.written]
         self.block.add_op(ReturnOp(*(value for _, _, value in results)))
         return _module(self.block, self.ports, results)
 
-    def training_step(self, outputs: Sequence[SSAValue]) -> list[tuple[str, str, SSAValue]]:
+    def training_step(
+        self, outputs: Sequence[SSAValue], *, updates: bool
+    ) -> list[tuple[str, str, SSAValue]]:
         """A loss, its gradients with respect to all arguments, and an update of the weights."""
         weights = [
             argument
@@ -194,17 +210,17 @@ class _Builder:
             if kind == STATE and name.startswith("w.")
         ]
         others = [argument for argument in self.block.args if argument not in weights]
-        if self.shared and not self.draw(st.integers(0, 3)):
-            others.append(self.draw(st.sampled_from(self.shared)))
+        middles = [value for value in self.shared if dtype_of(value.type).is_differentiable]
+        if middles and not self.draw(st.integers(0, 3)):
+            others.append(self.draw(st.sampled_from(middles)))
         wrt = [*weights, *others]
         loss = self.add(AddN, [self.add(Mean, value) for value in outputs])
         seed = self.add(FullLike, loss, value=1.0)
         grad = Grad.make([loss], wrt, [seed], [], parameters=tuple(range(len(weights))))
         self.block.add_op(grad)
-        rate = self.add(Full, shape=(1,), value=0.1)
+        update = (Updates(self) if updates else PlainUpdates(self)).update
         for weight, gradient in zip(weights, grad.results, strict=False):
-            name = self.ports[self.block.args.index(weight)][1]
-            self.written.append((name, self.add(Sgd, weight, gradient, rate)))
+            self.written += update(self.name_of(weight), weight, gradient)
         fetched = [(FETCH, "loss", loss)]
         gradients = grad.results[len(weights) :]
         return fetched + [(FETCH, f"grad.{i}", value) for i, value in enumerate(gradients)]

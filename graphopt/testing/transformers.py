@@ -41,6 +41,10 @@ class Builder(Protocol):
         """A new argument of the function."""
         ...
 
+    def name_of(self, argument: SSAValue) -> str:
+        """The name of an argument of the function."""
+        ...
+
     def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
         """Append an op and give its first result."""
         ...

@@ -1,0 +1,104 @@
+"""Parameter updates for generated programs: several kinds, in groups that may be one op or not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from hypothesis import strategies as st
+from xdsl.ir import SSAValue
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.creation import Full
+from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd
+from graphopt.ir.signature import STATE
+from graphopt.ir.types import shape_of
+from graphopt.testing.transformers import Builder
+
+# what a group must have in common, each with another value than the default
+KINDS: Mapping[type[PdOp], Sequence[Mapping[str, Any]]] = {
+    Sgd: ({},),
+    Momentum: (
+        {"mu": 0.5},
+        {"mu": 0.75},
+        {"mu": 0.5, "use_nesterov": True},
+        {"mu": 0.5, "regularization_method": "l2_decay", "regularization_coeff": 0.5},
+    ),
+    Adam: ({}, {"beta1": 0.5}, {"beta2": 0.5}, {"epsilon": 0.25}),
+    Adamw: (
+        {},
+        {"beta1": 0.5},
+        {"coeff": 0.5},
+        {"coeff": 0.5, "with_decay": False},
+        {"with_decay": False},
+        {"lr_ratio": 0.5},
+    ),
+}
+# a written state and the value it gets
+Written = list[tuple[str, SSAValue]]
+
+
+class PlainUpdates:
+    """Updates all weights alike."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder = builder
+        self.rate = builder.add(Full, shape=(1,), value=0.1)
+
+    def update(self, name: str, weight: SSAValue, gradient: SSAValue) -> Written:
+        """The updated weight, by its name."""
+        return [(name, self.builder.add(Sgd, weight, gradient, self.rate))]
+
+
+class Updates:
+    """Updates weights one after the other; usually as the one before, now and then otherwise."""
+
+    def __init__(self, builder: Builder) -> None:
+        self.builder, self.draw = builder, builder.draw
+        self.rates = [self._rate(0.125)]
+        if self._seldom():
+            self.rates.append(self._rate(self.draw(st.sampled_from([0.125, 0.25]))))
+        self.choose()
+
+    def _seldom(self) -> bool:
+        return self.draw(st.integers(0, 3)) == 3
+
+    def _rate(self, value: float) -> SSAValue:
+        return self.builder.add(Full, shape=(1,), value=value)
+
+    def choose(self) -> None:
+        """A kind of update, and its properties."""
+        self.kind = self.draw(st.sampled_from(list(KINDS)))
+        self.attrs = self.draw(st.sampled_from(KINDS[self.kind]))
+
+    def update(self, name: str, weight: SSAValue, gradient: SSAValue) -> Written:
+        """The updated weight and its updated state, by the names of what they replace."""
+        if self._seldom():
+            self.choose()
+        elif self._seldom():
+            self.attrs = self.draw(st.sampled_from(KINDS[self.kind]))
+        rate = self.draw(st.sampled_from(self.rates))
+        shape = shape_of(weight.type)
+        states: list[tuple[str, SSAValue]] = []
+        if self.kind is Momentum:
+            states = [self.state(name, "velocity", shape)]
+            operands = (weight, gradient, states[0][1], rate)
+        elif self.kind is Sgd:
+            operands = (weight, gradient, rate)
+        else:
+            states = [
+                self.state(name, "moment1", shape),
+                self.state(name, "variance", shape),
+                self.state(name, "beta1_pow", (1,)),
+                self.state(name, "beta2_pow", (1,)),
+            ]
+            operands = (weight, gradient, rate, *(value for _, value in states))
+        new = self.builder.add(self.kind, *operands, **self.attrs)
+        assert isinstance(new.owner, PdOp)
+        names = (name, *(state for state, _ in states))
+        return list(zip(names, new.owner.results, strict=True))
+
+    def state(self, weight: str, slot: str, shape: tuple[int, ...]) -> tuple[str, SSAValue]:
+        """State of an update, and its name."""
+        value = self.builder.leaf(STATE, shape, f"{weight}.{slot}")
+        return self.builder.name_of(value), value

@@ -1,0 +1,71 @@
+"""Generated programs as a list, the same for the same seed."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import random
+from collections.abc import Sequence
+
+from hypothesis.internal.conjecture.data import ConjectureData, StopTest
+
+from graphopt.passes.fusion import Fusion, FusionPass
+from graphopt.passes.registry import own_passes
+from graphopt.testing.idioms import (
+    Arithmetic,
+    Casts,
+    Constants,
+    Dropouts,
+    Identities,
+    MatrixChain,
+    Rearrangements,
+)
+from graphopt.testing.programs import Generated
+from graphopt.testing.twists import TWISTS
+from graphopt.testing.whole import whole_programs
+
+FUSIONS: dict[str, type[FusionPass]] = {
+    name: loaded
+    for name, loaded in ((name, load()) for name, load in own_passes().items())
+    if issubclass(loaded, FusionPass)
+}
+# what to plant for passes that have no pictures
+OTHERS: dict[str, Sequence[Fusion]] = {
+    "fold-identity": [Identities()],
+    "drop-dropout": [Dropouts()],
+    "simplify": [Identities(), Arithmetic(), Casts(), Rearrangements()],
+    "fold-constants": [Constants(), Identities()],
+    "cse": [Identities(), *FUSIONS["fuse-elewise-add-act"].RULES],
+    "reassociate-matmul": [MatrixChain()],
+    "fuse-all-optimizer-ops": [MatrixChain()],
+    "fuse-adamw": [MatrixChain()],
+    "sync-batch-norm": FUSIONS["fuse-bn-act"].RULES,
+}
+
+
+def planted_for(name: str) -> Sequence[Fusion]:
+    """The pictures that programs for this pass have."""
+    return FUSIONS[name].RULES if name in FUSIONS else OTHERS[name]
+
+
+def all_pictures() -> list[Fusion]:
+    """Every picture and every idiom."""
+    idioms = [Identities(), Identities(), Constants(), MatrixChain()]
+    return [*idioms, *(rule for fusion in FUSIONS.values() for rule in fusion.RULES)]
+
+
+def collect(
+    plant: Sequence[Fusion], count: int, first: int = 0, twists: Sequence[str] = tuple(TWISTS)
+) -> list[Generated]:
+    """`count` whole programs with some of these pictures, by seeds from `first` on.
+
+    Each has draws of its own: those that `given` makes one after the other are much alike.
+    """
+    strategy = whole_programs(plant=plant, twists=twists)
+    found: list[Generated] = []
+    for seed in itertools.count(first):
+        if len(found) == count:
+            break
+        with contextlib.suppress(StopTest):  # more draws than Hypothesis allows for
+            found.append(ConjectureData(random=random.Random(seed)).draw(strategy))
+    return found

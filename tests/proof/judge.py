@@ -1,0 +1,104 @@
+"""Whether two programs compute the same numbers, by an interpreter that knows nothing of XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.testing.compare import random_inputs, run_module
+from graphopt.testing.reference import Unsupported, evaluate
+
+Array = np.ndarray[Any, Any]
+Results = Mapping[str, Array]
+# in float64 what is equal in real arithmetic is equal to this, relative to the largest number
+ALIKE = 1e-7
+
+
+SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38, 1.0, -1.0)
+
+
+class Unknown(Exception):
+    """The interpreter cannot tell what a program computes; the message says why."""
+
+
+def inputs_of(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
+    """Random inputs; an open batch is 2, as it was before it was opened."""
+    return random_inputs(module, seed, unknown=2)
+
+
+def special_inputs_of(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
+    """Inputs of which some numbers are what rounding rules trip over."""
+    generator, inputs = np.random.default_rng(seed), inputs_of(module, seed)
+    with np.errstate(all="ignore"):
+        for array in inputs.values():
+            if array.dtype.kind in "fV":
+                chosen = generator.random(array.shape) < 0.4
+                array[chosen] = generator.choice(SPECIAL, int(chosen.sum())).astype(array.dtype)
+    return inputs
+
+
+def other_bits(wanted: Results, found: Results) -> str:
+    """The first result whose bits differ, "" when none does; one NaN is like another."""
+    for name, array in wanted.items():
+        if _bits(array) != _bits(found[name]):
+            return name
+    return ""
+
+
+def _bits(array: Array) -> tuple[Any, ...]:
+    if array.dtype.kind in "fV":
+        wide = array.astype(np.float64)
+        wide[np.isnan(wide)] = np.nan
+        return array.shape, array.dtype.name, wide.tobytes()
+    return array.shape, array.dtype.name, array.tobytes()
+
+
+def results(module: ModuleOp, inputs: Mapping[str, Array], precision: str = "float64") -> Results:
+    """What the reference interpreter computes; Unknown when it has no rule for an op."""
+    try:
+        with np.errstate(all="ignore"):
+            return evaluate(module, inputs, precision=precision)
+    except Unsupported as error:
+        raise Unknown(str(error)) from error
+
+
+def jax_results(module: ModuleOp, inputs: Mapping[str, Array]) -> Results:
+    """The same by JAX and XLA."""
+    return run_module(module, inputs)
+
+
+def difference(wanted: Results, found: Results, alike: float = ALIKE) -> str:
+    """What differs, as a sentence; "" when nothing does."""
+    if wanted.keys() != found.keys():
+        return f"the results changed from {list(wanted)} to {list(found)}"
+    for name, a in wanted.items():
+        b = found[name]
+        if a.shape != b.shape or a.dtype != b.dtype:
+            return f"{name}: {a.dtype}{a.shape} became {b.dtype}{b.shape}"
+        absolute, relative = deviation(a, b)
+        if relative > alike:
+            return f"{name}: differs by {absolute:.3g} ({relative:.3g} of the largest number)"
+    return ""
+
+
+def deviation(a: Array, b: Array) -> tuple[float, float]:
+    """The largest absolute difference, and that relative to the largest finite number.
+
+    Infinite where one is NaN or infinite and the other is something else.
+    """
+    x, y = (
+        np.asarray(v).astype(np.complex128 if v.dtype.kind == "c" else np.float64) for v in (a, b)
+    )
+    if not x.size:
+        return 0.0, 0.0
+    special = ~(np.isfinite(x) & np.isfinite(y))
+    same = (x == y) | (np.isnan(x) & np.isnan(y))
+    if (special & ~same).any():
+        return np.inf, np.inf
+    with np.errstate(all="ignore"):
+        apart = np.where(special, 0, np.abs(x - y)).max()
+        largest = np.where(special, 0, np.abs(x)).max()
+    return float(apart), float(apart / max(largest, 1.0))

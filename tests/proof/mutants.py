@@ -1,0 +1,326 @@
+"""Passes that are wrong on purpose: each guard removed or turned round, one at a time.
+
+A mutant of the source changes one condition of one function; its code object takes the place of the
+function's own while the mutant is in force. A mutant of a picture changes a node: other ops match,
+in another order, or may be missing.
+"""
+
+from __future__ import annotations
+
+import ast
+import copy
+import inspect
+import sys
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module
+from types import CodeType, FunctionType, ModuleType
+from typing import Any
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.linear import Matmul
+from graphopt.passes.fusion import Fusion, Node
+from graphopt.testing.twists import SIBLINGS
+from graphopt_tests.proof.corpus import FUSIONS
+from graphopt_tests.proof.suite import suite
+
+ENGINE = ("matching", "fusion")
+REWRITES = {
+    "rewrite": ("simplify", "fold-constants", "drop-dropout", "reassociate-matmul", "cse"),
+    "fold_constants": ("fold-constants",),
+    "fold_identity": ("fold-identity", "simplify"),
+    "simplify": ("simplify",),
+    "share": ("cse",),
+    "drop_dropout": ("drop-dropout",),
+    "reassociate_matmul": ("reassociate-matmul",),
+    "fuse_all_optimizer_ops": ("fuse-all-optimizer-ops", "fuse-adamw"),
+}
+TRANSFORMERS = ("fused-attention", "fused-feedforward", "fuse-dot-product-attention")
+# passes that a module of fusions serves, where it is not named after its only one
+SHARED = {
+    "transformer_parts": TRANSFORMERS,
+    "head_layout": ("fused-attention",),
+    "fuse_dot_product_attention": ("fuse-dot-product-attention", "fused-attention"),
+    "fuse_bn_act": ("fuse-bn-act", "fuse-bn-add-act"),
+    "fused_attention": ("fused-attention",),
+    "fused_feedforward": ("fused-feedforward",),
+}
+# what only words an explanation, or asks only whether to look
+WORDS = frozenset({"_flawed", "miss", "_explain_transposed", "_explain_shared", "apply"})
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One wrong pass. `passes` are those that it may make wrong; `apply` puts it in force."""
+
+    name: str
+    passes: tuple[str, ...]
+    kind: str
+    apply: Callable[[], Any]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+def modules() -> dict[str, tuple[str, ...]]:
+    """The modules whose conditions are mutated, with the passes that use them."""
+    found = dict(REWRITES)
+    for name in ENGINE:
+        found[name] = tuple(FUSIONS)
+    for name, fusion in FUSIONS.items():
+        module = fusion.__module__.rpartition(".")[2]
+        found[module] = SHARED.get(module, (name,))
+    return {**found, **SHARED}
+
+
+def source_mutants() -> Iterator[Mutant]:
+    """Every condition of every module, changed in each way."""
+    for name, passes in modules().items():
+        module = import_module(f"graphopt.passes.{name}")
+        for function, number, text in _sites(module):
+            yield Mutant(
+                f"{name}.{function}: {text}",
+                passes,
+                "condition",
+                lambda m=module, f=function, n=number: _patched(m, f, n),
+            )
+
+
+# -- conditions ------------------------------------------------------------------------------------
+
+
+@cache
+def _tree(module: ModuleType) -> ast.Module:
+    return ast.parse(inspect.getsource(module))
+
+
+def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.FunctionDef]]:
+    """The functions and methods of a module, by qualified name."""
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef):
+            yield prefix + node.name, node
+        elif isinstance(node, ast.ClassDef):
+            yield from _functions(node, f"{prefix}{node.name}.")
+
+
+def _sites(module: ModuleType) -> Iterator[tuple[str, int, str]]:
+    """Function, number of the change in it, and the change in words."""
+    for name, function in _functions(_tree(module)):
+        if name.rpartition(".")[2] in WORDS or name.rpartition(".")[2].startswith("__"):
+            continue
+        for number, (_, words) in enumerate(_changes(function)):
+            yield name, number, words
+
+
+Change = tuple[Callable[[], None], str]
+
+
+def _changes(function: ast.AST) -> Iterator[Change]:
+    """Each way to change a condition of a function in place, with words for it."""
+    for node in ast.walk(function):
+        for field in ("test",):
+            if isinstance(node, (ast.If, ast.IfExp)):
+                test = getattr(node, field)
+                if _watches(test):
+                    continue
+                yield _set(node, field, ast.Constant(False)), f"never `{_text(test)}`"
+                yield _set(node, field, ast.Constant(True)), f"always `{_text(test)}`"
+        if isinstance(node, ast.comprehension):
+            for index, test in enumerate(node.ifs):
+                yield _set_item(node.ifs, index, ast.Constant(True)), f"each, not `{_text(test)}`"
+        if isinstance(node, ast.Return) and _is_truth(node.value):
+            yield (
+                _set(node, "value", ast.Constant(False)),
+                f"returns False, not `{_text(node.value)}`",
+            )
+            yield (
+                _set(node, "value", ast.Constant(True)),
+                f"returns True, not `{_text(node.value)}`",
+            )
+        if isinstance(node, ast.BoolOp):
+            for index, value in enumerate(node.values):
+                if _watches(value):
+                    continue
+                word = "or" if isinstance(node.op, ast.Or) else "and"
+                yield _without(node, index), f"without `{word} {_text(value)}`"
+
+
+def _is_truth(value: ast.expr | None) -> bool:
+    if isinstance(value, ast.Call):
+        return isinstance(value.func, ast.Name) and value.func.id in (
+            "any",
+            "all",
+            "isinstance",
+            "bool",
+        )
+    if isinstance(value, ast.BoolOp):
+        return all(map(_is_truth, value.values))
+    return isinstance(value, (ast.Compare, ast.UnaryOp)) and not isinstance(
+        getattr(value, "op", None), ast.USub
+    )
+
+
+def _watches(test: ast.expr) -> bool:
+    """True for what watches rewrites or counts them for a bisection, which has tests of its own."""
+    return any(word in _text(test) for word in ("watch", "allow(", "bisect."))
+
+
+def _text(node: ast.AST | None) -> str:
+    text = ast.unparse(node) if node is not None else ""
+    return text if len(text) < 90 else text[:87] + "..."
+
+
+def _set(node: ast.AST, field: str, value: ast.expr) -> Callable[[], None]:
+    return lambda: setattr(node, field, value)
+
+
+def _set_item(items: list[ast.expr], index: int, value: ast.expr) -> Callable[[], None]:
+    def change() -> None:
+        items[index] = value
+
+    return change
+
+
+def _without(node: ast.BoolOp, index: int) -> Callable[[], None]:
+    return lambda: node.values.pop(index) and None
+
+
+@contextmanager
+def _patched(module: ModuleType, name: str, number: int) -> Generator[None]:
+    """The function with its condition changed."""
+    tree = copy.deepcopy(_tree(module))
+    node = dict(_functions(tree))[name]
+    list(_changes(node))[number][0]()
+    for inner in ast.walk(tree):
+        if isinstance(inner, ast.BoolOp) and len(inner.values) == 1:
+            inner.values.append(inner.values[0])
+    ast.fix_missing_locations(tree)
+    flags = sys.modules["__future__"].annotations.compiler_flag
+    code = compile(tree, module.__file__ or "", "exec", flags=flags, dont_inherit=True)
+    target: Any = module
+    for part in name.split("."):
+        target = inspect.getattr_static(target, part)
+    target = getattr(target, "__wrapped__", target)
+    target = getattr(target, "__func__", getattr(target, "fget", None) or target)
+    assert isinstance(target, FunctionType), name
+    old = target.__code__
+    target.__code__ = _code(code, old.co_qualname)
+    try:
+        yield
+    finally:
+        target.__code__ = old
+
+
+def _code(code: CodeType, name: str) -> CodeType:
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            if constant.co_qualname == name:
+                return constant
+            found = _code_or_none(constant, name)
+            if found is not None:
+                return found
+    raise LookupError(name)
+
+
+def _code_or_none(code: CodeType, name: str) -> CodeType | None:
+    try:
+        return _code(code, name)
+    except LookupError:
+        return None
+
+
+# -- pictures --------------------------------------------------------------------------------------
+
+
+def picture_mutants() -> Iterator[Mutant]:
+    """Every node of every picture: other ops, the other order, an op that may be missing.
+
+    Nodes of one name in the pictures of a pass are changed together.
+    """
+    for name, fusion in FUSIONS.items():
+        found: dict[tuple[str, str], list[tuple[Node, dict[str, Any]]]] = {}
+        for rule in fusion.RULES:
+            for node in nodes_of(rule):
+                for words, attrs in _other_nodes(node):
+                    found.setdefault((node.name, words), []).append((node, attrs))
+        for (node_name, words), changes in found.items():
+            yield Mutant(
+                f"{name} `{node_name}`: {words}",
+                (name,),
+                "picture",
+                lambda changes=changes: _with_attrs(changes),
+            )
+
+
+def nodes_of(rule: Fusion) -> list[Node]:
+    """The nodes of a picture, each once, the last op first."""
+    found: dict[Node, None] = {}
+    todo: list[Any] = [rule.root]
+    while todo:
+        hole = todo.pop()
+        node = getattr(hole, "node", hole)
+        if isinstance(node, Node) and node not in found:
+            found[node] = None
+            todo += node.operands
+    return list(found)
+
+
+def _other_nodes(node: Node) -> Iterator[tuple[str, dict[str, Any]]]:
+    others = tuple(
+        other
+        for family in SIBLINGS
+        if any(kind in family for kind in node.types)
+        for other in family
+        if other not in node.types
+    )
+    if others:
+        yield "any op of its kind", {"types": (*node.types, *others)}
+    if len(node.operands) > 1:
+        word = "one order" if node.commutes else "either order"
+        yield word, {"commutes": not node.commutes}
+    if not node.optional:
+        first: Sequence[type[PdOp]] = node.types
+        if Matmul not in first:
+            yield "may be missing", {"optional": True}
+    else:
+        yield "must be there", {"optional": False}
+
+
+@contextmanager
+def _with_attrs(changes: Sequence[tuple[Node, dict[str, Any]]]) -> Generator[None]:
+    old = [{name: getattr(node, name) for name in attrs} for node, attrs in changes]
+    _set_all(changes)
+    try:
+        yield
+    finally:
+        _set_all([(node, attrs) for (node, _), attrs in zip(changes, old, strict=True)])
+
+
+def _set_all(changes: Sequence[tuple[Node, dict[str, Any]]]) -> None:
+    for node, attrs in changes:
+        for name, value in attrs.items():
+            setattr(node, name, value)
+
+
+def all_mutants() -> list[Mutant]:
+    """Every mutant, in a fixed order."""
+    return [*source_mutants(), *picture_mutants()]
+
+
+def verdict(mutant: Mutant, count: int) -> str:
+    """What notices a mutant, "same" when it does nothing else in any program, "" for nothing."""
+    found = "same"
+    for name in mutant.passes:
+        right = suite(name, count)
+        with mutant.apply():
+            seen = right.verdict()
+        found = seen if seen != "same" else found
+        if found not in ("", "same"):
+            break
+    return found
+
+
+# survivors that cannot be told from the right pass, with the reason
+EQUIVALENT: dict[str, str] = {}

@@ -1,0 +1,156 @@
+"""`make properties` and `make mutants`: the large runs; see docs/explanation/proof.md.
+
+    python tests/proof/run.py properties 2000 [--seed 0] [--jobs 2] [--xla 0.02]
+    python tests/proof/run.py mutants 400 [--only TEXT] [--jobs 2]
+
+The exit status is 1 when a property fails, or when more than one mutant in twenty survives.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib.util
+import sys
+import time
+from collections import Counter
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import fields
+from multiprocessing import get_context
+from pathlib import Path
+
+TESTS = Path(__file__).parents[1]
+BATCH = 50
+PARTS = 40
+
+
+def load_settings() -> None:
+    """What the tests set: JAX's settings, and the name of the tests' code."""
+    spec = importlib.util.spec_from_file_location("graphopt_conftest", TESTS / "conftest.py")
+    assert spec is not None
+    assert spec.loader is not None
+    if "graphopt_tests" not in sys.modules:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+
+
+def prove(batch: int, count: int, seed: int, xla: float):  # type: ignore[no-untyped-def]
+    """One batch of programs; what happened."""
+    load_settings()
+    from graphopt_tests.proof.corpus import all_pictures, collect
+    from graphopt_tests.proof.properties import Prover
+
+    prover = Prover(xla_share=xla)
+    first = seed * 1_000_000 + batch * BATCH
+    for number, generated in enumerate(collect(all_pictures(), count, first)):
+        prover.prove(generated, first + number)
+    return prover.tally
+
+
+def judge_mutants(part: int, parts: int, count: int, only: str) -> list[tuple[str, str]]:
+    """Every `parts`-th mutant and what notices it."""
+    load_settings()
+    from graphopt_tests.proof.mutants import all_mutants, verdict
+
+    found: list[tuple[str, str]] = []
+    for mutant in [mutant for mutant in all_mutants() if only in mutant.name][part::parts]:
+        found.append((mutant.name, verdict(mutant, count)))
+        if found[-1][1] in ("", "same"):
+            print(f"survived: {mutant.name}", file=sys.stderr, flush=True)
+    return found
+
+
+def properties(arguments: argparse.Namespace) -> int:
+    """Prove, in processes of their own, and print the tables."""
+    load_settings()
+    from graphopt_tests.proof.properties import Tally
+    from graphopt_tests.proof.report import tables
+
+    start, total = time.time(), Tally()
+    batches = -(-arguments.count // BATCH)
+    with pool(arguments.jobs) as processes:
+        jobs = [
+            processes.submit(prove, batch, BATCH, arguments.seed, arguments.xla)
+            for batch in range(batches)
+        ]
+        for number, job in enumerate(jobs):
+            merge(total, job.result())
+            done = f"{number + 1}/{batches} batches, {len(total.failures)} failures"
+            print(f"\r{done}, {time.time() - start:.0f} s", end="", file=sys.stderr, flush=True)
+    print("", file=sys.stderr)
+    print(tables(total))
+    for reason, count in total.unknown.most_common(10):
+        print(f"not known, {count} times: {reason}", file=sys.stderr)
+    for failure in total.failures[:10]:
+        print("\n" + failure, file=sys.stderr)
+    return 1 if total.failures else 0
+
+
+def merge(total: object, part: object) -> None:
+    """Add up two tallies, field by field."""
+    for each in fields(total):  # type: ignore[arg-type]
+        a, b = getattr(total, each.name), getattr(part, each.name)
+        if isinstance(a, Counter):
+            a.update(b)
+        elif isinstance(a, dict):
+            for name, worst in b.items():
+                old = a.setdefault(name, worst)
+                old.absolute = max(old.absolute, worst.absolute)
+                old.relative = max(old.relative, worst.relative)
+        else:
+            setattr(total, each.name, a + b)
+
+
+def mutants(arguments: argparse.Namespace) -> int:
+    """Judge all mutants and list the survivors."""
+    parts = PARTS
+    with pool(arguments.jobs) as processes:
+        jobs = [
+            processes.submit(judge_mutants, part, parts, arguments.count, arguments.only)
+            for part in range(parts)
+        ]
+        verdicts: list[tuple[str, str]] = []
+        for number, job in enumerate(jobs):
+            verdicts += job.result()
+            kept = sum(verdict in ("", "same") for _, verdict in verdicts)
+            done = f"{number + 1}/{parts} parts, {len(verdicts)} mutants, {kept} survived"
+            print(done, file=sys.stderr, flush=True)
+    load_settings()
+    from graphopt_tests.proof.mutants import EQUIVALENT
+
+    kinds = Counter(verdict.partition(":")[0] for _, verdict in verdicts)
+    survivors = [name for name, verdict in verdicts if verdict in ("", "same")]
+    argued = [name for name in survivors if name in EQUIVALENT]
+    counted = len(verdicts) - len(argued)
+    killed = len(verdicts) - len(survivors)
+    print(
+        f"{len(verdicts)} mutants, {killed} killed, {len(survivors)} survived, of which "
+        f"{len(argued)} cannot be told from the right pass: {killed / counted:.1%} of the others"
+    )
+    for kind, count in kinds.most_common():
+        print(f"| {kind or 'nothing, though it does something else'} | {count} |")
+    for name in survivors:
+        if name not in EQUIVALENT:
+            print(f"survived: {name}")
+    return 0 if killed >= 0.95 * counted else 1
+
+
+def pool(jobs: int) -> ProcessPoolExecutor:
+    """Processes that start afresh."""
+    return ProcessPoolExecutor(jobs, mp_context=get_context("spawn"))
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """See the docstring of the file."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", choices=["properties", "mutants"])
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--xla", type=float, default=0.02)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args(words)
+    return {"properties": properties, "mutants": mutants}[arguments.what](arguments)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

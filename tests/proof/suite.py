@@ -1,0 +1,245 @@
+"""What the tests say of a pass: generated programs, hand-made ones, and the pages of examples.
+
+For a pass that is wrong on purpose, `verdict` says what notices it. The right pass has run on the
+same programs before, so only programs that come out otherwise have to be computed.
+"""
+
+from __future__ import annotations
+
+import random
+import signal
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from pathlib import Path
+from types import FrameType
+
+from hypothesis.internal.conjecture.data import ConjectureData
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.vjp import Vjp
+from graphopt.ir.signature import signature_of
+from graphopt.ir.verify_ssa import verify_ssa
+from graphopt.passes.fusion import Applied, Outcome, sweep
+from graphopt.passes.numerics import Numerics
+from graphopt.passes.pipeline import Setup, select
+from graphopt.passes.registry import own_passes
+from graphopt.testing import Case, load_page, parse
+from graphopt.testing.twists import TWISTS
+from graphopt_tests.proof import judge
+from graphopt_tests.proof.corpus import FUSIONS, collect, planted_for
+from graphopt_tests.proof.shape import Fingerprint, fingerprint
+from graphopt_tests.proof.transforms import PASS_FLAGS, Transform, one_pass
+
+PAGES = sorted((Path(__file__).parents[1] / "passes").glob("*.md"))
+# all fusions together, as the pipeline runs them
+TOGETHER = "all fusions"
+# a mutant that takes longer for a program than this hangs
+SECONDS = 5
+# the tests pin how often a pass fires, with room for other examples
+ENOUGH = 0.75
+EXACT = Numerics.BIT_EXACT
+
+
+@cache
+def cases(name: str) -> list[Case]:
+    """The cases of the pages of a pass."""
+    found = [case for page in PAGES for case in load_page(page)]
+    return [case for case in found if name in (case.pass_name, TOGETHER)]
+
+
+def transform_of(name: str) -> Transform:
+    """The pass by itself, or all fusions."""
+    if name != TOGETHER:
+        return one_pass(own_passes()[name]()())
+    chosen = select(Setup(dict.fromkeys(PASS_FLAGS, True)))
+    rules = [
+        (made.name, rule)
+        for _, made in chosen
+        if isinstance(made, tuple(FUSIONS.values()))
+        for rule in made.RULES
+    ]
+    return lambda module: sweep(module, rules)
+
+
+@dataclass
+class Program:
+    """A program, what the right pass makes of it, and its results once they are needed."""
+
+    module: ModuleOp
+    right: Fingerprint
+    exact: bool
+    """The bits are compared: the pass claims it, and there is no derivative, which may round."""
+    wanted: list[judge.Results] = field(default_factory=list[judge.Results])
+
+    def check(self, changed: ModuleOp) -> str:
+        """What is wrong with what a pass made of the program; "" for nothing."""
+        changed.verify()
+        verify_ssa(changed)
+        if signature_of(changed) != signature_of(self.module):
+            return "signature"
+        try:
+            if not self.wanted:
+                self.wanted = self._computed(self.module)
+        except judge.Unknown:
+            return ""
+        found = self._computed(changed)
+        if judge.difference(self.wanted[0], found[0]):
+            return "numbers"
+        pairs = zip(self.wanted[1:], found[1:], strict=True)
+        return "bits" if any(judge.other_bits(a, b) for a, b in pairs) else ""
+
+    def _computed(self, module: ModuleOp) -> list[judge.Results]:
+        inputs = judge.inputs_of(self.module)
+        found = [judge.results(module, inputs)]
+        if self.exact:
+            special = judge.special_inputs_of(self.module)
+            found += [judge.results(module, each, "declared") for each in (inputs, special)]
+        return found
+
+
+@dataclass
+class Suite:
+    """The programs for one pass, and what the right pass does to all of them together."""
+
+    name: str
+    programs: list[Program]
+    fired: Counter[str]
+    reasons: Counter[str]
+    texts: dict[str, str] = field(default_factory=dict[str, str])
+
+    def verdict(self) -> str:
+        """What notices that the pass is wrong; "same" when it does nothing else, "" for no one."""
+        found = self.by_properties()
+        return found if found not in ("", "same") else self.by_pages() or found
+
+    def by_properties(self) -> str:
+        """crash, signature, numbers, bits, again, fires less, or a reason that is gone."""
+        transform = transform_of(self.name)
+        fired, reasons, same = Counter[str](), Counter[str](), True
+        for program in self.programs:
+            changed = program.module.clone()
+            try:
+                with limit(SECONDS):
+                    outcomes = transform(changed)
+                    if fingerprint(changed) != program.right:
+                        same = False
+                        wrong = self._judged(program, changed, transform)
+                        if wrong:
+                            return wrong
+            except Exception as error:
+                return f"crash: {type(error).__name__}"
+            fired.update(_fired(outcomes))
+            reasons.update(_reasons(outcomes))
+        less = [op for op, count in self.fired.items() if fired[op] < ENOUGH * count]
+        gone = self.reasons.keys() - reasons.keys()
+        if less or gone:
+            return f"fires less: {less[0]}" if less else f"reason gone: {min(gone)}"
+        return "same" if same and reasons == self.reasons else ""
+
+    def _judged(self, program: Program, changed: ModuleOp, transform: Transform) -> str:
+        wrong = program.check(changed)
+        if not wrong and self.name in FUSIONS and _fired(transform(changed)):
+            return "again"
+        return wrong
+
+    def by_pages(self) -> str:
+        """page: the heading of the first case that comes out otherwise."""
+        for case in cases(self.name):
+            if self.name != TOGETHER and _outcome(self.name, case) != self.texts[_key(case)]:
+                return f"page: {case.title}"
+        return ""
+
+
+def _key(case: Case) -> str:
+    return f"{case.page.name}: {case.title}"
+
+
+def _outcome(name: str, case: Case) -> str:
+    """What a pass does to the program of a page, or why it does nothing, as text."""
+    module = parse(case.before)
+    try:
+        with limit(SECONDS):
+            outcomes = transform_of(name)(module)
+            module.verify()
+    except Exception as error:
+        return f"crash: {type(error).__name__}"
+    reasons = {str(o.reason) for o in outcomes if not isinstance(o, Applied)}
+    return f"{module}\n{sorted(reasons)}"
+
+
+def _fired(outcomes: Sequence[Outcome]) -> Counter[str]:
+    """How often something happened, by the op that it happened at."""
+    return Counter(o.anchor.split()[0] for o in outcomes if isinstance(o, Applied))
+
+
+def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
+    return [o.reason.name for o in outcomes if not isinstance(o, Applied)]
+
+
+@cache
+def suite(name: str, count: int, number: int = 0) -> Suite:
+    """The programs for a pass: `count` generated ones, and those of the pages."""
+    transform = transform_of(name)
+    plant = planted_for(name) if name != TOGETHER else _small_pictures()
+    found = collect(plant, count, number)
+    if name not in FUSIONS:
+        found += collect(plant, count, number + count, ["differentiate", "region", "read again"])
+    modules = [generated.module for generated in found]
+    modules += [parse(case.before) for case in cases(name)]
+    modules += near_misses(name, count)
+    made = Suite(name, [], Counter(), Counter())
+    exact = name != TOGETHER and getattr(own_passes()[name](), "numerics", None) is EXACT
+    for module in modules:
+        changed = module.clone()
+        outcomes = transform(changed)
+        differentiates = any(isinstance(op, (Grad, Vjp)) for op in module.walk())
+        made.programs.append(Program(module, fingerprint(changed), exact and not differentiates))
+        made.fired.update(_fired(outcomes))
+        made.reasons.update(_reasons(outcomes))
+    if name != TOGETHER:
+        made.texts = {_key(case): _outcome(name, case) for case in cases(name)}
+    return made
+
+
+NEAR = ("sibling", "sibling", "swap", "property", "property", "share", "read again", "between")
+
+
+def near_misses(name: str, count: int) -> list[ModuleOp]:
+    """The programs of the pages in which the pass does something, each changed in `count` ways."""
+    found: dict[Fingerprint, ModuleOp] = {}
+    for case in cases(name) if name != TOGETHER else []:
+        if case.expected_kind != "mlir":
+            continue
+        for number in range(count):
+            module, chooser = parse(case.before), random.Random(number)
+            TWISTS[NEAR[number % len(NEAR)]](ConjectureData(random=chooser).draw, module)
+            found[fingerprint(module)] = module
+    return list(found.values())
+
+
+def _small_pictures() -> list[Callable[..., object]]:
+    return [rule for fusion in FUSIONS.values() for rule in fusion.RULES]  # pyright: ignore
+
+
+class Hangs(Exception):
+    """It takes too long."""
+
+
+@contextmanager
+def limit(seconds: int) -> Generator[None]:
+    """Raise Hangs when it computes longer than this."""
+
+    def stop(number: int, frame: FrameType | None) -> None:
+        raise Hangs(f"longer than {seconds} s")
+
+    old = signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0)
+        signal.signal(signal.SIGPROF, old)

@@ -1,0 +1,118 @@
+"""The ways to optimise a program: passes, flags, pairs of flags, prefixes of the table, orders."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Mapping, Sequence
+from itertools import combinations
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from graphopt.ir.dialect import context
+from graphopt.passes.fusion import Applied, FusionPass, Outcome, sweep
+from graphopt.passes.manager import Run, optimize
+from graphopt.passes.pipeline import ROWS, WITHOUT_PASS, Phase, Setup, select
+from graphopt.passes.registry import all_passes, own_passes
+from graphopt.passes.rewrite import RewritePass
+from graphopt_tests.proof.shape import fingerprint
+
+# a change of a module in place, and what it says that it did
+Transform = Callable[[ModuleOp], list[Outcome]]
+# these change what a program means, or need several devices: see test_data_parallel_properties
+_PARALLEL = frozenset(
+    {
+        "all-reduce-gradients",
+        "fuse-all-reduce-ops",
+        "fuse-broadcast-ops",
+        "mark-per-replica",
+        "order-collectives",
+        "scale-loss-grad",
+        "shard-updates",
+    }
+)
+_NOT_FLAGS = frozenset({"any strategy", "data parallel"})
+_VALUES = frozenset({"reduce_strategy", "gradient_scale_strategy"})
+PASS_FLAGS = tuple(dict.fromkeys(row.flag for row in ROWS if row.flag not in _NOT_FLAGS | _VALUES))
+SINGLE = tuple(name for name in own_passes() if name not in _PARALLEL)
+
+
+def one_pass(made: ModulePass) -> Transform:
+    """A pass by itself."""
+
+    def transform(module: ModuleOp) -> list[Outcome]:
+        if isinstance(made, FusionPass):
+            return sweep(module, [(made.name, rule) for rule in made.RULES])
+        if isinstance(made, RewritePass):
+            return made.rewrite(module)
+        before = fingerprint(module)
+        made.apply(context(), module)
+        changed = fingerprint(module) != before
+        return [Applied(made.name, "the program", (), "")] if changed else []
+
+    return transform
+
+
+def passes() -> Mapping[str, Transform]:
+    """Every pass alone."""
+    loaders = all_passes()
+    names = [*SINGLE, "canonicalize", "dce"]
+    return {f"pass {name}": one_pass(loaders[name]()()) for name in names}
+
+
+def with_flags(*flags: str) -> Transform:
+    """The pipeline with these flags."""
+    setup = Setup(dict.fromkeys(flags, True), frozenset(flags))
+    return lambda module: list(optimize(module, setup, verify_each=False).outcomes)
+
+
+def flags() -> Mapping[str, Transform]:
+    """The pipeline with every flag alone."""
+    return {f"flag {flag}": with_flags(flag) for flag in (*PASS_FLAGS, *WITHOUT_PASS)}
+
+
+def pairs() -> Mapping[str, Transform]:
+    """The pipeline with every pair of the flags that select a pass."""
+    return {f"flags {a} {b}": with_flags(a, b) for a, b in combinations(PASS_FLAGS, 2)}
+
+
+def everything() -> Mapping[str, Transform]:
+    """The pipeline with all flags."""
+    return {"all flags": with_flags(*PASS_FLAGS)}
+
+
+def prefixes() -> Mapping[str, Transform]:
+    """The first rows of the table, from one to all of them."""
+    chosen = select(Setup(dict.fromkeys(PASS_FLAGS, True)))
+
+    def prefix(count: int) -> Transform:
+        def transform(module: ModuleOp) -> list[Outcome]:
+            run = Run(module, Setup({}), verify_each=False)
+            for phase in Phase:
+                asked = [(row.flag, made) for row, made in chosen[:count] if row.phase is phase]
+                if phase is Phase.FUSE:
+                    run.fuse(asked)
+                else:
+                    for flag, made in asked:
+                        run.one(flag, made)
+            return list(run.report.outcomes)
+
+        return transform
+
+    return {f"first {n} rows": prefix(n) for n in range(1, len(chosen) + 1)}
+
+
+def orders(count: int, seed: int = 0) -> Mapping[str, Transform]:
+    """All passes one after the other, in random orders."""
+    loaders, chooser = own_passes(), random.Random(seed)
+
+    def order(names: Sequence[str]) -> Transform:
+        made = [one_pass(loaders[name]()()) for name in names]
+        return lambda module: [outcome for each in made for outcome in each(module)]
+
+    found: dict[str, Transform] = {}
+    for number in range(count):
+        names = list(SINGLE)
+        chooser.shuffle(names)
+        found[f"order {number}"] = order(names)
+    return found

@@ -1,0 +1,95 @@
+"""A share of the large runs (`make properties`, `make mutants`): all properties, some mutants."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+
+from graphopt.passes.fusion import Applied
+from graphopt.testing.twists import TWISTS
+from graphopt_tests.proof.corpus import FUSIONS, OTHERS, all_pictures, collect, planted_for
+from graphopt_tests.proof.mutants import EQUIVALENT, Mutant, all_mutants, verdict
+from graphopt_tests.proof.properties import Prover
+from graphopt_tests.proof.transforms import passes
+
+# programs for each pass, and how often it does something in them at least
+EACH = 25
+MUST_FIRE = 5
+LESS = {"fold-batch-norm": 3, "reassociate-matmul": 3, "fuse-adamw": 1}
+# what speaks against a picture in these programs; the pages show each reason
+REASONS = {
+    "already-cheapest", "bias-not-per-channel", "bias-not-vector", "broadcast", "drops-elements",
+    "not-plain", "only-one", "other-axis", "part-of-itself", "scale-has-bias", "size-unknown",
+    "training", "used-elsewhere",
+}  # fmt: skip
+
+
+def test_every_way_to_optimise() -> None:
+    """Outputs, gradients and state stay, whichever passes run and in whichever order."""
+    prover = Prover(others=3)
+    for number, generated in enumerate(collect(all_pictures(), 30)):
+        prover.prove(generated, number)
+    tally = prover.tally
+    assert not tally.failures, "\n".join(tally.failures[:3])
+    assert tally.compared > 60
+    assert tally.unknown.total() < 20, tally.unknown
+    assert tally.notes.keys() >= {"differentiate", "fetch", "read again"}, tally.notes
+
+
+def test_each_pass_has_something_to_do() -> None:
+    """The programs for a pass have its pictures, and near misses of all kinds."""
+    fired, reasons = Counter[str](), Counter[str]()
+    for name in (*FUSIONS, *OTHERS):
+        transform = passes()[f"pass {name}"]
+        for generated in collect(planted_for(name), EACH):
+            outcomes = transform(generated.module)
+            fired[name] += sum(isinstance(outcome, Applied) for outcome in outcomes)
+            reasons.update(o.reason.name for o in outcomes if not isinstance(o, Applied))
+    seldom = {name: n for name, n in fired.items() if n < LESS.get(name, MUST_FIRE)}
+    assert not seldom, seldom
+    assert reasons.keys() >= REASONS, REASONS - reasons.keys()
+
+
+def test_every_twist_happens() -> None:
+    """Each change of a program applies to some programs."""
+    notes = Counter[str]()
+    for generated in collect(all_pictures(), 80, 2):
+        notes.update(generated.notes)
+    assert notes.keys() >= TWISTS.keys(), TWISTS.keys() - notes.keys()
+
+
+# one mutant for each kind of guard, as they are named in the list of all of them
+SAMPLE = (
+    "fusion._needed_elsewhere: never `value.owner in inside`",
+    "fusion._needed_elsewhere: never `not others`",
+    "fusion._is_before: always `outer is None or outer is other or outer is block.last_op`",
+    "matching._bind: never `isinstance(hole, Result)`",
+    "fuse_bn_act.check_not_synchronised: never `norm.attr('sync')`",
+    "fuse_bn_add_act.BatchNormAddActivation.check: never `z.type != norm.results[0].type`",
+    "fuse_elewise_add_act.check_activation: never `op.attr('bias') != 0`",
+    "fuse_gemm_epilogue.check_linear: never `shape_of(vector.type) != (columns,)`",
+    "fold_batch_norm._Folded.check: never `not norm.keeps_statistics`",
+    "simplify._scale_of_scale: never `-1 not in (outer_factor, factor)`",
+    "fold_identity.is_identity: never `any((isinstance(use.operation, Grad) for use in "
+    "op.results[0].uses))`",
+    "drop_dropout._drop: never `not testing and p != 0`",
+    "fuse-elewise-add-act `add`: any op of its kind",
+)
+
+
+@pytest.mark.parametrize("name", SAMPLE)
+def test_a_broken_guard_is_noticed(name: str) -> None:
+    """Without the guard a generated program or a page comes out wrong."""
+    mutant = mutants()[name]
+    assert verdict(mutant, EACH) not in ("", "same")
+
+
+def mutants() -> dict[str, Mutant]:
+    """Every mutant by its name."""
+    return {mutant.name: mutant for mutant in all_mutants()}
+
+
+def test_equivalent_mutants_exist() -> None:
+    """The survivors that are argued away are still there."""
+    assert EQUIVALENT.keys() <= mutants().keys(), EQUIVALENT.keys() - mutants().keys()
