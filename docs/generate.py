@@ -16,6 +16,7 @@ from typing import Any
 
 from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 
+from graphopt import launch
 from graphopt.fluid import refused
 from graphopt.ir.legacy.special import SPECIAL
 from graphopt.ir.legacy.table import BY_TYPE, ROWS
@@ -401,6 +402,18 @@ def commands_page() -> str:
     ]
     parser = argparse.ArgumentParser(add_help=False)
     opt.add_own_arguments(parser)
+    lines += table(("argument", "meaning"), map(argument_row, parser._actions))
+    lines += [
+        "",
+        "## python -m graphopt.launch",
+        "",
+        "Starts a script as several trainers, as",
+        "[train-on-many-machines.md](../how-to/train-on-many-machines.md) shows. The exit code is",
+        "that of the first trainer that failed, 128 + n for signal n.",
+        "",
+    ]
+    parser = argparse.ArgumentParser(add_help=False)
+    launch.add_arguments(parser)
     lines += table(("argument", "meaning"), map(argument_row, parser._actions))
     return "\n".join([*lines, ""])
 

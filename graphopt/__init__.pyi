@@ -1,6 +1,7 @@
 """graphopt: Paddle's static-graph API as an optimising compiler; `import graphopt as paddle`."""
 
 from graphopt import device as device
+from graphopt import distributed as distributed
 from graphopt import fluid as fluid
 from graphopt import incubate as incubate
 from graphopt import linalg as linalg

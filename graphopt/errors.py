@@ -68,3 +68,11 @@ class StrictError(GraphoptError, RuntimeError):
 
 class LockError(GraphoptError, RuntimeError):
     """Rewrites no longer happen as often as a lock file says."""
+
+
+class WorldError(GraphoptError, ValueError):
+    """What describes the trainers of a job (environment, strategy) does not fit together."""
+
+
+class TrainerError(GraphoptError, RuntimeError):
+    """A trainer of the job died, stalled, differs from the others or did not come."""

@@ -15,7 +15,7 @@ import graphopt.static as static
 from graphopt.errors import ScopeError
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
 from graphopt.ir.program import Parameter, Program, Variable, default_main_program
-from graphopt.ir.reader.files import read_file
+from graphopt.ir.reader.files import read_file, write_files
 from graphopt.ir.reader.limits import Limits
 from graphopt.ir.reader.parameters import (
     read_combined,
@@ -79,7 +79,7 @@ def save_vars(
     if filename is None:
         write_folder(folder, tensors)
     else:
-        (folder / filename).write_bytes(write_combined(tensors))
+        write_files({folder / filename: [write_combined(tensors)]})
 
 
 def save_params(
@@ -159,7 +159,7 @@ def save_inference_model(
     data = modern.serialize_program(feeds, targets, program=program)
     folder = Path(dirname)
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / (model_filename or "__model__")).write_bytes(data)
+    write_files({folder / (model_filename or "__model__"): [data]})
     if not program_only:
         pruned = modern.normalize_program(program, feeds, targets)
         save_vars(executor, dirname, pruned, filename=params_filename)

@@ -131,7 +131,13 @@ NOTES: Mapping[str, Note] = {
         "none on the program",
         "`<path>_original_graph`, `_fused_graph`, `_multi_devices_graph`, each also with `.mlir`",
     ),
-    "num_trainers": Note("the seed of the loss's gradient", "its scale", "the constant"),
+    "num_trainers": Note(
+        "the seed of the loss's gradient",
+        "several processes: one sum over the devices of all of them for each gradient",
+        "the constant; `stats` of the CompiledProgram",
+    ),
+    "trainer_id": Note("the process", "several processes: its number", "messages"),
+    "trainers_endpoints": Note("the processes", "several processes: where they meet", "messages"),
 }
 
 # The flags that one of the Paddle versions 1.8, 2.6 and 3.3 has not.

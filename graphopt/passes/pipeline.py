@@ -100,7 +100,7 @@ def _fence_updates(setup: Setup) -> ModulePass | None:
 def _order(flag: str) -> Callable[[Setup], ModulePass | None]:
     """One device has no collectives."""
     wanted = _when(flag, OrderCollectives)
-    return lambda setup: wanted(setup) if setup.data_parallel and setup.ranks > 1 else None
+    return lambda setup: wanted(setup) if setup.communicates else None
 
 
 def _sum(setup: Setup) -> ModulePass | None:
@@ -348,8 +348,6 @@ WITHOUT_PASS: Mapping[str, str] = {
     "hierarchical_allreduce_inter_nranks": "XLA chooses the algorithm of a collective",
     "nccl_comm_num": "XLA owns the communicators of GPUs, and CPUs have none",
     "bkcl_comm_num": "JAX has no backend for Kunlun devices",
-    "trainer_id": "one process runs the program",
-    "trainers_endpoints": "one process runs the program",
     "remove_unnecessary_lock": "the runtime has no locks per operator",
     "cache_runtime_context": "what is compiled, with its buffers, is always kept and used again",
     "allow_cuda_graph_capture": "XLA captures CUDA graphs on GPUs by itself; CPUs have none",
@@ -359,7 +357,9 @@ WITHOUT_PASS: Mapping[str, str] = {
 RUNTIME: Mapping[str, str] = {
     "enable_inplace": "parameters and optimizer state are donated, so updates reuse their buffers",
     "debug_graphviz_path": "the IR is written as Graphviz and as text",
-    "num_trainers": "enters the scale of the loss gradient",
+    "num_trainers": "so many processes train together; enters the scale of the loss gradient",
+    "trainer_id": "which of the processes this one is",
+    "trainers_endpoints": "where the processes are; the first one is where they meet",
 }
 
 

@@ -35,8 +35,8 @@ class Setup:
 
     @property
     def communicates(self) -> bool:
-        """True when several replicas run one program."""
-        return self.data_parallel and self.replicas > 1
+        """True when several replicas run one program, here or in several processes."""
+        return self.data_parallel and self.ranks > 1
 
     @property
     def reduction(self) -> str:

@@ -31,6 +31,7 @@ from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.signature import Port
 from graphopt.ir.types import UNKNOWN, byte_count, dtype_of, shape_of, show
 from graphopt.lowering import mappers
+from graphopt.lowering.across import across, put
 from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
@@ -107,7 +108,9 @@ class Compiled:
             return lockstep(self.module, self.plan, device_of(places[0]), count)
         devices = distinct_devices(places)
         if devices is not None:
-            return mappers.shard_map(self.module, self.plan, devices, donate=donate)
+            mapped = mappers.shard_map(self.module, self.plan, devices, donate=donate)
+            # beside other processes, JAX takes no NumPy feeds for several devices
+            return mapped if jax.process_count() == 1 else across(mapped, devices)
         return mappers.vmap(self.module, self.plan, device_of(places[0]), count, donate=donate)
 
     def options(self) -> dict[str, Any] | None:
@@ -232,6 +235,7 @@ class Executable:
         self.mapped = mapped
         self.fed = [port.name for port in compiled.plan.feeds]
         self.serial = next(_serial)
+        self.keys: Any = None  # gives random keys in place of the global generator
         self.function: Any = None
 
     def __call__(self, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
@@ -239,7 +243,8 @@ class Executable:
         plan, slots = self.plan, self._slots(scope)
         updated = [self._take(port, slot, keep=True) for port, slot in slots.updated]
         read_only = tuple([self._take(port, slot) for port, slot in slots.read_only])
-        key = default_generator().next_key(plan.steps) if self.is_random else _NO_KEY
+        keys = self.keys or default_generator()
+        key = keys.next_key(plan.steps) if self.is_random else _NO_KEY
         ordered = tuple([feeds[name] for name in self.fed])
         if (tell := watcher()) is not None:
             ports = (*plan.updated, *plan.read_only, *plan.feeds)
@@ -319,7 +324,7 @@ class Executable:
             elif replicas:
                 value = np.array(np.broadcast_to(value, (replicas, *value.shape)))
         with jax.enable_x64(True):
-            return jax.device_put(value, self.mapped.place(port))
+            return put(value, self.mapped.place(port))
 
     def _bound(self, fetches: Sequence[Any], written: Sequence[Any]) -> None:
         """Wait now and then, so that steps whose results nobody reads do not pile up."""

@@ -13,6 +13,7 @@ from graphopt.ir.gradients.explicit import base_name, is_gradient
 from graphopt.ir.gradients.types import is_zero
 from graphopt.ir.legacy.special import GRAD_TYPE
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program
+from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor, Runner, write_learning_rates
 from graphopt.runtime.explain import Explanation, explain
 from graphopt.runtime.feed import Parts, split_feed
@@ -100,6 +101,8 @@ class CompiledProgram:
             None if places is None else as_places(places),
             sample_weighted=sample_weighted,
         )
+        if training and self._strategy.trainers_endpoints:
+            job_of(self._strategy)  # before the startup program runs, if it is to be possible
         return self
 
     @property
@@ -190,6 +193,7 @@ class DataParallel:
         self.sample_weighted = sample_weighted
         self.compiled: dict[Any, Any] = {}
         self.stats: dict[str, Any] = {"runs": 0}
+        self.session: Any = None
 
     def run(
         self,
@@ -203,7 +207,8 @@ class DataParallel:
     ) -> list[Any]:
         """One step on all devices."""
         places = self._places(executor.place)
-        program, strategy = owner._program, owner._strategy
+        program = owner._program
+        strategy = self._strategy(owner)
         check_customized_seed(program, strategy, feed)
         if self.sample_weighted:
             check_weighted(strategy)
@@ -222,6 +227,16 @@ class DataParallel:
             for name, values in zip(names, per_fetch, strict=True)
         ]
 
+    def _strategy(self, owner: CompiledProgram) -> BuildStrategy:
+        """The strategy; of a training program of several trainers, as their job wants it."""
+        if self.session is None and self.training:
+            group = job_of(owner._strategy)
+            if group is not None:
+                from graphopt.runtime.distributed.step import Session
+
+                self.session = Session(group, owner._strategy)
+        return owner._strategy if self.session is None else self.session.strategy
+
     def _step(
         self,
         owner: CompiledProgram,
@@ -235,6 +250,8 @@ class DataParallel:
         """The values of every fetch on every replica."""
         from graphopt.runtime.compile import Request, compile_program
 
+        if self.session is not None:
+            self.session.check(parts, len(places))
         even = parts.whole is not None
         # in sorted order, so that dicts of another order share what was compiled
         fed = tuple(sorted(parts.whole if parts.whole is not None else parts.chunks[0]))
@@ -256,6 +273,11 @@ class DataParallel:
             compiled = self.compiled[key] = compile_program(request)
         arrays = [parts.whole] if parts.whole is not None else list(parts.chunks)
         shapes = tuple(tuple((part[n].shape, part[n].dtype) for n in fed) for part in arrays)
+        if self.session is not None:
+            whole = {name: array.copy() for name, array in (parts.whole or {}).items()}
+            fetches, mapper = self.session.run(compiled, shapes, whole, scope)
+            self.stats |= {"mapper": mapper, "devices": parts.count}
+            return fetches
         executable = compiled.executable(shapes, parts.count, even=even)
         if parts.whole is not None:
             feeds: Any = {name: array.copy() for name, array in parts.whole.items()}

@@ -13,6 +13,7 @@ from functools import cache
 from typing import Any, ClassVar
 
 from graphopt.errors import UnsupportedError
+from graphopt.runtime.distributed.group import join
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,15 @@ class XPUPlace(Place):
 
 
 def start_backend() -> None:
-    """Make the host look like `CPU_NUM` devices, which JAX allows only before its first use."""
+    """Do what JAX allows only before its first use.
+
+    Make the host look like `CPU_NUM` devices, and join the job that the environment describes.
+    """
+    _make_cpu_devices()
+    join()
+
+
+def _make_cpu_devices() -> None:
     count = os.environ.get("CPU_NUM", "")
     if not count.isdigit() or int(count) < 2:
         return
@@ -82,12 +91,12 @@ def start_backend() -> None:
 
 @cache
 def devices_of(platform: str) -> tuple[Any, ...]:
-    """The JAX devices of a platform, () when JAX has no such backend."""
+    """This process's JAX devices of a platform, () when JAX has no such backend."""
     start_backend()
     import jax
 
     try:
-        return tuple(jax.devices(platform))
+        return tuple(jax.local_devices(backend=platform))
     except RuntimeError:
         return ()
 

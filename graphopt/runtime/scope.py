@@ -58,7 +58,11 @@ class Slot:
         """A copy of the value; ScopeError when there is none."""
         if self.value is None:
             raise ScopeError(f"variable '{self.name}' has no value; run the startup_program first")
-        value = np.array(self.value)
+        value = self.value
+        if self.replicas and not getattr(value, "is_fully_addressable", True):
+            # other processes hold the other replicas' values: the first of this one's
+            value = min(value.addressable_shards, key=lambda shard: shard.index[0].start or 0).data
+        value = np.array(value)
         if self.whole is not None:
             return joined_parts(value, self.whole)
         return value[0] if self.replicas else value

@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt.errors import UnsupportedError
+from graphopt.errors import UnsupportedError, WorldError
 from graphopt.ir.differentiated import segment_of
 from graphopt.ir.signature import signature_of
 from graphopt.lowering.stablehlo import to_stablehlo
@@ -64,10 +64,8 @@ def test_the_table_has_every_flag() -> None:
 
 OTHER_VALUES: dict[str, Any] = {
     "mkldnn_enabled_op_types": {"relu"},
-    "trainers_endpoints": ["a:1", "b:2"],
     "nccl_comm_num": 2,
     "bkcl_comm_num": 2,
-    "trainer_id": 1,
     "hierarchical_allreduce_inter_nranks": 2,
 }
 
@@ -186,6 +184,18 @@ def scale_of_the_seed(flag: str, _: Path) -> None:
 def scale_of_trainers(flag: str, _: Path) -> None:
     """The constant is the inverse of devices times trainers."""
     assert seed_of(num_trainers=2) == "0.25"
+
+
+@observes("trainer_id", "trainers_endpoints")
+def messages_of_trainers(flag: str, _: Path) -> None:
+    """The processes meet by them (tests/distributed); a number that cannot be is told at once."""
+    made = strategy(num_trainers=2, trainer_id=2, trainers_endpoints=["127.0.0.1:1", "127.0.0.1:2"])
+    with fresh() as (main, _startup):
+        loss = paddle.mean(nets.two_layers())
+        paddle.optimizer.SGD(0.1).minimize(loss)
+        program = paddle.static.CompiledProgram(main)
+        with pytest.raises(WorldError, match="trainer id is 2, but there are 2 trainers"):
+            program.with_data_parallel(loss_name=loss.name, build_strategy=made)
 
 
 @observes("sync_batch_norm")

@@ -7,7 +7,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.errors import FeedError
+from graphopt.errors import FeedError, WorldError
 from graphopt.ir.program import Program, Variable
 from graphopt_tests.runtime.nets import (
     Net,
@@ -84,11 +84,11 @@ def test_sum_losses_are_divided(devices: int) -> None:
         close(found, np.tile(wanted * factor, (devices, 1)))
 
 
-def test_trainers_count() -> None:
-    """The coefficient is 1 / (devices * trainers)."""
+def test_trainers_have_to_be_there() -> None:
+    """Dividing by trainers that nobody has started would give wrong gradients."""
     net = fc_mean()
-    seed = f"{net.loss.name}@GRAD"
-    close(net.run(FEED, seed, net.parallel(2, num_trainers=4))[0], [0.125, 0.125])
+    with pytest.raises(WorldError, match="num_trainers is 4, but this process has joined no job"):
+        net.run(FEED, net.loss, net.parallel(2, num_trainers=4))
 
 
 @pytest.mark.parametrize("count", [4, 3])

@@ -7,6 +7,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.errors import WorldError
 from graphopt.runtime import CompiledProgram, ParallelExecutor
 from graphopt_tests.runtime.nets import Net, close, fc_mean, rows, value
 
@@ -115,7 +116,7 @@ def test_parallel_executor_with_the_default_program() -> None:
 
 
 def test_parallel_executor_overwrites_trainers(capsys: pytest.CaptureFixture[str]) -> None:
-    """With a note on stderr; the loss gradient is scaled accordingly."""
+    """With a note on stderr; the trainers have to be there."""
     net = fc_mean()
     strategy = static.BuildStrategy()
     train = ParallelExecutor(
@@ -123,7 +124,8 @@ def test_parallel_executor_overwrites_trainers(capsys: pytest.CaptureFixture[str
     )
     assert (strategy.num_trainers, strategy.trainer_id) == (2, 1)
     assert "overwritten" in capsys.readouterr().err
-    close(train.run([f"{net.loss.name}@GRAD"], feed=FEED)[0], [0.5])
+    with pytest.raises(WorldError, match="num_trainers is 2, but this process has joined no job"):
+        train.run([net.loss], feed=FEED)
 
 
 def test_parallel_executor_shares_from_its_kind() -> None:

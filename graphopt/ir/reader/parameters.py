@@ -6,12 +6,12 @@ order of their names, so every tensor is checked against its declaration.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from graphopt.errors import FormatError, UnsupportedError
 from graphopt.ir.program import Program, Variable, VarKind
-from graphopt.ir.reader.files import path_of_variable, read_file
+from graphopt.ir.reader.files import path_of_variable, read_file, write_files
 from graphopt.ir.reader.limits import Limits
 from graphopt.ir.reader.quote import quote
 from graphopt.ir.reader.tensor_stream import SavedTensor, read_tensor, write_tensor
@@ -117,8 +117,16 @@ def write_combined(tensors: Mapping[str, SavedTensor]) -> bytes:
 
 
 def write_folder(folder: Path, tensors: Mapping[str, SavedTensor]) -> None:
-    """One file per variable in `folder`; UnsafeError for a name that leads out of it."""
+    """One file per variable in `folder`, all complete before any replaces an older one.
+
+    UnsafeError for a name that leads out of the folder.
+    """
     paths = {name: path_of_variable(folder, name) for name in tensors}
-    for name, path in paths.items():
+    for path in paths.values():
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(write_tensor(*tensors[name]))
+    write_files({path: _pieces(tensors[name]) for name, path in paths.items()})
+
+
+def _pieces(tensor: SavedTensor) -> Iterator[bytes]:
+    """The bytes of a tensor, made when they are written."""
+    yield write_tensor(*tensor)

@@ -1,0 +1,40 @@
+"""Names of paddle.distributed that graphopt lacks: why, and what to use instead."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+_EAGER = (
+    "it moves tensors of dynamic mode between processes",
+    "static.CompiledProgram(program).with_data_parallel(loss_name), which averages gradients, and "
+    "fetches, which each trainer has for itself",
+)
+_GROUPS = ("there is one group, that of all trainers", "the functions without the argument group")
+_SHARDING = (
+    "it cuts single tensors into pieces over processes",
+    "build_strategy.reduce_strategy for optimizer state",
+)
+_SPAWN = ("it starts functions, not scripts", "python -m graphopt.launch --nproc N script.py")
+_SERVER = ("there is no parameter server", "data parallelism over several processes")
+
+# name in paddle.distributed -> why it is refused, what to use instead
+NAMES: Mapping[str, tuple[str, str]] = {
+    **dict.fromkeys(
+        (
+            *("all_reduce", "all_gather", "all_gather_object", "alltoall", "alltoall_single"),
+            *("broadcast", "broadcast_object_list", "reduce", "reduce_scatter", "scatter"),
+            *("scatter_object_list", "gather", "send", "recv", "isend", "irecv"),
+            *("batch_isend_irecv", "wait"),
+        ),
+        _EAGER,
+    ),
+    **dict.fromkeys(("new_group", "get_group", "destroy_process_group"), _GROUPS),
+    **dict.fromkeys(("split", "shard_tensor", "shard_op", "reshard", "shard_layer"), _SHARDING),
+    "spawn": _SPAWN,
+    "launch": _SPAWN,
+    **dict.fromkeys(("InMemoryDataset", "QueueDataset", "fleet"), _SERVER),
+    **dict.fromkeys(
+        ("gloo_init_parallel_env", "gloo_barrier", "gloo_release"),
+        ("gloo is JAX's choice here", "init_parallel_env and barrier"),
+    ),
+}

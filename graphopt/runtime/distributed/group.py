@@ -1,0 +1,202 @@
+"""The job that this process belongs to: joined once, before JAX starts, and left at exit.
+
+The engine of communication is JAX's multi-process runtime; `Meeting` and `Member` stand around it,
+because by itself it answers a lost trainer with an abort after minutes, or with none.
+"""
+
+from __future__ import annotations
+
+import atexit
+import os
+import sys
+import time
+from importlib.metadata import version
+from typing import Any
+
+from graphopt.errors import TrainerError, WorldError
+from graphopt.runtime.distributed.compare import Described
+from graphopt.runtime.distributed.meeting import Meeting
+from graphopt.runtime.distributed.member import FAULT_EXIT, Member, quit_now
+from graphopt.runtime.distributed.wire import free_port
+from graphopt.runtime.distributed.world import World, world_of_environment
+
+# What a shell reports for a program that Ctrl-C ended.
+INTERRUPTED = 130
+SOFTWARE = ("graphopt", "jax", "jaxlib", "numpy")
+
+
+class Group:
+    """The trainers of a job as this one sees them."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.meeting: Meeting | None = None
+        if world.trainer == 0:
+            self.meeting = Meeting(world)
+            host, _ = world.meeting_place
+            self.meeting.jax_port = world.jax_port or free_port(host)
+        try:
+            self.member = Member(world, versions())
+        except TrainerError:
+            if self.meeting is not None:
+                self.meeting.close()
+            raise
+        self.steps = 0
+        self._barriers = 0
+        self._described = ""
+        self._sent: set[str] = set()
+        self._pid = os.getpid()
+        self._error = ""
+        self._own_fault = False
+        self._watch_exceptions()
+
+    def start_jax(self) -> None:
+        """Connect JAX's runtime; its own timeouts are longer, so that ours speak first."""
+        import jax
+
+        host, _ = self.world.meeting_place
+        address = f"{host}:{self.member.welcome['jax_port']}"
+        limits = self.world.timeouts
+        config: Any = jax.config
+        if config.jax_cpu_collectives_implementation is None:  # the default differs by version
+            config.update("jax_cpu_collectives_implementation", "gloo")
+        try:
+            jax.distributed.initialize(
+                coordinator_address=address,
+                coordinator_bind_address=address,
+                num_processes=self.world.trainers,
+                process_id=self.world.trainer,
+                cluster_detection_method="deactivate",
+                initialization_timeout=int(limits.start) + 60,
+                heartbeat_timeout_seconds=int(10 * limits.silence) + 100,
+                shutdown_timeout_seconds=int(limits.silence) + 10,
+            )
+        except RuntimeError as error:
+            raise TrainerError(
+                f"trainer {self.world.trainer} cannot start JAX's distributed runtime at {address}:"
+                f" {str(error).rstrip('.')}. It has to start before anything runs on JAX: call "
+                "graphopt.distributed.init_parallel_env(), or with_data_parallel with a strategy "
+                "that has trainers_endpoints, first in the script"
+            ) from error
+        atexit.register(self.leave)
+
+    # -- during the job ----------------------------------------------------------------------------
+
+    def begin_step(
+        self, described: Described, values: dict[str, Any], key: list[int], *, sync: bool
+    ) -> list[int] | None:
+        """Announce a step; returns trainer 0's `key` when the trainers waited for each other.
+
+        They do when the description is not the one of the step before, or `sync` says so. It must
+        be the same on all of them, and so must `values`, which are compared while the step runs.
+        """
+        self.member.check()
+        self.steps += 1
+        name = described.digest
+        wait = sync or name != self._described
+        self._described = name
+        fields: dict[str, Any] = {"digest": name, "values": values, "key": key, "wait": wait}
+        if name not in self._sent:
+            self._sent.add(name)
+            fields["description"] = described.parts
+        self.member.busy_since = time.monotonic()
+        if not wait:
+            self.member.channel.send("step", number=self.steps, **fields)
+            return None
+        return self.member.ask("go", self.steps, "step", number=self.steps, **fields)["key"]
+
+    def end_step(self) -> None:
+        """The step's results are there."""
+        self.member.busy_since = None
+
+    def failed(self, error: Exception) -> TrainerError | None:
+        """The fault of a trainer behind an error of JAX, waited for where one is likely."""
+        text = str(error).lower()
+        peer = any(word in text for word in ("gloo", "peer", "connection", "coordination", "nccl"))
+        limits = self.world.timeouts
+        if self.member.lost(limits.silence + 2 * limits.beat if peer else 0.5):
+            return TrainerError(self.member.reason)
+        return None
+
+    def barrier(self) -> None:
+        """Wait until every trainer has come here; TrainerError when one cannot."""
+        self.member.check()
+        self._barriers += 1
+        name = f"{self._barriers}"
+        self.member.ask("through", name, "barrier", name=name)
+
+    # -- the end -----------------------------------------------------------------------------------
+
+    def _watch_exceptions(self) -> None:
+        """Remember the exception that ends the script, so that the others hear of it."""
+        before = sys.excepthook
+
+        def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+            text = str(error).strip()
+            self._own_fault = not isinstance(error, TrainerError)
+            self._error = f"{kind.__name__}: {text.splitlines()[0]}" if text else kind.__name__
+            before(kind, error, trace)
+
+        sys.excepthook = hook
+
+    def leave(self) -> None:
+        """Called at exit: wait for the others, or end at once when the job has failed."""
+        global _group
+        if os.getpid() != self._pid or _group is not self:
+            return
+        try:
+            parted = not self.member.lost() and self.member.leave(self._error)
+        except KeyboardInterrupt:
+            quit_now(INTERRUPTED)
+            return
+        if not parted:
+            if self.meeting is not None:
+                self.meeting.outlast(self.world.timeouts.grace + 1.0)
+            quit_now(1 if self._own_fault else FAULT_EXIT)
+        import jax
+
+        jax.distributed.shutdown()
+        _group = None
+
+
+def versions() -> dict[str, str]:
+    """The software that has to be the same for every trainer."""
+    found: dict[str, str] = {}
+    for name in SOFTWARE:
+        try:
+            found[name] = version(name)
+        except ImportError:  # PackageNotFoundError: run from a checkout
+            found[name] = "unknown"
+    return found
+
+
+_group: Group | None = None
+
+
+def current() -> Group | None:
+    """The job that this process has joined, None when it is alone."""
+    return _group
+
+
+def join(world: World | None = None) -> Group | None:
+    """Join the job of `world`, by default the environment's; once, and before JAX has started.
+
+    Returns None for a process that is alone. Raises WorldError for settings that do not fit
+    together, TrainerError when trainers do not come, refuse or differ.
+    """
+    global _group
+    if _group is not None:
+        if world is not None and world != _group.world:
+            raise WorldError("this process has joined a job with other trainers already")
+        return _group
+    world = world or world_of_environment()
+    if world is None or world.trainers == 1:
+        return None
+    group = Group(world)
+    try:
+        group.start_jax()
+    except TrainerError as error:
+        group.member.leave(str(error))
+        raise
+    _group = group
+    return group

@@ -1,0 +1,208 @@
+"""One data-parallel step over all trainers: announced, compared, run, its fetches taken locally."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from graphopt.errors import FeedError, ScopeError, UnsupportedError
+from graphopt.ir.types import show
+from graphopt.lowering import mappers
+from graphopt.lowering.across import across, all_devices
+from graphopt.runtime.compile import Compiled, Executable
+from graphopt.runtime.distributed.compare import Described
+from graphopt.runtime.distributed.group import Group
+from graphopt.runtime.distributed.job import strategy_for
+from graphopt.runtime.feed import Parts
+from graphopt.runtime.generator import default_generator
+from graphopt.runtime.places import distinct_devices
+from graphopt.runtime.scope import Scope
+from graphopt.runtime.strategies import BuildStrategy
+
+# Descriptions name the state of a program variable by variable up to this many.
+MAX_NAMED = 2000
+# Flags that each trainer may set as it likes.
+OWN_FLAGS = frozenset({"trainer_id", "debug_graphviz_path"})
+
+
+def executable_for(compiled: Compiled, shapes: Any) -> Executable:
+    """The executable over all trainers' devices for these feed shapes."""
+    key = (shapes, "across")
+    found = compiled.executables.get(key)
+    if found is None:
+        places = compiled.request.places
+        local = distinct_devices(places)
+        if local is None:
+            raise UnsupportedError(
+                f"{len(places)} places share fewer devices, which several processes cannot do; set "
+                f"CPU_NUM={len(places)} before the script starts (python -m graphopt.launch "
+                f"--devices-per-proc {len(places)}), or use fewer places"
+            )
+        devices = all_devices(local)
+        donate = compiled.request.strategy.enable_inplace and not compiled.is_checked
+        mapped = mappers.shard_map(compiled.module, compiled.plan, devices, donate=donate)
+        found = compiled.executables[key] = Executable(compiled, across(mapped, devices))
+    return found
+
+
+def absent_state(executable: Executable, scope: Scope) -> list[str]:
+    """The state that the next call has to bring to the devices; ScopeError without a value."""
+    plan, mapped = executable.plan, executable.mapped
+    found: list[str] = []
+    for port in (*plan.updated, *plan.read_only):
+        slot = scope.find_var(port.name)
+        if slot is None or slot.value is None:
+            raise ScopeError(
+                f"variable '{port.name}' has not been initialized in the scope; run the "
+                "startup_program first: exe.run(static.default_startup_program())"
+            )
+        wanted = mapped.home, mapped.replicas if port.per_replica else 0
+        if wanted not in ((slot.home, slot.replicas), slot.copy[:2]):
+            found.append(port.name)
+    return found
+
+
+class Session:
+    """The steps of one data-parallel program over the trainers of a job."""
+
+    def __init__(self, group: Group, strategy: BuildStrategy) -> None:
+        self.group = group
+        self.strategy = strategy_for(group, strategy)
+        self.keys = Keys()
+        # of executables as long as their program has them
+        self._described: WeakKeyDictionary[Executable, Described] = WeakKeyDictionary()
+
+    def check(self, parts: Parts, places: int) -> None:
+        """FeedError unless each of this trainer's devices gets equally many rows."""
+        if parts.whole is not None and parts.count == places:
+            return
+        rows = [next(iter(chunk.values())).shape[:1] for chunk in parts.chunks]
+        shown = ", ".join(str(shape[0]) if shape else "1" for shape in rows)
+        raise FeedError(
+            f"trainer {self.group.world.trainer} feeds its {places} devices unequally (rows "
+            f"{shown}): several processes run one program, which needs equally many rows on every "
+            f"device; feed a multiple of {places} rows on every trainer, and drop or fill the last "
+            "batch"
+        )
+
+    def run(
+        self, compiled: Compiled, shapes: Any, feeds: Mapping[str, Any], scope: Scope
+    ) -> tuple[list[list[Any]], str]:
+        """The values of every fetch on each of this trainer's devices, and the mapper's name.
+
+        State that is not on the devices yet takes trainer 0's value. Learning rates, which every
+        trainer writes before each step, must agree.
+        """
+        executable = executable_for(compiled, shapes)
+        scheduled = compiled.request.program.lr_schedulers
+        absent = absent_state(executable, scope)
+        anew = [name for name in absent if name not in scheduled]
+        described = self._describe(executable, feeds)
+        if anew:
+            described = Described({**described.parts, "variables set by the script": _few(anew)})
+        values = {name: _shown(scope, name) for name in absent if name in scheduled}
+        sync = bool(anew) or self.keys.changed(compiled.is_random)
+        raw = self.keys.raw(compiled.plan.steps) if compiled.is_random else [0, 0]
+        answer = self.group.begin_step(described, values, raw, sync=sync)
+        if answer is not None:
+            self.keys.anchor(answer)
+        try:
+            if anew:
+                _take_from_first(scope, anew)
+            executable.keys = self.keys
+            fetches = executable(feeds, scope)
+            return [list(np.array(value)) for value in fetches], executable.mapped.name
+        except Exception as error:
+            fault = self.group.failed(error)
+            if fault is not None:
+                raise fault from error
+            raise
+        finally:
+            self.group.end_step()
+
+    def _describe(self, executable: Executable, feeds: Mapping[str, Any]) -> Described:
+        """What has to be the same for every trainer."""
+        known = self._described.get(executable)
+        if known is not None:
+            return known
+        compiled = executable.compiled
+        plan, request = compiled.plan, compiled.request
+        kinds = Counter(op.name for op in compiled.module.walk())
+        state = [*plan.updated, *plan.read_only, *plan.written]
+        flags = compiled.report.setup.flags
+        parts = {
+            "devices": f"{len(request.places)} {request.places[0].platform}",
+            "steps": plan.steps,
+            "feed of": {name: f"{a.dtype} {list(a.shape)}" for name, a in feeds.items()},
+            "fetches": list(request.fetches),
+            "flag": {name: str(value) for name, value in flags.items() if name not in OWN_FLAGS},
+            "number of": dict(kinds),
+            "variable": {port.name: show(port.type) for port in state[:MAX_NAMED]},
+            "variables set by the script": [],
+            "optimised program": hashlib.sha256(str(compiled.module).encode()).hexdigest()[:16],
+        }
+        found = self._described[executable] = Described(parts)
+        return found
+
+
+class Keys:
+    """Random keys of the steps: those that trainer 0's generator gives, for all trainers."""
+
+    def __init__(self) -> None:
+        self._fresh = True
+        self._word = self._count = 0
+        self._seed = default_generator().initial_seed
+
+    def changed(self, is_random: bool) -> bool:
+        """True when trainer 0 must be asked: at first, and after paddle.seed with another seed."""
+        seed = default_generator().initial_seed
+        changed = is_random and (self._fresh or seed != self._seed)
+        self._seed = seed
+        return changed
+
+    def raw(self, runs: int) -> list[int]:
+        """What this trainer's own generator gives."""
+        return [int(word) for word in default_generator().next_key(runs)]
+
+    def anchor(self, key: list[int]) -> None:
+        """The next step takes this key, and later ones count on from it."""
+        self._word, self._count = key
+        self._fresh = False
+
+    def next_key(self, runs: int = 1) -> np.ndarray[Any, Any]:
+        """As of a Generator."""
+        first = self._count
+        self._count += runs
+        return np.array((self._word, first & 0xFFFFFFFF), dtype=np.uint32)
+
+
+def _few(names: list[str]) -> list[str]:
+    """The names, or what stands for them when they are too many for a message."""
+    if len(names) <= MAX_NAMED:
+        return names
+    return [f"{len(names)} variables", hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]]
+
+
+def _shown(scope: Scope, name: str) -> str:
+    slot = scope.find_var(name)
+    value = None if slot is None or slot.value is None else slot.numpy()
+    return "none" if value is None else f"{value.dtype} {value.tolist()}"
+
+
+def _take_from_first(scope: Scope, names: list[str]) -> None:
+    """Give variables trainer 0's values, whatever this trainer's are."""
+    slots = {name: scope.find_var(name) for name in names}
+    mine = {name: slot.numpy() for name, slot in slots.items() if slot is not None}
+    with jax.enable_x64(True):
+        first = multihost_utils.broadcast_one_to_all(mine)
+    for name, value in first.items():
+        slot = slots[name]
+        assert slot is not None
+        slot.put(np.array(value))

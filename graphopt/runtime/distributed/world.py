@@ -1,0 +1,168 @@
+"""Who takes part: the trainers of a job, which of them this process is, and how long to wait.
+
+Paddle's environment says so: PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID, PADDLE_TRAINER_ENDPOINTS,
+PADDLE_CURRENT_ENDPOINT, and PADDLE_MASTER in place of the list of endpoints.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from graphopt.errors import WorldError
+
+TOKEN = "GRAPHOPT_JOB_TOKEN"
+LAUNCHER = "GRAPHOPT_LAUNCHER_PID"
+JAX_PORT = "GRAPHOPT_JAX_PORT"
+START_TIMEOUT = "GRAPHOPT_START_TIMEOUT"
+SILENCE_TIMEOUT = "GRAPHOPT_SILENCE_TIMEOUT"
+STEP_TIMEOUT = "GRAPHOPT_STEP_TIMEOUT"
+
+
+@dataclass(frozen=True)
+class Timeouts:
+    """Seconds until a job gives up; each has an environment variable.
+
+    `start` (GRAPHOPT_START_TIMEOUT): until all trainers have come. `silence`
+    (GRAPHOPT_SILENCE_TIMEOUT): without a sign of life from a trainer. `step`
+    (GRAPHOPT_STEP_TIMEOUT): that others wait for a trainer that is alive but does not come to a
+    step, or that all of them spend in one.
+    """
+
+    start: float = 120.0
+    silence: float = 60.0
+    step: float = 600.0
+
+    @property
+    def beat(self) -> float:
+        """Seconds between two signs of life."""
+        return min(self.silence / 4, 5.0)
+
+    @property
+    def grace(self) -> float:
+        """Seconds that a script has to end by itself after a fault."""
+        return min(self.silence / 2, 3.0)
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Timeouts:
+        """The timeouts of an environment; WorldError for anything but positive numbers."""
+        return cls(
+            start=_seconds(environment, START_TIMEOUT, cls.start),
+            silence=_seconds(environment, SILENCE_TIMEOUT, cls.silence),
+            step=_seconds(environment, STEP_TIMEOUT, cls.step),
+        )
+
+
+def _seconds(environment: Mapping[str, str], name: str, default: float) -> float:
+    text = environment.get(name, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < math.inf:
+        raise WorldError(f"{name} is '{text}'; it must be a number of seconds above 0")
+    return value
+
+
+@dataclass(frozen=True)
+class World:
+    """The trainers of a job and this one's number among them."""
+
+    trainer: int
+    endpoints: tuple[str, ...]
+    trainers: int
+    token: str = ""
+    jax_port: int = 0
+    timeouts: Timeouts = field(default_factory=Timeouts)
+
+    @property
+    def meeting_place(self) -> tuple[str, int]:
+        """Where trainer 0 listens."""
+        return split_endpoint(self.endpoints[0])
+
+    def endpoint(self, trainer: int) -> str:
+        """The endpoint of a trainer, as far as it is known."""
+        return self.endpoints[trainer] if trainer < len(self.endpoints) else ""
+
+    def name(self, trainer: int) -> str:
+        """A trainer in messages."""
+        endpoint = self.endpoint(trainer)
+        return f"trainer {trainer} ({endpoint})" if endpoint else f"trainer {trainer}"
+
+
+def split_endpoint(endpoint: str) -> tuple[str, int]:
+    """Host and port of 'host:port' ('[::1]:6170' for IPv6); WorldError for anything else."""
+    host, _, port = endpoint.rpartition(":")
+    host = host.removeprefix("[").removesuffix("]")
+    if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
+        raise WorldError(f"'{endpoint}' is no endpoint of a trainer; write host:port")
+    return host, int(port)
+
+
+def world_of(
+    trainers: int, trainer: int, endpoints: Sequence[str], environment: Mapping[str, str]
+) -> World:
+    """The world of these trainers; WorldError, naming what is wrong, when they do not fit."""
+    if trainers < 1:
+        raise WorldError(f"the number of trainers is {trainers}; it must be 1 or more")
+    if not 0 <= trainer < trainers:
+        raise WorldError(
+            f"the trainer id is {trainer}, but there are {trainers} trainers, numbered 0 to "
+            f"{trainers - 1}; set PADDLE_TRAINER_ID and PADDLE_TRAINERS_NUM to fit"
+        )
+    found = tuple(endpoints)
+    for endpoint in found:
+        split_endpoint(endpoint)
+    if len(found) not in (1, trainers):
+        raise WorldError(
+            f"there are {trainers} trainers and {len(found)} endpoints ({', '.join(found)}); give "
+            "one host:port for each in PADDLE_TRAINER_ENDPOINTS, or only the first one's"
+        )
+    if len(set(found)) < len(found):
+        raise WorldError(f"two trainers have the same endpoint: {', '.join(found)}")
+    here = environment.get("PADDLE_CURRENT_ENDPOINT", "")
+    if here and len(found) == trainers and here != found[trainer]:
+        raise WorldError(
+            f"PADDLE_CURRENT_ENDPOINT is {here}, but trainer {trainer} of PADDLE_TRAINER_ENDPOINTS "
+            f"is {found[trainer]}"
+        )
+    return World(
+        trainer,
+        found,
+        trainers,
+        token=environment.get(TOKEN, ""),
+        jax_port=_number(environment, JAX_PORT, 0),
+        timeouts=Timeouts.of(environment),
+    )
+
+
+def world_of_environment(environment: Mapping[str, str] | None = None) -> World | None:
+    """The world that the environment describes; None for a process that is alone."""
+    environment = os.environ if environment is None else environment
+    trainers = _number(environment, "PADDLE_TRAINERS_NUM", 1)
+    if trainers == 1:
+        return None
+    trainer = _number(environment, "PADDLE_TRAINER_ID", None)
+    listed = environment.get("PADDLE_TRAINER_ENDPOINTS") or environment.get("PADDLE_MASTER", "")
+    endpoints = [part.strip() for part in listed.split(",") if part.strip()]
+    if not endpoints:
+        raise WorldError(
+            f"PADDLE_TRAINERS_NUM is {trainers}, but PADDLE_TRAINER_ENDPOINTS does not say where "
+            "the trainers are; give host:port of each, or start the script with "
+            f"python -m graphopt.launch --nproc {trainers}"
+        )
+    return world_of(trainers, trainer, endpoints, environment)
+
+
+def _number(environment: Mapping[str, str], name: str, default: int | None) -> int:
+    text = environment.get(name, "").strip()
+    if not text and default is not None:
+        return default
+    try:
+        return int(text)
+    except ValueError:
+        raise WorldError(f"{name} is '{text}'; it must be a whole number") from None

@@ -1,0 +1,65 @@
+"""What a BuildStrategy says about trainers, held against the job that a process has joined."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from graphopt import static
+from graphopt.errors import WorldError
+from graphopt.runtime.distributed.job import job_of, strategy_for
+from graphopt.runtime.distributed.world import World
+
+GROUP: Any = SimpleNamespace(world=World(1, ("a:1", "b:1"), 2))
+
+
+def strategy(**flags: Any) -> static.BuildStrategy:
+    """A strategy with these flags."""
+    made = static.BuildStrategy()
+    for name, value in flags.items():
+        setattr(made, name, value)
+    return made
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {},
+        {"num_trainers": 1},
+        {"num_trainers": 2, "trainer_id": 1, "trainers_endpoints": ["a:1", "b:1"]},
+    ],
+)
+def test_the_job_counts(flags: dict[str, Any]) -> None:
+    """Its number of trainers is the strategy's from then on; the script's object stays."""
+    given = strategy(**flags)
+    assert strategy_for(GROUP, given).num_trainers == 2
+    assert given.num_trainers == flags.get("num_trainers", 1)
+
+
+@pytest.mark.parametrize(
+    ("flag", "value"),
+    [("num_trainers", 3), ("trainer_id", 0), ("trainers_endpoints", ["a:1", "c:1"])],
+)
+def test_another_job_is_refused(flag: str, value: Any) -> None:
+    """A strategy that says something else is an error that names both."""
+    with pytest.raises(WorldError, match=f"build_strategy.{flag} is .* has joined says"):
+        strategy_for(GROUP, strategy(**{flag: value}))
+
+
+def test_reduce_keeps_the_state_whole() -> None:
+    """With a warning, over several processes."""
+    reduce = static.BuildStrategy.ReduceStrategy.Reduce
+    with pytest.warns(UserWarning, match="keeps the whole optimizer state"):
+        found = strategy_for(GROUP, strategy(reduce_strategy=reduce))
+    assert found.reduce_strategy is static.BuildStrategy.ReduceStrategy.AllReduce
+
+
+def test_trainers_that_nobody_knows() -> None:
+    """Without endpoints, or with some that do not fit, there is no job."""
+    assert job_of(strategy()) is None
+    with pytest.raises(WorldError, match="has joined no job"):
+        job_of(strategy(num_trainers=2))
+    with pytest.raises(WorldError, match="2 trainers and 3 endpoints"):
+        job_of(strategy(num_trainers=2, trainers_endpoints=["a:1", "b:1", "c:1"]))

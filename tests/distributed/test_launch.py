@@ -1,0 +1,159 @@
+"""The launcher: environment, output, signals, exit codes, nothing left behind."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+
+Started = subprocess.Popen[str]
+
+
+@pytest.fixture
+def launch(tmp_path: Path) -> Callable[..., Started]:
+    """Starts the launcher with a script of this text, which needs no graphopt."""
+
+    def start(text: str, *options: str, processes: int = 2) -> Started:
+        script = tmp_path / "script"
+        script.write_text("import os, signal, sys, time\nfrom pathlib import Path\n" + text)
+        command = [sys.executable, "-m", "graphopt.launch", "--nproc", str(processes)]
+        command += ["--silence-timeout", "1"]
+        return subprocess.Popen(
+            [*command, *options, str(script), str(tmp_path)],
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+WRITE_PID = 'Path(sys.argv[1], os.environ["PADDLE_TRAINER_ID"]).write_text(str(os.getpid()))\n'
+
+
+def pids(folder: Path, count: int = 2) -> list[int]:
+    """The trainers' process numbers, when all of them run."""
+    limit = time.monotonic() + 20.0
+    while time.monotonic() < limit:
+        texts = [(folder / str(n)).read_text() for n in range(count) if (folder / str(n)).exists()]
+        if len([text for text in texts if text]) == count:
+            return [int(text) for text in texts]
+        time.sleep(0.02)
+    raise AssertionError("the trainers did not start")
+
+
+def is_gone(pid: int) -> bool:
+    """True once the process has ended, which may take a moment."""
+    limit = time.monotonic() + 10.0
+    while time.monotonic() < limit:
+        try:
+            stat = Path(f"/proc/{pid}/stat")
+            if stat.exists() and ") Z " in stat.read_text():
+                return True
+            os.kill(pid, 0)
+        except (ProcessLookupError, FileNotFoundError):
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def finish(started: Started) -> tuple[int, list[str], str]:
+    """Exit code, sorted lines of stdout, and stderr."""
+    out, err = started.communicate(timeout=60)
+    return started.returncode, sorted(out.splitlines()), err
+
+
+def test_environment_and_output(launch: Callable[..., Started]) -> None:
+    """Each has Paddle's variables; lines carry the trainer's number; arguments arrive."""
+    code, out, err = finish(
+        launch(
+            'e = os.environ\nhere = e["PADDLE_TRAINER_ENDPOINTS"].split(",")\n'
+            'assert here[int(e["PADDLE_TRAINER_ID"])] == e["PADDLE_CURRENT_ENDPOINT"]\n'
+            'assert len(set(here)) == 3 and all(x.startswith("127.0.0.1:") for x in here)\n'
+            'print(e["PADDLE_TRAINERS_NUM"], e["CPU_NUM"], e["GRAPHOPT_SILENCE_TIMEOUT"])\n'
+            'print(len(e["GRAPHOPT_JOB_TOKEN"]), "device_count" in e.get("XLA_FLAGS", ""))\n',
+            *("--devices-per-proc", "4", "--silence-timeout", "9"),
+            processes=3,
+        )
+    )
+    assert code == 0, err
+    assert out == sorted(f"[{n}] {text}" for n in range(3) for text in ("3 4 9", "32 False"))
+    assert "3 trainers; waits 120 s for all to come, 9 s for a sign of life" in err
+
+
+def test_the_first_failure_ends_all(launch: Callable[..., Started], tmp_path: Path) -> None:
+    """Its exit code is the launcher's, and the others do not stay."""
+    started = launch(
+        WRITE_PID + 'sys.exit(3) if os.environ["PADDLE_TRAINER_ID"] == "1" else time.sleep(600)'
+    )
+    code, _, err = finish(started)
+    assert code == 3
+    assert "trainer 1 failed with code 3; ending trainer 0" in err
+    assert is_gone(pids(tmp_path, 1)[0])
+
+
+def test_a_signal_reaches_all(launch: Callable[..., Started], tmp_path: Path) -> None:
+    """SIGTERM is passed on, and so is what the launcher then reports."""
+    started = launch(
+        'signal.signal(signal.SIGTERM, lambda *_: (print("told", flush=True), sys.exit(0)))\n'
+        + WRITE_PID
+        + "time.sleep(600)"
+    )
+    pids(tmp_path)
+    started.send_signal(signal.SIGTERM)
+    code, out, _ = finish(started)
+    assert out == ["[0] told", "[1] told"]
+    assert code == 0
+
+
+def test_a_stopped_trainer_is_ended(launch: Callable[..., Started], tmp_path: Path) -> None:
+    """Also one that takes no signals any more, with what it has started itself."""
+    started = launch(
+        "import subprocess\n"
+        'child = subprocess.Popen(["sleep", "600"])\n'
+        'Path(sys.argv[1], "child" + os.environ["PADDLE_TRAINER_ID"]).write_text(str(child.pid))\n'
+        + WRITE_PID
+        + 'number = os.environ["PADDLE_TRAINER_ID"]\n'
+        'os.kill(os.getpid(), signal.SIGSTOP) if number == "0" else time.sleep(0.5)\n'
+        "os.kill(os.getpid(), signal.SIGKILL)"
+    )
+    code, _, err = finish(started)
+    assert code == 128 + signal.SIGKILL
+    assert "trainer 1 was ended by SIGKILL; ending trainer 0" in err
+    children = [int((tmp_path / f"child{n}").read_text()) for n in range(2)]
+    assert all(map(is_gone, pids(tmp_path) + children))
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux ends orphans")
+def test_no_orphans(launch: Callable[..., Started], tmp_path: Path) -> None:
+    """A launcher that is killed takes its trainers along."""
+    started = launch(WRITE_PID + "time.sleep(600)")
+    found = pids(tmp_path)
+    started.kill()
+    started.communicate(timeout=60)
+    assert all(map(is_gone, found))
+
+
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        (["--nproc", "0", "x"], "must be 1 or more"),
+        (["--nproc", "2"], "required: script"),
+    ],
+)
+def test_usage(options: list[str], told: str, capsys: Any) -> None:
+    """What is asked for wrongly is an error of the command line."""
+    from graphopt.launch import main
+
+    with pytest.raises(SystemExit):
+        main(options)
+    assert told in capsys.readouterr().err

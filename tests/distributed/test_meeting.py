@@ -1,0 +1,276 @@
+"""The watch over trainers, without JAX: who comes, who is refused, who is lost, who differs.
+
+Trainers are threads here; in place of ending the process, they record that they would.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from graphopt.errors import TrainerError
+from graphopt.runtime.distributed.meeting import Meeting
+from graphopt.runtime.distributed.member import Member
+from graphopt.runtime.distributed.wire import Channel, free_port, listen
+from graphopt.runtime.distributed.world import Timeouts, World
+
+HOST = "127.0.0.1"
+SOFTWARE = {"jax": "1.0", "graphopt": "2.0"}
+LIMITS = Timeouts(start=5.0, silence=5.0, step=5.0)
+
+
+class Job:
+    """A meeting and its members."""
+
+    def __init__(self, trainers: int = 2, limits: Timeouts = LIMITS) -> None:
+        self.port = free_port(HOST)
+        self.trainers, self.limits = trainers, limits
+        self.meeting = Meeting(self.world(0))
+        self.members: list[Member] = []
+        self.exits: list[int] = []
+
+    def world(self, trainer: int, **changed: Any) -> World:
+        options = {"trainers": self.trainers, "token": "t", "timeouts": self.limits, **changed}
+        return World(trainer, (f"{HOST}:{self.port}",), **options)
+
+    def come(self, *worlds: World, software: dict[int, dict[str, str]] | None = None) -> list[Any]:
+        """Members for these worlds, all at once; exceptions where they were refused."""
+        worlds = worlds or tuple(self.world(trainer) for trainer in range(self.trainers))
+
+        def one(world: World) -> Any:
+            try:
+                software_of = (software or {}).get(world.trainer, SOFTWARE)
+                return Member(world, software_of, self.exits.append)
+            except TrainerError as error:
+                return error
+
+        with ThreadPoolExecutor(len(worlds)) as pool:
+            found = list(pool.map(one, worlds))
+        self.members += [item for item in found if isinstance(item, Member)]
+        return found
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., Job]]:
+    """Makes jobs, whose sockets are closed afterwards."""
+    jobs: list[Job] = []
+
+    def make(*arguments: Any, **options: Any) -> Job:
+        jobs.append(Job(*arguments, **options))
+        return jobs[-1]
+
+    yield make
+    for job in jobs:
+        job.meeting.close()
+        for member in job.members:
+            member._ended = True
+            member._lost.set()
+            member.channel.close()
+
+
+def step(member: Member, number: int, *, digest: str = "d", **fields: Any) -> None:
+    """Announce a step and go on."""
+    said = {"values": {}, "key": [0, 0], "wait": False, **fields}
+    member.channel.send("step", number=number, digest=digest, **said)
+
+
+def reason(member: Member) -> str:
+    """Why the member stops."""
+    assert member.lost(10.0), "nothing was told"
+    return member.reason
+
+
+def test_steps_barriers_and_the_end(start: Callable[..., Job]) -> None:
+    """All come, wait for each other where they ask to, and part; nobody is ended."""
+    job = start(3)
+    members = job.come()
+    assert all(isinstance(member, Member) for member in members)
+
+    def life(member: Member) -> tuple[Any, bool]:
+        asked = {"digest": "d", "values": {}, "key": [member.world.trainer, 7], "wait": True}
+        key = member.ask("go", 1, "step", number=1, **asked)["key"]
+        step(member, 2)
+        member.ask("through", "1", "barrier", name="1")
+        return key, member.leave("")
+
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(life, members)) == [([0, 7], True)] * 3
+    assert not any(member.reason for member in members)
+
+
+def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
+    """A connection that ends without a goodbye is told to everybody, and ends them."""
+    job = start(3, Timeouts(start=5.0, silence=0.4, step=5.0))
+    zero, one, two = job.come()
+    one._ended = True
+    one.channel.close()
+    for member in (zero, two):
+        assert reason(member) == "trainer 1 ended without a word: it crashed or was killed"
+    with pytest.raises(TrainerError, match="trainer 1 ended"):
+        two.ask("through", "1", "barrier", name="1")
+    limit = time.monotonic() + 5.0
+    while len(job.exits) < 2 and time.monotonic() < limit:
+        time.sleep(0.05)
+    assert job.exits == [75, 75]
+
+
+def test_a_lost_meeting_is_named(start: Callable[..., Job]) -> None:
+    """Also when it is trainer 0."""
+    job = start()
+    _, one = job.come()
+    for peer in job.meeting.peers.values():
+        peer.channel.close()
+    assert (
+        reason(one)
+        == f"trainer 0 ({HOST}:{job.port}) ended without a word: it crashed or was killed"
+    )
+
+
+def test_a_stalled_trainer_is_named(start: Callable[..., Job]) -> None:
+    """One that no longer shows signs of life, in the time that was set."""
+    job = start(2, Timeouts(start=5.0, silence=0.6, step=5.0))
+    zero, one = job.come()
+    one.channel.send = lambda *_, **__: True  # type: ignore[method-assign]
+    began = time.monotonic()
+    assert "trainer 1 gave no sign of life for 0.6 s" in reason(zero)
+    assert time.monotonic() - began < 3.0
+
+
+def test_a_late_trainer_is_named(start: Callable[..., Job]) -> None:
+    """One that lives but does not come to a step."""
+    job = start(2, Timeouts(start=5.0, silence=2.0, step=0.5))
+    zero, one = job.come()
+    step(zero, 1)
+    assert "trainer 1 (this one) is alive but has not come to step 1" in reason(one)
+    assert "trainer 0 has waited for 0.5 s" in reason(zero)
+
+
+def test_differences_are_named(start: Callable[..., Job]) -> None:
+    """What one trainer's step has and the other's has not."""
+    job = start()
+    zero, one = job.come()
+    step(zero, 1, digest="a", description={"feed of": {"x": "float32 [8]", "y": "int64 [8]"}})
+    step(one, 1, digest="b", description={"feed of": {"x": "float32 [4]", "y": "int64 [8]"}})
+    assert reason(zero) == (
+        "trainer 1 does another step 1 than trainer 0: "
+        "feed of x: float32 [8] on trainer 0, float32 [4] on trainer 1"
+    )
+
+
+def test_different_values_are_named(start: Callable[..., Job]) -> None:
+    """Learning rates have to agree."""
+    job = start()
+    zero, one = job.come()
+    step(zero, 1, values={"learning_rate_0": "float32 [0.1]"})
+    step(one, 1, values={"learning_rate_0": "float32 [0.2]"})
+    assert "learning_rate_0: float32 [0.1] on trainer 0, float32 [0.2] on" in reason(one)
+
+
+def test_an_early_end_is_named(start: Callable[..., Job]) -> None:
+    """A trainer that has no more batches, while others have."""
+    job = start()
+    zero, one = job.come()
+    step(zero, 1)
+    step(one, 1)
+    threading.Thread(target=one.leave, args=("",), daemon=True).start()
+    step(zero, 2)
+    assert "trainer 1 ended its script after 1 steps, but trainer 0 goes on to step 2" in reason(
+        zero
+    )
+    assert "trainer 1 (this one) ended" in reason(one)
+
+
+def test_a_failing_script_is_named(start: Callable[..., Job]) -> None:
+    """With its exception; the failing trainer itself has printed it and hears nothing."""
+    job = start()
+    zero, one = job.come()
+    assert one.leave("ValueError: no such file") is False
+    assert reason(zero) == "trainer 1 failed: ValueError: no such file"
+    assert not one.reason
+
+
+def test_other_software_is_refused(start: Callable[..., Job]) -> None:
+    """Versions have to agree, and are named."""
+    job = start()
+    errors = job.come(software={1: {**SOFTWARE, "jax": "9.9"}})
+    for error in errors:
+        assert "version of jax: 1.0 on trainer 0, 9.9 on trainer 1" in str(error)
+
+
+def test_two_of_one_number(start: Callable[..., Job]) -> None:
+    """Nobody knows which one is right, so both stop."""
+    job = start(3)
+    errors = job.come(job.world(1), job.world(1))
+    assert len(errors) == 2
+    for error in errors:
+        assert "two processes say that they are trainer 1" in str(error)
+
+
+def test_a_stranger_does_no_harm(start: Callable[..., Job]) -> None:
+    """Another token, number of trainers, protocol, or a second trainer later: refused."""
+    job = start()
+    (error,) = job.come(job.world(1, token="other"))
+    assert "this port belongs to another job" in str(error)
+    (error,) = job.come(job.world(1, trainers=5))
+    assert "trainer 0 expects 2 trainers, this one 5" in str(error)
+    with socket.create_connection((HOST, job.port)) as stranger:
+        stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
+        assert b"refuse" in stranger.recv(1000)
+    zero, one = job.come()
+    (error,) = job.come(job.world(1))
+    assert "two processes say that they are trainer 1" in str(error)
+    assert not zero.lost(0.3)
+    assert not one.lost()
+
+
+def test_nobody_listens() -> None:
+    """A coordinator that never comes is an error in the time that was set."""
+    world = World(1, (f"{HOST}:{free_port(HOST)}",), 2, timeouts=Timeouts(start=0.5))
+    began = time.monotonic()
+    with pytest.raises(
+        TrainerError, match=r"trainer 0 did not come within 0\.5 s: nothing listens"
+    ):
+        Member(world, SOFTWARE)
+    assert time.monotonic() - began < 3.0
+
+
+def test_somebody_does_not_come(start: Callable[..., Job]) -> None:
+    """Those who are there are told who is missing."""
+    job = start(3, Timeouts(start=0.6, silence=1.0))
+    zero, one = job.come(job.world(0), job.world(1))
+    for error in (zero, one):
+        assert "did not come within 0.6 s: missing trainer 2" in str(error)
+
+
+def test_a_port_in_use() -> None:
+    """Trainer 0 says where it cannot listen."""
+    with listen(HOST, 0) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(TrainerError, match=f"cannot listen on {HOST}:{port}: Address already"):
+            Meeting(World(0, (f"{HOST}:{port}",), 2))
+
+
+def test_messages_are_bounded() -> None:
+    """What is no message, or too long, ends the connection."""
+    for data in (b"[1]\n", b'{"kind":1}\n', b"\xff\n", b"x" * (1 << 23), b'{"kind":"a"}'):
+        with listen(HOST, 0) as server:
+            one = socket.create_connection(server.getsockname())
+            channel = Channel(server.accept()[0])
+
+        def write(to: socket.socket, what: bytes) -> None:
+            with contextlib.suppress(OSError):
+                to.sendall(what)
+            to.close()
+
+        writer = threading.Thread(target=write, args=(one, data))
+        writer.start()
+        assert channel.receive(timeout=5.0) is None
+        channel.close()
+        writer.join()

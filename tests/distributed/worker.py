@@ -1,0 +1,167 @@
+"""What the trainers of the tests run: a small net, and on one of them the fault that is named.
+
+Usage: worker.py FOLDER FAULT. The results go to FOLDER/<trainer>.npz, and each step's parameters to
+the checkpoint FOLDER/model, from trainer 0.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import FeedError
+
+STEPS = 4
+ROWS = 8
+
+
+def build(optimizer: Any, *, width: int = 6, drop: bool = False) -> Any:
+    """Main program, startup program and loss of a net."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x = static.data("x", [None, 4], "float32")
+        y = static.data("y", [None, 1], "float32")
+        hidden = static.nn.fc(x, width, activation="tanh")
+        if drop:
+            hidden = paddle.nn.functional.dropout(hidden, 0.3)
+        loss = paddle.mean((static.nn.fc(hidden, 1) - y) ** 2)
+        optimizer.minimize(loss)
+    return main, startup, loss
+
+
+def batch(step: int) -> dict[str, Any]:
+    """All trainers' rows of a step."""
+    x = np.random.RandomState(step).rand(ROWS, 4).astype("float32")
+    return {"x": x, "y": x.sum(1, keepdims=True) * 0.5}
+
+
+def optimizers() -> dict[str, Any]:
+    """The optimizers to compare, one of them with a learning rate that changes."""
+    schedule = paddle.optimizer.lr.ExponentialDecay(0.1, 0.5)
+    return {
+        "sgd": paddle.optimizer.SGD(schedule),
+        "adam": paddle.optimizer.Adam(0.05),
+    }
+
+
+def train(name: str, optimizer: Any, trainer: int, trainers: int, seed: int) -> dict[str, Any]:
+    """Parameters and losses after a few steps on this trainer's share of the rows."""
+    main, startup, loss = build(optimizer, drop=name == "adam")
+    exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
+    share = ROWS // trainers
+    mine = slice(trainer * share, (trainer + 1) * share)
+    with static.scope_guard(scope):
+        paddle.seed(seed)
+        exe.run(startup)
+        program = static.CompiledProgram(main).with_data_parallel(
+            loss.name, places=[paddle.CPUPlace()] * (4 // trainers)
+        )
+        for step in range(STEPS):
+            feed = {key: array[mine] for key, array in batch(step).items()}
+            (losses,) = exe.run(program, feed=feed, fetch_list=[loss])
+            if name == "sgd":
+                optimizer._learning_rate.step()
+        found = {f"{name}.loss": losses}
+        for index, parameter in enumerate(main.all_parameters()):
+            found[f"{name}.{index}"] = np.array(scope.find_var(parameter.name).get_tensor())
+    return found
+
+
+def results(trainer: int, trainers: int, seed: int) -> dict[str, Any]:
+    """What the test compares between one process and several."""
+    found: dict[str, Any] = {}
+    for name, optimizer in optimizers().items():
+        found |= train(name, optimizer, trainer, trainers, seed)
+    return found
+
+
+def same(folder: Path, trainer: int) -> None:
+    """No fault: train, and see that uneven rows are refused."""
+    found = results(trainer, 2, seed=7 + trainer)  # trainer 0's seed counts
+    assert paddle.distributed.is_initialized()
+    main, startup, loss = build(paddle.optimizer.SGD(0.1))
+    exe = static.Executor(paddle.CPUPlace())
+    exe.run(startup)
+    program = static.CompiledProgram(main).with_data_parallel(loss.name)
+    try:
+        exe.run(program, feed={key: array[:3] for key, array in batch(0).items()})
+    except FeedError as error:
+        found["refused"] = np.array(str(error))
+    found |= evaluate(trainer)
+    paddle.distributed.barrier()
+    np.savez(folder / f"{trainer}.npz", **found)
+
+
+def evaluate(trainer: int) -> dict[str, Any]:
+    """Losses of evaluations between training steps: of all trainers, and of trainer 0 alone."""
+    main, startup, loss = build(paddle.optimizer.SGD(0.1))
+    test = main.clone(for_test=True)
+    exe = static.Executor(paddle.CPUPlace())
+    exe.run(startup)
+    train = static.CompiledProgram(main).with_data_parallel(loss.name)
+    check = static.CompiledProgram(test).with_data_parallel()
+    found: dict[str, Any] = {}
+    for step in range(2):
+        exe.run(train, feed=batch(step))
+        (found[f"alone {step}"],) = exe.run(test, feed=batch(9), fetch_list=[loss])
+        if trainer == 0:
+            (parts,) = exe.run(check, feed=batch(9), fetch_list=[loss])
+            np.testing.assert_allclose(parts.mean(), found[f"alone {step}"], rtol=1e-5)
+    return found
+
+
+def faulty(folder: Path, trainer: int, fault: str) -> None:
+    """Train for ever; trainer 1 (trainer 0 for "first") has the fault after two steps."""
+    guilty = trainer == (fault != "first")
+    width = 7 if guilty and fault == "program" else 6
+    main, startup, loss = build(paddle.optimizer.SGD(0.1), width=width)
+    exe = static.Executor(paddle.CPUPlace())
+    exe.run(startup)
+    program = static.CompiledProgram(main).with_data_parallel(loss.name)
+    for step in range(10000):
+        feed = batch(step)
+        if guilty and step == 2:
+            feed = commit(fault, feed)
+        exe.run(program, feed=feed, fetch_list=[loss])
+        if trainer == 0:
+            static.save(main, str(folder / "model"))
+        print("step", step, time.time(), flush=True)
+
+
+def commit(fault: str, feed: dict[str, Any]) -> dict[str, Any]:
+    """The fault of a trainer; some only change the feed."""
+    print("fault", time.time(), flush=True)
+    match fault:
+        case "kill" | "first":
+            os.kill(os.getpid(), signal.SIGKILL)
+        case "stop":
+            os.kill(os.getpid(), signal.SIGSTOP)
+        case "raise":
+            raise ValueError("no such file: batch 2")
+        case "end":
+            sys.exit(0)
+        case "late":
+            time.sleep(1000)
+        case "shape":
+            return {key: np.concatenate([array, array]) for key, array in feed.items()}
+        case "weights":
+            scope = static.global_scope()
+            scope.find_var("fc_0.b_0").get_tensor().set(np.zeros(6, "float32"))
+    return feed
+
+
+if __name__ == "__main__":
+    _folder, _fault = Path(sys.argv[1]), sys.argv[2]
+    _trainer = paddle.distributed.get_rank()
+    if _fault == "none":
+        same(_folder, _trainer)
+    else:
+        faulty(_folder, _trainer, _fault)
