@@ -135,6 +135,8 @@ def test_every_pass_has_a_class() -> None:
         "sync-batch-norm",
         "scale-loss-grad",
         "all-reduce-gradients",
+        "shard-updates",
+        "sort-ops",
         "fused-attention",
         "fused-feedforward",
         "fuse-dot-product-attention",

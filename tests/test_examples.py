@@ -201,6 +201,13 @@ def test_benchmark_compares_like_with_like(model: str) -> None:
         np.testing.assert_allclose(ours(), plain(), rtol=1e-4, atol=1e-5)
 
 
+def test_many_lengths() -> None:
+    """Buckets compile fewer programs for the same losses, which the example compares."""
+    exact, stats = module_of(EXAMPLES / "many_lengths.py").main(steps=8)
+    assert stats["compiled_shapes"] < exact["compiled_shapes"]
+    assert stats["exact"] == []
+
+
 @pytest.fixture
 def custom_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     """The example package, installed as far as entry points go."""

@@ -38,6 +38,8 @@ from graphopt.lowering.mappers import Mapped, Plan
 from graphopt.lowering.ops.debug import raise_failures
 from graphopt.passes.conflicts import check_supported, refused
 from graphopt.passes.manager import optimize
+from graphopt.passes.padding.dims import Axes
+from graphopt.passes.padding.mask import Masked, mask_padding
 from graphopt.passes.pipeline import Setup
 from graphopt.passes.report import Report
 from graphopt.runtime.generator import default_generator
@@ -149,6 +151,27 @@ def compile_program(request: Request) -> Compiled:
         check_supported(request.strategy.setup().flags)
     again = _source(request)
     module = again()
+    return _optimized(request, module, again)
+
+
+def compile_masked(request: Request, axes: Mapping[str, Axes]) -> tuple[Compiled, Masked]:
+    """As `compile_program`, for feeds with rows to spare on these axes; CannotPad when it cannot.
+
+    The request's feeds come first, then those that `Masked` names.
+    """
+    source = _source(request)
+
+    def again() -> ModuleOp:
+        module = source()
+        mask_padding(module, axes)
+        return module
+
+    module = source()
+    masked = mask_padding(module, axes)
+    return _optimized(request, module, again), masked
+
+
+def _optimized(request: Request, module: ModuleOp, again: Callable[[], ModuleOp]) -> Compiled:
     _check_memory(module)
     setup = _setup(request)
     if setup.communicates:

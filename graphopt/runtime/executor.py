@@ -9,6 +9,7 @@ import numpy as np
 
 from graphopt.ir.legacy.sequences import LENGTHS
 from graphopt.ir.program import Operator, Program, default_main_program
+from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.fetch import as_result, fetch_names, split_updates
 from graphopt.runtime.places import Place, as_place, default_place
@@ -22,12 +23,17 @@ class Executor:
     """Runs a Program or a CompiledProgram.
 
     `place` is where plain programs run; the best device that JAX has when it is not given.
+    `buckets` (see `graphopt.buckets`) lets them run feeds of many sizes as a few.
     """
 
-    def __init__(self, place: Any = None) -> None:
+    def __init__(self, place: Any = None, *, buckets: Buckets | None = None) -> None:
         self.place: Place = default_place() if place is None else as_place(place)
         self._closed = False
         self._runner = Runner((self.place,))
+        if buckets is not None:
+            from graphopt.runtime.bucketed import BucketedRunner
+
+            self._runner = BucketedRunner((self.place,), buckets)
 
     def close(self) -> None:
         """Release what the executor holds; it cannot run anything afterwards."""
@@ -35,9 +41,11 @@ class Executor:
         self._runner = Runner((self.place,))
 
     @property
-    def stats(self) -> dict[str, int]:
+    def stats(self) -> dict[str, Any]:
         """How many plain programs and shapes this executor compiled, and how many steps it ran.
 
+        With buckets also how many `rows` were fed and how many rows of `padding` were added, and
+        under `exact` why programs ran without.
         `op_by_op` counts the shapes of programs whose sizes depend on data (see
         docs/explanation/sizes-from-data.md).
         """

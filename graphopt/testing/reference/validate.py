@@ -43,7 +43,7 @@ Array = np.ndarray[Any, Any]
 # sizes that unknown dimensions get
 SIZES = (3, 1, 4)
 # how far back an instance is looked at that may rest on the ops before it
-DEPTHS = (0, 1, 2, 3)
+DEPTHS = (0, 1, 2, 3, 5, 8, 21)
 LARGEST, LARGE = 1 << 24, 1 << 20
 # by class, relative to the largest element: in float64, and in units of the declared dtype
 LOOSE = {Numerics.REASSOCIATING: (1e-9, 64.0), Numerics.APPROXIMATE: (1e-2, 1e5)}

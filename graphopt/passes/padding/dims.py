@@ -1,0 +1,104 @@
+"""What a padded axis is made of.
+
+A dimension is a product of factors, slowest first: names for sizes that are padded, numbers for
+others. `("batch",)` is a batch; `("batch", 12)` is a batch of 12 rows each, joined by a reshape.
+An axis that is not padded is None.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from graphopt.ir.types import UNKNOWN
+from graphopt.passes.picture import Reason
+
+Factor = str | int
+Dim = tuple[Factor, ...]
+Axes = tuple[Dim | None, ...]
+
+
+class CannotPad(Exception):
+    """Padded axes change what an op computes; `reason` has a stable name and says how."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(text)
+        self.reason = Reason(name, text)
+
+
+def joined(factors: Iterable[Factor]) -> Dim | None:
+    """The dimension of these factors; None when nothing of it is padded."""
+    found: list[Factor] = []
+    for factor in factors:
+        if factor == 1:
+            continue
+        if isinstance(factor, int) and found and isinstance(found[-1], int):
+            found[-1] = found[-1] * factor
+        else:
+            found.append(factor)
+    return tuple(found) if any(isinstance(factor, str) for factor in found) else None
+
+
+def factors_of(size: int, dim: Dim | None) -> Dim:
+    """The factors of an axis; CannotPad when neither its size nor its padding is known."""
+    if dim is not None:
+        return dim
+    if size == UNKNOWN:
+        raise CannotPad("unknown-axis", "an axis of unknown size is reshaped with a padded one")
+    return (size,)
+
+
+def reshaped(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axes:
+    """The axes of a reshape to `wanted`, in which 0 copies an axis and one -1 takes what is left.
+
+    CannotPad when a dimension of the result would mix padding with data.
+    """
+    parts = [factors_of(size, dim) for size, dim in zip(shape, axes, strict=True)]
+    copies = 0 not in shape
+    left = [factor for part in parts for factor in part if factor != 1]
+    free = list(wanted).index(-1) if -1 in wanted else len(wanted)
+    right: list[Factor] = left
+
+    def take(position: int, *, last: bool) -> Dim | None:
+        size = wanted[position]
+        part = parts[position] if size == 0 and copies else (size,)
+        return _split_off(right, part, last=last)
+
+    front = [take(position, last=False) for position in range(free)]
+    back = [take(position, last=True) for position in range(len(wanted) - 1, free, -1)]
+    if free == len(wanted):
+        if right:
+            raise _mixed(right)
+        return tuple(front)
+    return (*front, joined(right), *reversed(back))
+
+
+def _split_off(rest: list[Factor], part: Dim, *, last: bool) -> Dim | None:
+    """Take the factors of one dimension from an end of `rest`."""
+    for factor in reversed(part) if last else part:
+        _take(rest, factor, -1 if last else 0)
+    return joined(part)
+
+
+def _take(rest: list[Factor], factor: Factor, end: int) -> None:
+    """Take one factor from an end, a number also as a divisor or a product of what is there."""
+    while factor != 1:
+        if not rest:
+            raise _mixed([factor])
+        found = rest[end]
+        if found == factor:
+            rest.pop(end)
+            return
+        if isinstance(found, str) or isinstance(factor, str):
+            raise _mixed([found])
+        if found % factor == 0:
+            rest[end] = found // factor
+            return
+        if found == 0 or factor % found:
+            raise _mixed([found])
+        rest.pop(end)
+        factor //= found
+
+
+def _mixed(factors: Sequence[Factor]) -> CannotPad:
+    names = " * ".join(map(str, factors))
+    return CannotPad("reshape-mixes-rows", f"a reshape cuts through the padded axes ({names})")

@@ -1,0 +1,188 @@
+"""Running programs by buckets: pads feeds, masks the program once, cuts the fetches.
+
+A program that cannot do with padded rows runs on its feeds as they are; `stats["exact"]` says why.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.program import Program
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+from graphopt.passes.padding.mask import Masked, count_name, mask_name
+from graphopt.runtime.buckets import Buckets
+from graphopt.runtime.executor import Runner, write_learning_rates
+from graphopt.runtime.feed import single_feed
+from graphopt.runtime.places import Place
+from graphopt.runtime.scope import Scope
+
+# the dimension of each axis of each feed
+Dimensions = Mapping[str, tuple[str | None, ...]]
+# the number of rows of each dimension: those of the data and those with padding
+Rows = Mapping[str, tuple[int, int]]
+
+
+@dataclass(frozen=True)
+class Bucketed:
+    """A masked program: what XLA compiles, what it is fed besides, how its fetches are cut."""
+
+    compiled: Any
+    masked: Masked
+
+
+class BucketedRunner(Runner):
+    """As Runner, with feeds padded to the sizes of `buckets`."""
+
+    def __init__(self, places: tuple[Place, ...], buckets: Buckets) -> None:
+        super().__init__(places)
+        self.buckets = buckets
+        self.exact: dict[int, str] = {}
+        self.rows = 0
+        self.padding = 0
+        self._bucketed: dict[Any, Bucketed | None] = {}
+
+    @property
+    def stats(self) -> dict[str, Any]:
+        """As of Runner; `rows` that were fed, `padding` rows that were added, `exact` reasons."""
+        found: dict[str, Any] = {**super().stats}
+        masked = [entry.compiled for entry in self._bucketed.values() if entry is not None]
+        found["compiled_programs"] += len(masked)
+        found["compiled_shapes"] += sum(len(compiled.executables) for compiled in masked)
+        return found | {
+            "rows": self.rows,
+            "padding": self.padding,
+            "exact": sorted(set(self.exact.values())),
+        }
+
+    def step(
+        self, program: Program, feed: Any, names: tuple[str, ...], scope: Scope, *, wait: bool
+    ) -> tuple[Any, ...]:
+        """Check a feed and run one step on one device."""
+        return self.run(program, single_feed(program, feed), names, scope, wait=wait)
+
+    def run(
+        self,
+        program: Program,
+        feeds: dict[str, Any],
+        names: tuple[str, ...],
+        scope: Scope,
+        *,
+        wait: bool,
+    ) -> tuple[Any, ...]:
+        """One step on one device, padded where the program can do with it."""
+        axes = self._axes(program, feeds)
+        rows = self._rows(feeds, axes)
+        bucketed = self._masked(program, axes, tuple(feeds), names) if rows else None
+        if bucketed is None:
+            return super().run(program, feeds, names, scope, wait=wait)
+        write_learning_rates(program, scope)
+        padded = {name: _padded(array, axes[name], rows) for name, array in feeds.items()}
+        if not (wait and names):  # the caller may change its arrays before the step has read them
+            padded = {name: array.copy() for name, array in padded.items()}
+        for dim in bucketed.masked.masks:
+            padded[mask_name(dim)] = _mask(dim, rows)
+        for dim in bucketed.masked.counts:
+            padded[count_name(dim)] = np.array(_count(dim, rows), np.int64)
+        shapes = tuple([(array.shape, array.dtype) for array in padded.values()])
+        executable = bucketed.compiled.executable(shapes, 1, even=True)
+        self.runs += 1
+        self.rows += sum(real for real, _ in rows.values())
+        self.padding += sum(size - real for real, size in rows.values())
+        fetches = executable(padded, scope)
+        cuts = bucketed.masked.fetches
+        return tuple(
+            _cut(array, cuts[name], rows) if name in cuts else array
+            for name, array in zip(names, fetches, strict=True)
+        )
+
+    def _axes(
+        self, program: Program, feeds: Mapping[str, Any]
+    ) -> dict[str, tuple[str | None, ...]]:
+        """The dimension of each axis of each feed."""
+        block = program.global_block()
+        return {
+            name: self.buckets.names(name, block.var(name).shape)
+            if block.has_var(name)
+            else (None,) * array.ndim
+            for name, array in feeds.items()
+        }
+
+    def _rows(self, feeds: Mapping[str, Any], axes: Dimensions) -> Rows:
+        """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
+        found: dict[str, int] = {}
+        for name, array in feeds.items():
+            for dim, size in zip(axes[name], array.shape, strict=True):
+                if dim is not None and (found.setdefault(dim, size) != size or not size):
+                    return {}
+        return {dim: (size, self.buckets.sizes[dim](size)) for dim, size in found.items()}
+
+    def _masked(
+        self,
+        program: Program,
+        axes: Dimensions,
+        feeds: tuple[str, ...],
+        names: tuple[str, ...],
+    ) -> Bucketed | None:
+        """The masked program for these feeds and fetches; None when it must run as it is."""
+        key = (program.serial, program.version, feeds, names)
+        if key not in self._bucketed:
+            from graphopt.runtime.compile import Request, compile_masked
+
+            request = Request(program, feeds, names, self.strategy, self.places, False)
+            dims: dict[str, Axes] = {
+                feed: tuple((name,) if name is not None else None for name in axes[feed])
+                for feed in feeds
+            }
+            try:
+                self._bucketed[key] = Bucketed(*compile_masked(request, dims))
+            except CannotPad as error:
+                self._bucketed[key] = None
+                self.exact[program.serial] = f"{error.reason.name}: {error.reason.text}"
+        return self._bucketed[key]
+
+
+def _padded(array: Any, axes: Sequence[str | None], rows: Rows) -> Any:
+    """The feed with its last rows repeated."""
+    widths = [(0, rows[dim][1] - rows[dim][0]) if dim is not None else (0, 0) for dim in axes]
+    if not any(after for _, after in widths):
+        return array
+    return np.pad(np.asarray(array), widths, mode="edge")
+
+
+def _mask(dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
+    """Which rows of a dimension are data."""
+    mask = np.ones((), np.bool_)
+    for factor in dim:
+        if isinstance(factor, int):
+            part = np.ones(factor, np.bool_)
+        else:
+            real, size = rows[factor]
+            part = np.arange(size) < real
+        mask = np.logical_and.outer(mask, part)
+    return mask.reshape(-1)
+
+
+def _count(dim: Dim, rows: Rows) -> int:
+    """How many rows of a dimension are data."""
+    return prod(factor if isinstance(factor, int) else rows[factor][0] for factor in dim)
+
+
+def _cut(array: Any, axes: Axes, rows: Rows) -> Any:
+    """A fetch without the rows that stem from padding."""
+    for at, dim in enumerate(axes):
+        if dim is None:
+            continue
+        if len(dim) == 1:
+            (name,) = dim
+            assert isinstance(name, str)
+            real, size = rows[name]
+            if real != size:
+                array = array[(slice(None),) * at + (slice(real),)]
+        else:
+            array = array[(slice(None),) * at + (_mask(dim, rows),)]
+    return array
