@@ -8,6 +8,7 @@ of imported names (`Tensor = Variable`), nothing else.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Mapping
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +45,8 @@ def load(source: Source) -> Any:
 
 def missing(package: str, name: str) -> AttributeError:
     """The error for a name that a package does not have."""
-    return AttributeError(f"module '{package}' has no attribute '{name}'", name=name)
+    text = f"module '{package}' has no attribute '{name}'"
+    return AttributeError(text, name=name, obj=sys.modules[package])
 
 
 def public(names: Mapping[str, Source]) -> list[str]:
