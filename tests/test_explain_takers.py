@@ -28,7 +28,8 @@ def everything() -> ModuleOp:
         hidden = nn.Conv2D(4, 4, 3, padding=1, groups=4)(nn.functional.relu(image))
         hidden = paddle.add(hidden, nn.functional.relu(nn.BatchNorm2D(4)(hidden)))
         hidden = nn.functional.relu(paddle.add(nn.BatchNorm2D(4)(hidden), image))
-        rows = paddle.reshape(hidden, [2, 18, 8])
+        unit = nn.functional.relu(nn.BatchNorm2D(4)(nn.Conv2D(4, 4, 1, bias_attr=False)(hidden)))
+        rows = paddle.reshape(paddle.multiply(hidden, unit), [2, 18, 8])
         out = nn.TransformerEncoderLayer(8, 2, 12, activation="gelu")(rows)
         core = nn.functional.scaled_dot_product_attention(
             *(paddle.reshape(out, [2, 18, 2, 4]) for _ in range(3))

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
@@ -11,10 +13,13 @@ from graphopt.testing.twists import TWISTS
 from graphopt_tests.proof.corpus import FUSIONS, OTHERS, all_pictures, collect, planted_for
 from graphopt_tests.proof.mutants import EQUIVALENT, Mutant, all_mutants, verdict
 from graphopt_tests.proof.properties import Prover
+from graphopt_tests.proof.told import KEPT, near_misses
 from graphopt_tests.proof.transforms import passes
 
 # programs for each pass, and how often it does something in them at least
 EACH = 25
+# the same for a mutant, beside the pages and what is made of them
+FEW = 6
 MUST_FIRE = 5
 LESS = {"fold-batch-norm": 3, "reassociate-matmul": 3, "fuse-adamw": 1}
 # what speaks against a picture in these programs; the pages show each reason
@@ -75,6 +80,8 @@ SAMPLE = (
     "op.results[0].uses))`",
     "drop_dropout._drop: never `not testing and p != 0`",
     "fuse-elewise-add-act `add`: any op of its kind",
+    "fuse-relu-depthwise-conv `convolution`: either order",
+    "matching.fits: returns True, not `next(matches(root, op), None) is not None`",
 )
 
 
@@ -82,12 +89,22 @@ SAMPLE = (
 def test_a_broken_guard_is_noticed(name: str) -> None:
     """Without the guard a generated program or a page comes out wrong."""
     mutant = mutants()[name]
-    assert verdict(mutant, EACH) not in ("", "same")
+    if "Result" in name:  # only this pass draws side results
+        mutant = replace(mutant, passes=("fused-attention",))
+    assert verdict(mutant, FEW) not in ("", "same")
 
 
 def mutants() -> dict[str, Mutant]:
     """Every mutant by its name."""
     return {mutant.name: mutant for mutant in all_mutants()}
+
+
+def test_near_misses_of_the_pages() -> None:
+    """What is told of the programs of the pages is what the file says."""
+    found = [line for name in FUSIONS for line in near_misses(name)]
+    if os.environ.get("GRAPHOPT_UPDATE_PAGES"):
+        KEPT.write_text("\n".join(found) + "\n")
+    assert found == KEPT.read_text().splitlines()
 
 
 def test_equivalent_mutants_exist() -> None:

@@ -39,12 +39,11 @@ class FoldConstants(RewritePass):
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log = Log(self.name, self.numerics)
         # a derivative is not to be taken with respect to another value
-        kept = differentiated(module)
-        known: Known = dict.fromkeys(kept)
+        known: Known = dict.fromkeys(differentiated(module))
         for op in list(module.walk()):
             if not isinstance(op, PdOp) or not _reads_constants(op):
                 continue
-            value = _computed(op, known, kept)
+            value = _computed(op, known)
             if value is None or not log.allow(op):
                 continue
             log.applied(op)
@@ -72,13 +71,11 @@ def _reads_constants(op: PdOp) -> bool:
     )
 
 
-def _computed(op: PdOp, known: Known, kept: set[SSAValue]) -> Array | None:
+def _computed(op: PdOp, known: Known) -> Array | None:
     """The result of an op whose operands are constants, None for any other op."""
     result = op.results[0]
     shape = shape_of(result.type)
     if isinstance(op, RegionOp) or UNKNOWN in shape or not _is_small(shape):
-        return None
-    if any(value in kept for value in op.operands):
         return None
     if isinstance(op, Scale) and dtype_of(result.type).is_floating and op.attr("bias") != 0:
         return None  # product and sum may round once or twice
@@ -99,12 +96,7 @@ def _is_small(shape: tuple[int, ...]) -> bool:
 def as_constant(value: Array, like: SSAValue) -> PdOp:
     """The op that makes this array, of the type of `like`."""
     dtype, shape = dtype_of(like.type), shape_of(like.type)
-    numbers: list[float] = value.ravel().astype(_plain(value)).tolist()
+    numbers: list[float] = value.ravel().astype(np.float64).tolist()
     if len({(number, math.copysign(1, number)) for number in numbers}) == 1:
         return Full.make(shape=shape, value=numbers[0], dtype=dtype)
     return AssignValue.make(shape=shape, values=numbers, dtype=dtype)
-
-
-def _plain(value: Array) -> np.dtype[np.generic]:
-    """A NumPy type of its own for the numbers of a half type, which become Python floats."""
-    return np.dtype(np.int64) if value.dtype.kind in "biu" else np.dtype(np.float64)

@@ -180,7 +180,7 @@ _HALVES = ("float16", "bfloat16")
 
 def _same_shape(op: PdOp, scores: Any) -> bool:
     out = op.results[0].type
-    return rank_of(out) == rank_of(scores) and compatible(out, like(scores, dtype=dtype_of(out)))
+    return compatible(out, like(scores, dtype=dtype_of(out)))
 
 
 class DotProductAttention(Fusion):

@@ -63,7 +63,7 @@ def _factors(op: Matmul, kept: set[SSAValue], inside: list[Matmul]) -> list[SSAV
     found: list[SSAValue] = []
     for value in op.operands:
         inner = value.owner
-        if isinstance(inner, Matmul) and inner.parent is op.parent and _is_inside(inner, kept):
+        if isinstance(inner, Matmul) and _is_inside(inner, kept):
             found += _factors(inner, kept, inside)
         else:
             found.append(value)

@@ -144,8 +144,6 @@ def _scale_of_scale(op: PdOp) -> Simpler:
     outer_factor, factor = op.attr("scale"), inner.attr("scale")
     if -1 not in (outer_factor, factor):
         return None
-    if outer_factor * factor == 1:
-        return inner.operands[0]
     return Scale.make(inner.operands[0], scale=outer_factor * factor)
 
 
@@ -172,7 +170,7 @@ def _both_ways_alike(first: DType, second: DType, last: DType) -> bool:
         return True
     if second.is_floating and not last.is_floating:
         # out of range, a float saturates and an integer wraps around
-        return not first.is_floating and (first == last or last in _WIDER.get(first, ()))
+        return last in _WIDER.get(first, ())  # so `first` is no float
     return not (first.is_complex or last.is_complex)
 
 
@@ -184,8 +182,6 @@ def _transpose(op: PdOp) -> Simpler:
     rank = len(shape_of(op.results[0].type))
     before, after = ([axis % rank for axis in o.attr("perm")] for o in (inner, op))
     perm = [before[axis] for axis in after]
-    if perm == list(range(rank)):
-        return inner.operands[0]
     return Transpose.make(inner.operands[0], perm=perm)
 
 
@@ -203,7 +199,7 @@ def _reshape(op: PdOp) -> Simpler:
         return None  # it also checks, when the program runs, that a size is 1
     if source.type == op.results[0].type and list(out).count(UNKNOWN) < 2:
         return source
-    if 0 in op.attr("shape") or 0 in out or len(inner.operands) > 1 or len(op.operands) > 1:
+    if 0 in op.attr("shape") or 0 in out:
         return None  # copies a dimension of what is between
     return Reshape.make(source, shape=op.attr("shape"))
 

@@ -89,10 +89,11 @@ def assert_same_results(before: ModuleOp, after: ModuleOp, seed: int = 0) -> Non
         assert found[name].shape == array.shape, f"{name}: {array.shape} became {found[name].shape}"
         assert found[name].dtype == array.dtype, f"{name}: {array.dtype} became {found[name].dtype}"
         tolerance = TOLERANCE.get(DType(array.dtype.name), 1e-9)
-        scale = max(float(np.nanmax(np.abs(array.astype(np.float64)), initial=0.0)), 1.0)
+        wide = np.complex128 if array.dtype.kind == "c" else np.float64
+        scale = max(float(np.nanmax(np.abs(array.astype(wide)), initial=0.0)), 1.0)
         np.testing.assert_allclose(
-            found[name].astype(np.float64),
-            array.astype(np.float64),
+            found[name].astype(wide),
+            array.astype(wide),
             rtol=tolerance,
             atol=tolerance * scale,
             err_msg=name,

@@ -24,7 +24,8 @@ from graphopt.ir.ops.linear import Matmul
 from graphopt.passes.fusion import Fusion, Node
 from graphopt.testing.twists import SIBLINGS
 from graphopt_tests.proof.corpus import FUSIONS
-from graphopt_tests.proof.suite import suite
+from graphopt_tests.proof.equivalent import EQUIVALENT as EQUIVALENT
+from graphopt_tests.proof.suite import TOGETHER, suite
 
 ENGINE = ("matching", "fusion")
 REWRITES = {
@@ -47,8 +48,24 @@ SHARED = {
     "fused_attention": ("fused-attention",),
     "fused_feedforward": ("fused-feedforward",),
 }
-# what only words an explanation, or asks only whether to look
-WORDS = frozenset({"_flawed", "miss", "_explain_transposed", "_explain_shared", "apply"})
+# functions that only word an explanation: which op to edit how, which end a near miss lacks
+WORDS = frozenset(
+    {
+        "_edit_that_helps",
+        "_explain_shared",
+        "_explain_transposed",
+        "_flawed",
+        "_swaps",
+        "apply",
+        "edits",
+        "lacking",
+        "miss",
+        "origin",
+        "vetoed",
+    }
+)
+# what watches, counts or validates rewrites, which has tests of its own (bisect, --validate)
+WATCHES = ("watch", "allow(", "bisect.", "veto", "log is None", "numerics or")
 
 
 @dataclass(frozen=True)
@@ -68,7 +85,7 @@ def modules() -> dict[str, tuple[str, ...]]:
     """The modules whose conditions are mutated, with the passes that use them."""
     found = dict(REWRITES)
     for name in ENGINE:
-        found[name] = tuple(FUSIONS)
+        found[name] = (*FUSIONS, TOGETHER)
     for name, fusion in FUSIONS.items():
         module = fusion.__module__.rpartition(".")[2]
         found[module] = SHARED.get(module, (name,))
@@ -118,8 +135,11 @@ Change = tuple[Callable[[], None], str]
 
 
 def _changes(function: ast.AST) -> Iterator[Change]:
-    """Each way to change a condition of a function in place, with words for it."""
-    for node in ast.walk(function):
+    """Each way to change a condition of a function in place, with words for it.
+
+    Not within a `Reason`: such a condition only chooses words.
+    """
+    for node in _walk(function):
         for field in ("test",):
             if isinstance(node, (ast.If, ast.IfExp)):
                 test = getattr(node, field)
@@ -147,6 +167,13 @@ def _changes(function: ast.AST) -> Iterator[Change]:
                 yield _without(node, index), f"without `{word} {_text(value)}`"
 
 
+def _walk(node: ast.AST) -> Iterator[ast.AST]:
+    yield node
+    for inner in ast.iter_child_nodes(node):
+        if not (isinstance(inner, ast.Call) and _text(inner.func) == "Reason"):
+            yield from _walk(inner)
+
+
 def _is_truth(value: ast.expr | None) -> bool:
     if isinstance(value, ast.Call):
         return isinstance(value.func, ast.Name) and value.func.id in (
@@ -163,8 +190,7 @@ def _is_truth(value: ast.expr | None) -> bool:
 
 
 def _watches(test: ast.expr) -> bool:
-    """True for what watches rewrites or counts them for a bisection, which has tests of its own."""
-    return any(word in _text(test) for word in ("watch", "allow(", "bisect."))
+    return any(word in _text(test) for word in WATCHES)
 
 
 def _text(node: ast.AST | None) -> str:
@@ -302,6 +328,16 @@ def _set_all(changes: Sequence[tuple[Node, dict[str, Any]]]) -> None:
     for node, attrs in changes:
         for name, value in attrs.items():
             setattr(node, name, value)
+    # nodes remember what follows from their own attributes and from those of the nodes below them
+    for node in _all_nodes():
+        for name in ("orders", "producers"):
+            node.__dict__.pop(name, None)
+
+
+@cache
+def _all_nodes() -> list[Node]:
+    rules = (rule for fusion in FUSIONS.values() for rule in fusion.RULES)
+    return list(dict.fromkeys(node for rule in rules for node in nodes_of(rule)))
 
 
 def all_mutants() -> list[Mutant]:
@@ -320,7 +356,3 @@ def verdict(mutant: Mutant, count: int) -> str:
         if found not in ("", "same"):
             break
     return found
-
-
-# survivors that cannot be told from the right pass, with the reason
-EQUIVALENT: dict[str, str] = {}

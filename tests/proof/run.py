@@ -1,7 +1,7 @@
 """`make properties` and `make mutants`: the large runs; see docs/explanation/proof.md.
 
     python tests/proof/run.py properties 2000 [--seed 0] [--jobs 2] [--xla 0.02]
-    python tests/proof/run.py mutants 400 [--only TEXT] [--jobs 2]
+    python tests/proof/run.py mutants 400 [--only TEXT] [--every 8 --first 0] [--jobs 2]
 
 The exit status is 1 when a property fails, or when more than one mutant in twenty survives.
 """
@@ -13,7 +13,7 @@ import importlib.util
 import sys
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import fields
 from multiprocessing import get_context
@@ -46,13 +46,16 @@ def prove(batch: int, count: int, seed: int, xla: float):  # type: ignore[no-unt
     return prover.tally
 
 
-def judge_mutants(part: int, parts: int, count: int, only: str) -> list[tuple[str, str]]:
-    """Every `parts`-th mutant and what notices it."""
+def judge_mutants(  # type: ignore[no-untyped-def]
+    part: int, parts: int, count: int, only: str, sample: slice
+):
+    """Every `parts`-th mutant of a sample and what notices it."""
     load_settings()
     from graphopt_tests.proof.mutants import all_mutants, verdict
 
     found: list[tuple[str, str]] = []
-    for mutant in [mutant for mutant in all_mutants() if only in mutant.name][part::parts]:
+    chosen = [mutant for mutant in all_mutants() if only in mutant.name][sample]
+    for mutant in chosen[part::parts]:
         found.append((mutant.name, verdict(mutant, count)))
         if found[-1][1] in ("", "same"):
             print(f"survived: {mutant.name}", file=sys.stderr, flush=True)
@@ -102,10 +105,10 @@ def merge(total: object, part: object) -> None:
 
 def mutants(arguments: argparse.Namespace) -> int:
     """Judge all mutants and list the survivors."""
-    parts = PARTS
+    parts, sample = PARTS, slice(arguments.first, None, arguments.every)
     with pool(arguments.jobs) as processes:
         jobs = [
-            processes.submit(judge_mutants, part, parts, arguments.count, arguments.only)
+            processes.submit(judge_mutants, part, parts, arguments.count, arguments.only, sample)
             for part in range(parts)
         ]
         verdicts: list[tuple[str, str]] = []
@@ -128,10 +131,26 @@ def mutants(arguments: argparse.Namespace) -> int:
     )
     for kind, count in kinds.most_common():
         print(f"| {kind or 'nothing, though it does something else'} | {count} |")
+    for line in by_file(verdicts, EQUIVALENT):
+        print(line)
     for name in survivors:
         if name not in EQUIVALENT:
             print(f"survived: {name}")
     return 0 if killed >= 0.95 * counted else 1
+
+
+def by_file(verdicts: Sequence[tuple[str, str]], equivalent: Mapping[str, str]) -> Iterator[str]:
+    """A row for each module of conditions and each pass of pictures."""
+    totals = dict[str, list[int]]()
+    for name, verdict in verdicts:
+        place = name.partition(":")[0].partition(" `")[0].partition(".")[0]
+        row = totals.setdefault(place, [0, 0, 0])
+        survived = verdict in ("", "same")
+        row[0] += not survived
+        row[1] += survived and name in equivalent
+        row[2] += survived and name not in equivalent
+    for place, (killed, argued, survived) in sorted(totals.items()):
+        yield f"| `{place}` | {killed} | {argued} | {survived} |"
 
 
 def pool(jobs: int) -> ProcessPoolExecutor:
@@ -148,6 +167,8 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--xla", type=float, default=0.02)
     parser.add_argument("--only", default="")
+    parser.add_argument("--every", type=int, default=1)
+    parser.add_argument("--first", type=int, default=0)
     arguments = parser.parse_args(words)
     return {"properties": properties, "mutants": mutants}[arguments.what](arguments)
 

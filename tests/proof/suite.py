@@ -29,7 +29,7 @@ from graphopt.passes.pipeline import Setup, select
 from graphopt.passes.registry import own_passes
 from graphopt.testing import Case, load_page, parse
 from graphopt.testing.twists import TWISTS
-from graphopt_tests.proof import judge
+from graphopt_tests.proof import judge, told
 from graphopt_tests.proof.corpus import FUSIONS, collect, planted_for
 from graphopt_tests.proof.shape import Fingerprint, fingerprint
 from graphopt_tests.proof.transforms import PASS_FLAGS, Transform, one_pass
@@ -39,6 +39,8 @@ PAGES = sorted((Path(__file__).parents[1] / "passes").glob("*.md"))
 TOGETHER = "all fusions"
 # a mutant that takes longer for a program than this hangs
 SECONDS = 5
+# the same for the near misses of all pages of a pass
+WORDS_SECONDS = 30
 # the tests pin how often a pass fires, with room for other examples
 ENOUGH = 0.75
 EXACT = Numerics.BIT_EXACT
@@ -114,7 +116,7 @@ class Suite:
     def verdict(self) -> str:
         """What notices that the pass is wrong; "same" when it does nothing else, "" for no one."""
         found = self.by_properties()
-        return found if found not in ("", "same") else self.by_pages() or found
+        return found if found not in ("", "same") else self.by_pages() or self.by_words() or found
 
     def by_properties(self) -> str:
         """crash, signature, numbers, bits, again, fires less, or a reason that is gone."""
@@ -130,10 +132,10 @@ class Suite:
                         wrong = self._judged(program, changed, transform)
                         if wrong:
                             return wrong
+                    fired.update(_fired(outcomes))
+                    reasons.update(_reasons(outcomes))
             except Exception as error:
                 return f"crash: {type(error).__name__}"
-            fired.update(_fired(outcomes))
-            reasons.update(_reasons(outcomes))
         less = [op for op, count in self.fired.items() if fired[op] < ENOUGH * count]
         gone = self.reasons.keys() - reasons.keys()
         if less or gone:
@@ -145,6 +147,18 @@ class Suite:
         if not wrong and self.name in FUSIONS and _fired(transform(changed)):
             return "again"
         return wrong
+
+    def by_words(self) -> str:
+        """words: the first near miss that is told otherwise; see `told`."""
+        if self.name not in FUSIONS:
+            return ""
+        try:
+            with limit(WORDS_SECONDS):
+                lines = told.near_misses(self.name)
+        except Exception as error:
+            return f"crash: {type(error).__name__}"
+        other = set(lines).symmetric_difference(told.kept(self.name))
+        return f"words: {min(other)}" if other else ""
 
     def by_pages(self) -> str:
         """page: the heading of the first case that comes out otherwise."""

@@ -14,13 +14,23 @@ from graphopt.testing.reference.tape import Array
 
 
 def filled(shape: Sequence[int], value: float, dtype: Any) -> Array:
-    """A tensor of one value; integers are cut towards zero and kept in range."""
+    """A tensor of one value; integers are cut towards zero and kept in range.
+
+    A constant is what its dtype holds, whatever the precision that is computed in.
+    """
     if dtype.is_differentiable:
-        return np.full(tuple(shape), value, np.complex128 if dtype.is_complex else np.float64)
+        return np.full(tuple(shape), held(value, dtype))
     if dtype == "bool":
         return np.full(tuple(shape), bool(value))
     limits = np.iinfo(dtype.numpy)
     return np.full(tuple(shape), min(max(int(value), limits.min), limits.max), dtype.numpy)
+
+
+def held(values: Any, dtype: Any) -> Array:
+    """Floating-point or complex values, rounded to their dtype."""
+    with np.errstate(over="ignore"):
+        rounded = np.asarray(values).astype(dtype.numpy)
+    return rounded.astype(np.complex128 if dtype.is_complex else np.float64)
 
 
 @rule(ops.Full)
@@ -35,10 +45,9 @@ def full_like(x: Array, value: float, dtypes: Any) -> Array:
 
 @rule(ops.AssignValue)
 def assign_value(shape: Sequence[int], values: Sequence[float], dtypes: Any) -> Array:
-    exact = values if dtypes[0].is_differentiable else [int(v) for v in values]
-    return np.array(exact, np.float64 if dtypes[0].is_differentiable else dtypes[0].numpy).reshape(
-        tuple(shape)
-    )
+    if dtypes[0].is_differentiable:
+        return held(values, dtypes[0]).reshape(tuple(shape))
+    return np.array([int(value) for value in values], dtypes[0].numpy).reshape(tuple(shape))
 
 
 @rule(ops.Arange)

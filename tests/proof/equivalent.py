@@ -1,0 +1,58 @@
+"""Mutants that no program can tell from the right pass, each with the reason."""
+
+from __future__ import annotations
+
+_TYPES = "only tells the type checker what holds for every op that comes here"
+_ORDERS = "both holes take any value and nothing that is checked or built tells them apart"
+_SPEED = "only saves a search that finds nothing"
+
+EQUIVALENT: dict[str, str] = {
+    # the matcher
+    "matching._with_inputs: always `match.tolerant or all((_plausible(hole, value) for hole, value "
+    "in pairs))`": _SPEED,
+    "matching._with_inputs: without `or match.tolerant`": _SPEED,
+    "matching._plausible: returns True, not `hole.producers is None or type(value.owner) in "
+    "hole.producers`": _SPEED,
+    "matching._with_inputs: always `all((isinstance(hole, Value) for hole in "
+    "order[len(op.operands):]))`": "no picture draws an op at an operand that may be absent",
+    "matching._bind: without `and isinstance(producer, PdOp)`": "a block has a region for its "
+    "parent, never the block of the reader",
+    "matching._bind: without `and index == 0`": "no optional node is used by a side result",
+    "matching._bind: always `match.tolerant and match.missed is None`": "`miss` asks the same",
+    "matching._bind: without `and match.tolerant`": "`miss` asks the same",
+    "matching._bind: without `and match.missed is None`": "`miss` asks the same",
+    "fusion._is_before: never `outer is None or outer is other or outer is block.last_op`": "every "
+    "reader is in the block or inside an op of it, and the search finds the last op as well",
+    "fusion._is_before: without `or outer is None`": "every reader is in the block or inside an op "
+    "of it",
+    "fusion._is_before: without `or outer is block.last_op`": _SPEED,
+    # clean-ups
+    "fold_constants.FoldConstants.rewrite: without `or not isinstance(op, PdOp)`": _TYPES,
+    "fold_constants._computed: without `or isinstance(op, RegionOp)`": "`fold` has no rule for "
+    "ops with regions",
+    "fold_constants._computed: without `or UNKNOWN in shape`": "`fold` refuses open sizes as well",
+    "drop_dropout._drop: without `and testing`": "in training p is 0 here, so that 1 - p is 1",
+    "reassociate_matmul._joins: without `and result not in kept`": "the gradient that keeps a "
+    "value is a second use of it",
+    "fuse_all_optimizer_ops._fuse: always `len(updates) > 1`": "what reads the result of an update "
+    "comes after it",
+    "fuse_all_optimizer_ops._early_reader: without `and reader is not None`": "every reader is in "
+    "the block or inside an op of it",
+    "fold_batch_norm._Folded._check_bias: without `or len(shape) != rank`": "a sum has the rank of "
+    "its operand of the highest rank, so the bias has no more dimensions",
+    # Transformers
+    "transformer_parts.ScaledPart.factor: without `or 0.0`": _TYPES,
+    "head_layout.trace: without `or not isinstance(op, PdOp)`": _TYPES,
+    "head_layout.trace: without `or step is None`": "without a step nothing was traced before it",
+    "fused_attention.Attention._layouts: without `or found.shape[0] != ROWS[0]`": "the arrays that "
+    "it is compared with have these rows",
+    "head_layout.trace: always `step`": _SPEED,
+    "transformer_parts.check_residual: without `and len(a) == len(b)`": "linear layers keep the "
+    "rank of what they read",
+    # pictures
+    "fuse-dot-product-attention `scores`: either order": "each other order has the same reason "
+    "against it as the first one",
+    "fuse-elewise-add-act `add`: either order": _ORDERS,
+    "fuse-gemm-epilogue `matmul`: either order": _ORDERS,
+    "fuse-resunit `conv`: either order": _ORDERS,
+}
