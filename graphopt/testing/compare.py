@@ -75,13 +75,25 @@ def _whole(port: Port, array: Array) -> Array:
     return array if port.shard_of is None else array.reshape(shape_of(port.shard_of))
 
 
-def assert_same_results(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:
+def interpreted(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict[str, Array]:
+    """As `run_module`, in the reference interpreter, where it has rules for all ops."""
+    from graphopt.testing.reference import Unsupported, evaluate
+
+    try:
+        return evaluate(module, inputs, seed=seed)
+    except Unsupported:
+        return run_module(module, inputs, seed)
+
+
+def assert_same_results(
+    before: ModuleOp, after: ModuleOp, seed: int = 0, run: Callable[..., Any] = run_module
+) -> None:
     """AssertionError, naming the result, unless both modules compute the same numbers.
 
     The tolerance is that of the result's element type (`TOLERANCE`), scaled by its largest value.
     """
     inputs = random_inputs(before, seed)
-    wanted, found = run_module(before, inputs), run_module(after, inputs)
+    wanted, found = run(before, inputs), run(after, inputs)
     assert wanted.keys() == found.keys(), (
         f"the results changed from {list(wanted)} to {list(found)}"
     )

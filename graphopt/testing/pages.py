@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
 
@@ -19,7 +21,7 @@ from graphopt.ir.text import parse_text
 from graphopt.passes.fusion import Declined, FusionPass, sweep
 from graphopt.passes.registry import all_passes
 from graphopt.passes.rewrite import RewritePass
-from graphopt.testing.compare import assert_same_results
+from graphopt.testing.compare import assert_same_results, run_module
 
 _HEADING = re.compile(r"^(#+) +(.*)$")
 _FENCE = re.compile(r"^```(\w*) *$")
@@ -73,10 +75,10 @@ def parse(text: str, name: str = "<text>") -> ModuleOp:
     return module
 
 
-def check_case(case: Case) -> None:
+def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
     """AssertionError unless the pass does to the program what the page says.
 
-    A rewritten program must also compute the same numbers as before.
+    A rewritten program must also compute the same numbers as before, by `run`.
     """
     before = parse(case.before, f"{case.page}: {case.title}")
     after = before.clone()
@@ -87,7 +89,7 @@ def check_case(case: Case) -> None:
     else:
         kind, found = "mlir", str(after)
         after.verify()
-        assert_same_results(before, after)
+        assert_same_results(before, after, run=run)
     if os.environ.get(UPDATE):
         _update(case, kind, found)
         return
