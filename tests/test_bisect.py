@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -13,6 +14,7 @@ import pytest
 
 from graphopt.passes import registry, replay_file
 from graphopt.tools import cli, culprit
+from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.model_files import MODELS
 
 PLUGIN = Path(__file__).with_name("wrong_passes.py")
@@ -215,6 +217,14 @@ for _ in range(2):
 """
 
 
+@pytest.fixture
+def fresh_programs() -> Iterator[None]:
+    """Default programs, and a scope, that no test before has put something into."""
+    with fresh():
+        yield
+
+
+@pytest.mark.usefixtures("fresh_programs")
 def test_a_script(capsys: pytest.CaptureFixture[str]) -> None:
     """Its compiled programs with the inputs of their first steps; with passes, all its programs."""
     Path("train.py").write_text(SCRIPT)
