@@ -71,6 +71,7 @@ def ops_of(path: str = "repro.mlir") -> list[str]:
     return [op.name for op in module.walk() if op.name.startswith("pd.")]
 
 
+@pytest.mark.slow
 def test_one_wrong_fusion_among_many(capsys: pytest.CaptureFixture[str], own_folder: Path) -> None:
     """In a ResNet: found, reduced to the pattern, replayed by a process of its own."""
     passes = 'simplify,fuse-bn-act,wrong-add-relu{at="relu_8.tmp"},fuse-gemm-epilogue'
@@ -94,6 +95,7 @@ def test_one_wrong_fusion_among_many(capsys: pytest.CaptureFixture[str], own_fol
     assert "now: pd.fetch relu_8.tmp: " in done.stdout
 
 
+@pytest.mark.slow
 def test_with_a_strategy_before_it(capsys: pytest.CaptureFixture[str]) -> None:
     """In a transformer whose attention and feed-forward are fused first."""
     status, out = graphopt(

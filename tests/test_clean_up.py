@@ -52,6 +52,7 @@ PLANTED = {
 
 
 @pytest.mark.parametrize("name", PLANTED)
+@pytest.mark.slow
 def test_pass_keeps_its_promises(name: str) -> None:
     """Outputs, gradients and state stay; the class of numerics holds; a second run does nothing."""
     least = 1 if name == "cse" else 4
@@ -114,6 +115,7 @@ def matrix_chain(sizes: list[int], generator: np.random.Generator) -> ModuleOp:
 
 
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
+@pytest.mark.slow
 def test_fusions_are_in_their_class(fusion: type[FusionPass]) -> None:
     """A fused op has the bits of its parts, unless the pass says that it reassociates."""
     if fusion.numerics is Numerics.BIT_EXACT:

@@ -136,6 +136,7 @@ def run_padded(module: ModuleOp, masked: Masked, feeds: dict[str, Array], axes: 
 
 @pytest.mark.filterwarnings("ignore:divide by zero")
 @pytest.mark.parametrize(("op_class", "case"), CASES)
+@pytest.mark.slow
 def test_padding_changes_nothing(op_class: type[PdOp], case: Sample) -> None:
     operands = flat(case)
     feeds = {f"x{index}": array for index, array in enumerate(operands)}

@@ -96,6 +96,7 @@ def test_every_reason_has_a_page() -> None:
 
 
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
+@pytest.mark.slow
 def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
     """Outputs, gradients and updated state stay the same, and the fusion really fires."""
     seen: Counter[str] = Counter()
@@ -113,6 +114,7 @@ def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
     assert seen["Applied"] >= least, dict(seen)
 
 
+@pytest.mark.slow
 def test_everything_on_preserves_meaning() -> None:
     """All fusions of the pipeline together; large pictures are in test_transformer_fusions.py."""
     setup = Setup({row.flag: True for row in ROWS if row.flag.startswith("fuse")})
@@ -181,6 +183,7 @@ def test_fusion_is_idempotent(fusion: type[FusionPass]) -> None:
 
 
 @pytest.mark.parametrize("fusion", FUSIONS, ids=lambda f: f.name)
+@pytest.mark.slow
 def test_a_wrong_fusion_is_caught(fusion: type[FusionPass]) -> None:
     """The property test notices a fusion that forgets the root op: it is no rubber stamp."""
     caught, large = 0, is_large(fusion.RULES[0])

@@ -109,6 +109,7 @@ def test_what_is_left_goes_to_the_smaller_pictures() -> None:
 
 
 @pytest.mark.parametrize("build", [lambda: encoder(1), lambda: decoder(normalize_before=True)])
+@pytest.mark.slow
 def test_training_is_the_same(build: Callable[[], Any]) -> None:
     """Three steps give the same losses, dropout included, with all flags as without."""
     feeds = {
