@@ -32,9 +32,9 @@ from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.signature import FEED, FETCH
 from graphopt.ir.types import UNKNOWN, tensor
 from graphopt.ir.verify_ssa import verify_ssa
+from graphopt.passes.padding.carrying import carry
 from graphopt.passes.padding.dims import Axes, CannotPad, joined, reshaped
 from graphopt.passes.padding.mask import Masked, count_name, mask_name, mask_padding
-from graphopt.passes.padding.rules import carry
 from graphopt.runtime.bucketed import _count, _cut, _mask, _padded
 from graphopt.testing.compare import run_module
 from graphopt_tests.op_calls import flat, groups_of

@@ -6,9 +6,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, UnitAttr
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DictionaryAttr,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+)
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute
+from xdsl.ir import Attribute, BlockArgument
 
 from graphopt.ir.types import Tensor
 
@@ -102,6 +109,15 @@ def result_port(function: FuncOp, index: int) -> Port:
     attrs, types = function.res_attrs, function.function_type.outputs.data
     one = slice(index, index + 1)
     return _ports(ArrayAttr(attrs.data[one]) if attrs else None, types[one], "result")[0]
+
+
+def add_feed(function: FuncOp, name: str, type_: Tensor) -> BlockArgument:
+    """A new last argument of `@main`, fed under this name."""
+    block, types = function.body.block, function.function_type
+    attrs = function.arg_attrs.data if function.arg_attrs else ()
+    function.function_type = FunctionType.from_lists([*types.inputs, type_], list(types.outputs))
+    function.arg_attrs = ArrayAttr([*attrs, DictionaryAttr({FEED: StringAttr(name)})])
+    return block.insert_arg(type_, len(block.args))
 
 
 def _ports(

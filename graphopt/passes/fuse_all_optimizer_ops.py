@@ -7,20 +7,20 @@ update, so an update whose result is read before that stays alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.bulk import replace_uses
 from graphopt.ir.op import operand_names
 from graphopt.ir.ops.fused_update import FUSED
 from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd, Update
-from graphopt.ir.regions import ancestor_in
 from graphopt.ir.types import dtype_of
 from graphopt.passes.fusion import Applied, Outcome, Reason
+from graphopt.passes.grouping import movable
 from graphopt.passes.naming import joined_location, show_op, source_line
 from graphopt.passes.numerics import Numerics
 from graphopt.passes.rewrite import Log, RewritePass
@@ -66,7 +66,7 @@ def _fuse(updates: list[Update], log: Log) -> None:
     """Replace a group by one op, but for the updates that have to stay where they are."""
     alone = Reason("only-one", "no other update has its kind, dtype, learning rate and properties")
     if len(updates) > 1:
-        updates = _movable(updates, log)
+        updates = movable(updates, log, _read_early)
     if len(updates) < 2:
         for op in updates:
             log.declined(op, alone)
@@ -90,38 +90,9 @@ def _fuse(updates: list[Update], log: Log) -> None:
         op.erase()
 
 
-def _movable(updates: Sequence[Update], log: Log) -> list[Update]:
-    """The updates that may wait for the last one: nothing before it reads their results."""
-    block = updates[-1].parent
-    assert block is not None
-    place = _places(block)
-    end = place[updates[-1]]
-    found: list[Update] = []
-    for op in updates:
-        early = _early_reader(op, block, place, end)
-        if early is None:
-            found.append(op)
-        else:
-            text = f"its result is read by {show_op(early)}, before the last update of its group"
-            log.declined(
-                op, Reason("result-read-early", text, "move that reader behind the updates")
-            )
-    return found
-
-
-def _places(block: Block) -> Mapping[Operation, int]:
-    return {op: number for number, op in enumerate(block.ops)}
-
-
-def _early_reader(
-    op: Update, block: Block, place: Mapping[Operation, int], end: int
-) -> Operation | None:
-    for result in op.results:
-        for use in result.uses:
-            reader = ancestor_in(block, use.operation)
-            if reader is not None and place[reader] <= end:
-                return use.operation
-    return None
+def _read_early(reader: Operation) -> Reason:
+    text = f"its result is read by {show_op(reader)}, before the last update of its group"
+    return Reason("result-read-early", text, "move that reader behind the updates")
 
 
 def _fused(updates: Sequence[Update]) -> Update:

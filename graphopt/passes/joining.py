@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from xdsl.ir import Block, Operation
+from xdsl.ir import Operation
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.regions import ancestor_in
 from graphopt.ir.types import byte_count
 from graphopt.passes.fusion import Applied, Reason
+from graphopt.passes.grouping import movable
 from graphopt.passes.naming import joined_location, show_op, source_line
 from graphopt.passes.rewrite import Log
 
@@ -44,7 +44,8 @@ def join(
 
     `properties` makes its properties from the ops that are joined.
     """
-    ops = _movable(ops, log)
+    if len(ops) > 1:
+        ops = movable(ops, log, _needed_early)
     if len(ops) < 2:
         for op in ops:
             log.declined(op, ALONE)
@@ -65,32 +66,6 @@ def join(
         op.erase()
 
 
-def _movable(ops: Sequence[PdOp], log: Log) -> list[PdOp]:
-    """The ops whose results nobody reads before the last one."""
-    if not ops:
-        return []
-    block = ops[-1].parent
-    assert block is not None
-    place = {op: number for number, op in enumerate(block.ops)}
-    end = max(place[op] for op in ops)
-    found: list[PdOp] = []
-    for op in ops:
-        early = early_reader(op, block, place, end)
-        if early is None:
-            found.append(op)
-        else:
-            text = f"its value is read by {show_op(early)}, before the last of its group is there"
-            log.declined(op, Reason("needed-early", text))
-    return found
-
-
-def early_reader(
-    op: Operation, block: Block, place: Mapping[Operation, int], end: int
-) -> Operation | None:
-    """Who reads a result of `op` in or in front of position `end` of the block."""
-    for result in op.results:
-        for use in result.uses:
-            reader = ancestor_in(block, use.operation)
-            if reader is not None and place[reader] <= end:
-                return use.operation
-    return None
+def _needed_early(reader: Operation) -> Reason:
+    text = f"its value is read by {show_op(reader)}, before the last of its group is there"
+    return Reason("needed-early", text)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.ir import Block, Operation, SSAValue
+from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.base import Binary, Compare
@@ -32,6 +32,7 @@ from graphopt.ir.ops.math import (
 from graphopt.ir.ops.reduce import All, SquaredL2Norm, Sum
 from graphopt.ir.ops.shape import Assign
 from graphopt.ir.types import Shape, element_count, rank_of, shape_of
+from graphopt.passes.rewrite import insert
 
 ELEMENTWISE: tuple[type[Operation], ...] = (
     Abs,
@@ -193,16 +194,6 @@ def is_number(value: SSAValue) -> bool:
 def gather(part: SSAValue, shape: Shape, count: int) -> AllGather:
     """The op that puts a whole value together."""
     return AllGather.make(part, parts=count, sizes=shape, ranks=[len(shape)])
-
-
-def insert(op: PdOp, before: Operation, named: SSAValue | None = None) -> SSAValue:
-    """Put an op of one result in front of another; its result takes the name of `named`."""
-    block = before.parent
-    assert isinstance(block, Block)
-    block.insert_op_before(op, before)
-    if named is not None:
-        op.results[0].name_hint = named.name_hint
-    return op.results[0]
 
 
 def remade(op: PdOp, operand: Callable[[SSAValue], SSAValue]) -> PdOp:

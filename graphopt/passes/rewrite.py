@@ -12,11 +12,12 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.bulk import replace_uses
+from graphopt.ir.op import PdOp
 from graphopt.ir.ops.grad import Grad
 from graphopt.passes import bisect, instance
 from graphopt.passes.fusion import Applied, Declined, Outcome, Reason
@@ -103,3 +104,18 @@ def replace(
     op.detach()
     op.erase()
     return True
+
+
+def insert(op: PdOp, before: Operation, named: SSAValue | None = None) -> SSAValue:
+    """Put an op of one result in front of another; its result takes the name of `named`.
+
+    An op without a location takes that of the other one.
+    """
+    block = before.parent
+    assert block is not None
+    if op.location == UnknownLoc():
+        op.location = before.location
+    block.insert_op_before(op, before)
+    if named is not None:
+        op.results[0].name_hint = named.name_hint
+    return op.results[0]

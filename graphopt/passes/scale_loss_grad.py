@@ -7,10 +7,10 @@ their mean; One leaves 1; Customized turns it into a feed named `<loss>@GRAD`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, cast
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Operation, SSAValue
 from xdsl.passes import ModulePass
@@ -21,8 +21,8 @@ from graphopt.ir.ops.comm import WeighByRows
 from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.signature import FEED, main_function, signature_of
-from graphopt.ir.types import UNKNOWN, shape_of
+from graphopt.ir.signature import FEED, add_feed, main_function, signature_of
+from graphopt.ir.types import UNKNOWN, Tensor, shape_of
 from graphopt.passes.numerics import Numerics
 
 
@@ -74,12 +74,7 @@ class ScaleLossGrad(ModulePass):
         for argument, entry in zip(block.args, attrs, strict=True):
             if entry.data.get(FEED) == StringAttr(self.feed) and argument.type == type_:
                 return argument
-        types = function.function_type
-        function.function_type = FunctionType.from_lists(
-            [*types.inputs, type_], list(types.outputs)
-        )
-        function.arg_attrs = ArrayAttr([*attrs, DictionaryAttr({FEED: StringAttr(self.feed)})])
-        return block.insert_arg(type_, len(block.args))
+        return add_feed(function, self.feed, cast(Tensor, type_))
 
 
 def _weighed(seed: SSAValue, rows: SSAValue) -> SSAValue:

@@ -33,8 +33,8 @@ from graphopt.passes.mark_per_replica import uniform_values
 from graphopt.passes.naming import show_op
 from graphopt.passes.numerics import Numerics
 from graphopt.passes.owners import derivatives, owners, parameters_of
-from graphopt.passes.parts import ELEMENTWISE, Parts, insert, is_number
-from graphopt.passes.rewrite import Log, RewritePass
+from graphopt.passes.parts import ELEMENTWISE, Parts, is_number
+from graphopt.passes.rewrite import Log, RewritePass, insert
 
 
 @dataclass(frozen=True)

@@ -36,7 +36,7 @@ EQUIVALENT: dict[str, str] = {
     "value is a second use of it",
     "fuse_all_optimizer_ops._fuse: always `len(updates) > 1`": "what reads the result of an update "
     "comes after it",
-    "fuse_all_optimizer_ops._early_reader: without `and reader is not None`": "every reader is in "
+    "grouping._early_reader: without `and reader is not None`": "every reader is in "
     "the block or inside an op of it",
     "fold_batch_norm._Folded._check_bias: without `or len(shape) != rank`": "a sum has the rank of "
     "its operand of the highest rank, so the bias has no more dimensions",

@@ -36,6 +36,7 @@ REWRITES = {
     "share": ("cse",),
     "drop_dropout": ("drop-dropout",),
     "reassociate_matmul": ("reassociate-matmul",),
+    "grouping": ("fuse-all-optimizer-ops", "fuse-adamw"),
     "fuse_all_optimizer_ops": ("fuse-all-optimizer-ops", "fuse-adamw"),
 }
 TRANSFORMERS = ("fused-attention", "fused-feedforward", "fuse-dot-product-attention")

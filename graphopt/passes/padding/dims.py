@@ -54,22 +54,21 @@ def reshaped(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axes:
     """
     parts = [factors_of(size, dim) for size, dim in zip(shape, axes, strict=True)]
     copies = 0 not in shape
-    left = [factor for part in parts for factor in part if factor != 1]
+    rest = [factor for part in parts for factor in part if factor != 1]
     free = list(wanted).index(-1) if -1 in wanted else len(wanted)
-    right: list[Factor] = left
 
     def take(position: int, *, last: bool) -> Dim | None:
         size = wanted[position]
         part = parts[position] if size == 0 and copies else (size,)
-        return _split_off(right, part, last=last)
+        return _split_off(rest, part, last=last)
 
     front = [take(position, last=False) for position in range(free)]
     back = [take(position, last=True) for position in range(len(wanted) - 1, free, -1)]
     if free == len(wanted):
-        if right:
-            raise _mixed(right)
+        if rest:
+            raise _mixed(rest)
         return tuple(front)
-    return (*front, joined(right), *reversed(back))
+    return (*front, joined(rest), *reversed(back))
 
 
 def _split_off(rest: list[Factor], part: Dim, *, last: bool) -> Dim | None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
@@ -21,11 +21,12 @@ from graphopt.ir.ops.math import Cast, Divide, Multiply, Where
 from graphopt.ir.ops.reduce import Mean, Sum
 from graphopt.ir.ops.shape import Reshape
 from graphopt.ir.regions import captured_values
-from graphopt.ir.signature import FEED, STATE, main_function, signature_of
+from graphopt.ir.signature import FEED, STATE, add_feed, main_function, signature_of
 from graphopt.ir.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of, tensor
 from graphopt.passes.naming import show_op
+from graphopt.passes.padding.carrying import Carried, Padded, carry, fill_of
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
-from graphopt.passes.padding.rules import Carried, Padded, carry, fill_of
+from graphopt.passes.rewrite import insert
 
 
 def mask_name(dim: Dim) -> str:
@@ -163,12 +164,12 @@ class _Writer:
         self, value: SSAValue, axes: Axes, masked: Sequence[int], fill: float, *, before: Operation
     ) -> SSAValue:
         dtype = dtype_of(value.type)
-        constant = _insert(Full.make(shape=[], value=fill, dtype=dtype), before)
+        constant = insert(Full.make(shape=[], value=fill, dtype=dtype), before)
         for at in masked:
             dim = axes[at]
             assert dim is not None
             real = self._mask(dim, len(axes), at)
-            value = _insert(Where.make(real, value, constant), before)
+            value = insert(Where.make(real, value, constant), before)
         return value
 
     def _mask_result(self, op: PdOp, carried: Carried) -> None:
@@ -191,17 +192,17 @@ class _Writer:
             if dim is None:
                 size *= shape[at]
                 continue
-            number = _insert(Cast.make(self._count(dim), dtype=wide), op)
-            count = number if count is None else _insert(Multiply.make(count, number), op)
+            number = insert(Cast.make(self._count(dim), dtype=wide), op)
+            count = number if count is None else insert(Multiply.make(count, number), op)
         assert count is not None
         if size != 1:
-            factor = _insert(Full.make(shape=[], value=float(size), dtype=wide), op)
-            count = _insert(Multiply.make(count, factor), op)
-        summand = value if dtype == wide else _insert(Cast.make(value, dtype=wide), op)
+            factor = insert(Full.make(shape=[], value=float(size), dtype=wide), op)
+            count = insert(Multiply.make(count, factor), op)
+        summand = value if dtype == wide else insert(Cast.make(value, dtype=wide), op)
         total = Sum.make(summand, axis=op.attr("axis"), keepdim=op.attr("keepdim"))
-        mean = _insert(Divide.make(_insert(total, op), count), op)
+        mean = insert(Divide.make(insert(total, op), count), op)
         if dtype != wide:
-            mean = _insert(Cast.make(mean, dtype=dtype), op)
+            mean = insert(Cast.make(mean, dtype=dtype), op)
         mean.name_hint = op.results[0].name_hint
         op.results[0].replace_all_uses_with(mean)
         op.detach()
@@ -213,34 +214,18 @@ class _Writer:
         if key not in self.aligned:
             mask = self.masks.get(dim)
             if mask is None:
-                mask = self.masks[dim] = self._feed(mask_name(dim), (UNKNOWN,), "bool")
+                mask = self.masks[dim] = add_feed(
+                    self.function, mask_name(dim), tensor((UNKNOWN,), "bool")
+                )
             if rank > 1:
                 first = self.function.body.block.first_op
                 assert first is not None
                 shape = [-1 if position == at else 1 for position in range(rank)]
-                mask = _insert(Reshape.make(mask, shape=shape), first)
+                mask = insert(Reshape.make(mask, shape=shape), first)
             self.aligned[key] = mask
         return self.aligned[key]
 
     def _count(self, dim: Dim) -> SSAValue:
         if dim not in self.counts:
-            self.counts[dim] = self._feed(count_name(dim), (), "int64")
+            self.counts[dim] = add_feed(self.function, count_name(dim), tensor((), "int64"))
         return self.counts[dim]
-
-    def _feed(self, name: str, shape: Sequence[int], dtype: str) -> SSAValue:
-        """A new argument of the function."""
-        function, type_ = self.function, tensor(shape, dtype)
-        attrs = function.arg_attrs.data if function.arg_attrs else ()
-        types = function.function_type
-        function.function_type = FunctionType.from_lists(
-            [*types.inputs, type_], list(types.outputs)
-        )
-        function.arg_attrs = ArrayAttr([*attrs, DictionaryAttr({FEED: StringAttr(name)})])
-        return function.body.block.insert_arg(type_, len(function.body.block.args))
-
-
-def _insert(op: PdOp, before: Operation) -> SSAValue:
-    assert before.parent is not None
-    op.location = before.location
-    before.parent.insert_op_before(op, before)
-    return op.results[0]

@@ -1,0 +1,123 @@
+"""What a rule for padded axes says, and what rules share.
+
+`carry` gives the axes of an op's results and the masks that the op needs: the operands of which the
+rows beyond the data have to become a neutral element first. An op without a rule, or one that would
+let those rows into its results, raises CannotPad. The rules are in `computing.py` and `moving.py`.
+
+Padding repeats the last row of the data. So whatever an op computes on such a row is as ordinary as
+its other results: no infinity or NaN comes from padding, in derivatives neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.types import dtype_of, rank_of, shape_of
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Before the op runs, operand `operand` is `fill` beyond the data of these axes."""
+
+    operand: int
+    axes: tuple[int, ...]
+    fill: float
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The axes of an op's results, and the masks of its operands and of its first result."""
+
+    results: tuple[Axes, ...]
+    masks: tuple[Mask, ...] = ()
+    after: tuple[int, ...] = ()
+    """The axes along which the first result is 0 beyond the data."""
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The axes of the values of a module; a value that is not here has none that are padded."""
+
+    known: Mapping[SSAValue, Axes]
+
+    def of(self, value: SSAValue) -> Axes:
+        """One entry per axis of the value."""
+        return self.known.get(value) or (None,) * rank_of(value.type)
+
+
+@singledispatch
+def carry(op: PdOp, padded: Padded) -> Carried:
+    """The rule of an op; CannotPad when it has none or cannot do with padding."""
+    raise CannotPad("no-rule", "it may let rows depend on each other")
+
+
+def same(op: PdOp, axes: Axes) -> Carried:
+    """All results have the axes of the operand, where they have its rank."""
+    return Carried(tuple(axes for _ in op.results))
+
+
+def check_free(axes: Axes, positions: Sequence[int], what: str) -> None:
+    """CannotPad when one of these axes is padded."""
+    for position in positions:
+        if axes[position] is not None:
+            raise CannotPad("padded-axis", f"{what} (axis {position}) is padded")
+
+
+def check_only_rows(axes: Axes) -> None:
+    check_free(axes, range(1, len(axes)), "an axis that it computes along")
+
+
+def input_axes(op: PdOp, padded: Padded) -> Axes:
+    """The axes of the first operand; CannotPad when another one (a weight) is padded."""
+    if any(any(padded.of(value)) for value in op.operands[1:]):
+        raise CannotPad("padded-weight", "a weight is padded")
+    return padded.of(op.operands[0])
+
+
+def broadcast(operands: Sequence[SSAValue], padded: Padded) -> Axes:
+    """The axes of an elementwise result."""
+    rank = max(rank_of(value.type) for value in operands)
+    found: list[Dim | None] = [None] * rank
+    for value in operands:
+        for position, dim in enumerate(padded.of(value), rank - rank_of(value.type)):
+            if dim is not None:
+                if found[position] not in (None, dim):
+                    raise CannotPad(
+                        "different-padding", f"two operands are padded differently on {position}"
+                    )
+                found[position] = dim
+    for value in operands:
+        offset = rank - rank_of(value.type)
+        pairs = zip(padded.of(value), shape_of(value.type), strict=True)
+        for position, (dim, size) in enumerate(pairs, offset):
+            if found[position] is not None and dim is None and size != 1:
+                raise CannotPad(
+                    "meets-other-size", f"a padded axis meets one that is not, on {position}"
+                )
+    return tuple(found)
+
+
+def fill_of(fill: float, value: SSAValue) -> float:
+    """The fill as a number of the value's dtype; CannotPad where its range has no such end."""
+    dtype = dtype_of(value.type)
+    if dtype.is_differentiable or fill in (0.0, 1.0) or dtype == "bool":
+        return fill
+    limits = _INTEGER_LIMITS.get(dtype)
+    if limits is None:
+        raise CannotPad("no-neutral-element", f"no {dtype!s} leaves this reduction unchanged")
+    return limits[0] if fill < 0 else limits[1]
+
+
+# the ends that float64, in which the IR writes constants, holds exactly
+_INTEGER_LIMITS: Mapping[str, tuple[float, float]] = {
+    "int8": (-(2.0**7), 2.0**7 - 1),
+    "uint8": (0.0, 2.0**8 - 1),
+    "int16": (-(2.0**15), 2.0**15 - 1),
+    "int32": (-(2.0**31), 2.0**31 - 1),
+}

@@ -1,0 +1,228 @@
+"""Padded axes in ops that compute: elementwise ones, reductions, products, norms, losses."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import inf
+
+from graphopt.ir.op import PdOp, attr_kinds
+from graphopt.ir.ops import reduce as reductions
+from graphopt.ir.ops.activation import LogSoftmax, Softmax
+from graphopt.ir.ops.base import Binary, Compare, Unary
+from graphopt.ir.ops.comm import AllReduce
+from graphopt.ir.ops.conv import Conv2dBase, PoolBase
+from graphopt.ir.ops.creation import FullLike
+from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.linear import Matmul
+from graphopt.ir.ops.logic import Test
+from graphopt.ir.ops.loss import BinaryCrossEntropy, CrossEntropyWithSoftmax, SigmoidCrossEntropy
+from graphopt.ir.ops.math import AddN, Cast, LogicalNot, Where
+from graphopt.ir.ops.norm import BatchNorm, GroupNorm, LayerNorm, channel_axis
+from graphopt.ir.ops.random import Dropout
+from graphopt.ir.types import normalize_axes, normalize_axis, shape_of
+from graphopt.passes.padding.carrying import (
+    Carried,
+    Mask,
+    Padded,
+    broadcast,
+    carry,
+    check_free,
+    check_only_rows,
+    input_axes,
+    same,
+)
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, joined
+
+
+@carry.register(Unary)
+def _(op: Unary, padded: Padded) -> Carried:
+    if "axis" in attr_kinds(type(op)) or isinstance(op, AllReduce):
+        raise CannotPad("no-rule", "it may let rows depend on each other")
+    return same(op, padded.of(op.operands[0]))
+
+
+@carry.register(Binary)
+@carry.register(Compare)
+@carry.register(AddN)
+@carry.register(Where)
+@carry.register(Test)
+@carry.register(Cast)
+@carry.register(LogicalNot)
+@carry.register(FullLike)
+def _(op: PdOp, padded: Padded) -> Carried:
+    return same(op, broadcast(op.operands, padded))
+
+
+@carry.register(Dropout)
+def _(op: Dropout, padded: Padded) -> Carried:
+    return same(op, padded.of(op.operands[0]))
+
+
+@carry.register(BinaryCrossEntropy)
+@carry.register(SigmoidCrossEntropy)
+def _(op: PdOp, padded: Padded) -> Carried:
+    if op.attr_values().get("normalize"):
+        raise CannotPad("counts-rows", "it divides by the number of elements that count")
+    return same(op, broadcast(op.operands, padded))
+
+
+# what an element beyond the data must be so that a reduction does not see it
+_NEUTRAL: Mapping[type[PdOp], float] = {
+    reductions.Mean: 0.0,
+    reductions.Sum: 0.0,
+    reductions.Max: -inf,
+    reductions.Amax: -inf,
+    reductions.Min: inf,
+    reductions.Amin: inf,
+    reductions.Prod: 1.0,
+    reductions.All: 1.0,
+    reductions.Any: 0.0,
+    reductions.Logsumexp: -inf,
+    reductions.PNorm: 0.0,
+}
+
+
+@carry.register(reductions.Reduce)
+def _(op: reductions.Reduce, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    given = op.attr("axis")
+    reduced = set(normalize_axes(given, len(axes)) if given else range(len(axes)))
+    left = (
+        None if position in reduced else dim
+        for position, dim in enumerate(axes)
+        if op.attr("keepdim") or position not in reduced
+    )
+    masked = tuple(position for position in sorted(reduced) if axes[position] is not None)
+    results = (tuple(left),)
+    if not masked:
+        return Carried(results)
+    if type(op) not in _NEUTRAL or (isinstance(op, reductions.PNorm) and op.attr("porder") < 0):
+        raise CannotPad("no-neutral-element", "no number leaves this reduction unchanged")
+    return Carried(results, (Mask(0, masked, _NEUTRAL[type(op)]),))
+
+
+@carry.register(reductions.SquaredL2Norm)
+@carry.register(reductions.ClipByNorm)
+def _(op: PdOp, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    masked = tuple(position for position, dim in enumerate(axes) if dim is not None)
+    result = axes if isinstance(op, reductions.ClipByNorm) else (None,)
+    return Carried((result,), (Mask(0, masked, 0.0),))
+
+
+@carry.register(reductions.ArgReduce)
+def _(op: reductions.ArgReduce, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    if op.attr("flatten"):
+        raise CannotPad("counts-rows", "it numbers the elements of all axes")
+    at = normalize_axis(op.attr("axis"), len(axes))
+    kept = (None,) if op.attr("keepdim") else ()
+    results = ((*axes[:at], *kept, *axes[at + 1 :]),)
+    if axes[at] is None:
+        return Carried(results)
+    return Carried(results, (Mask(0, (at,), inf if isinstance(op, reductions.Argmin) else -inf),))
+
+
+@carry.register(Softmax)
+@carry.register(LogSoftmax)
+def _(op: Softmax | LogSoftmax, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    at = normalize_axis(op.attr("axis"), len(axes))
+    if axes[at] is None:
+        return Carried((axes,))
+    # the logarithm of a probability of 0 must not meet a derivative of 0
+    after = (at,) if isinstance(op, LogSoftmax) else ()
+    return Carried((axes,), (Mask(0, (at,), -inf),), after)
+
+
+@carry.register(Matmul)
+def _(op: Matmul, padded: Padded) -> Carried:
+    x, y = (padded.of(value) for value in op.operands)
+    if len(x) < 2 or len(y) < 2:
+        raise CannotPad("no-rule", "it is a product with a vector")
+    x_at, y_at = len(x) - 1, len(y) - 2
+    if op.attr("transpose_x"):
+        x_at -= 1
+    if op.attr("transpose_y"):
+        y_at += 1
+    rows, columns = x[2 * len(x) - 3 - x_at], y[2 * len(y) - 3 - y_at]
+    batch = _joined_batch(op, padded)
+    results = ((*batch, rows, columns),)
+    if x[x_at] is None and y[y_at] is None:
+        return Carried(results)
+    if x[x_at] != y[y_at]:
+        raise CannotPad("different-padding", "it adds up along axes that are padded differently")
+    return Carried(results, (Mask(0, (x_at,), 0.0), Mask(1, (y_at,), 0.0)))
+
+
+def _joined_batch(op: Matmul, padded: Padded) -> Axes:
+    """The axes in front of the matrices, which broadcast."""
+    pairs = [(padded.of(value)[:-2], shape_of(value.type)[:-2]) for value in op.operands]
+    rank = max(len(axes) for axes, _ in pairs)
+    found: list[Dim | None] = [None] * rank
+    for axes, _ in pairs:
+        for position, dim in enumerate(axes, rank - len(axes)):
+            if dim is not None and found[position] not in (None, dim):
+                raise CannotPad("different-padding", "its batches are padded differently")
+            found[position] = found[position] or dim
+    for axes, sizes in pairs:
+        for position, (dim, size) in enumerate(zip(axes, sizes, strict=True), rank - len(axes)):
+            if found[position] is not None and dim is None and size != 1:
+                raise CannotPad("meets-other-size", "a padded batch meets one that is not")
+    return tuple(found)
+
+
+@carry.register(CrossEntropyWithSoftmax)
+def _(op: CrossEntropyWithSoftmax, padded: Padded) -> Carried:
+    logits, label = (padded.of(value) for value in op.operands)
+    at = normalize_axis(op.attr("axis"), len(logits))
+    check_free(logits, (at,), "the axis of the classes")
+    loss = (*logits[:at], None, *logits[at + 1 :])
+    wanted = loss if len(label) == len(logits) else (*logits[:at], *logits[at + 1 :])
+    if label != wanted:
+        raise CannotPad("different-padding", "logits and labels are padded differently")
+    return Carried((logits, loss))
+
+
+@carry.register(LayerNorm)
+def _(op: LayerNorm, padded: Padded) -> Carried:
+    axes, shape = input_axes(op, padded), shape_of(op.operands[0].type)
+    begin = op.attr("begin_norm_axis")
+    check_free(axes, range(begin, len(axes)), "an axis that it normalises over")
+    if any(axes):
+        pairs = zip(shape[:begin], axes[:begin], strict=True)
+        rows = joined(factor for size, dim in pairs for factor in factors_of(size, dim))
+    else:
+        rows = None
+    return Carried((axes, (rows,), (rows,)))
+
+
+@carry.register(BatchNorm)
+def _(op: BatchNorm, padded: Padded) -> Carried:
+    axes = input_axes(op, padded)
+    if not op.keeps_statistics:
+        raise CannotPad("batch-statistics", "it takes its statistics from all rows")
+    check_free(axes, (channel_axis(len(axes), op.attr("data_format")),), "the axis of the channels")
+    return Carried((axes, *((None,) for _ in op.results[1:])))
+
+
+@carry.register(GroupNorm)
+def _(op: GroupNorm, padded: Padded) -> Carried:
+    axes = input_axes(op, padded)
+    check_only_rows(axes)
+    return Carried((axes, (axes[0], None), (axes[0], None)))
+
+
+@carry.register(Conv2dBase)
+@carry.register(PoolBase)
+def _(op: PdOp, padded: Padded) -> Carried:
+    axes = input_axes(op, padded)
+    check_only_rows(axes)
+    return same(op, axes)
+
+
+@carry.register(Grad)
+def _(op: Grad, padded: Padded) -> Carried:
+    if any(any(padded.of(value)) for value in (*op.of, *op.cotangents)):
+        raise CannotPad("padded-loss", "it differentiates a value with padded rows")
+    return Carried(tuple(padded.of(value) for value in op.wrt))

@@ -1,0 +1,142 @@
+"""Padded axes in ops that move, join or look up elements without computing on them."""
+
+from __future__ import annotations
+
+from graphopt.ir.ops.index import Embedding, Gather, OneHot, Topk
+from graphopt.ir.ops.shape import (
+    Concat,
+    Expand,
+    Flatten,
+    Reshape,
+    Slice,
+    Split,
+    Squeeze,
+    Stack,
+    Transpose,
+    Unsqueeze,
+)
+from graphopt.ir.types import normalize_axes, normalize_axis, shape_of
+from graphopt.passes.padding.carrying import Carried, Padded, carry, check_free, same
+from graphopt.passes.padding.dims import CannotPad, Dim, factors_of, joined, reshaped
+
+
+@carry.register(Embedding)
+def _(op: Embedding, padded: Padded) -> Carried:
+    numbers, weight = op.operands[:2]
+    check_free(padded.of(weight), (0, 1), "the table")
+    return Carried(((*padded.of(numbers), None),))
+
+
+@carry.register(OneHot)
+def _(op: OneHot, padded: Padded) -> Carried:
+    return Carried(((*padded.of(op.operands[0]), None),))
+
+
+@carry.register(Gather)
+def _(op: Gather, padded: Padded) -> Carried:
+    x, index = (padded.of(value) for value in op.operands[:2])
+    at = normalize_axis(op.attr("axis"), len(x))
+    check_free(x, (at,), "the axis that it looks up in")
+    check_free(index, range(1, len(index)), "the second axis of the index")
+    return Carried(((*x[:at], *index[:1], *x[at + 1 :]),))
+
+
+@carry.register(Topk)
+def _(op: Topk, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    check_free(axes, (normalize_axis(op.attr("axis"), len(axes)),), "the axis that it sorts")
+    return same(op, axes)
+
+
+@carry.register(Reshape)
+def _(op: Reshape, padded: Padded) -> Carried:
+    value = op.operands[0]
+    return Carried((reshaped(shape_of(value.type), padded.of(value), op.attr("shape")),))
+
+
+@carry.register(Flatten)
+def _(op: Flatten, padded: Padded) -> Carried:
+    value = op.operands[0]
+    axes, shape = padded.of(value), shape_of(value.type)
+    start = normalize_axis(op.attr("start_axis"), len(axes))
+    stop = normalize_axis(op.attr("stop_axis"), len(axes)) + 1
+    pairs = zip(shape[start:stop], axes[start:stop], strict=True)
+    inside: Dim | None = None
+    if any(axes[start:stop]):
+        inside = joined(factor for size, dim in pairs for factor in factors_of(size, dim))
+    return Carried(((*axes[:start], inside, *axes[stop:]),))
+
+
+@carry.register(Transpose)
+def _(op: Transpose, padded: Padded) -> Carried:
+    axes, perm = padded.of(op.operands[0]), list[int](op.attr("perm"))
+    return Carried((tuple(axes[axis] for axis in perm),))
+
+
+@carry.register(Squeeze)
+def _(op: Squeeze, padded: Padded) -> Carried:
+    value = op.operands[0]
+    axes, shape = padded.of(value), shape_of(value.type)
+    given = op.attr("axis")
+    dropped = set(normalize_axes(given, len(axes)) if given else range(len(axes)))
+    check_free(axes, sorted(dropped), "an axis that it may drop")
+    gone = {position for position in dropped if shape[position] == 1}
+    return Carried((tuple(dim for position, dim in enumerate(axes) if position not in gone),))
+
+
+@carry.register(Unsqueeze)
+def _(op: Unsqueeze, padded: Padded) -> Carried:
+    axes = list(padded.of(op.operands[0]))
+    for position in op.attr("axis"):
+        axes.insert(normalize_axis(position, len(axes) + 1), None)
+    return Carried((tuple(axes),))
+
+
+@carry.register(Concat)
+def _(op: Concat, padded: Padded) -> Carried:
+    every = [padded.of(value) for value in op.operands]
+    at = normalize_axis(op.attr("axis"), len(every[0]))
+    if any(axes != every[0] for axes in every):
+        raise CannotPad("different-padding", "its parts are padded differently")
+    check_free(every[0], (at,), "the axis that it joins")
+    return Carried((every[0],))
+
+
+@carry.register(Stack)
+def _(op: Stack, padded: Padded) -> Carried:
+    every = [padded.of(value) for value in op.operands]
+    if any(axes != every[0] for axes in every):
+        raise CannotPad("different-padding", "its parts are padded differently")
+    at = normalize_axis(op.attr("axis"), len(every[0]) + 1)
+    return Carried(((*every[0][:at], None, *every[0][at:]),))
+
+
+@carry.register(Split)
+def _(op: Split, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    check_free(axes, (normalize_axis(op.attr("axis"), len(axes)),), "the axis that it splits")
+    return same(op, axes)
+
+
+@carry.register(Slice)
+def _(op: Slice, padded: Padded) -> Carried:
+    axes = list(padded.of(op.operands[0]))
+    cut = normalize_axes(op.attr("axes"), len(axes))
+    for at, start, end in zip(cut, op.attr("starts"), op.attr("ends"), strict=True):
+        if axes[at] is None:
+            continue
+        if (start, end) != (0, 1):  # there is a first row whatever the padding
+            raise CannotPad("counts-rows", f"it cuts rows {start} to {end} of a padded axis")
+        axes[at] = None
+    dropped = set(normalize_axes(op.attr("decrease_axis"), len(axes)))
+    return Carried((tuple(dim for at, dim in enumerate(axes) if at not in dropped),))
+
+
+@carry.register(Expand)
+def _(op: Expand, padded: Padded) -> Carried:
+    axes, wanted = padded.of(op.operands[0]), op.attr("shape")
+    extra = len(wanted) - len(axes)
+    for dim, size in zip(axes, wanted[extra:], strict=True):
+        if dim is not None and size != -1:
+            raise CannotPad("meets-other-size", f"it expands a padded axis to {size}")
+    return Carried((((None,) * extra) + axes,))
