@@ -20,6 +20,7 @@ from graphopt.runtime.executor import Runner, write_learning_rates
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.places import Place
 from graphopt.runtime.scope import Scope
+from graphopt.runtime.strategies import BuildStrategy
 
 # the dimension of each axis of each feed
 Dimensions = Mapping[str, tuple[str | None, ...]]
@@ -38,8 +39,10 @@ class Bucketed:
 class BucketedRunner(Runner):
     """As Runner, with feeds padded to the sizes of `buckets`."""
 
-    def __init__(self, places: tuple[Place, ...], buckets: Buckets) -> None:
-        super().__init__(places)
+    def __init__(
+        self, places: tuple[Place, ...], buckets: Buckets, strategy: BuildStrategy | None = None
+    ) -> None:
+        super().__init__(places, strategy)
         self.buckets = buckets
         self.exact: dict[int, str] = {}
         self.rows = 0
@@ -49,15 +52,16 @@ class BucketedRunner(Runner):
     @property
     def stats(self) -> dict[str, Any]:
         """As of Runner; `rows` that were fed, `padding` rows that were added, `exact` reasons."""
-        found: dict[str, Any] = {**super().stats}
-        masked = [entry.compiled for entry in self._bucketed.values() if entry is not None]
-        found["compiled_programs"] += len(masked)
-        found["compiled_shapes"] += sum(len(compiled.executables) for compiled in masked)
-        return found | {
+        return super().stats | {
             "rows": self.rows,
             "padding": self.padding,
             "exact": sorted(set(self.exact.values())),
         }
+
+    def all_compiled(self) -> list[Any]:
+        """Those that run as they are, then the masked ones."""
+        masked = [entry.compiled for entry in self._bucketed.values() if entry is not None]
+        return super().all_compiled() + masked
 
     def step(
         self, program: Program, feed: Any, names: tuple[str, ...], scope: Scope, *, wait: bool

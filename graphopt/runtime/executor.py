@@ -14,6 +14,7 @@ from graphopt.runtime.feed import single_feed
 from graphopt.runtime.fetch import as_result, fetch_names, split_updates
 from graphopt.runtime.places import Place, as_place, default_place
 from graphopt.runtime.scope import Scope, global_scope
+from graphopt.runtime.strategies import BuildStrategy
 
 # More kinds of steps than this are looked up in several stages again.
 MOST_READY = 256
@@ -23,22 +24,28 @@ class Executor:
     """Runs a Program or a CompiledProgram.
 
     `place` is where plain programs run; the best device that JAX has when it is not given.
-    `buckets` (see `graphopt.buckets`) lets them run feeds of many sizes as a few.
+    `buckets` (see `graphopt.buckets`) lets programs run feeds of many sizes as a few; those that
+    are data parallel run as they are.
     """
 
     def __init__(self, place: Any = None, *, buckets: Buckets | None = None) -> None:
         self.place: Place = default_place() if place is None else as_place(place)
+        self.buckets = buckets
         self._closed = False
-        self._runner = Runner((self.place,))
-        if buckets is not None:
-            from graphopt.runtime.bucketed import BucketedRunner
+        self._runner = self.new_runner()
 
-            self._runner = BucketedRunner((self.place,), buckets)
+    def new_runner(self, strategy: BuildStrategy | None = None) -> Runner:
+        """What compiles and runs programs on this place, by the buckets if there are any."""
+        if self.buckets is None:
+            return Runner((self.place,), strategy)
+        from graphopt.runtime.bucketed import BucketedRunner
+
+        return BucketedRunner((self.place,), self.buckets, strategy)
 
     def close(self) -> None:
         """Release what the executor holds; it cannot run anything afterwards."""
         self._closed = True
-        self._runner = Runner((self.place,))
+        self._runner = self.new_runner()
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -130,15 +137,19 @@ class Runner:
     def stats(self) -> dict[str, int]:
         """What was compiled and how often it ran."""
         return {
-            "compiled_programs": len(self._compiled),
-            "compiled_shapes": sum(len(c.executables) for c in self._compiled.values()),
+            "compiled_programs": len(self.all_compiled()),
+            "compiled_shapes": sum(len(c.executables) for c in self.all_compiled()),
             "op_by_op": sum(
                 executable.mapped.name == "by_op"
-                for compiled in self._compiled.values()
+                for compiled in self.all_compiled()
                 for executable in compiled.executables.values()
             ),
             "runs": self.runs,
         }
+
+    def all_compiled(self) -> list[Any]:
+        """The optimised modules so far, one for each program, feeds and fetches."""
+        return list(self._compiled.values())
 
     def step(
         self, program: Program, feed: Any, names: tuple[str, ...], scope: Scope, *, wait: bool
