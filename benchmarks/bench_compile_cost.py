@@ -142,19 +142,23 @@ def stages(load: Callable[[], static.Program], fetch: str, clock: Clock) -> tupl
     return ops, report
 
 
+def saved(program: static.Program, fetch: str) -> bytes:
+    """The bytes of the program's `.pdmodel` file."""
+    block = program.global_block()
+    feeds = [block.var(name) for name in ("x", "image")]
+    return static.serialize_program(feeds, [block.var(fetch)], program=program)
+
+
 def measure(size: int, *, training: bool, runs: int) -> tuple[int, Costs, Report]:
     """Ops, median microseconds per op by stage, and the report of the last run."""
     start = time.process_time()
     program, fetch = built(size, training=training)
     build = time.process_time() - start
-    load: Callable[[], static.Program] = lambda: program  # noqa: E731
-    if not training:
-        data = static.serialize_program(
-            [program.global_block().var(name) for name in ("x", "image")],
-            [program.global_block().var(fetch)],
-            program=program,
-        )
-        load = lambda: read_program(data, "benchmark")  # noqa: E731
+    data = b"" if training else saved(program, fetch)
+
+    def load() -> static.Program:
+        return program if training else read_program(data, "benchmark")
+
     samples: dict[str, list[float]] = {}
     ops, report = 0, None
     for _ in range(runs):

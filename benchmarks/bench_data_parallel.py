@@ -12,28 +12,22 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import os
 import time
 from collections.abc import Callable
 from typing import Any
 
-os.environ.setdefault("JAX_PLATFORMS", "cpu")
+import jax
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.runtime import BuildStrategy, CompiledProgram
+
 DEVICES = 2
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "") + f" --xla_force_host_platform_device_count={DEVICES}"
-)
-
-import jax  # noqa: E402
-import numpy as np  # noqa: E402
-from jax import lax  # noqa: E402
-from jax import numpy as jnp  # noqa: E402
-from jax.sharding import AxisType, Mesh, NamedSharding  # noqa: E402
-from jax.sharding import PartitionSpec as P  # noqa: E402
-
-import graphopt as paddle  # noqa: E402
-from graphopt import static  # noqa: E402
-from graphopt.runtime import BuildStrategy, CompiledProgram  # noqa: E402
-
 Array = Any
 RATE = 0.01
 
@@ -315,6 +309,8 @@ def main() -> None:
     parser.add_argument("--models", nargs="*", default=list(MODELS))
     parser.add_argument("--buckets", action="store_true")
     options = parser.parse_args()
+    jax.config.update("jax_platforms", "cpu")
+    jax.config.update("jax_num_cpu_devices", DEVICES)
     if options.buckets:
         buckets(options.rounds)
     for name in options.models:
