@@ -15,7 +15,7 @@ from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.parse.program import parse_program
 from graphopt.passes.fusion import Applied
 from graphopt.passes.manager import Report, optimize
-from graphopt.passes.pipeline import Setup
+from graphopt.passes.setup import Setup
 from graphopt.runtime import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.runtime.nets import strategy

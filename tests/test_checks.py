@@ -18,7 +18,7 @@ from graphopt.passes import bisect
 from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Value
 from graphopt.passes.manager import Run
 from graphopt.passes.numerics import Numerics
-from graphopt.passes.pipeline import Setup
+from graphopt.passes.setup import Setup
 from graphopt.testing import parse
 from graphopt_tests.test_opt import MODELS, opt
 

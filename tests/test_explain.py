@@ -30,8 +30,8 @@ from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Value, refus
 from graphopt.passes.manager import Run
 from graphopt.passes.matching import matches
 from graphopt.passes.nearmiss import NearMisses
-from graphopt.passes.pipeline import Setup
 from graphopt.passes.registry import own_passes
+from graphopt.passes.setup import Setup
 from graphopt.testing import Case, load_page, parse
 from graphopt_tests.test_opt import MODELS, opt
 

@@ -14,7 +14,8 @@ from graphopt.ir.parse.program import parse_program
 from graphopt.passes.explain import as_json
 from graphopt.passes.fusion import Applied, FusionPass
 from graphopt.passes.manager import optimize
-from graphopt.passes.pipeline import ROWS, Phase, Setup, select
+from graphopt.passes.pipeline import ROWS, Phase, select
+from graphopt.passes.setup import Setup
 from graphopt.runtime import BuildStrategy
 from graphopt_tests.frontend.programs import fresh
 

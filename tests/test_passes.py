@@ -26,8 +26,9 @@ from graphopt.passes.fusion import (
     Value,
     sweep,
 )
-from graphopt.passes.pipeline import ROWS, Setup, select
+from graphopt.passes.pipeline import ROWS, select
 from graphopt.passes.registry import own_passes
+from graphopt.passes.setup import Setup
 from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs
 from graphopt.testing.compare import interpreted, run_module
 from graphopt.testing.programs import Generated

@@ -17,7 +17,8 @@ from graphopt.ir.parse.program import parse_program
 from graphopt.passes.fused_feedforward import FuseFeedForward
 from graphopt.passes.fusion import Applied, Declined, sweep
 from graphopt.passes.manager import Report, optimize
-from graphopt.passes.pipeline import ROWS, Setup
+from graphopt.passes.pipeline import ROWS
+from graphopt.passes.setup import Setup
 from graphopt.runtime import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.runtime.nets import strategy

@@ -32,8 +32,8 @@ from graphopt.passes.instance import (
     validating,
 )
 from graphopt.passes.manager import Run, optimize
-from graphopt.passes.pipeline import Setup
 from graphopt.passes.registry import all_passes
+from graphopt.passes.setup import Setup
 from graphopt.testing import load_page, parse
 from graphopt.testing.reference.validate import validate
 from graphopt.tools.opt import main

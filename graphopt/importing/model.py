@@ -127,7 +127,7 @@ class ImportedModel:
     ) -> tuple[ModuleOp, Report]:
         from graphopt.ir.parse.program import parse_program
         from graphopt.passes.manager import optimize
-        from graphopt.passes.pipeline import Setup
+        from graphopt.passes.setup import Setup
 
         wanted = self.fetch_names if fetch is None else fetch
         names = [item.name if isinstance(item, Variable) else item for item in wanted]

@@ -11,8 +11,9 @@ from typing import Any
 from graphopt.passes.conflicts import UNSUPPORTED, refusal_of
 from graphopt.passes.fusion import Applied, Declined, Reason
 from graphopt.passes.nearmiss import NearMiss
-from graphopt.passes.pipeline import ROWS, RUNTIME, WITHOUT_PASS, Setup, why_not
+from graphopt.passes.pipeline import ROWS, RUNTIME, WITHOUT_PASS, why_not
 from graphopt.passes.report import Ran, Report
+from graphopt.passes.setup import Setup
 
 SCHEMA = 1
 APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"

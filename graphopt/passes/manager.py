@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Sequence
+from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -24,9 +24,10 @@ from graphopt.passes.checks import Checks
 from graphopt.passes.crash import ON_PURPOSE, Crash, Step
 from graphopt.passes.fusion import Applied, FusionPass, Outcome, sweep
 from graphopt.passes.nearmiss import NearMisses
-from graphopt.passes.pipeline import Phase, Setup, select
+from graphopt.passes.pipeline import Phase, select
 from graphopt.passes.report import Ran, Report
 from graphopt.passes.rewrite import RewritePass
+from graphopt.passes.setup import Setup
 from graphopt.passes.shard_updates import sharding_notes
 
 # a pass and the flag that asked for it
@@ -186,25 +187,22 @@ def optimize(
     verify_each: bool | None = None,
     again: Callable[[], ModuleOp] | None = None,
     validate: instance.Validator | None = None,
-    without: Collection[str] = (),
 ) -> Report:
     """Run the passes that `setup` selects on the module, in place.
 
     `near` has the report tell near misses. `validate` compares every rewrite with what it replaces,
-    and has it undone when the two compute different values. Passes named in `without` are left out.
+    and has it undone when the two compute different values.
     Raises PassError, naming the pass, when one fails or leaves the module invalid; if `again` can
     make the module anew, a file that replays this is written (see `crash.py`). OSError when
     `debug_graphviz_path` cannot be written.
     """
     if validate is not None:
         with instance.validating(validate):
-            return optimize(
-                module, setup, near=near, verify_each=verify_each, again=again, without=without
-            )
+            return optimize(module, setup, near=near, verify_each=verify_each, again=again)
     run = Run(module, setup, near=near, verify_each=verify_each, again=again)
     path = str(setup.flags.get("debug_graphviz_path", ""))
     _dump(module, path, "_original_graph")
-    chosen = [(row, made) for row, made in select(setup) if made.name not in without]
+    chosen = select(setup)
     for phase in Phase:
         asked = [(row.flag, made) for row, made in chosen if row.phase is phase]
         if phase is Phase.FUSE:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import Enum
 
 from xdsl.passes import ModulePass
@@ -36,7 +37,7 @@ from graphopt.passes.order_collectives import OrderCollectives
 from graphopt.passes.recompute_activations import RecomputeActivations
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
 from graphopt.passes.settle_shapes import SettleShapes
-from graphopt.passes.setup import Setup as Setup
+from graphopt.passes.setup import Setup
 from graphopt.passes.shard_updates import ShardUpdates
 from graphopt.passes.share import ShareCommon
 from graphopt.passes.simplify import Simplify
@@ -51,6 +52,7 @@ class Phase(Enum):
     CLEAN = "clean"
     FUSE = "fuse"
     SHARE = "share"
+    TARGET = "target"
     UPDATE = "update"
     PARALLELIZE = "parallelize"
 
@@ -373,10 +375,18 @@ def why_not(setup: Setup, flag: str) -> str:
 
 
 def select(setup: Setup) -> list[tuple[Row, ModulePass]]:
-    """The rows that apply, each with its pass, in order."""
+    """The rows that apply, each with its pass, in order.
+
+    ValueError when `setup.without` names no pass of the table.
+    """
+    for name in setup.without - {row.pass_name for row in ROWS}:
+        near = get_close_matches(name, [row.pass_name for row in ROWS], 1)
+        raise ValueError(
+            f"no pass is named {name!r}" + "".join(f"; did you mean {n}?" for n in near)
+        )
     chosen: list[tuple[Row, ModulePass]] = []
     for row in ROWS:
-        made = row.make(setup)
+        made = row.make(setup) if row.pass_name not in setup.without else None
         if made is not None:
             chosen.append((row, made))
     return chosen

@@ -9,7 +9,7 @@ from graphopt.passes.fusion import Applied, Declined, Outcome
 from graphopt.passes.instance import Validation
 from graphopt.passes.nearmiss import NearMiss
 from graphopt.passes.numerics import Numerics
-from graphopt.passes.pipeline import Setup
+from graphopt.passes.setup import Setup
 
 
 @dataclass(frozen=True)

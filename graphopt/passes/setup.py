@@ -1,4 +1,4 @@
-"""What the rows of the pipeline may look at: flags and replicas."""
+"""What the rows of the pipeline may look at: flags, replicas and the kind of device."""
 
 from __future__ import annotations
 
@@ -22,6 +22,10 @@ class Setup:
     loss_grad: str = ""
     sample_weighted: bool = False
     """Replicas count by their rows."""
+    platform: str = ""
+    """What the program is to run on: cpu, gpu or tpu. Empty when it is to run anywhere."""
+    without: frozenset[str] = frozenset()
+    """The names of passes to leave out."""
 
     @property
     def trainers(self) -> int:

@@ -40,8 +40,9 @@ from graphopt.passes.conflicts import check_supported, refused
 from graphopt.passes.manager import optimize
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.mask import Masked, mask_padding
-from graphopt.passes.pipeline import Setup
 from graphopt.passes.report import Report
+from graphopt.passes.setup import Setup
+from graphopt.runtime.flags import left_out
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, device_of, distinct_devices
 from graphopt.runtime.scope import Scope, Slot, in_parts
@@ -76,6 +77,7 @@ class Compiled:
     """An optimised module with its executables, one for each set of feed shapes."""
 
     request: Request
+    source: Callable[[], ModuleOp]
     module: ModuleOp
     report: Report
     plan: Plan
@@ -130,9 +132,8 @@ class Compiled:
     def explained(self) -> Report:
         """The report with near misses, which are looked for now that somebody asks."""
         if not self.report.near:
-            again = _source(self.request)
             setup = self.report.setup.quiet()
-            self.report.near = optimize(again(), setup, near=True, again=again).near
+            self.report.near = optimize(self.source(), setup, near=True, again=self.source).near
         return self.report
 
     @property
@@ -147,11 +148,8 @@ def compile_program(request: Request) -> Compiled:
 
     UnsupportedError for a flag of the strategy that nothing can obey.
     """
-    if request.strategy is not None:
-        check_supported(request.strategy.setup().flags)
-    again = _source(request)
-    module = again()
-    return _optimized(request, module, again)
+    source = _source(request)
+    return _optimized(request, source(), source)
 
 
 def compile_masked(request: Request, axes: Mapping[str, Axes]) -> tuple[Compiled, Masked]:
@@ -159,30 +157,33 @@ def compile_masked(request: Request, axes: Mapping[str, Axes]) -> tuple[Compiled
 
     The request's feeds come first, then those that `Masked` names.
     """
-    source = _source(request)
+    parsed = _source(request)
 
-    def again() -> ModuleOp:
-        module = source()
+    def source() -> ModuleOp:
+        module = parsed()
         mask_padding(module, axes)
         return module
 
-    module = source()
+    module = parsed()
     masked = mask_padding(module, axes)
-    return _optimized(request, module, again), masked
+    return _optimized(request, module, source), masked
 
 
-def _optimized(request: Request, module: ModuleOp, again: Callable[[], ModuleOp]) -> Compiled:
+def _optimized(request: Request, module: ModuleOp, source: Callable[[], ModuleOp]) -> Compiled:
+    """Optimise a module; `source` makes it anew, for reports that nobody may ever ask for."""
+    if request.strategy is not None:
+        check_supported(request.strategy.setup().flags)
     _check_memory(module)
     setup = _setup(request)
     if setup.communicates:
         for flag, text in refused(setup).items():
             warnings.warn(f"{flag}: {text}", stacklevel=2)
-    report = optimize(module, setup, again=again)
+    report = optimize(module, setup, again=source)
     is_random = any(draws(op) for op in module.walk())
     has_barriers = any(map(_has_barrier, module.walk()))
     is_checked = any(isinstance(op, Assert) for op in module.walk())
     plan = Plan.of(module, request.steps, request.stacked)
-    return Compiled(request, module, report, plan, is_random, has_barriers, is_checked)
+    return Compiled(request, source, module, report, plan, is_random, has_barriers, is_checked)
 
 
 def _has_barrier(op: Operation) -> bool:
@@ -223,9 +224,11 @@ def _memory() -> int:
 
 def _setup(request: Request) -> Setup:
     """What the pipeline needs to know; a plain program has no flags."""
+    platform = request.places[0].platform
     if request.strategy is None:
-        return Setup({})
+        return Setup({}, platform=platform, without=left_out())
     return request.strategy.setup(
+        platform=platform,
         replicas=len(request.places),
         data_parallel=request.data_parallel,
         sample_weighted=request.sample_weighted,

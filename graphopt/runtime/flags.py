@@ -13,15 +13,18 @@ COALESCING: Mapping[str, float] = {
     "FLAGS_fuse_parameter_memory_size": -1.0,
     "FLAGS_fuse_parameter_groups_size": 1,
 }
+WITHOUT = "FLAGS_graphopt_without"
 
 
 def set_flags(flags: Mapping[str, Any]) -> None:
     """Set FLAGS_… names (Paddle page: paddle.set_flags).
 
-    FLAGS_fuse_parameter_memory_size (megabytes) and FLAGS_fuse_parameter_groups_size say how
-    `fuse_all_reduce_ops` groups gradients, from the next compilation on; the others are switches of
-    Paddle's own kernels and are only kept for `get_flags`. Raises TypeError unless `flags` is a
-    dict, ValueError for names that do not start with FLAGS_ and for a size that is no number.
+    From the next compilation on, FLAGS_fuse_parameter_memory_size (megabytes) and
+    FLAGS_fuse_parameter_groups_size say how `fuse_all_reduce_ops` groups gradients, and
+    FLAGS_graphopt_without, which Paddle does not have, names passes to leave out, with commas
+    between. The others are switches of Paddle's own kernels and are only kept for `get_flags`.
+    Raises TypeError unless `flags` is a dict, ValueError for names that do not start with FLAGS_
+    and for a size that is no number.
     """
     if not isinstance(flags, Mapping):
         raise TypeError(f"set_flags(): 'flags' must be a dict, found {type(flags).__name__}")
@@ -50,6 +53,12 @@ def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
 def coalescing() -> dict[str, float]:
     """How gradients are grouped; ValueError when the environment does not give numbers."""
     return {name: _number(name, value) for name, value in get_flags(COALESCING).items()}
+
+
+def left_out() -> frozenset[str]:
+    """The names of the passes to leave out."""
+    names = str(_flags.get(WITHOUT, os.environ.get(WITHOUT, ""))).split(",")
+    return frozenset(name.strip() for name in names if name.strip())
 
 
 def _number(name: str, value: Any) -> float:

@@ -9,8 +9,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from graphopt.passes.pipeline import Setup, select
-from graphopt.runtime.flags import coalescing
+from graphopt.passes.pipeline import select
+from graphopt.passes.setup import Setup
+from graphopt.runtime.flags import coalescing, left_out
 from graphopt.runtime.settings import (
     Setting,
     Settings,
@@ -102,7 +103,7 @@ class BuildStrategy(Settings):
     def setup(self, **options: Any) -> Setup:
         """What the pipeline is told: the flags, and `options` about the run."""
         flags = {name: getattr(self, name) for name in self.all_settings()} | coalescing()
-        return Setup(flags, frozenset(self.values), **options)
+        return Setup(flags, frozenset(self.values), without=left_out(), **options)
 
     def _copy(self) -> BuildStrategy:
         """A copy that is not finalised."""

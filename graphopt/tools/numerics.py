@@ -23,7 +23,7 @@ from graphopt.errors import FeedError
 from graphopt.ir.signature import STATE, Port, main_function, signature_of
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.passes.manager import Run
-from graphopt.passes.pipeline import Setup
+from graphopt.passes.setup import Setup
 from graphopt.tools.tables import table
 
 Array = np.ndarray[Any, Any]

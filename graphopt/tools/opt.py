@@ -18,8 +18,8 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from graphopt.errors import GraphoptError
 from graphopt.ir.text import ModuleParser
-from graphopt.passes.pipeline import Setup
 from graphopt.passes.registry import all_passes
+from graphopt.passes.setup import Setup
 from graphopt.tools.telling import (
     Watched,
     add_arguments,
@@ -90,10 +90,9 @@ class OptMain(xDSLOptMain):
         before = module.clone()
         report = optimize(
             module,
-            setup,
+            replace(setup, without=setup.without | off),
             near=wants_near(self.args),
             verify_each=self.args.verify_each or None,
-            without=off,
             again=lambda: before,
         )
         tell(report, self.args)

@@ -17,8 +17,8 @@ from xdsl.passes import ModulePass
 from graphopt.passes import instance
 from graphopt.passes.bisect import limited
 from graphopt.passes.manager import Run
-from graphopt.passes.pipeline import Setup
 from graphopt.passes.report import Report
+from graphopt.passes.setup import Setup
 
 # what a bare --explain becomes: with an optional value it would swallow the name of the file
 EVERYTHING = "all"

@@ -25,8 +25,9 @@ from graphopt.ir.signature import signature_of
 from graphopt.ir.verify_ssa import verify_ssa
 from graphopt.passes.fusion import Applied, Outcome, sweep
 from graphopt.passes.numerics import Numerics
-from graphopt.passes.pipeline import Setup, select
+from graphopt.passes.pipeline import select
 from graphopt.passes.registry import own_passes
+from graphopt.passes.setup import Setup
 from graphopt.testing import Case, load_page, parse
 from graphopt.testing.twists import TWISTS
 from graphopt_tests.proof import judge, told

@@ -12,9 +12,10 @@ from xdsl.passes import ModulePass
 from graphopt.ir.dialect import context
 from graphopt.passes.fusion import Applied, FusionPass, Outcome, sweep
 from graphopt.passes.manager import Run, optimize
-from graphopt.passes.pipeline import ROWS, WITHOUT_PASS, Phase, Setup, select
+from graphopt.passes.pipeline import ROWS, WITHOUT_PASS, Phase, select
 from graphopt.passes.registry import all_passes, own_passes
 from graphopt.passes.rewrite import RewritePass
+from graphopt.passes.setup import Setup
 from graphopt_tests.proof.shape import fingerprint
 
 # a change of a module in place, and what it says that it did
