@@ -13,6 +13,10 @@ _LAYERS: dict[str, str] = {
         "addmm allclose arange bmm cross dist dot flip full full_like index_sample index_select "
         "kron logsumexp meshgrid nonzero roll t trace tril triu shard_index"
     ),
+    "graphopt.fluid.layers.decoding": (
+        "BasicDecoder DecodeHelper GreedyEmbeddingHelper SampleEmbeddingHelper TrainingHelper"
+    ),
+    "graphopt.nn.decode": "BeamSearchDecoder Decoder dynamic_decode",
     "graphopt.nn.functional": "diag_embed gather_tree",
     "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance warpctc",
     "graphopt.static": "Print auc",

@@ -29,14 +29,17 @@ Numbers = np.ndarray[Any, Any]
 class NeedsData(UnsupportedError):
     """A size is known only when the data are; such a program cannot be one XLA program."""
 
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} depends on data: a program that has it runs op by op on one device, and not "
+            "over several devices or in a compiled export"
+        )
+
 
 def concrete(array: Any, what: str) -> Numbers:
     """The elements of an array; NeedsData while tracing."""
     if isinstance(array, Tracer):
-        raise NeedsData(
-            f"{what} depends on data: a program that has it runs op by op on one device, and not "
-            "over several devices, in a loop or in a compiled export"
-        )
+        raise NeedsData(what)
     return np.asarray(array)
 
 

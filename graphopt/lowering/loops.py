@@ -1,5 +1,8 @@
 """Loops, forwards and backwards: with a number of iterations that is known, and without.
 
+A loop whose variables change their shapes, or that has results sized by data, runs an iteration at
+a time, where arrays have values; JAX then differentiates it as it went.
+
 XLA cannot keep the states of a loop whose length is not known. Their gradient is exact all the
 same, in memory that is fixed: the loop counts its iterations, keeps `_SLOTS` states at even
 distances, and computes those between again on the way back; twice nested, a loop of `_SLOTS`**2
@@ -8,6 +11,7 @@ iterations computes each state three times, and longer ones grow slowly from the
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +19,8 @@ import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
+
+from graphopt.lowering.late import concrete
 
 Array = Any
 Arrays = tuple[Array, ...]
@@ -32,6 +38,18 @@ def fixed_loop(step: Step, trips: int, carried: Arrays, outside: Arrays, key: Ar
         return step(state, outside, key, number)[1:], None
 
     return lax.scan(body, carried, jnp.arange(trips, dtype="int32"))[0]
+
+
+def stepped_loop(
+    step: Step, condition: Array, carried: Arrays, outside: Arrays, key: Array
+) -> Arrays:
+    """The loop variables once the condition is false; NeedsData while tracing."""
+    for number in itertools.count():
+        if not concrete(condition, "the number of iterations of a loop whose shapes change").all():
+            return carried
+        condition, *after = step(carried, outside, key, np.int32(number))
+        carried = tuple(after)
+    raise AssertionError("counting does not end")
 
 
 def open_loop(step: Step, condition: Array, carried: Arrays, outside: Arrays, key: Array) -> Arrays:

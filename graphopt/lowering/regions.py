@@ -31,8 +31,8 @@ from graphopt.lowering.evaluate import (
     Wanted,
     evaluate_block,
 )
-from graphopt.lowering.late import known_numbers
-from graphopt.lowering.loops import Step, fixed_loop, open_loop
+from graphopt.lowering.late import NeedsData, known_numbers
+from graphopt.lowering.loops import Step, fixed_loop, open_loop, stepped_loop
 
 Arrays = tuple[Array, ...]
 # (what the op reads, key data) -> results
@@ -167,13 +167,9 @@ def _branch(
 ) -> Arrays:
     branches = [lambda values, side=side: side((), values, key) for side in sides]
     shapes = [jax.eval_shape(branch, outside) for branch in branches]
-    for position, (yes, no) in enumerate(zip(*shapes, strict=True)):
+    for yes, no in zip(*shapes, strict=True):
         if (yes.shape, yes.dtype) != (no.shape, no.dtype):
-            raise UnsupportedError(
-                f"the branches give %{op.results[position].name_hint} different types: "
-                f"{list(yes.shape)} {yes.dtype} if the condition holds, else {list(no.shape)} "
-                f"{no.dtype}; XLA needs one shape and dtype"
-            )
+            raise NeedsData(f"a shape, which is {list(yes.shape)} or {list(no.shape)},")
     return lax.cond(condition.reshape(()), branches[0], branches[1], outside)
 
 
@@ -193,18 +189,22 @@ def _step(op: RegionOp, region: Any) -> Step:
 def _loop(
     op: While, condition: Array, carried: Arrays, step: Step, outside: Arrays, key: Array
 ) -> Arrays:
-    after = jax.eval_shape(step, carried, outside, key, np.int32(0))[1:]
-    for value, start, end in zip(op.results, carried, after, strict=True):
-        if (start.shape, start.dtype) != (end.shape, end.dtype):
-            raise UnsupportedError(
-                f"the loop variable %{value.name_hint} is {list(start.shape)} {start.dtype} before "
-                f"a step and {list(end.shape)} {end.dtype} after it; XLA needs one shape and "
-                "dtype, so pad it to its largest size"
-            )
+    if _changes_shapes(carried, step, outside, key):
+        return stepped_loop(step, condition, carried, outside, key)
     trips = op.attr("trips")
     if trips is not None:
         return fixed_loop(step, trips, carried, outside, key)
     return open_loop(step, condition.reshape(()), carried, outside, key)
+
+
+def _changes_shapes(carried: Arrays, step: Step, outside: Arrays, key: Array) -> bool:
+    """True when a step gives other shapes than it takes, or such as only the data tell."""
+    try:
+        after = jax.eval_shape(step, carried, outside, key, np.int32(0))[1:]
+    except NeedsData:
+        return True
+    pairs = zip(carried, after, strict=True)
+    return any((a.shape, a.dtype) != (b.shape, b.dtype) for a, b in pairs)
 
 
 def _scan(op: Scan, operands: Arrays, step: Step, outside: Arrays, key: Array) -> Arrays:

@@ -1,7 +1,4 @@
-"""Decoding step by step until everything has ended, and beam search as such a decoder.
-
-How many steps that takes would decide shapes, so here their number is given, and all are taken.
-"""
+"""Decoding step by step until everything has ended, and beam search as such a decoder."""
 
 from __future__ import annotations
 
@@ -12,18 +9,22 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphopt import arguments
-from graphopt.errors import UnsupportedError
 from graphopt.framework import get_default_dtype
-from graphopt.ir.program import Variable
+from graphopt.ir import unique_name
+from graphopt.ir.program import Variable, VarKind, default_main_program
 from graphopt.nn.functional.activation import log_softmax
 from graphopt.nn.functional.alignment import gather_tree
 from graphopt.nn.layer.batch import batch_filled
 from graphopt.nn.layer.recurrence import swap_time
 from graphopt.nn.layer.structure import first, map_structure
+from graphopt.static.nn.blocks import While
+from graphopt.static.nn.sub_blocks import parent_of_current
+from graphopt.tensor.array import array_write, tensor_array_to_tensor
 from graphopt.tensor.creation import assign, full, full_like
-from graphopt.tensor.logic import equal, logical_not, logical_or
-from graphopt.tensor.manipulation import broadcast_to, cast, flatten, reshape, stack, unsqueeze
-from graphopt.tensor.math import add, floor_divide, remainder
+from graphopt.tensor.logic import all as all_of
+from graphopt.tensor.logic import equal, less_equal, logical_and, logical_not, logical_or
+from graphopt.tensor.manipulation import broadcast_to, cast, flatten, reshape, unsqueeze
+from graphopt.tensor.math import add, floor_divide, increment, remainder
 from graphopt.tensor.rearrange import tile
 from graphopt.tensor.scatter import take_along_axis
 from graphopt.tensor.search import topk, where
@@ -200,43 +201,62 @@ def dynamic_decode(
     return_length: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """`max_step_num` + 1 steps of a decoder (paddle.nn.dynamic_decode).
+    """Run a decoder until everything has ended (paddle.nn.dynamic_decode).
 
-    Returns the outputs [batch, steps, ...] (or time first, with `output_time_major`), the final
-    states, and with `return_length` the lengths. Paddle stops when everything has ended; here all
-    steps are taken, and those past the lengths hold what the decoder makes of ended sequences
-    (a beam search: end tokens). Raises UnsupportedError without `max_step_num`.
+    It takes `max_step_num` + 1 steps at most. Returns the outputs [batch, steps, ...] (or time
+    first, with `output_time_major`), the final states, and with `return_length` the lengths. With
+    `impute_finished` what has ended keeps its states. Because data decide the number of steps, a
+    program with it runs op by op. Raises ValueError for a negative `max_step_num`.
     """
-    if max_step_num is None:
-        raise UnsupportedError(
-            "dynamic_decode(): needs 'max_step_num', because shapes are fixed before the program "
-            "runs and how many steps decoding takes is not; give the most there may be"
-        )
-    steps = arguments.integer(max_step_num, "max_step_num", "dynamic_decode") + 1
-    if steps < 1:
-        raise ValueError(f"dynamic_decode(): max_step_num is negative: {max_step_num}")
     inputs, states, finished = decoder.initialize(inits)
     lengths = cast(full_like(cast(finished, "int64"), 0), "int64")
-    taken: list[Any] = []
-    for number in range(steps):
-        time = full([1], number, "int64")
-        outputs, new, inputs, ended = decoder.step(time, inputs, states, **kwargs)
+    carried = map_structure(assign, {"in": inputs, "states": states, "lengths": lengths})
+    finished, time = assign(finished), full([1], 0, "int64")
+    most = None
+    if max_step_num is not None:
+        most = arguments.integer(max_step_num, "max_step_num", "dynamic_decode")
+        if most < 0:
+            raise ValueError(f"dynamic_decode(): max_step_num is negative: {max_step_num}")
+    goes_on = logical_not(all_of(finished))
+    loop = While(goes_on, is_test=is_test)
+    with loop.block():
+        inputs, states, lengths = carried["in"], carried["states"], carried["lengths"]
+        outputs, new, following, ended = decoder.step(time, inputs, states, **kwargs)
         if decoder.tracks_own_finished:
             lengths = getattr(new, "lengths", lengths)
         else:
             lengths = add(lengths, cast(logical_not(finished), "int64"))
             ended = logical_or(ended, finished)
             if impute_finished:
-                new = map_structure(
-                    lambda old, now, was=finished: _kept(was, old, now), states, new
-                )
-        states, finished = new, ended
-        taken.append(outputs)
-    joined = map_structure(lambda *parts: stack(parts, 0), *taken)
+                new = map_structure(lambda old, now: _kept(finished, old, now), states, new)
+        arrays = map_structure(_array_around, outputs)
+        map_structure(lambda array, x: array_write(x, time, array), arrays, outputs)
+        after = map_structure(assign, {"in": following, "states": new, "lengths": lengths})
+        map_structure(assign, after, carried)
+        assign(ended, finished)
+        increment(time)
+        more = logical_not(all_of(finished))
+        if most is not None:
+            more = logical_and(more, less_equal(time, full([1], most, "int64")))
+        assign(more, goes_on)
+    joined = map_structure(_stacked, arrays)
+    states, lengths = carried["states"], carried["lengths"]
     with suppress(NotImplementedError):
         joined, states = decoder.finalize(joined, states, lengths)
     joined = joined if output_time_major else map_structure(swap_time, joined)
     return (joined, states, lengths) if return_length else (joined, states)
+
+
+def _array_around(x: Variable) -> Variable:
+    """A new array of the block around the current one, for elements like `x`."""
+    return parent_of_current(default_main_program()).create_var(
+        unique_name.generate("decoded"), x.shape, x.dtype, kind=VarKind.TENSOR_ARRAY
+    )
+
+
+def _stacked(array: Variable) -> Variable:
+    """The elements along a new first axis."""
+    return tensor_array_to_tensor(array, 0, use_stack=True)[0]
 
 
 def _kept(finished: Variable, old: Variable, new: Variable) -> Variable:

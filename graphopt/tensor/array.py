@@ -1,7 +1,8 @@
 """Tensor arrays: lists of tensors that loops fill (paddle.tensor.array_write and its like).
 
-An array is written and read at positions that follow from constants of the program, such as the
-counter of a loop with a constant number of iterations; the elements may differ in shape.
+Where positions follow from constants of the program, such as the counter of a loop with a constant
+number of iterations, the elements may differ in shape. Otherwise the elements have one shape, and
+the program runs op by op.
 """
 
 from __future__ import annotations

@@ -317,7 +317,7 @@ def test_loop_variables_of_any_structure() -> None:
 
 
 def test_a_loop_variable_that_grows() -> None:
-    """With a constant number of iterations the loop is unfolded; else it is refused."""
+    """With a constant number of iterations the loop is unfolded."""
     with fresh():
         x = data()
         _, y = while_loop(
@@ -325,12 +325,3 @@ def test_a_loop_variable_that_grows() -> None:
         )
         (grown,) = run([y], x=X)
     np.testing.assert_allclose(grown, np.concatenate([X] * 4))
-    with fresh():
-        x, n = data(), static.data("n", [1], "int64")
-        _, y = while_loop(
-            lambda i, y: i < n, lambda i, y: [i + 1, paddle.concat([y, x])], [count(0), x * 1]
-        )
-        with pytest.raises(
-            UnsupportedError, match=r"\[2, 3\] float64 before the loop and \[4, 3\]"
-        ):
-            run([y], x=X, n=np.array([2], "int64"))

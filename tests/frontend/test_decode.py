@@ -10,7 +10,6 @@ import pytest
 
 import graphopt as paddle
 from graphopt import nn, static
-from graphopt.errors import UnsupportedError
 from graphopt.nn.decode import Decoder
 from graphopt_tests.frontend.programs import fresh, run
 
@@ -90,12 +89,22 @@ def test_a_decoder_of_the_users_own() -> None:
     assert values[2].tolist() == values[5].tolist() == [1, 2, 3]
 
 
+def test_decoding_stops_when_all_has_ended() -> None:
+    """As in Paddle: with a number of steps or without, no more of them than are needed."""
+    with fresh():
+        start = static.data("n", [2], "int64")
+        found = [nn.dynamic_decode(Countdown(), start, most)[0]["left"] for most in (None, 7, 0)]
+        values = run(found, n=np.array([1, 3]))
+    assert values[0].tolist() == values[1].tolist() == [[0, -1, -2], [2, 1, 0]]
+    assert values[2].tolist() == [[0], [2]]
+
+
 def test_errors_say_what_to_do() -> None:
-    """The number of steps must be given, and the end token be a word."""
+    """The number of steps is not negative, and the end token is a word."""
     with fresh():
         states = static.data("s", [-1, 1], "float32")
         decoder = nn.BeamSearchDecoder(Chain(np.eye(3, dtype="float32")), 0, 7, 2)
-        with pytest.raises(UnsupportedError, match="max_step_num"):
-            nn.dynamic_decode(decoder, states)
+        with pytest.raises(ValueError, match="max_step_num is negative"):
+            nn.dynamic_decode(decoder, states, -1)
         with pytest.raises(ValueError, match="end token 7 is none of 3 words"):
             nn.dynamic_decode(decoder, states, 2)

@@ -284,6 +284,21 @@ def test_refused_layers_say_why(name: str) -> None:
         getattr(layers, name)()
 
 
+def test_random_rows_for_an_open_batch() -> None:
+    """As many as the batch that is fed; each draw is another."""
+    with fresh():
+        x = fluid.data("x", [None, 3])
+        drawn = [
+            layers.uniform_random_batch_size_like(x, [-1, 50], min=2.0, max=3.0),
+            layers.gaussian_random_batch_size_like(x, [50, -1], output_dim_idx=1, mean=9.0),
+            layers.sampling_id(layers.softmax(x)),
+        ]
+        uniform, normal, words = run(drawn, x=np.zeros((4, 3), "float32"))
+    assert uniform.shape == (4, 50) and 2 <= uniform.min() < uniform.max() < 3
+    assert normal.shape == (50, 4) and abs(normal.mean() - 9) < 0.5
+    assert words.shape == (4,) and set(words.tolist()) <= {0, 1, 2}
+
+
 @pytest.mark.parametrize("name", [*refused.FLUID])
 def test_refused_names_say_why(name: str) -> None:
     with pytest.raises(UnsupportedError, match=rf"fluid\.{name} is not supported: .+\. Instead"):
@@ -297,10 +312,6 @@ def test_refused_names_say_why(name: str) -> None:
         (lambda x: layers.sequence_mask(x), "give 'maxlen'"),
         (lambda x: fluid.clip.set_gradient_clip(None), "grad_clip="),
         (lambda x: fluid.nets.sequence_conv_pool(x), "different lengths"),
-        (
-            lambda x: layers.uniform_random_batch_size_like(x, [-1, 2]),
-            "must be known when the program is built",
-        ),
     ],
 )
 def test_unsupported_uses_say_why(call: Any, message: str) -> None:

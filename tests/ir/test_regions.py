@@ -310,23 +310,6 @@ def test_arrays_unfold() -> None:
     assert "values = [4.0]" in text(module)
 
 
-def test_arrays_need_a_bound() -> None:
-    """A position or a length that the run decides is refused, with what to do instead."""
-    with fresh():
-        x, n = static.data("x", [3], "float32"), static.data("n", [1], "int64")
-        array = array_write(x, n)
-        with pytest.raises(UnsupportedError, match="'n', which is not known before the program"):
-            built([array_length(array).name], feeds=["x", "n"])
-    with fresh():
-        x, n, i = static.data("x", [3], "float32"), static.data("n", [1], "int64"), count(0)
-        array = array_write(x, i)
-        static.nn.while_loop(
-            lambda i, a: i < n, lambda i, a: [i + 1, array_write(x, i, a)], [i, array]
-        )
-        with pytest.raises(UnsupportedError, match=r"how long it runs .* is not known"):
-            built([array_length(array).name], feeds=["x", "n"])
-
-
 def control_program() -> tuple[str, ...]:
     """A program with a branch and a loop; what to fetch."""
     x, i = static.data("x", [2, 3], "float32"), count(0)

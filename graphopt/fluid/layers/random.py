@@ -65,13 +65,28 @@ def gaussian_random(
     return _draw("gaussian_random", shape, dtype, seed, name, mean=centre, std=spread)
 
 
-def _known(sizes: list[int], function: str) -> list[int]:
-    if min(sizes, default=1) < 0:
-        raise UnsupportedError(
-            f"{function}(): the shape {sizes} must be known when the program is built; declare the "
-            "batch size of the data, or draw outside and feed it"
-        )
-    return sizes
+def _draw_like(
+    type: str,
+    input: Variable,
+    shape: Any,
+    axes: tuple[int, int],
+    dtype: Any,
+    seed: int,
+    **attrs: Any,
+) -> Variable:
+    """As `_draw`; the dimension `axes[1]` is as large as `axes[0]` of the input, when it runs."""
+    sizes = like_batch(input, shape, *axes, f"{type}_batch_size_like")
+    if min(sizes, default=1) > 0:
+        return _draw(type, sizes, dtype, seed, None, **attrs)
+    given = arguments.integer(seed, "seed", type)
+    common = {
+        "shape": sizes,
+        "input_dim_idx": axes[0],
+        "output_dim_idx": axes[1],
+        "dtype": arguments.dtype(dtype, "dtype", type).code,
+        "seed": given or default_main_program().random_seed,
+    }
+    return emit(f"{type}_batch_size_like", {"Input": input}, {**common, **attrs})
 
 
 def uniform_random_batch_size_like(
@@ -86,12 +101,10 @@ def uniform_random_batch_size_like(
 ) -> Variable:
     """As `uniform_random`, with one dimension as large as one of the input.
 
-    Raises UnsupportedError when that is not known before the program runs.
     Paddle page: fluid.layers.uniform_random_batch_size_like.
     """
-    function = "uniform_random_batch_size_like"
-    sizes = like_batch(input, shape, input_dim_idx, output_dim_idx, function)
-    return uniform_random(_known(sizes, function), dtype, min, max, seed)
+    axes = input_dim_idx, output_dim_idx
+    return _draw_like("uniform_random", input, shape, axes, dtype, seed, min=min, max=max)
 
 
 def gaussian_random_batch_size_like(
@@ -106,12 +119,10 @@ def gaussian_random_batch_size_like(
 ) -> Variable:
     """As `gaussian_random`, with one dimension as large as one of the input.
 
-    Raises UnsupportedError when that is not known before the program runs.
     Paddle page: fluid.layers.gaussian_random_batch_size_like.
     """
-    function = "gaussian_random_batch_size_like"
-    sizes = like_batch(input, shape, input_dim_idx, output_dim_idx, function)
-    return gaussian_random(_known(sizes, function), mean, std, seed, dtype)
+    axes = input_dim_idx, output_dim_idx
+    return _draw_like("gaussian_random", input, shape, axes, dtype, seed, mean=mean, std=std)
 
 
 def sampling_id(
@@ -122,8 +133,8 @@ def sampling_id(
     The draw is the first class at which the running sum reaches a uniform number from
     [min, max). `dtype` has no effect. Paddle page: fluid.layers.sampling_id.
     """
-    rows = arguments.variable(x, "x", "sampling_id").shape[0]
-    level = uniform_random([_known([rows], "sampling_id")[0], 1], x.dtype, min, max, seed)
+    arguments.variable(x, "x", "sampling_id")
+    level = uniform_random_batch_size_like(x, [-1, 1], x.dtype, min=min, max=max, seed=seed)
     passed = cast(less_equal(cumsum(x, 1), level), "int64")
     # rounding may leave the last sum below 1
     kept = slice_(passed, [1], [0], [x.shape[1] - 1])
@@ -140,7 +151,12 @@ def random_crop(x: Variable, shape: Any, seed: Any = None) -> Variable:
     have = arguments.variable(x, "x", "random_crop").shape
     wanted = arguments.shape(shape, "random_crop")
     first = len(have) - len(wanted)
-    sizes = _known(list(have[first:]), "random_crop")
+    sizes = list(have[first:])
+    if min(sizes, default=1) < 0:
+        raise UnsupportedError(
+            f"random_crop(): the dimensions {sizes} must be known when the program is built; "
+            "declare them, or crop outside and feed it"
+        )
     if first < 0 or any(not 0 < w <= h for w, h in zip(wanted, sizes, strict=True)):
         raise ValueError(f"random_crop(): a block {wanted} does not fit into {list(have)}")
     number = seed if isinstance(seed, int) else 0

@@ -44,7 +44,15 @@ def join(a: Attribute, b: Attribute) -> Tensor | None:
 
     None when the dtypes, the ranks or two known dimensions differ.
     """
-    if not compatible(a, b):
+    return widened(a, b) if compatible(a, b) else None
+
+
+def widened(a: Attribute, b: Attribute) -> Tensor | None:
+    """The type that covers both where sizes may change from one to the other.
+
+    None when the dtypes or the ranks differ.
+    """
+    if dtype_of(a) != dtype_of(b) or len(shape_of(a)) != len(shape_of(b)):
         return None
     pairs = zip(shape_of(a), shape_of(b), strict=True)
     return tensor([x if x == y else UNKNOWN for x, y in pairs], dtype_of(a))

@@ -1,7 +1,8 @@
-"""Tensor arrays: lists of values, written and read at positions that are known while parsing.
+"""Tensor arrays: lists of values, written and read at positions.
 
-They exist only here: the module has the elements themselves. A loop over an array is unfolded (see
-`loops.py`), which makes its counter known.
+Where all positions are known while parsing, arrays exist only here: the module has the elements
+themselves, and a loop over an array is unfolded (see `loops.py`), which makes its counter known.
+Any other array is *open*: one tensor with its elements along the first axis (`ir/ops/array.py`).
 """
 
 from __future__ import annotations
@@ -10,26 +11,58 @@ from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import ProgramError
 from graphopt.ir.fold import fold
-from graphopt.ir.ops.creation import AssignValue
-from graphopt.ir.ops.shape import Concat, Stack
-from graphopt.ir.parse.block import BlockParser, Handler
+from graphopt.ir.ops.array import ArrayRead, ArrayToTensor, ArrayWrite
+from graphopt.ir.ops.creation import AssignValue, Full
+from graphopt.ir.ops.math import Cast
+from graphopt.ir.ops.shape import Concat, ShapeOf, Slice, Stack
+from graphopt.ir.parse.block import BlockParser, Elements, Handler
+from graphopt.ir.parse.undefined import zeros_like
 from graphopt.ir.program import Operator
-from graphopt.ir.types import shape_of
+from graphopt.ir.types import shape_of, show
 
 _MOST_ELEMENTS = 100_000
 
 
-def _position(parser: BlockParser, op: Operator) -> int:
-    name = op.input("I")[0]
-    found = fold(parser.read(name), parser.known)
-    if found is None or found.size != 1:
-        raise UnsupportedError(
-            f"{op.type} at the position '{name}', which is not known before the program runs; "
-            "count with constants (paddle.full, paddle.increment) outside of loops whose length "
-            "depends on data, or use paddle.scatter and paddle.gather on a tensor of fixed size"
+def opened(parser: BlockParser, name: str, like: SSAValue | None = None) -> SSAValue:
+    """The array as one tensor, from here on; `like` is an element for one that has none yet."""
+    array = parser.array(name)
+    if isinstance(array, SSAValue):
+        return array
+    elements = _written(array, name)
+    if elements:
+        types = {show(value.type) for value in elements}
+        if len(types) > 1:
+            raise ProgramError(
+                f"the array '{name}' has elements of different types, {', '.join(sorted(types))}: "
+                "where its length depends on data, all have one"
+            )
+        made = parser.translator.emit(Stack, None, elements, axis=0)
+    elif like is not None:
+        properties = zeros_like(like)
+        made = parser.translator.emit(
+            Full, None, **{**properties, "shape": (0, *properties["shape"])}
         )
+    else:
+        raise ProgramError(f"the array '{name}' is read and was never written")
+    parser.frame.arrays[name] = made.results[0]
+    return made.results[0]
+
+
+def _written(elements: Elements, name: str) -> list[SSAValue]:
+    """The elements of an array without gaps."""
+    found = [value for value in elements if value is not None]
+    if len(found) < len(elements):
+        raise ProgramError(f"the array '{name}' has positions that were never written")
+    return found
+
+
+def _position(parser: BlockParser, op: Operator) -> int | None:
+    """Where to write or read, None when that is not known before the program runs."""
+    found = fold(parser.read(op.input("I")[0]), parser.known)
+    if found is None or found.size != 1:
+        return None
     position = int(found.reshape(()))
     if not 0 <= position < _MOST_ELEMENTS:
         raise ProgramError(f"{op.type} at position {position}, outside 0..{_MOST_ELEMENTS - 1}")
@@ -38,38 +71,55 @@ def _position(parser: BlockParser, op: Operator) -> int:
 
 def _write(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     name, position = op.output("Out")[0], _position(parser, op)
-    elements = list(parser.array(name))
-    elements += [None] * (position + 1 - len(elements))
-    elements[position] = parser.read(op.input("X")[0])
+    array, value = parser.array(name), parser.read(op.input("X")[0])
+    if isinstance(array, SSAValue) or position is None:
+        array, at = opened(parser, name, value), parser.read(op.input("I")[0])
+        made = parser.translator.emit(ArrayWrite, op, array, at, value)
+        parser.frame.arrays[name] = made.results[0]
+        return {}
+    elements = [*array, *[None] * (position + 1 - len(array))]
+    elements[position] = value
     parser.frame.arrays[name] = tuple(elements)
     return {}
 
 
 def _read(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     name, position = op.input("X")[0], _position(parser, op)
-    elements = parser.array(name)
-    value = elements[position] if position < len(elements) else None
+    array = parser.array(name)
+    if isinstance(array, SSAValue) or position is None:
+        array, at = opened(parser, name), parser.read(op.input("I")[0])
+        made = parser.translator.emit(ArrayRead, op, array, at)
+        return {op.output("Out")[0]: made.results[0]}
+    value = array[position] if position < len(array) else None
     if value is None:
         raise ProgramError(
             f"position {position} of the array '{name}' is read and was never written; "
-            f"it has {len(elements)} elements"
+            f"it has {len(array)} elements"
         )
     return {op.output("Out")[0]: value}
 
 
 def _length(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    count = len(parser.array(op.input("X")[0]))
-    made = parser.translator.emit(AssignValue, op, shape=(1,), values=(count,), dtype="int64")
+    array, emit = parser.array(op.input("X")[0]), parser.translator.emit
+    if isinstance(array, SSAValue):
+        shape = emit(ShapeOf, op, array).results[0]
+        first = emit(Slice, op, shape, axes=(0,), starts=(0,), ends=(1,)).results[0]
+        return {op.output("Out")[0]: emit(Cast, op, first, dtype="int64").results[0]}
+    made = emit(AssignValue, op, shape=(1,), values=(len(array),), dtype="int64")
     return {op.output("Out")[0]: made.results[0]}
 
 
 def _join(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     """All elements in one tensor, and the length of each along the axis."""
     name, axis = op.input("X")[0], int(op.attrs.get("axis", 0))
-    elements = [value for value in parser.array(name) if value is not None]
-    if not elements or len(elements) < len(parser.array(name)):
-        raise ProgramError(f"the array '{name}' has positions that were never written")
-    stacked = bool(op.attrs.get("use_stack"))
+    array, stacked = parser.array(name), bool(op.attrs.get("use_stack"))
+    if isinstance(array, SSAValue):
+        made = parser.translator.emit(ArrayToTensor, op, array, axis=axis, use_stack=stacked)
+        names = [*op.output("Out"), *op.output("OutIndex")]
+        return dict(zip(names, made.results, strict=False))
+    elements = _written(array, name)
+    if not elements:
+        raise ProgramError(f"the array '{name}' is read and was never written")
     made = parser.translator.emit(Stack if stacked else Concat, op, elements, axis=axis)
     sizes = [1 if stacked else shape_of(value.type)[axis] for value in elements]
     written = {op.output("Out")[0]: made.results[0]}

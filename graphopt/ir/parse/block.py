@@ -25,6 +25,8 @@ from graphopt.ir.types import dtype_of
 
 Elements = tuple[SSAValue | None, ...]
 """A tensor array: the value at each position, None at those that nothing was written to."""
+Array = Elements | SSAValue
+"""A tensor array, or an open one, which is one tensor: see `parse/arrays.py`."""
 
 SKIPPED = frozenset(("feed", "fetch"))
 
@@ -36,7 +38,7 @@ class Frame:
     block: Block
     target: IrBlock
     values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
-    arrays: dict[str, Elements] = field(default_factory=dict[str, Elements])
+    arrays: dict[str, Array] = field(default_factory=dict[str, Array])
     written: dict[str, None] = field(default_factory=dict[str, None])
     before_loop: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     """What loop variables were before the loop that changed them in place."""
@@ -121,8 +123,8 @@ class BlockParser(ABC):
         variable = self.frame.block.find_var(name)
         return variable is not None and variable.kind == VarKind.TENSOR_ARRAY
 
-    def array(self, name: str) -> Elements:
-        """The elements of a tensor array; none when it is new."""
+    def array(self, name: str) -> Array:
+        """The tensor array of this name; without elements when it is new."""
         for frame in reversed(self.frames):
             if name in frame.arrays:
                 return frame.arrays[name]

@@ -15,12 +15,13 @@ from xdsl.ir import Block as IrBlock
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.fold import truth
-from graphopt.ir.ops.control import If, Yield, join
+from graphopt.ir.ops.control import If, Yield, widened
 from graphopt.ir.ops.creation import Full
 from graphopt.ir.ops.index import FillRows
 from graphopt.ir.ops.math import Cast
+from graphopt.ir.parse.arrays import opened
 from graphopt.ir.parse.block import BlockParser, Frame, Handler
-from graphopt.ir.parse.inline import add_op, changes_arrays, inlined
+from graphopt.ir.parse.inline import add_op, arrays_written, inlined
 from graphopt.ir.parse.rowwise import check_rowwise
 from graphopt.ir.parse.undefined import is_undefined, zeros_like
 from graphopt.ir.program import Operator
@@ -42,22 +43,28 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
             return {}
     first = deferred.pop(op, None)
     when_true, when_false = (op, None) if first is None else (first, op)
-    if changes_arrays(parser, when_true) or (when_false and changes_arrays(parser, when_false)):
-        return _inlined_branch(parser, when_true, when_false)
-    return _branch(parser, when_true, when_false)
+    sides = [side for side in (when_true, when_false) if side is not None]
+    arrays = list(dict.fromkeys(n for side in sides for n in arrays_written(parser, side)))
+    holds = truth(parser.read(when_true.input("Cond")[0]), parser.known) if arrays else None
+    if holds is not None:
+        return _inlined_branch(parser, when_true, when_false, holds=holds)
+    return _branch(parser, when_true, when_false, arrays)
 
 
 def _branch(
-    parser: BlockParser, when_true: Operator, when_false: Operator | None
+    parser: BlockParser, when_true: Operator, when_false: Operator | None, arrays: Sequence[str]
 ) -> Mapping[str, SSAValue]:
-    """One `pd.if` for the operators of the true and of the false branch."""
+    """One `pd.if` for the operators of the true and of the false branch, which write `arrays`."""
     name = when_true.input("Cond")[0]
     condition = parser.read(name)
+    for array in arrays:
+        if parser.array(array) != ():
+            opened(parser, array)
     blocks = IrBlock(), IrBlock()
-    then = parser.parse_into(sub_block(when_true), blocks[0])
+    then = _parsed(parser, when_true, blocks[0], arrays)
     otherwise = Frame(parser.frame.block, blocks[1])
     if when_false is not None:
-        otherwise = parser.parse_into(sub_block(when_false), blocks[1])
+        otherwise = _parsed(parser, when_false, blocks[1], arrays)
     results: dict[str | tuple[str, str], tuple[SSAValue, SSAValue]] = {}
     for select in _selects_after(when_true, when_false):
         false_name, true_name = select.input("X")
@@ -74,14 +81,47 @@ def _branch(
             parser.frame.partial[changed] = name if no is None else f"not {name}"
         else:
             results[changed] = yes, no
+    for array in arrays:
+        results[array] = _array_of(parser, then, otherwise, array)
     made = _make_if(parser, when_true, condition, blocks, results)
     written: dict[str, SSAValue] = {}
     for key, value in zip(results, made, strict=True):
-        if isinstance(key, str):
-            written[key] = value
-        else:
+        if not isinstance(key, str):
             parser.frame.selected[key] = value
+        elif key in arrays:
+            parser.frame.arrays[key] = value
+        else:
+            written[key] = value
     return written
+
+
+def _parsed(parser: BlockParser, op: Operator, target: IrBlock, arrays: Sequence[str]) -> Frame:
+    """A branch, with the arrays that it writes as one tensor each."""
+    frame = parser.enter(sub_block(op), target)
+    parser.run(frame.block.ops)
+    for array in arrays:
+        if array in frame.arrays:
+            opened(parser, array)
+    parser.leave()
+    return frame
+
+
+def _array_of(
+    parser: BlockParser, then: Frame, otherwise: Frame, name: str
+) -> tuple[SSAValue, SSAValue]:
+    """An array after each branch; empty where neither the branch nor anything before wrote it."""
+    before = parser.array(name)
+    found = [frame.arrays.get(name, before) for frame in (then, otherwise)]
+    like = next(array for array in found if isinstance(array, SSAValue))
+    for side, frame in enumerate((then, otherwise)):
+        if not isinstance(found[side], SSAValue):
+            empty = {**zeros_like(like), "shape": (0, *zeros_like(like)["shape"][1:])}
+            with _writing_to(parser, frame.target):
+                found[side] = parser.translator.emit(Full, None, **empty).results[0]
+    yes, no = found
+    assert isinstance(yes, SSAValue)
+    assert isinstance(no, SSAValue)
+    return yes, no
 
 
 def _make_if(
@@ -94,12 +134,12 @@ def _make_if(
     types: list[Attribute] = []
     sides = {key: _defined(yes, no, blocks) for key, (yes, no) in results.items()}
     for key, (yes, no) in sides.items():
-        type_ = join(yes.type, no.type)
+        type_ = widened(yes.type, no.type)
         if type_ is None:
             what = f"'{key}'" if isinstance(key, str) else f"'{key[1]}' and '{key[0]}'"
             raise UnsupportedError(
                 f"the branches give {what} different types: {show(yes.type)} if the condition "
-                f"holds, else {show(no.type)}; XLA needs one shape and dtype"
+                f"holds, else {show(no.type)}; give both one dtype and number of dimensions"
             )
         types.append(type_)
     for side, block in enumerate(blocks):
@@ -194,6 +234,9 @@ def _writing_to(parser: BlockParser, target: IrBlock) -> Generator[None]:
 
 def _select_input(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     names = op.input("X")
+    if len(set(names)) == 1 and parser.is_array(names[0]):  # both branches wrote into one array
+        parser.frame.arrays[op.output("Out")[0]] = parser.array(names[0])
+        return {}
     found = parser.frame.selected.get((names[0], names[1])) if len(names) == 2 else None
     if found is None and len(names) == 2 and all(parser.find(n) is not None for n in names):
         no, yes = (parser.read(n) for n in names)
@@ -225,15 +268,9 @@ def _row_branch(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _inlined_branch(
-    parser: BlockParser, when_true: Operator, when_false: Operator | None
+    parser: BlockParser, when_true: Operator, when_false: Operator | None, *, holds: bool
 ) -> Mapping[str, SSAValue]:
-    name = when_true.input("Cond")[0]
-    holds = truth(parser.read(name), parser.known)
-    if holds is None:
-        raise UnsupportedError(
-            f"a tensor array is written under the condition '{name}', which is not known before "
-            "the program runs; write it outside, and let the branches give the value"
-        )
+    """The branch that is known to be taken, in the block of the operators around it."""
     taken = when_true if holds else when_false
     written = {} if taken is None else inlined(parser, sub_block(taken))
     for select in _selects_after(when_true, when_false):

@@ -15,13 +15,14 @@ from graphopt.ir.sub_blocks import names_in, sub_block
 _MOST_UNROLLED = 20_000
 
 
-def changes_arrays(parser: BlockParser, op: Operator) -> bool:
-    """True when what `op` runs writes a tensor array from outside, or a loop reads one."""
-    block = sub_block(op)
-    names = names_in(block, written=True)
-    if op.type == "while":
-        names += names_in(block, written=False)
-    return any(parser.is_array(name) for name in names)
+def arrays_written(parser: BlockParser, op: Operator) -> list[str]:
+    """The tensor arrays from outside that what `op` runs writes."""
+    return [name for name in names_in(sub_block(op), written=True) if parser.is_array(name)]
+
+
+def arrays_read(parser: BlockParser, op: Operator) -> list[str]:
+    """The tensor arrays from outside that what `op` runs reads."""
+    return [name for name in names_in(sub_block(op), written=False) if parser.is_array(name)]
 
 
 def inlined(parser: BlockParser, block: Block) -> dict[str, SSAValue]:

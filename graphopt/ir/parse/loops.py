@@ -12,108 +12,172 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir import Block as IrBlock
 
 from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dtypes import DType
 from graphopt.ir.fold import count_trips, truth
 from graphopt.ir.op import encode_attrs
-from graphopt.ir.ops.control import Scan, While, Yield, join
+from graphopt.ir.ops.control import Scan, While, Yield, join, widened
 from graphopt.ir.ops.creation import Full
-from graphopt.ir.parse.block import BlockParser, Handler, value_name
-from graphopt.ir.parse.inline import add_op, changes_arrays, inlined
-from graphopt.ir.parse.undefined import is_undefined, zeros_like
+from graphopt.ir.parse.arrays import opened
+from graphopt.ir.parse.block import BlockParser, Frame, Handler, value_name
+from graphopt.ir.parse.inline import add_op, arrays_read, arrays_written, inlined
+from graphopt.ir.parse.undefined import is_undefined, number_of
 from graphopt.ir.program import Operator
 from graphopt.ir.sub_blocks import names_in, sub_block
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, show, tensor
 
+Type = tuple[tuple[int, ...], DType]
+
 
 def _while(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    if changes_arrays(parser, op):
+    condition = parser.read(op.input("Condition")[0])
+    is_known = truth(condition, parser.known) is not None
+    if is_known and (arrays_written(parser, op) or arrays_read(parser, op)):
         return _unrolled_loop(parser, op)
-    body, name = sub_block(op), op.input("Condition")[0]
-    condition = parser.read(name)
-    names = [n for n in names_in(body, written=True) if n != name]
-    carried = {n: value for n in names if (value := parser.find(n)) is not None}
-    types: dict[str, Attribute] = {n: value.type for n, value in carried.items()}
-    counted = parser.translator.random_ops
-    while True:
-        parser.translator.random_ops = counted
-        made = _loop(parser, op, condition, carried, types)
-        joined = {
-            n: join(types[n], value.type)
-            for n, value in zip(carried, made.yielded()[1:], strict=True)
+    loop = _Loop(parser, op, condition)
+    made = loop.settled(may_unroll=is_known)
+    return _unrolled_loop(parser, op) if made is None else loop.finished(made)
+
+
+class _Loop:
+    """A `while` in the making: the names that it carries, with the types that they may have."""
+
+    def __init__(self, parser: BlockParser, op: Operator, condition: SSAValue) -> None:
+        self.parser, self.op, self.condition = parser, op, condition
+        self.body, self.name = sub_block(op), op.input("Condition")[0]
+        self.names = [n for n in names_in(self.body, written=True) if n != self.name]
+        self.carried: dict[str, SSAValue] = {}
+        self.new_arrays: list[str] = []
+        for n in (*self.names, *names_in(self.body, written=False)):
+            if parser.is_array(n):
+                self._open(n)
+            elif n in self.names and (value := parser.find(n)) is not None:
+                self.carried[n] = value
+        self.types: dict[str, Attribute] = {n: v.type for n, v in self.carried.items()}
+
+    def _open(self, array: str) -> None:
+        """Carry an array, or know it as one tensor; the first step tells the type of a new one."""
+        if array in self.carried or array in self.new_arrays:
+            return
+        if self.parser.array(array) == ():
+            self.new_arrays.append(array)
+            return
+        value = opened(self.parser, array)
+        if array in self.names:
+            self.carried[array] = value
+
+    def settled(self, *, may_unroll: bool) -> While | None:
+        """The loop with types that hold before and after each step.
+
+        None when it is to be unrolled: a variable that changes its shape stays exact so.
+        """
+        counted = self.parser.translator.random_ops
+        while True:
+            self.parser.translator.random_ops = counted
+            made, frame = self._parsed()
+            lasts = dict(zip(self.types, made.yielded()[1:], strict=True))
+            starts = self._starts(lasts, frame)
+            types = {n: join(self.types[n], last.type) for n, last in lasts.items()}
+            if not starts and types == self.types:
+                return made
+            is_open = any(UNKNOWN in shape for shape, _ in starts.values())
+            unrolls = is_open if starts else None in types.values()
+            if not starts and not (unrolls and may_unroll):
+                self.types = {n: self._widened(n, last) for n, last in lasts.items()}
+            made.erase(safe_erase=False)  # its uses of outer values must not stay behind
+            if unrolls and may_unroll:
+                self.parser.translator.random_ops = counted
+                return None
+            for n, type_ in starts.items():
+                self._start(n, type_)
+
+    def _starts(self, lasts: Mapping[str, SSAValue], frame: Frame) -> dict[str, Type]:
+        """The type of what a first step has to be given, because it has none or a wrong one."""
+        found = {
+            n: (shape_of(last.type), dtype_of(last.type))
+            for n, last in lasts.items()
+            if self._is_stand_in(n, last)
         }
-        undefined = [n for n in carried if joined[n] is None and is_undefined(carried[n])]
-        if undefined:
-            lasts = {n: made.yielded()[1 + list(carried).index(n)] for n in undefined}
-            is_open = any(UNKNOWN in shape_of(last.type) for last in lasts.values())
-            if is_open and truth(condition, parser.known) is not None:
-                made.erase(safe_erase=False)
-                parser.translator.random_ops = counted
-                return _unrolled_loop(parser, op)
-            for n, last in lasts.items():
-                carried[n] = parser.translator.emit(Full, op, **zeros_like(last)).results[0]
-                types[n] = carried[n].type
-            made.erase(safe_erase=False)
-            continue
-        for n, type_ in joined.items():
-            if type_ is None and truth(condition, parser.known) is not None:
-                made.erase(safe_erase=False)
-                parser.translator.random_ops = counted
-                return _unrolled_loop(parser, op)
-            if type_ is None:
-                last = made.yielded()[1 + list(carried).index(n)]
-                raise UnsupportedError(
-                    f"the loop variable '{n}' is {show(types[n])} before the loop and "
-                    f"{show(last.type)} after a step; XLA needs one shape and dtype, so pad it to "
-                    "its largest size, or write it to a tensor array"
-                )
-        if joined == types:
-            break
-        made.erase(safe_erase=False)  # its uses of outer values must not stay behind
-        types = {n: type_ for n, type_ in joined.items() if type_ is not None}
-    trips = count_trips(made, parser.known)
-    if trips is not None:
-        made.properties |= encode_attrs(While, {"trips": trips})
-    made.verify_()
-    add_op(parser, op, made)
-    for n in names:
-        if n not in carried:
-            parser.frame.partial[n] = name
-    for n, value in carried.items():
-        parser.frame.before_loop.setdefault(n, value)
-    written: dict[str, SSAValue] = dict(zip(carried, made.results, strict=True))
-    shape = [max(dim, 1) for dim in shape_of(condition.type)]
-    ended = parser.translator.emit(Full, op, shape=shape, value=0.0, dtype="bool")
-    return {**written, name: ended.results[0]}
+        for n in self.new_arrays:
+            array = frame.arrays.get(n, ())
+            if isinstance(array, SSAValue):
+                found[n] = (0, *shape_of(array.type)[1:]), dtype_of(array.type)
+            elif array and array[0] is not None:
+                found[n] = (0, *shape_of(array[0].type)), dtype_of(array[0].type)
+        return found
 
+    def _is_stand_in(self, name: str, last: SSAValue) -> bool:
+        """True when what a name is before the loop stands for a value of the type of `last`."""
+        before, type_ = self.carried[name], self.types[name]
+        if is_undefined(before):
+            return join(type_, last.type) is None
+        return widened(type_, last.type) is None and number_of(before) is not None
 
-def _loop(
-    parser: BlockParser,
-    op: Operator,
-    condition: SSAValue,
-    carried: Mapping[str, SSAValue],
-    types: Mapping[str, Attribute],
-) -> While:
-    """The loop with its body parsed for carried values of these types; not verified yet."""
-    body, name = sub_block(op), op.input("Condition")[0]
-    target = IrBlock(arg_types=list(types.values()))
-    frame = parser.enter(body, target)
-    for n, argument in zip(types, target.args, strict=True):
-        argument.name_hint = value_name(n)
-        frame.values[n] = argument
-    parser.run(body.ops)
-    parser.leave()
-    if name not in frame.written:
-        raise ProgramError(
-            f"the body of a while never changes its condition '{name}', so it would run for ever; "
-            "end it with paddle.assign(..., condition)"
-        )
-    values = [frame.values[name], *(frame.values[n] for n in types)]
-    target.add_op(Yield.make(values))
-    groups = [condition], list(carried.values())
-    return While.unchecked(groups, list(types.values()), [target])
+    def _start(self, name: str, type_: Type) -> None:
+        value = 0.0
+        if name in self.new_arrays:
+            self.new_arrays.remove(name)
+        else:
+            value = number_of(self.carried[name]) or 0.0
+        shape = [1 if dim == UNKNOWN else dim for dim in type_[0]]
+        made = self.parser.translator.emit(Full, self.op, shape=shape, value=value, dtype=type_[1])
+        self.carried[name] = made.results[0]
+        self.types[name] = made.results[0].type
+
+    def _widened(self, name: str, last: SSAValue) -> Attribute:
+        type_ = widened(self.types[name], last.type)
+        if type_ is None:
+            raise UnsupportedError(
+                f"the loop variable '{name}' is {show(self.types[name])} before the loop and "
+                f"{show(last.type)} after a step; its dtype and number of dimensions must stay"
+            )
+        return type_
+
+    def _parsed(self) -> tuple[While, Frame]:
+        """The loop with its body parsed for the types so far; not verified yet."""
+        target = IrBlock(arg_types=list(self.types.values()))
+        frame = self.parser.enter(self.body, target)
+        for n, argument in zip(self.types, target.args, strict=True):
+            argument.name_hint = value_name(n)
+            (frame.arrays if self.parser.is_array(n) else frame.values)[n] = argument
+        self.parser.run(self.body.ops)
+        after = [
+            opened(self.parser, n) if n in frame.arrays else frame.values[n] for n in self.types
+        ]
+        self.parser.leave()
+        if self.name not in frame.written:
+            raise ProgramError(
+                f"the body of a while never changes its condition '{self.name}', so it would run "
+                "for ever; end it with paddle.assign(..., condition)"
+            )
+        target.add_op(Yield.make([frame.values[self.name], *after]))
+        groups = [self.condition], [self.carried[n] for n in self.types]
+        return While.unchecked(groups, list(self.types.values()), [target]), frame
+
+    def finished(self, made: While) -> Mapping[str, SSAValue]:
+        """Put the loop where it belongs; the values of the names after it."""
+        parser = self.parser
+        trips = count_trips(made, parser.known)
+        if trips is not None:
+            made.properties |= encode_attrs(While, {"trips": trips})
+        made.verify_()
+        add_op(parser, self.op, made)
+        for n in self.names:
+            if n not in self.carried and not parser.is_array(n):
+                parser.frame.partial[n] = self.name
+        written: dict[str, SSAValue] = {}
+        for n, result in zip(self.types, made.results, strict=True):
+            if parser.is_array(n):
+                parser.frame.arrays[n] = result
+            else:
+                parser.frame.before_loop.setdefault(n, self.carried[n])
+                written[n] = result
+        shape = [max(dim, 1) for dim in shape_of(self.condition.type)]
+        ended = parser.translator.emit(Full, self.op, shape=shape, value=0.0, dtype="bool")
+        return {**written, self.name: ended.results[0]}
 
 
 def _unrolled_loop(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """A loop run while parsing, as far as its condition says, which must be constant."""
+    """A loop run while parsing, as long as its condition is known; a loop for the rest."""
     body, name = sub_block(op), op.input("Condition")[0]
     written: dict[str, SSAValue] = {}
     for n in op.input("X"):
@@ -123,11 +187,7 @@ def _unrolled_loop(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     while True:
         holds = truth(parser.read(name), parser.known)
         if holds is None:
-            raise UnsupportedError(
-                "a loop uses a tensor array, or a variable that changes its shape, and how long "
-                f"it runs ('{name}') is not known before the program runs; use a constant number "
-                "of iterations, or carry a tensor of fixed size through the loop"
-            )
+            return {**written, **_while(parser, op)}
         if not holds:
             return written
         if name not in names_in(body, written=True):

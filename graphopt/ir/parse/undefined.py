@@ -11,6 +11,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
+from graphopt.ir.fold import fold
 from graphopt.ir.ops.creation import AssignValue
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
 
@@ -24,6 +25,18 @@ def is_undefined(value: SSAValue) -> bool:
         return False
     numbers = source.attr("values")
     return len(numbers) == 1 and math.isclose(numbers[0], _NUMBER, rel_tol=1e-6)
+
+
+def number_of(value: SSAValue) -> float | None:
+    """The number that a constant of one element is, 0 if it stands for no value; else None.
+
+    Paddle 3 has a plain zero for no value. Broadcast, the number is the same for every operator
+    that could read it at all.
+    """
+    if is_undefined(value):
+        return 0.0
+    found = fold(value, {})
+    return float(found.reshape(())) if found is not None and found.size == 1 else None
 
 
 def zeros_like(value: SSAValue) -> dict[str, Any]:

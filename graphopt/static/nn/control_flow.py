@@ -121,14 +121,11 @@ def _check_same_type(when_true: Any, when_false: Any) -> None:
             )
         return
     types = [_type_of(value) for value in both]
-    fits = types[0][1] == types[1][1] and len(types[0][0]) == len(types[1][0])
-    if not fits or not all(
-        a == b or UNKNOWN in (a, b) for a, b in zip(types[0][0], types[1][0], strict=True)
-    ):
+    if types[0][1] != types[1][1] or len(types[0][0]) != len(types[1][0]):
         raise ProgramError(
             f"true_fn returns {_shown(when_true)} where false_fn returns {_shown(when_false)}; "
-            "both branches of a cond must give one dtype and shape, so cast, reshape or pad one "
-            "of them"
+            "both branches of a cond must give one dtype and number of dimensions, so cast or "
+            "reshape one of them"
         )
     if types[0][0] == () and isinstance(when_true, Variable) != isinstance(when_false, Variable):
         warnings.warn(

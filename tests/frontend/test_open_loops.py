@@ -1,0 +1,145 @@
+"""Loops whose length data decide, with variables that change their shapes and tensor arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.static.nn import cond, while_loop
+from graphopt.tensor.array import (
+    array_length,
+    array_read,
+    array_write,
+    create_array,
+    tensor_array_to_tensor,
+)
+from graphopt_tests.frontend.test_control_flow import X, count, data, fresh, run
+
+THREE = np.array([3], "int64")
+
+
+def length() -> static.Variable:
+    return static.data("n", [1], "int64")
+
+
+def test_a_variable_that_grows() -> None:
+    """As many rows as the run says; the executor compiles the program op by op."""
+    with fresh():
+        x, n = data(), length()
+        _, y = while_loop(
+            lambda i, y: i < n, lambda i, y: [i + 1, paddle.concat([y, x])], [count(0), x * 1]
+        )
+        for times in (0, 1, 3):
+            (grown,) = run([y], x=X, n=np.array([times], "int64"))
+            np.testing.assert_allclose(grown, np.concatenate([X] * (times + 1)))
+
+
+def test_an_array_that_grows() -> None:
+    """Written behind its end in a loop, then stacked, joined, measured and read."""
+    with fresh():
+        x, n = data(), length()
+        i, array = count(0), create_array("float64")
+        _, _, array = while_loop(
+            lambda i, h, a: i < n,
+            lambda i, h, a: [i + 1, h * 2, array_write(h, i, a)],
+            [i, x * 1, array],
+        )
+        stacked, _ = tensor_array_to_tensor(array, 1, use_stack=True)
+        joined, sizes = tensor_array_to_tensor(array, 1)
+        last = array_read(array, n - 1)
+        fetched = run([stacked, joined, sizes, array_length(array), last], x=X, n=THREE)
+    elements = [X, 2 * X, 4 * X]
+    np.testing.assert_allclose(fetched[0], np.stack(elements, 1))
+    np.testing.assert_allclose(fetched[1], np.concatenate(elements, 1))
+    assert fetched[2].tolist() == [X.shape[1]] * 3
+    assert fetched[3].tolist() == [3]
+    np.testing.assert_allclose(fetched[4], elements[2])
+
+
+def test_an_array_from_before_the_loop_is_read_and_changed() -> None:
+    with fresh():
+        x, n = data(), length()
+        array = array_write(x, count(0))
+        array = array_write(x + 1, count(1), array)
+
+        def step(i: static.Variable, a: static.Variable) -> list[static.Variable]:
+            return [i + 1, array_write(array_read(a, i) * 10, i, a)]
+
+        while_loop(lambda i, a: i < n, step, [count(0), array])
+        values = run([array_read(array, count(0)), array_read(array, count(1))], x=X, n=THREE - 2)
+    np.testing.assert_allclose(values[0], X * 10)
+    np.testing.assert_allclose(values[1], X + 1)
+
+
+def test_a_position_that_data_decide() -> None:
+    """Outside of loops too; what was never written is refused when it is read."""
+    with fresh():
+        x, n = data(), length()
+        array = array_write(x, count(0))
+        array = array_write(x + 1, count(1), array)
+        value = array_read(array, n)
+        np.testing.assert_allclose(run([value], x=X, n=THREE - 2)[0], X + 1)
+        with pytest.raises(ProgramError, match="position 3 of a tensor array with 2 elements"):
+            run([value], x=X, n=THREE)
+    with fresh():
+        x, n = data(), length()
+        array = array_write(x, n)
+        with pytest.raises(ProgramError, match=r"position 3 .* 0 elements is written"):
+            run([array_length(array)], x=X, n=THREE)
+
+
+def test_elements_of_one_shape() -> None:
+    with fresh():
+        x, n = data(), length()
+        array = array_write(x, count(0))
+        array = array_write(paddle.concat([x, x]), count(1), array)
+        with pytest.raises(ProgramError, match="elements of different types"):
+            run([array_read(array, n)], x=X, n=THREE)
+
+
+def test_branches_of_different_shapes() -> None:
+    with fresh():
+        x = data()
+        out = cond(paddle.sum(x) > 0, lambda: x[:1], lambda: x)
+        np.testing.assert_allclose(run([out], x=X)[0], X[:1])
+        np.testing.assert_allclose(run([out], x=-X)[0], -X)
+
+
+def test_an_array_that_a_branch_writes() -> None:
+    with fresh():
+        x = data()
+        array = array_write(x, count(0))
+
+        def more() -> None:
+            array_write(x * 2, count(1), array)
+
+        cond(paddle.sum(x) > 0, more, None)
+        size = array_length(array)
+        assert run([size], x=X)[0].tolist() == [2]
+        assert run([size], x=-X)[0].tolist() == [1]
+
+
+def test_gradients_go_through() -> None:
+    """A sum of a growing number of rows: each adds its part."""
+    with fresh():
+        x, n = data(), length()
+        x.stop_gradient = False
+        _, y = while_loop(
+            lambda i, y: i < n, lambda i, y: [i + 1, paddle.concat([y, x * x])], [count(0), x * 1]
+        )
+        (gradient,) = static.gradients(paddle.sum(y), [x])
+        (found,) = run([gradient], x=X, n=THREE)
+    np.testing.assert_allclose(found, 1 + 3 * 2 * X)
+
+
+def test_ranks_and_dtypes_must_stay() -> None:
+    with fresh():
+        x, n = data(), length()
+        _, y = while_loop(
+            lambda i, y: i < n, lambda i, y: [i + 1, paddle.unsqueeze(y, 0)], [count(0), x * 1]
+        )
+        with pytest.raises(UnsupportedError, match="its dtype and number of dimensions must stay"):
+            run([y], x=X, n=THREE)
