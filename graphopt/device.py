@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 
-from graphopt.runtime.places import Place, as_place
+from graphopt.runtime.places import Place, as_place, choose_place, chosen_place
 
 _CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
-_chosen: Place | None = None
 
 
 def is_compiled_with_cuda() -> bool:
@@ -31,24 +30,26 @@ def get_cudnn_version() -> int | None:
 
 
 def set_device(device: str) -> Place:
-    """The device that `get_device` reports, 'cpu' or 'gpu:<n>' (paddle.device.set_device).
+    """Where executors run from now on, 'cpu' or 'gpu:<n>' (paddle.device.set_device).
 
-    Raises TypeError or ValueError for anything else.
+    An Executor that is given a place keeps to that. Raises TypeError or ValueError for anything
+    else.
     """
-    global _chosen
     if not isinstance(device, (str, Place)):
         raise TypeError(f"set_device(): 'device' must be a str, found {type(device).__name__}")
     try:
-        _chosen = as_place(device)
+        place = as_place(device)
     except TypeError:
         raise ValueError(
             f"set_device(): The device must be a string such as 'cpu' or 'gpu:0', got {device!r}"
         ) from None
-    return _chosen
+    choose_place(place)
+    return place
 
 
 def get_device() -> str:
     """The device that was set, else the first GPU when JAX supports it, else 'cpu'."""
-    if _chosen is None:
+    place = chosen_place()
+    if place is None:
         return "gpu:0" if is_compiled_with_cuda() else "cpu"
-    return "cpu" if _chosen.platform == "cpu" else f"{_chosen.platform}:{_chosen.index}"
+    return "cpu" if place.platform == "cpu" else f"{place.platform}:{place.index}"

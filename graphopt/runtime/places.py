@@ -134,8 +134,23 @@ def as_place(spec: Any) -> Place:
     raise TypeError(f"expected a place such as CPUPlace() or 'gpu:0', found {spec!r}")
 
 
+_chosen: list[Place] = []
+
+
+def choose_place(place: Place) -> None:
+    """Let this be the default place from now on."""
+    _chosen[:] = [place]
+
+
+def chosen_place() -> Place | None:
+    """The place that was chosen, if one was."""
+    return _chosen[0] if _chosen else None
+
+
 def default_place() -> Place:
-    """The GPU or TPU when JAX has one, else the host."""
+    """The place that was chosen, else the GPU or TPU when JAX has one, else the host."""
+    if _chosen:
+        return _chosen[0]
     import jax
 
     start_backend()

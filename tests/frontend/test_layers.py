@@ -155,6 +155,14 @@ def test_encoder_layers_have_parameters_of_their_own() -> None:
         assert encoder(static.data("x", [None, 5, 4], "float32")).shape == (-1, 5, 4)
 
 
+def test_activations_by_name() -> None:
+    """Any of paddle.nn.functional, as in Paddle."""
+    for layer in (nn.TransformerEncoderLayer, nn.TransformerDecoderLayer):
+        assert layer(4, 2, 8, activation="silu").activation is nn.functional.silu
+        with pytest.raises(ValueError, match="names no activation function: 'rulu'"):
+            layer(4, 2, 8, activation="rulu")
+
+
 def test_attention_extends_a_cache() -> None:
     """Step by step with a cache equals all at once with a causal mask."""
     with fresh():

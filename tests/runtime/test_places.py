@@ -13,6 +13,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
 from graphopt.runtime import CompiledProgram
+from graphopt.runtime import places as places_module
 from graphopt.runtime.places import as_place, device_of, distinct_devices
 from graphopt_tests.runtime.nets import Net, close, fc_mean, rows
 
@@ -21,6 +22,15 @@ FEED = rows(0, 1, 2, 3)
 
 def parallel(net: Net, places: Any = None) -> CompiledProgram:
     return CompiledProgram(net.main).with_data_parallel(net.loss.name, places=places)
+
+
+def test_set_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Executors without a place run on the device that was set."""
+    monkeypatch.setattr(places_module, "_chosen", [])
+    assert paddle.set_device("cpu") == static.Executor().place == paddle.CPUPlace()
+    paddle.set_device("gpu:3")
+    assert (paddle.get_device(), static.Executor().place) == ("gpu:3", paddle.CUDAPlace(3))
+    assert static.Executor(paddle.CPUPlace()).place == paddle.CPUPlace()
 
 
 def test_cpu_num(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from graphopt import arguments
@@ -254,3 +255,12 @@ def gumbel_softmax(
     if attrs["temperature"] <= 0:
         raise ValueError(f"gumbel_softmax(): 'temperature' should be above 0, found {temperature}")
     return unary("gumbel_softmax", x, name, **attrs)
+
+
+def named(name: str, function: str) -> Callable[[Variable], Variable]:
+    """The function of paddle.nn.functional of this name; ValueError when there is none."""
+    from graphopt.nn import functional
+
+    if not isinstance(name, str) or not callable(getattr(functional, name, None)):
+        raise ValueError(f"{function}(): 'activation' names no activation function: {name!r}")
+    return getattr(functional, name)

@@ -165,7 +165,6 @@ class TransformerEncoderLayer(Layer):
         config = {name: value for name, value in locals().items() if name in _ENCODER_CONFIG}
         super().__init__()
         self._config = config
-        arguments.choice(activation, "activation", "TransformerEncoderLayer", ("relu", "gelu"))
         weights, biases = spread(weight_attr, 2), spread(bias_attr, 2)
         self.normalize_before = normalize_before
         self.self_attn = MultiHeadAttention(
@@ -182,7 +181,7 @@ class TransformerEncoderLayer(Layer):
         self.norm2 = LayerNorm(d_model, layer_norm_eps)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = getattr(activations, activation)
+        self.activation = activations.named(activation, "TransformerEncoderLayer")
 
     def forward(self, src: Variable, src_mask: Variable | None = None, cache: Any = None) -> Any:
         residual = src

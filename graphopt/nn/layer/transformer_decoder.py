@@ -51,7 +51,6 @@ class TransformerDecoderLayer(Layer):
         given = dict(locals())
         super().__init__()
         self._config = {k: v for k, v in given.items() if k not in ("self", "__class__")}
-        arguments.choice(activation, "activation", "TransformerDecoderLayer", ("relu", "gelu"))
         weights, biases = spread(weight_attr, 3), spread(bias_attr, 3)
         self.normalize_before = normalize_before
         attention = dropout if attn_dropout is None else attn_dropout
@@ -70,7 +69,7 @@ class TransformerDecoderLayer(Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = getattr(activations, activation)
+        self.activation = activations.named(activation, "TransformerDecoderLayer")
 
     def forward(
         self,
