@@ -142,6 +142,7 @@ def test_every_pass_has_a_class() -> None:
         "fused-attention",
         "fused-feedforward",
         "fuse-dot-product-attention",
+        "update-rows",
     }
 
 

@@ -93,6 +93,7 @@ def test_every_reason_has_a_page() -> None:
     # in test_reduce_strategy.py, because the pass does something as well
     elsewhere = {"left-to-larger", "norm-axis", "dropout-modes-differ", "read-whole"}
     elsewhere.add("only-the-core")  # a near miss, see test_attention_forms
+    elsewhere.add("several-replicas")  # see test_row_updates
     assert named - shown == elsewhere
 
 

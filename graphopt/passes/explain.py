@@ -18,8 +18,8 @@ from graphopt.passes.setup import Setup
 SCHEMA = 1
 APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"
 NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
-# not a flag: what runs with every strategy
-ANY = "any strategy"
+# not flags: what runs with every strategy, and on a platform whatever the strategy
+ALWAYS = frozenset({"any strategy", "any program"})
 
 # what passes join of which kind of op
 JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_gather"}
@@ -155,7 +155,7 @@ def _is_told(report: Report, result: FlagResult) -> bool:
 def _check_name(report: Report, name: str) -> None:
     """ValueError unless this is the name of a flag, of a pass that ran, or nothing."""
     passes = {row.pass_name for row in ROWS} | {ran.pass_name for ran in report.ran}
-    known = {ANY, *(row.flag for row in ROWS), *WITHOUT_PASS, *RUNTIME, *passes, *UNSUPPORTED}
+    known = {*(row.flag for row in ROWS), *WITHOUT_PASS, *RUNTIME, *passes, *UNSUPPORTED}
     known.update(ran.flag for ran in report.ran)
     if name and name not in known:
         near = get_close_matches(name, known)
@@ -178,7 +178,7 @@ def _notes(report: Report) -> Iterator[str]:
 def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
     applied, declined = report.applied(ran.pass_name), report.declined(ran.pass_name)
     near = report.near_misses(ran.pass_name)
-    if ran.flag == ANY and not (report.times(ran) or declined):
+    if ran.flag in ALWAYS and not (report.times(ran) or declined):
         return  # a clean-up that found nothing to clean
     counts = f"applied {len(applied)} times, declined {len(declined)} times"
     if ran.pass_name in JOINED:

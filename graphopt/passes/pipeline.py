@@ -43,6 +43,9 @@ from graphopt.passes.share import ShareCommon
 from graphopt.passes.simplify import Simplify
 from graphopt.passes.sort_ops import SortOps
 from graphopt.passes.sync_batch_norm import SyncBatchNorm
+from graphopt.passes.update_rows import UpdateRows
+
+EVERY_PLATFORM = ("cpu", "gpu", "tpu")
 
 
 class Phase(Enum):
@@ -80,6 +83,13 @@ def _when(flag: str, make: Callable[[], ModulePass]) -> Callable[[Setup], Module
 def _always(make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | None]:
     """Whenever there is a strategy; a plain program runs as it was written."""
     return lambda setup: make() if setup.flags else None
+
+
+def _on(
+    platforms: tuple[str, ...], make: Callable[[Setup], ModulePass]
+) -> Callable[[Setup], ModulePass | None]:
+    """For every program that runs on one of these platforms, with or without a strategy."""
+    return lambda setup: make(setup) if setup.platform in platforms else None
 
 
 def _scale(setup: Setup) -> ModulePass | None:
@@ -242,6 +252,14 @@ ROWS: tuple[Row, ...] = (
         ShareCommon.name,
         _always(ShareCommon),
         "behind the fusions: a shared value has two readers, which would stop them",
+    ),
+    Row(
+        "any program",
+        Phase.TARGET,
+        UpdateRows.name,
+        _on(EVERY_PLATFORM, lambda setup: UpdateRows(setup.ranks if setup.data_parallel else 1)),
+        "before updates are fused, which takes those of tables too; behind sharing, which joins "
+        "lookups",
     ),
     Row(
         "fuse_all_optimizer_ops",

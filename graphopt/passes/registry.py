@@ -52,6 +52,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "simplify": ("simplify", "Simplify"),
     "sort-ops": ("sort_ops", "SortOps"),
     "sync-batch-norm": ("sync_batch_norm", "SyncBatchNorm"),
+    "update-rows": ("update_rows", "UpdateRows"),
 }
 # the ones of xDSL that make sense on our programs
 _XDSL: dict[str, tuple[str, str]] = {

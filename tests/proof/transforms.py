@@ -32,7 +32,7 @@ _PARALLEL = frozenset(
         "shard-updates",
     }
 )
-_NOT_FLAGS = frozenset({"any strategy", "data parallel"})
+_NOT_FLAGS = frozenset({"any strategy", "any program", "data parallel"})
 _VALUES = frozenset({"reduce_strategy", "gradient_scale_strategy"})
 PASS_FLAGS = tuple(dict.fromkeys(row.flag for row in ROWS if row.flag not in _NOT_FLAGS | _VALUES))
 SINGLE = tuple(name for name in own_passes() if name not in _PARALLEL)

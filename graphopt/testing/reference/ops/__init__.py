@@ -21,6 +21,7 @@ from graphopt.testing.reference.ops import order as order
 from graphopt.testing.reference.ops import random as random
 from graphopt.testing.reference.ops import rearrange as rearrange
 from graphopt.testing.reference.ops import reduce as reduce
+from graphopt.testing.reference.ops import row_update as row_update
 from graphopt.testing.reference.ops import scan as scan
 from graphopt.testing.reference.ops import scatter as scatter
 from graphopt.testing.reference.ops import shape as shape

@@ -1,0 +1,206 @@
+"""A table of which few rows are looked up is updated by rows, not through a gradient of its size.
+
+The derivative is then taken with respect to what the lookups give, and the update adds to the rows
+of their numbers, in place. SGD leaves the other rows as they are, so this is the same update; the
+sum over a row that was looked up several times rounds in another order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
+
+from graphopt.ir.differentiated import active_values, ops_before, path_of
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.index import Embedding
+from graphopt.ir.ops.optimizer import Sgd, Update
+from graphopt.ir.ops.row_update import SgdRows
+from graphopt.ir.ops.shape import StopGradient
+from graphopt.ir.regions import values_read
+from graphopt.ir.signature import main_function
+from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
+from graphopt.passes.fusion import Outcome, Reason
+from graphopt.passes.naming import how_used, show_op
+from graphopt.passes.numerics import Numerics
+from graphopt.passes.rewrite import Log, RewritePass, insert, replace
+
+USUAL_SIZE = 32
+"""What a dimension that is not known yet counts as."""
+WIDE = ("float32", "float64")
+
+NOT_ALL_THE_PROGRAM = Reason("other-block", "the derivative is inside a branch or loop")
+SEVERAL_REPLICAS = Reason(
+    "several-replicas", "gradients of tables are summed over replicas, where each looks up its own"
+)
+
+
+@dataclass(frozen=True)
+class UpdateRows(RewritePass):
+    """Update the rows of embedding tables that were looked up."""
+
+    name = "update-rows"
+    numerics = Numerics.REASSOCIATING
+    replicas: int = 1
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name, self.numerics)
+        tables = dict.fromkeys(op.weight for op in module.walk() if isinstance(op, Embedding))
+        main = main_function(module).body.block
+        for table in tables:
+            for grad in _derivatives(table):
+                found = _find(table, grad, main, self.replicas)
+                if isinstance(found, Reason):
+                    log.declined(grad, found)
+                elif log.allow(found.update):
+                    _apply(found, log)
+        return log.outcomes
+
+
+@dataclass(frozen=True)
+class Found:
+    """A table, its derivative, the lookups that it goes through, and the update."""
+
+    table: SSAValue
+    grad: Grad
+    lookups: Sequence[Embedding]
+    update: Sgd
+
+
+def _derivatives(table: SSAValue) -> list[Grad]:
+    """The derivatives with respect to a table, in order."""
+    found = dict.fromkeys(use.operation for use in table.uses)
+    return [op for op in found if isinstance(op, Grad) and table in op.wrt]
+
+
+def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> Found | Reason:
+    if grad.parent is not main:
+        return NOT_ALL_THE_PROGRAM
+    if replicas > 1:
+        return SEVERAL_REPLICAS
+    if not isinstance(table, BlockArgument) or dtype_of(table.type) not in WIDE:
+        return Reason("computed-table", "the table is computed, or of a half type")
+    gradients = zip(grad.wrt, grad.results, strict=True)
+    uses = [use for value, result in gradients if value is table for use in result.uses]
+    if not uses:
+        return Reason("no-update", "no update reads the gradient of the table")
+    for use in uses:
+        if not _updates(use, table):
+            return _read_elsewhere(use)
+    if len(uses) > 1:
+        return Reason("gradient-read", "two updates read the gradient of the table")
+    (update,) = (use.operation for use in uses)
+    if not isinstance(update, Sgd):
+        text = f"{show_op(update)} moves rows that were not looked up as well"
+        return Reason("every-row-moves", text, "use SGD")
+    readers = _readers(table, grad)
+    lookups = [op for op in readers if isinstance(op, Embedding)]
+    for op in readers:
+        if op not in lookups:
+            text = f"the loss also depends on the table by {show_op(op)}"
+            return Reason("dense-use", text, "give it a table of its own")
+    if not lookups:
+        return Reason("no-lookup", "the loss does not depend on the table")
+    return _too_many(table, lookups) or Found(table, grad, lookups, update)
+
+
+def _updates(use: Use, table: SSAValue) -> bool:
+    """True when what uses a gradient updates the table with it."""
+    op = use.operation
+    if not isinstance(op, Update) or len(op.singles()) != 1:
+        return False
+    (single,) = op.singles()
+    return op.operands[single.operands["param"]] is table and use.index == single.operands["grad"]
+
+
+def _read_elsewhere(use: Use) -> Reason:
+    text = f"the gradient of the table is {how_used(use.operation, use.index)}"
+    return Reason("gradient-read", text, "clip, decay and fetch the gradients of other parameters")
+
+
+def _readers(table: SSAValue, grad: Grad) -> list[PdOp]:
+    """The ops that read the table and through which its gradient comes; `grad` for a seed."""
+    region = ops_before(grad)
+    wanted: set[SSAValue] = set(grad.of)
+    found: list[PdOp] = [grad] if table in wanted else []
+    for op in reversed(path_of(grad, region, active_values(grad, region))):
+        if isinstance(op, StopGradient) or wanted.isdisjoint(op.results):
+            continue
+        read = values_read(op)
+        wanted.update(read)
+        if table in read:
+            found.append(op)
+    return found[::-1]
+
+
+def _too_many(table: SSAValue, lookups: Sequence[Embedding]) -> Reason | None:
+    """A reason when the whole table is not more work than the rows."""
+    rows = sum(map(_count, lookups))
+    size = shape_of(table.type)[0]
+    if rows <= size:
+        return None
+    return Reason("few-rows", f"about {rows} lookups in a table of {size} rows")
+
+
+def _count(lookup: Embedding) -> int:
+    """How many rows a lookup reads, or about so many."""
+    count = 1
+    for dim in shape_of(lookup.x.type):
+        count *= USUAL_SIZE if dim == UNKNOWN else dim
+    return count
+
+
+def _apply(found: Found, log: Log) -> None:
+    """Differentiate with respect to the rows in place of the table, and update these."""
+    grad, update = found.grad, found.update
+    log.applied(update, grad)
+    made, places = _by_rows(found)
+    rows = SgdRows.make(
+        found.table,
+        update.learning_rate,
+        [op.x for op in found.lookups],
+        [made.results[places[op.out]] for op in found.lookups],
+        padding=tuple(op.attr("padding_idx") for op in found.lookups),
+    )
+    insert(rows, update, update.param_out)
+    kept = {value: made.results[places[value]] for value in grad.wrt if value is not found.table}
+    values: dict[SSAValue, SSAValue] = {
+        result: kept[value]
+        for value, result in zip(grad.wrt, grad.results, strict=True)
+        if value in kept
+    }
+    if replace(update, {**values, update.param_out: rows.param_out}, log, grad):
+        grad.detach()
+        grad.erase()
+
+
+def _by_rows(found: Found) -> tuple[Grad, dict[SSAValue, int]]:
+    """The derivative with the rows for the table, and where it has which gradient."""
+    old = found.grad
+    wrt = dict.fromkeys(value for value in old.wrt if value is not found.table)
+    wrt |= dict.fromkeys(op.out for op in found.lookups)
+    places = {value: at for at, value in enumerate(wrt)}
+    parameters: Sequence[int] = old.attr("parameters")
+    of_parameters = [old.wrt[at] for at in parameters]
+    made = Grad.make(
+        list(old.of),
+        list(wrt),
+        list(old.cotangents),
+        list(old.no_grad),
+        parameters=tuple(places[value] for value in of_parameters if value in places),
+        addto=old.attr("addto"),
+        location=old.location,
+    )
+    assert old.parent is not None
+    old.parent.insert_op_before(made, old)
+    for op in found.lookups:
+        made.results[places[op.out]].name_hint = _rows_name(op)
+    return made, places
+
+
+def _rows_name(lookup: Operation) -> str | None:
+    hint = lookup.results[0].name_hint
+    return f"{hint}.rows" if hint else None

@@ -1,0 +1,131 @@
+"""Embedding tables that are updated by rows: the same training, and tables that are left alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+import graphopt as paddle
+from graphopt import static, utils
+from graphopt.ir.parse.program import parse_program
+from graphopt.passes.fusion import Applied, Declined
+from graphopt.passes.update_rows import UpdateRows
+from graphopt.testing.compare import assert_same_results, interpreted, run_module
+
+Array = np.ndarray[Any, Any]
+ROWS, BATCH = 60, 4
+
+
+@dataclass(frozen=True)
+class Net:
+    """A net with lookups in one table: how wide each is, and its padding."""
+
+    widths: tuple[int, ...]
+    paddings: tuple[int | None, ...]
+    batch: int | None = BATCH
+    dtype: str = "float32"
+    stops: bool = False
+    """The last lookup passes no gradient on."""
+
+    def build(self) -> tuple[Any, Any, Any]:
+        """The program, what initialises it, and its loss."""
+        with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
+            static.default_startup_program().random_seed = 7
+            table = static.create_parameter([ROWS, 3], self.dtype, "table")
+            found: list[Any] = []
+            for at, (width, padding) in enumerate(zip(self.widths, self.paddings, strict=True)):
+                ids = static.data(f"ids{at}", [self.batch, width], "int64")
+                rows = paddle.nn.functional.embedding(ids, table, padding)
+                found.append(paddle.mean(paddle.tanh(rows), axis=1))
+            if self.stops:
+                found[-1].stop_gradient = True
+            out = static.nn.fc(paddle.concat(found, axis=1), 1)
+            loss = paddle.mean(paddle.square(out))
+            paddle.optimizer.SGD(0.5).minimize(loss)
+            return static.default_main_program(), static.default_startup_program(), loss
+
+    def feeds(self, generator: np.random.Generator) -> dict[str, Array]:
+        """Numbers of rows, of which many are alike."""
+        return {
+            f"ids{at}": generator.integers(0, 6, (BATCH, width))
+            for at, width in enumerate(self.widths)
+        }
+
+
+@st.composite
+def nets(draw: Any) -> Net:
+    """Nets with one to three lookups."""
+    widths = draw(st.lists(st.integers(1, 3), min_size=1, max_size=3))
+    paddings = [draw(st.sampled_from([None, 0, 3])) for _ in widths]
+    batch = draw(st.sampled_from([BATCH, None]))
+    dtype = draw(st.sampled_from(["float32", "float64"]))
+    stops = len(widths) > 1 and draw(st.booleans())
+    return Net(tuple(widths), tuple(paddings), batch, dtype, stops)
+
+
+@pytest.mark.parametrize(
+    ("run", "examples"),
+    [(interpreted, 12), pytest.param(run_module, 12, marks=pytest.mark.slow)],
+    ids=["interpreted", "compiled"],
+)
+def test_same_training(run: Any, examples: int) -> None:
+    """Losses, tables and other parameters after a step; every program is rewritten."""
+
+    @settings(
+        max_examples=examples,
+        deadline=None,
+        derandomize=True,
+        suppress_health_check=list(HealthCheck),
+        phases=(Phase.generate, Phase.explicit),
+    )
+    @given(nets())
+    def check(net: Net) -> None:
+        program, _, loss = net.build()
+        feeds = [f"ids{at}" for at in range(len(net.widths))]
+        before = parse_program(program, feeds, [loss.name])
+        after = before.clone()
+        outcomes = UpdateRows().rewrite(after)
+        after.verify()
+        count = sum(isinstance(outcome, Applied) for outcome in outcomes)
+        looked_up = net.widths[: len(net.widths) - net.stops]
+        few = sum(looked_up) * (net.batch or 32) <= ROWS
+        assert count == few, outcomes
+        assert_same_results(before, after, run=run)
+
+    check()
+
+
+def train(net: Net, without: str, monkeypatch: pytest.MonkeyPatch) -> list[Array]:
+    """The losses of three steps and the parameters behind them, by a plain `Executor.run`."""
+    monkeypatch.setenv("FLAGS_graphopt_without", without)
+    exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
+    program, startup, loss = net.build()
+    feed = net.feeds(np.random.default_rng(0))
+    with static.scope_guard(scope):
+        exe.run(startup)
+        losses = [exe.run(program, feed=feed, fetch_list=[loss])[0] for _ in range(3)]
+    names = [parameter.name for parameter in program.all_parameters()]
+    found = [scope.find_var(name) for name in names]
+    return [*losses, *(slot.numpy() for slot in found if slot is not None)]
+
+
+def test_every_program_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain run updates by rows, with the parameters that it has without the pass."""
+    net = Net((2, 1), (None, 3))
+    for by_rows, dense in zip(
+        train(net, "", monkeypatch), train(net, UpdateRows.name, monkeypatch), strict=True
+    ):
+        np.testing.assert_allclose(by_rows, dense, rtol=1e-5, atol=1e-6)
+
+
+def test_several_replicas() -> None:
+    """Each replica looks up rows of its own: the gradient of the whole table is summed."""
+    program, _, loss = Net((1,), (None,)).build()
+    module = parse_program(program, ["ids0"], [loss.name])
+    (outcome,) = UpdateRows(replicas=2).rewrite(module)
+    assert isinstance(outcome, Declined) and outcome.reason.name == "several-replicas"
