@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from functools import partial
+from typing import Any
+
+import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
@@ -37,24 +41,56 @@ def cross_entropy_with_softmax(
         terms = wide(label) * scores if use_softmax else xlogy(wide(label), scores)
         loss = -jnp.sum(terms, axis, keepdims=True)
     else:
-        loss = _hard_loss(scores, label, axis, use_softmax, ignore_index)
+        index, ignored = _classes(label, x, axis, ignore_index)
+        loss = (_of_logits if use_softmax else _of_probabilities)(x, index, axis)
+        loss = jnp.where(ignored, jnp.zeros((), loss.dtype), loss)
     softmax = lax.exp(scores) if use_softmax else scores
     # as in Paddle, the gradient flows through the loss alone
     return lax.stop_gradient(softmax.astype(logits.dtype)), loss.astype(logits.dtype)
 
 
-def _hard_loss(
-    scores: Array, label: Array, axis: int, use_softmax: bool, ignore_index: int
-) -> Array:
-    classes = scores.shape[axis]
-    label = jnp.expand_dims(label, axis) if label.ndim < scores.ndim else label
+def _classes(label: Array, x: Array, axis: int, ignore_index: int) -> tuple[Array, Array]:
+    """The numbers of the classes, with a 1 at the class axis, and which of them are ignored."""
+    label = jnp.expand_dims(label, axis) if label.ndim < x.ndim else label
     label = label.astype(np.int64)
     ignored = label == ignore_index
     # below zero would count from the end; past the end reads nan
-    index = jnp.where(label < 0, classes, label)
-    score = jnp.take_along_axis(scores, jnp.where(ignored, 0, index), axis, mode="fill")
-    loss = -score if use_softmax else -lax.log(score)
-    return jnp.where(ignored, jnp.zeros((), loss.dtype), loss)
+    index = jnp.where(label < 0, x.shape[axis], label)
+    return jnp.where(ignored, 0, index), ignored
+
+
+def _of_probabilities(p: Array, index: Array, axis: int) -> Array:
+    return -lax.log(jnp.take_along_axis(p, index, axis, mode="fill"))
+
+
+@partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _of_logits(x: Array, index: Array, axis: int) -> Array:
+    """-log softmax(x) at the classes, without the logarithms of all probabilities."""
+    top, log_sum = _log_sum(x, axis)
+    # from the logits as they are: XLA would store what a gather reads
+    return log_sum - (jnp.take_along_axis(x, index, axis, mode="fill") - top)
+
+
+def _log_sum(x: Array, axis: int) -> tuple[Array, Array]:
+    """The maximum, and the logarithm of the sum of the exponentials of what is below it."""
+    top = jnp.max(lax.stop_gradient(x), axis, keepdims=True, initial=-jnp.inf)
+    return top, lax.log(jnp.sum(lax.exp(x - top), axis, keepdims=True))
+
+
+@_of_logits.defjvp
+def _of_logits_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
+    """The derivative is the probabilities, less one at the class; XLA fuses what computes it.
+
+    By JAX's rules it would be summed up from parts as large as the logits.
+    """
+    x, index = primals
+    top, log_sum = _log_sum(x, axis)
+    # not the `x - top` that the sum reads: XLA would store it for both
+    p = lax.exp(x - (top + 0 * log_sum) - log_sum)
+    classes = lax.broadcasted_iota(np.int32, x.shape, axis)
+    slope = jnp.where(classes == index.astype(np.int32), p - 1, p)
+    moved = jnp.sum(slope * tangents[0], axis, keepdims=True)
+    return _of_logits(x, index, axis), jnp.where(index < x.shape[axis], moved, 0)
 
 
 @lowers(BinaryCrossEntropy)
