@@ -78,6 +78,24 @@ def test_matrix_chains() -> None:
     assert changed >= 4
 
 
+@pytest.mark.parametrize(("gain", "fires"), [(1.0, True), (2.0, True), (30.0, False)])
+def test_a_chain_needs_a_gain(gain: float, fires: bool) -> None:
+    """The default pipeline leaves chains alone of which little is won."""
+    module = parse(
+        """
+        func.func @main(%a: tensor<50x40xf32> {pd.feed = "a"}, %b: tensor<40x60xf32> {pd.feed =
+        "b"}, %v: tensor<60x1xf32> {pd.feed = "v"}) -> (tensor<50x1xf32> {pd.fetch = "y"}) {
+          %p = pd.matmul(%a, %b) : (tensor<50x40xf32>, tensor<40x60xf32>) -> tensor<50x60xf32>
+          %y = pd.matmul(%p, %v) : (tensor<50x60xf32>, tensor<60x1xf32>) -> tensor<50x1xf32>
+          func.return %y : tensor<50x1xf32>
+        }
+        """
+    )
+    (outcome,) = ReassociateMatmul(least_gain=gain).rewrite(module)
+    assert isinstance(outcome, Applied) is fires
+    assert fires or outcome.reason.name == "little-gain"  # pyright: ignore
+
+
 def multiplications(module: ModuleOp) -> int:
     """What all matrix products of a module cost."""
     return sum(
@@ -142,6 +160,7 @@ def test_every_pass_has_a_class() -> None:
         "fused-attention",
         "fused-feedforward",
         "fuse-dot-product-attention",
+        "reassociate-matmul",
         "update-rows",
     }
 

@@ -34,6 +34,7 @@ from graphopt.passes.fused_attention import FuseAttention
 from graphopt.passes.fused_feedforward import FuseFeedForward
 from graphopt.passes.mark_per_replica import MarkPerReplica
 from graphopt.passes.order_collectives import OrderCollectives
+from graphopt.passes.reassociate_matmul import ReassociateMatmul
 from graphopt.passes.recompute_activations import RecomputeActivations
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
 from graphopt.passes.settle_shapes import SettleShapes
@@ -252,6 +253,13 @@ ROWS: tuple[Row, ...] = (
         ShareCommon.name,
         _always(ShareCommon),
         "behind the fusions: a shared value has two readers, which would stop them",
+    ),
+    Row(
+        "any program",
+        Phase.TARGET,
+        ReassociateMatmul.name,
+        _on(EVERY_PLATFORM, lambda setup: ReassociateMatmul(least_gain=2.0)),
+        "behind the fusions: a linear layer that was fused keeps its order",
     ),
     Row(
         "any program",

@@ -1,7 +1,8 @@
 """(A B) c -> A (B c): the order of a chain of matrix products that needs the fewest products.
 
 Only matrices of known shape, and inner products that nobody else reads. The cost is the number of
-multiplications; a chain is rewritten when it falls. XLA does not do this by itself.
+multiplications; a chain is rewritten when it falls, by default only where it halves, as rounding
+changes as well. XLA does not do this by itself.
 """
 
 from __future__ import annotations
@@ -28,12 +29,14 @@ class ReassociateMatmul(RewritePass):
 
     name = "reassociate-matmul"
     numerics = Numerics.REASSOCIATING
+    least_gain: float = 1.0
+    """A chain is rewritten when it then takes less than one such part of the multiplications."""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, kept = Log(self.name, self.numerics), differentiated(module)
         for op in reversed([op for op in module.walk() if isinstance(op, Matmul)]):
             if op.parent is not None and not _is_inside(op, kept):
-                _reorder(op, log, kept)
+                _reorder(op, log, kept, self.least_gain)
         return log.outcomes
 
 
@@ -70,7 +73,7 @@ def _factors(op: Matmul, kept: set[SSAValue], inside: list[Matmul]) -> list[SSAV
     return found
 
 
-def _reorder(op: Matmul, log: Log, kept: set[SSAValue]) -> None:
+def _reorder(op: Matmul, log: Log, kept: set[SSAValue], least_gain: float) -> None:
     if not _is_plain(op):
         _explain_transposed(op, log)
         return
@@ -88,8 +91,12 @@ def _reorder(op: Matmul, log: Log, kept: set[SSAValue]) -> None:
         return
     sizes = [shape_of(factors[0].type)[0], *(shape_of(value.type)[1] for value in factors)]
     cost, splits = _cheapest(sizes)
-    if cost >= sum(map(_cost, inside)):
+    now = sum(map(_cost, inside))
+    if cost >= now:
         log.declined(op, Reason("already-cheapest", f"no order has under {cost} multiplications"))
+        return
+    if cost * least_gain >= now:
+        log.declined(op, Reason("little-gain", f"{cost} multiplications are not far below {now}"))
         return
     if not log.allow(op):
         return
