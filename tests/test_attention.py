@@ -1,4 +1,4 @@
-"""Attention by blocks of rows gives the numbers and derivatives of attention at once."""
+"""Attention by tiles of the scores gives the numbers and derivatives of attention at once."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ import pytest
 from jax import numpy as jnp
 
 from graphopt.ir.ops.transformer import FusedDotProductAttention
-from graphopt.lowering import attention as rows
-from graphopt.lowering.attention import Operands, Weighing, at_once, attention
+from graphopt.lowering import flash
+from graphopt.lowering.attention import Operands, Weighing, at_once
+from graphopt.lowering.flash import attention
 from graphopt_tests.op_calls import rule_of
 from graphopt_tests.ops.base import bf16, f32, f64, flags, sample
 
@@ -30,10 +31,11 @@ WEIGHING = Weighing(0.4, -np.inf, 1.25)
 
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Seven rows are three blocks, the last of which is filled up."""
-    monkeypatch.setattr(rows, "LONG", 4)
-    monkeypatch.setattr(rows, "LONG_DIFFERENTIATED", 4)
-    monkeypatch.setattr(rows, "BLOCK", 3)
+    """Seven queries are three blocks, and five keys too; the last ones are filled up."""
+    monkeypatch.setattr(flash, "LONG", 4)
+    monkeypatch.setattr(flash, "LONG_DIFFERENTIATED", 4)
+    monkeypatch.setattr(flash, "QUERIES", 3)
+    monkeypatch.setattr(flash, "KEYS", 2)
     with jax.enable_x64(True):
         yield
 
@@ -93,11 +95,12 @@ def test_a_row_without_keys() -> None:
 @pytest.mark.parametrize("make", [f32, bf16])
 def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
     """The op itself, at a real block size, draws the same dropout either way."""
-    monkeypatch.setattr(rows, "BLOCK", 128)
+    monkeypatch.setattr(flash, "QUERIES", 128)
+    monkeypatch.setattr(flash, "KEYS", 128)
     case = sample(make(1, 300, 4), make(1, 200, 4), make(1, 200, 4), dropout_probability=0.3)
     operands = case.operands
     (long,) = rule_of(FusedDotProductAttention, case)(*operands)
-    monkeypatch.setattr(rows, "LONG_DIFFERENTIATED", 1000)
+    monkeypatch.setattr(flash, "LONG_DIFFERENTIATED", 1000)
     (short,) = rule_of(FusedDotProductAttention, case)(*operands)
     assert long.dtype == short.dtype
     np.testing.assert_allclose(

@@ -15,7 +15,8 @@ from graphopt.ir.ops.transformer import (
     FusedDotProductAttention,
     FusedFeedforward,
 )
-from graphopt.lowering.attention import Operands, Weighing, attention
+from graphopt.lowering.attention import Operands, Weighing
+from graphopt.lowering.flash import attention
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.norm import layer_norm
