@@ -10,10 +10,17 @@ import numpy as np
 import pytest
 from jax import numpy as jnp
 
+import graphopt as paddle
+from graphopt import nn, static, utils
 from graphopt.ir.ops.transformer import FusedDotProductAttention
+from graphopt.ir.parse.program import parse_program
 from graphopt.lowering import flash
 from graphopt.lowering.attention import Operands, Weighing, at_once
 from graphopt.lowering.flash import attention
+from graphopt.passes.fuse_dot_product_attention import FuseLongAttention
+from graphopt.passes.fusion import Applied
+from graphopt.passes.manager import optimize
+from graphopt.passes.setup import Setup
 from graphopt_tests.op_calls import rule_of
 from graphopt_tests.ops.base import bf16, f32, f64, flags, sample
 
@@ -109,3 +116,41 @@ def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatc
         rtol=1e-2 if make is bf16 else 1e-5,
         atol=1e-5,
     )
+
+
+@pytest.mark.parametrize(
+    ("length", "trains", "outcome"),
+    [
+        (1024, False, "one op"),
+        (1023, False, "short-sequence"),
+        (512, True, "one op"),
+        (511, True, "short-sequence"),
+        (None, False, "length-unknown"),
+    ],
+)
+def test_long_sequences_by_default(length: int | None, trains: bool, outcome: str) -> None:
+    """A program without any flag gets the op where that is faster, on a CPU."""
+    with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
+        x = static.data("x", [2, length, 8])
+        x.stop_gradient = not trains
+        weights = nn.functional.softmax(paddle.matmul(x, x, transpose_y=True))
+        fetches = [paddle.matmul(weights, x).sum()]
+        fetches += static.gradients(fetches, [x]) if trains else []
+        program = static.default_main_program()
+        module = parse_program(program, ["x"], [fetch.name for fetch in fetches])
+    report = optimize(module.clone(), Setup({}, platform="cpu"))
+    (found,) = (o for o in report.outcomes if o.rule == FuseLongAttention.name)
+    assert outcome == ("one op" if isinstance(found, Applied) else found.reason.name)
+    elsewhere = optimize(module, Setup({}, platform="gpu"))
+    assert not any(o.rule == FuseLongAttention.name for o in elsewhere.outcomes)
+
+
+def test_hidden_tiles_are_skipped() -> None:
+    """What a mask hides is not computed: not even nan in a hidden value shows."""
+    operands = Operands(f64(1, 6, 4), f64(1, 6, 4), f64(1, 6, 2), np.tri(6, dtype=bool), None)
+    wanted = whole(operands)[:, :3]
+    values = operands.v.copy()
+    values[:, 4:] = np.nan
+    # tiles are 3 queries by 2 keys, so that the first queries share none with the last two keys
+    found = by_rows(operands._replace(v=values))[:, :3]
+    np.testing.assert_allclose(found, wanted, rtol=1e-12)

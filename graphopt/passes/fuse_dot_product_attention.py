@@ -16,12 +16,13 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.activation import Softmax
+from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.math import Add, Cast, LogicalNot, Scale, Where
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.shape import Transpose
 from graphopt.ir.ops.transformer import FusedDotProductAttention
-from graphopt.ir.types import compatible, dtype_of, like, rank_of, show
+from graphopt.ir.types import UNKNOWN, compatible, dtype_of, like, rank_of, shape_of, show
 from graphopt.passes.fusion import (
     Fusion,
     FusionPass,
@@ -223,3 +224,35 @@ class FuseDotProductAttention(FusionPass):
     name = "fuse-dot-product-attention"
     numerics = Numerics.REASSOCIATING
     RULES = (DotProductAttention(),)
+
+
+# Scores of so many queries and keys take longer to write down and to read than to compute twice,
+# measured on a CPU: alone, and with their derivative.
+LONG, LONG_DIFFERENTIATED = 1024, 512
+
+
+class LongAttention(DotProductAttention):
+    """The core on sequences that are long enough for it to be faster as one op."""
+
+    def check(self, match: Match) -> Reason | None:
+        scores = shape_of(match[self.core.product].results[0].type)
+        if UNKNOWN in scores[-2:]:
+            return Reason(
+                "length-unknown",
+                "whether the sequences are long is known only when the program runs",
+                "declare the data with known lengths, or set fuse_dot_product_attention",
+            )
+        block = match.root.parent
+        assert block is not None
+        least = LONG_DIFFERENTIATED if any(isinstance(op, Grad) for op in block.ops) else LONG
+        if min(scores[-2:]) < least:
+            text = f"{scores[-2]} queries and {scores[-1]} keys; from {least} on this pays"
+            return Reason("short-sequence", text, "set fuse_dot_product_attention")
+        return super().check(match)
+
+
+@dataclass(frozen=True)
+class FuseLongAttention(FuseDotProductAttention):
+    """The same for long sequences only, whatever the strategy says."""
+
+    RULES = (LongAttention(),)

@@ -25,7 +25,10 @@ from graphopt.passes.fuse_all_reduce_ops import FuseAllReduceOps
 from graphopt.passes.fuse_bn_act import FuseBnAct
 from graphopt.passes.fuse_bn_add_act import FuseBnAddAct
 from graphopt.passes.fuse_broadcast_ops import FuseBroadcastOps
-from graphopt.passes.fuse_dot_product_attention import FuseDotProductAttention
+from graphopt.passes.fuse_dot_product_attention import (
+    FuseDotProductAttention,
+    FuseLongAttention,
+)
 from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.fuse_relu_depthwise_conv import FuseReluDepthwiseConv
@@ -253,6 +256,13 @@ ROWS: tuple[Row, ...] = (
         ShareCommon.name,
         _always(ShareCommon),
         "behind the fusions: a shared value has two readers, which would stop them",
+    ),
+    Row(
+        "any program",
+        Phase.TARGET,
+        FuseLongAttention.name,
+        _on(("cpu",), lambda setup: FuseLongAttention()),
+        "behind the fusions, which have larger pictures with attention in them",
     ),
     Row(
         "any program",
