@@ -55,6 +55,8 @@ set_jax_environment()
 os.environ.setdefault("GRAPHOPT_VERIFY_EACH", "1")
 # and those that fail on purpose leave no file
 os.environ["GRAPHOPT_CRASH_DIR"] = ""
+# nothing is kept in the cache directory of whoever runs the tests
+os.environ["FLAGS_graphopt_cache_dir"] = ""
 
 pytest.register_assert_rewrite("graphopt_tests")
 name_this_folder("graphopt_tests")

@@ -42,6 +42,7 @@ from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.mask import Masked, mask_padding
 from graphopt.passes.report import Report
 from graphopt.passes.setup import Setup
+from graphopt.runtime.cache import use_cache
 from graphopt.runtime.flags import left_out
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, device_of, distinct_devices
@@ -294,6 +295,7 @@ class Executable:
         return fetches
 
     def _compile(self, *arguments: Any) -> Any:
+        use_cache()
         lower = getattr(self.mapped.function, "lower", None)
         try:
             if lower is None:

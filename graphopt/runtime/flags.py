@@ -14,15 +14,18 @@ COALESCING: Mapping[str, float] = {
     "FLAGS_fuse_parameter_groups_size": 1,
 }
 WITHOUT = "FLAGS_graphopt_without"
+CACHE = "FLAGS_graphopt_cache_dir"
 
 
 def set_flags(flags: Mapping[str, Any]) -> None:
     """Set FLAGS_… names (Paddle page: paddle.set_flags).
 
     From the next compilation on, FLAGS_fuse_parameter_memory_size (megabytes) and
-    FLAGS_fuse_parameter_groups_size say how `fuse_all_reduce_ops` groups gradients, and
-    FLAGS_graphopt_without, which Paddle does not have, names passes to leave out, with commas
-    between. The others are switches of Paddle's own kernels and are only kept for `get_flags`.
+    FLAGS_fuse_parameter_groups_size say how `fuse_all_reduce_ops` groups gradients. Paddle does not
+    have two more: FLAGS_graphopt_without names passes to leave out, with commas between, and
+    FLAGS_graphopt_cache_dir, before the first compilation, where compiled programs are kept for
+    other processes (empty for nowhere). The others are switches of Paddle's own kernels and are
+    only kept for `get_flags`.
     Raises TypeError unless `flags` is a dict, ValueError for names that do not start with FLAGS_
     and for a size that is no number.
     """
@@ -59,6 +62,12 @@ def left_out() -> frozenset[str]:
     """The names of the passes to leave out."""
     names = str(_flags.get(WITHOUT, os.environ.get(WITHOUT, ""))).split(",")
     return frozenset(name.strip() for name in names if name.strip())
+
+
+def cache_directory() -> str | None:
+    """Where compiled programs are kept: empty for nowhere, None when nobody has said."""
+    given = _flags.get(CACHE, os.environ.get(CACHE))
+    return None if given is None else str(given)
 
 
 def _number(name: str, value: Any) -> float:

@@ -1,0 +1,69 @@
+"""What XLA compiled is kept for the next process: JAX's persistent cache, in a directory of ours.
+
+Whoever has given JAX a directory of its own, or has switched its cache off, keeps that.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import platform
+from pathlib import Path
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+
+from graphopt.runtime.flags import cache_directory
+
+MAX_BYTES = 1 << 30
+"""How large the directory may become, unless `jax_compilation_cache_max_size` says otherwise."""
+
+
+@functools.cache
+def use_cache() -> None:
+    """Let JAX look up what it compiles, and keep what takes it longer than a second.
+
+    Does nothing after the first call, and where the directory cannot be written.
+    """
+    config = jax.config
+    if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
+        return
+    directory = _directory()
+    if directory is None:
+        return
+    config.update("jax_compilation_cache_dir", str(directory))
+    if config.jax_compilation_cache_max_size == -1:
+        config.update("jax_compilation_cache_max_size", MAX_BYTES)
+    compilation_cache.reset_cache()  # JAX may have noted already that there is none
+
+
+def _directory() -> Path | None:
+    """The directory to use, made if need be; None when there shall or can be none."""
+    given = cache_directory()
+    if given == "":
+        return None
+    try:
+        base = Path(given) if given else _home() / "graphopt" / "xla"
+        directory = base.expanduser() / _machine()
+        directory.mkdir(parents=True, exist_ok=True)
+    except (OSError, RuntimeError):  # no home directory, or not ours to write
+        return None
+    return directory if os.access(directory, os.W_OK | os.X_OK) else None
+
+
+def _home() -> Path:
+    """The user's cache directory, as the XDG specification says."""
+    given = os.environ.get("XDG_CACHE_HOME", "")
+    return Path(given) if os.path.isabs(given) else Path.home() / ".cache"
+
+
+def _machine() -> str:
+    """A name for this kind of processor: machines that share a directory may differ in theirs."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        lines = []
+    features = next((x for x in lines if x.startswith(("flags", "Features"))), "")
+    kind = f"{platform.machine()} {platform.processor()} {features}"
+    return hashlib.sha256(kind.encode()).hexdigest()[:12]

@@ -1,0 +1,77 @@
+"""What is compiled is kept for other processes: where, when, and when not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import jax
+import numpy as np
+import graphopt as paddle
+from graphopt import static
+{first}
+# tiny programs are not kept, unless one asks for it
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+hits = []
+jax.monitoring.register_event_listener(lambda event, **_: hits.append(event))
+x = static.data("x", [2], "float32")
+y = paddle.exp(x)
+static.Executor().run(feed={{"x": np.zeros(2, "float32")}}, fetch_list=[y])
+print(jax.config.jax_compilation_cache_dir)
+print(jax.config.jax_compilation_cache_max_size)
+print(hits.count("/jax/compilation_cache/cache_hits"))
+"""
+
+
+def run(first: str = "", **environment: str) -> list[str]:
+    """The directory, its bound and the hits of a process that runs one program."""
+    base = {n: v for n, v in os.environ.items() if n != "FLAGS_graphopt_cache_dir"}
+    done = subprocess.run(
+        [sys.executable, "-c", SCRIPT.format(first=first)],
+        capture_output=True,
+        text=True,
+        env={**base, **environment},
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.split()
+
+
+def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
+    """By default the directory is in the user's cache directory, and has a bound."""
+    for hits in ("0", "1"):
+        directory, bound, found = run(XDG_CACHE_HOME=str(tmp_path))
+        assert Path(directory).parent == tmp_path / "graphopt" / "xla"
+        assert bound == str(1 << 30)
+        assert found >= hits
+    assert any(Path(directory).iterdir())
+
+
+@pytest.mark.slow
+def test_it_can_be_elsewhere(tmp_path: Path) -> None:
+    """The flag names another directory, in a script too."""
+    first = f"paddle.set_flags({{'FLAGS_graphopt_cache_dir': {str(tmp_path)!r}}})"
+    directory, *_ = run(first.replace("{{", "{").replace("}}", "}"), HOME="/nonexistent")
+    assert Path(directory).parent == tmp_path
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("environment", "directory"),
+    [
+        ({"FLAGS_graphopt_cache_dir": ""}, "None"),
+        ({"FLAGS_graphopt_cache_dir": "/proc/none"}, "None"),
+        ({"JAX_COMPILATION_CACHE_DIR": "{own}"}, "{own}"),
+        ({"JAX_ENABLE_COMPILATION_CACHE": "false", "XDG_CACHE_HOME": "{own}"}, "None"),
+    ],
+    ids=["off", "not writable", "JAX has one", "JAX shall have none"],
+)
+def test_it_is_left_alone(environment: dict[str, str], directory: str, tmp_path: Path) -> None:
+    """What the user has set in JAX stays, and where nothing can be written nothing is."""
+    own = str(tmp_path)
+    found, *_ = run(**{name: value.format(own=own) for name, value in environment.items()})
+    assert found == directory.format(own=own)
