@@ -26,6 +26,8 @@ PER_REPLICA = "pd.per_replica"
 SHARD_OF = "pd.shard_of"
 # on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
 KEPT_GRADIENTS = "pd.kept_gradients"
+# on a module: its dropouts draw by a quicker generator
+HASH_DROPOUT = "pd.hash_dropout"
 
 
 def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
@@ -33,6 +35,16 @@ def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
     found = module.attributes.get(KEPT_GRADIENTS)
     texts = cast(ArrayAttr[StringAttr], found) if isinstance(found, ArrayAttr) else ()
     return tuple(text.data for text in texts)
+
+
+def hash_dropout(module: ModuleOp) -> None:
+    """Let the dropouts of a module draw by hashing a counter."""
+    module.attributes[HASH_DROPOUT] = UnitAttr()
+
+
+def hashes_dropout(module: ModuleOp) -> bool:
+    """True when the dropouts of a module draw by hashing a counter."""
+    return HASH_DROPOUT in module.attributes
 
 
 @dataclass(frozen=True)

@@ -27,11 +27,15 @@ from graphopt.ir.ops.comm import Collective, WeighByRows
 from graphopt.ir.ops.control import RegionOp, Yield
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late, class_of, draws
-from graphopt.ir.signature import main_function, signature_of
+from graphopt.ir.ops.random import Dropout
+from graphopt.ir.ops.transformer import FusedAttention, FusedDotProductAttention, FusedFeedforward
+from graphopt.ir.signature import hashes_dropout, main_function, signature_of
 from graphopt.lowering.collectives import AXIS, Replicas
+from graphopt.lowering.hashing import by_hash
 from graphopt.lowering.late import late_properties
 from graphopt.lowering.registry import RULES
 
+DROPOUTS = (Dropout, FusedAttention, FusedDotProductAttention, FusedFeedforward)
 Array = Any
 Lanes = tuple[Array, ...]
 Environment = dict[Any, Any]
@@ -177,12 +181,16 @@ class Context:
     key: Array
     lanes: int = 1
     by_op: bool = False
+    hashes: bool = False
+    """True when dropouts draw by a quicker generator than the other ops."""
     lane: int | None = None
     """Which of several lanes this is, inside a region, which is evaluated lane by lane."""
 
     def keys_for(self, op: Operation) -> list[Any]:
         """The random keys of an op's lanes: one, a tuple when it takes several, None for none."""
         several = [self._keys(*drawn) for drawn in draws(op)]
+        if self.hashes and isinstance(op, DROPOUTS):
+            several = [[by_hash(key) for key in keys] for keys in several]
         if not several:
             return [None] * self.lanes
         return several[0] if len(several) == 1 else list(zip(*several, strict=True))
@@ -198,7 +206,11 @@ class Context:
             return keys
         data = jax.tree.map(jax.random.key_data, keys)
         held, _ = jax.lax.optimization_barrier((data, operands))
-        return jax.tree.map(jax.random.wrap_key_data, held)
+        return jax.tree.map(
+            lambda key, words: jax.random.wrap_key_data(words, impl=jax.random.key_impl(key)),
+            keys,
+            held,
+        )
 
     def _keys(self, seed: int, rng_id: int) -> list[Array]:
         """The key of each lane: fixed by a non-zero seed, else new for each step."""
@@ -220,6 +232,7 @@ def evaluate(
     """The results of `@main` in order, for inputs by (kind, name)."""
     block = main_function(module).body.block
     ports = signature_of(module).arguments
+    context = replace(context, hashes=hashes_dropout(module))
     env: Environment = {
         argument: inputs[port.kind, port.name]
         for argument, port in zip(block.args, ports, strict=True)

@@ -28,7 +28,7 @@ from graphopt.ir.ops.late import draws
 from graphopt.ir.ops.order import Fence
 from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
-from graphopt.ir.signature import Port
+from graphopt.ir.signature import Port, hash_dropout
 from graphopt.ir.types import UNKNOWN, byte_count, dtype_of, shape_of, show
 from graphopt.lowering import mappers
 from graphopt.lowering.across import across, put
@@ -43,7 +43,7 @@ from graphopt.passes.padding.mask import Masked, mask_padding
 from graphopt.passes.report import Report
 from graphopt.passes.setup import Setup
 from graphopt.runtime.cache import use_cache
-from graphopt.runtime.flags import left_out
+from graphopt.runtime.flags import hashes_dropout, left_out
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, device_of, distinct_devices
 from graphopt.runtime.scope import Scope, Slot, in_parts
@@ -180,6 +180,8 @@ def _optimized(request: Request, module: ModuleOp, source: Callable[[], ModuleOp
         for flag, text in refused(setup).items():
             warnings.warn(f"{flag}: {text}", stacklevel=2)
     report = optimize(module, setup, again=source)
+    if hashes_dropout():
+        hash_dropout(module)
     is_random = any(draws(op) for op in module.walk())
     has_barriers = any(map(_has_barrier, module.walk()))
     is_checked = any(isinstance(op, Assert) for op in module.walk())

@@ -15,17 +15,20 @@ COALESCING: Mapping[str, float] = {
 }
 WITHOUT = "FLAGS_graphopt_without"
 CACHE = "FLAGS_graphopt_cache_dir"
+DROPOUT = "FLAGS_graphopt_dropout"
+GENERATORS = ("threefry", "hash")
 
 
 def set_flags(flags: Mapping[str, Any]) -> None:
     """Set FLAGS_… names (Paddle page: paddle.set_flags).
 
     From the next compilation on, FLAGS_fuse_parameter_memory_size (megabytes) and
-    FLAGS_fuse_parameter_groups_size say how `fuse_all_reduce_ops` groups gradients. Paddle does not
-    have two more: FLAGS_graphopt_without names passes to leave out, with commas between, and
-    FLAGS_graphopt_cache_dir, before the first compilation, where compiled programs are kept for
-    other processes (empty for nowhere). The others are switches of Paddle's own kernels and are
-    only kept for `get_flags`.
+    FLAGS_fuse_parameter_groups_size say how `fuse_all_reduce_ops` groups gradients. Three are not
+    Paddle's: FLAGS_graphopt_without names passes to leave out, with commas between;
+    FLAGS_graphopt_dropout is "threefry" (the default) or "hash", which is about ten times quicker
+    to draw and drops other elements; FLAGS_graphopt_cache_dir, before the first compilation, is
+    where compiled programs are kept for other processes (empty for nowhere). The others are
+    switches of Paddle's own kernels and are only kept for `get_flags`.
     Raises TypeError unless `flags` is a dict, ValueError for names that do not start with FLAGS_
     and for a size that is no number.
     """
@@ -62,6 +65,14 @@ def left_out() -> frozenset[str]:
     """The names of the passes to leave out."""
     names = str(_flags.get(WITHOUT, os.environ.get(WITHOUT, ""))).split(",")
     return frozenset(name.strip() for name in names if name.strip())
+
+
+def hashes_dropout() -> bool:
+    """True when dropouts shall draw by hashing a counter; ValueError for an unknown generator."""
+    name = str(_flags.get(DROPOUT, os.environ.get(DROPOUT, GENERATORS[0])))
+    if name not in GENERATORS:
+        raise ValueError(f"{DROPOUT} should be {' or '.join(GENERATORS)}, found {name!r}")
+    return name == "hash"
 
 
 def cache_directory() -> str | None:
