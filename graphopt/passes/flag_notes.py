@@ -21,8 +21,8 @@ class Note:
 
 _IR = "CPU, GPU, TPU: fewer ops in the IR and one derivative for the whole; XLA fuses either form"
 _ATTENTION = (
-    "CPU, GPU, TPU: long sequences (512 when differentiated, else 1024) go by blocks of rows, "
-    "whose scores are not kept"
+    "CPU, GPU, TPU: long sequences (512 when differentiated, else 1024) go by tiles of the scores, "
+    "which are not kept"
 )
 _REFUSED = "none: compiling raises, as there is no parameter server"
 _COUNT = "op counts of `explain`; `graphopt-opt --build-strategy`"
@@ -53,7 +53,11 @@ NOTES: Mapping[str, Note] = {
         _IR,
         _COUNT,
     ),
-    "fuse_dot_product_attention": Note("softmax(q @ k + mask) @ v", _ATTENTION, _COUNT),
+    "fuse_dot_product_attention": Note(
+        "softmax(q @ k + mask) @ v",
+        f"{_ATTENTION}; on CPUs these are fused without the flag too",
+        _COUNT,
+    ),
     "fuse_gemm_epilogue": Note("act(x @ w + b), x @ w + b", _IR, _COUNT),
     "fuse_all_optimizer_ops": Note(
         "sgd, momentum and adam updates of one dtype, learning rate and properties",

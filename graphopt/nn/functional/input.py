@@ -47,7 +47,8 @@ def embedding(
     """The rows of `weight` [n, d] that the integers x name (paddle.nn.functional.embedding).
 
     The result has x's shape and a last axis of size d; row `padding_idx` reads as zeros and gets
-    no gradient. `sparse` has no effect: gradients are dense.
+    no gradient. `sparse` has no effect: SGD updates the rows that were looked up either way,
+    and other optimizers all rows.
     Raises ValueError when padding_idx is outside [-n, n).
     """
     inputs = {"Ids": arguments.variable(x, "x", "embedding")}

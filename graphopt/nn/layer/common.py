@@ -56,8 +56,8 @@ class Linear(Layer):
 class Embedding(Layer):
     """Rows of a table [num_embeddings, embedding_dim] by number (paddle.nn.Embedding).
 
-    Row `padding_idx` reads as zeros and gets no gradient. Gradients are dense: `sparse` has no
-    effect.
+    Row `padding_idx` reads as zeros and gets no gradient. `sparse` has no effect: SGD
+    updates the rows that were looked up either way, and other optimizers all rows.
     """
 
     def __init__(

@@ -122,7 +122,8 @@ def embedding(
     """Rows of a table of its own, `size` [rows, width], by number (paddle.static.nn.embedding).
 
     `input` is an integer tensor; the result has a last axis of size `width`. Row `padding_idx`
-    reads as zeros. Gradients are dense: `is_sparse` and `is_distributed` have no effect.
+    reads as zeros. `is_sparse` and `is_distributed` have no effect: SGD updates the rows that were
+    looked up, whatever they say, and other optimizers all rows.
     """
     arguments.variable(input, "input", "embedding")
     helper = LayerHelper("embedding")
