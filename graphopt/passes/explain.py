@@ -11,15 +11,13 @@ from typing import Any
 from graphopt.passes.conflicts import UNSUPPORTED, refusal_of
 from graphopt.passes.fusion import Applied, Declined, Reason
 from graphopt.passes.nearmiss import NearMiss
-from graphopt.passes.pipeline import ROWS, RUNTIME, WITHOUT_PASS, why_not
+from graphopt.passes.pipeline import ANY_PROGRAM, ANY_STRATEGY, ROWS, RUNTIME, WITHOUT_PASS, why_not
 from graphopt.passes.report import Ran, Report
 from graphopt.passes.setup import Setup
 
 SCHEMA = 1
 APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"
 NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
-# not flags: what runs with every strategy, and on a platform whatever the strategy
-ALWAYS = frozenset({"any strategy", "any program"})
 
 # what passes join of which kind of op
 JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_gather"}
@@ -178,7 +176,7 @@ def _notes(report: Report) -> Iterator[str]:
 def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
     applied, declined = report.applied(ran.pass_name), report.declined(ran.pass_name)
     near = report.near_misses(ran.pass_name)
-    if ran.flag in ALWAYS and not (report.times(ran) or declined):
+    if ran.flag in (ANY_STRATEGY, ANY_PROGRAM) and not (report.times(ran) or declined):
         return  # a clean-up that found nothing to clean
     counts = f"applied {len(applied)} times, declined {len(declined)} times"
     if ran.pass_name in JOINED:

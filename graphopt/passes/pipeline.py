@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from graphopt.passes.add_to import AddTo
 from graphopt.passes.all_reduce_gradients import AllReduceGradients
+from graphopt.passes.choose_convolution import ChooseConvolution
 from graphopt.passes.conflicts import refusal_of
 from graphopt.passes.drop_dropout import DropDropout
 from graphopt.passes.fence_updates import FenceUpdates
@@ -50,6 +51,9 @@ from graphopt.passes.sync_batch_norm import SyncBatchNorm
 from graphopt.passes.update_rows import UpdateRows
 
 EVERY_PLATFORM = ("cpu", "gpu", "tpu")
+
+# in place of a flag: what runs with every strategy, and on a platform with none, too
+ANY_STRATEGY, ANY_PROGRAM = "any strategy", "any program"
 
 
 class Phase(Enum):
@@ -146,7 +150,7 @@ def _join_gathers(setup: Setup) -> ModulePass | None:
 
 ROWS: tuple[Row, ...] = (
     Row(
-        "any strategy",
+        ANY_STRATEGY,
         Phase.PREPARE,
         FoldIdentity.name,
         _always(FoldIdentity),
@@ -160,28 +164,28 @@ ROWS: tuple[Row, ...] = (
         "before the fusions, which leave synchronised batch norms alone, as in Paddle",
     ),
     Row(
-        "any strategy",
+        ANY_STRATEGY,
         Phase.CLEAN,
         DropDropout.name,
         _always(DropDropout),
         "before the fusions: a dropout that drops nothing would stand between their ops",
     ),
     Row(
-        "any strategy",
+        ANY_STRATEGY,
         Phase.CLEAN,
         FoldConstants.name,
         _always(FoldConstants),
         "before the identities, some of which look for constants",
     ),
     Row(
-        "any strategy",
+        ANY_STRATEGY,
         Phase.CLEAN,
         SettleShapes.name,
         _always(SettleShapes),
         "behind the constants, which shapes have in them; fusions look for plain reshapes",
     ),
     Row(
-        "any strategy",
+        ANY_STRATEGY,
         Phase.CLEAN,
         Simplify.name,
         _always(Simplify),
@@ -251,33 +255,40 @@ ROWS: tuple[Row, ...] = (
         "last of the fusions: the smallest picture takes what the others left",
     ),
     Row(
-        "any strategy",
+        ANY_STRATEGY,
         Phase.SHARE,
         ShareCommon.name,
         _always(ShareCommon),
         "behind the fusions: a shared value has two readers, which would stop them",
     ),
     Row(
-        "any program",
+        ANY_PROGRAM,
         Phase.TARGET,
         FuseLongAttention.name,
         _on(("cpu",), lambda setup: FuseLongAttention()),
         "behind the fusions, which have larger pictures with attention in them",
     ),
     Row(
-        "any program",
+        ANY_PROGRAM,
         Phase.TARGET,
         ReassociateMatmul.name,
         _on(EVERY_PLATFORM, lambda setup: ReassociateMatmul(least_gain=2.0)),
         "behind the fusions: a linear layer that was fused keeps its order",
     ),
     Row(
-        "any program",
+        ANY_PROGRAM,
         Phase.TARGET,
         UpdateRows.name,
         _on(EVERY_PLATFORM, lambda setup: UpdateRows(setup.ranks if setup.data_parallel else 1)),
         "before updates are fused, which takes those of tables too; behind sharing, which joins "
         "lookups",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
+        ChooseConvolution.name,
+        _on(("cpu",), lambda setup: ChooseConvolution()),
+        "behind the fusions and the folding, which know convolutions by their plain form",
     ),
     Row(
         "fuse_all_optimizer_ops",

@@ -47,6 +47,11 @@ def nhwc(function: Callable[..., Array]) -> Callable[..., Array]:
     return lambda x, *rest: function(x.transpose(0, 3, 1, 2), *rest).transpose(0, 2, 3, 1)
 
 
+def hwio(function: Callable[..., Array]) -> Callable[..., Array]:
+    """The same function of filters [height, width, in / groups, out]."""
+    return lambda x, w: function(x, w.transpose(3, 2, 0, 1))
+
+
 def windows(reduce: Callable[[Array], Any], *bounds: list[tuple[int, int]]) -> Any:
     """Reduce the given ranges of rows and columns of NCHW images."""
 
@@ -93,6 +98,24 @@ SAMPLES = {
         ),
         sample(f32(1, 4, 5, 2), f32(3, 2, 2, 2), data_format="NHWC").gives(nhwc(convolution())),
         sample(bf16(1, 2, 3, 3), bf16(1, 2, 2, 2)).gives(convolution()),
+        sample(f32(1, 4, 5, 2), f32(2, 3, 2, 3), data_format="NHWC", filter_format="HWIO").gives(
+            nhwc(hwio(convolution()))
+        ),
+        sample(
+            *(f64(2, 3, 5, 4), f64(4, 3, 1, 1)), strides=(2, 1), paddings=(1, 0), algorithm="matmul"
+        ).gives(convolution((2, 1), (1, 1, 0, 0))),
+        *(
+            sample(
+                *(f64(2, 3, 5, 6), f64(2, 3, 3, 2)),
+                strides=(2, 1),
+                paddings=(1, 0, 0, 2),
+                dilations=(1, 2),
+                algorithm=algorithm,
+            )
+            .gives(convolution((2, 1), (1, 0, 0, 2), (1, 2)))
+            .reverse_only()
+            for algorithm in ("im2col", "taps")
+        ),
         sample(f32(0, 2, 3, 3), f32(1, 2, 2, 2)),
     ],
     DepthwiseConv2d: [
@@ -105,6 +128,25 @@ SAMPLES = {
         sample(
             f32(1, 2, 4, 4), f32(2, 1, 3, 3), groups=2, fuse_relu_before_depthwise_conv=True
         ).gives(lambda x, w: convolution(groups=2)(np.maximum(x, 0), w)),
+        sample(
+            *(f64(2, 3, 6, 5), f64(6, 1, 3, 2)),
+            strides=(2, 1),
+            paddings=(1, 0, 0, 2),
+            dilations=(1, 2),
+            groups=3,
+            algorithm="shifts",
+        )
+        .gives(convolution((2, 1), (1, 0, 0, 2), (1, 2), groups=3))
+        .reverse_only(),
+        sample(
+            *(f32(1, 4, 5, 2), f32(2, 2, 1, 2)),
+            groups=2,
+            data_format="NHWC",
+            filter_format="HWIO",
+            algorithm="shifts",
+        )
+        .gives(nhwc(hwio(convolution(groups=2))))
+        .reverse_only(),
     ],
     Pool2d: [
         pool(f32(1, 2, 4, 4), (2, 2), strides=(2, 2)).gives(windows(largest, PAIRS, PAIRS)),

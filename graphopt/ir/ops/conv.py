@@ -103,10 +103,41 @@ def window_output(size: int, window: int, stride: int, pads: tuple[int, int], ce
     return count
 
 
+def filter_sizes(shape: Sequence[int], filter_format: str) -> tuple[int, ...]:
+    """A filter's sizes as [out, in / groups, height, width]; ProgramError for an unknown layout."""
+    if filter_format == "OIHW":
+        return tuple(shape)
+    if filter_format == "HWIO" and len(shape) == 4:
+        return (shape[3], shape[2], *shape[:2])
+    raise ProgramError(f"filter_format must be OIHW, or HWIO of rank 4, found '{filter_format}'")
+
+
+def check_algorithm(algorithm: str, filter: Sequence[int], groups: int) -> None:
+    """ProgramError unless a filter [out, in / groups, height, width] can be applied this way."""
+    outs, own, *kernel = filter
+    one = (1, UNKNOWN)
+    fits = {
+        "": True,
+        "shifts": own in one,
+        "matmul": groups == 1 and all(size in one for size in kernel),
+        "im2col": groups == 1,
+        "taps": groups == 1,
+    }
+    if algorithm not in fits:
+        raise ProgramError(f"algorithm must be one of {list(fits)}, found '{algorithm}'")
+    if not fits[algorithm] or (algorithm and len(kernel) != 2):
+        raise ProgramError(
+            f"the algorithm '{algorithm}' is not for {outs} filters {[own, *kernel]} "
+            f"in {groups} groups"
+        )
+
+
 class Conv2dBase(PureOp, ABC):
     """Cross-correlation of a batch of images with filters [out, in / groups, height, width].
 
     Over volumes, there is a depth before the height; the strides say how many dimensions.
+    `algorithm` is how to compute it, empty for the backend's way; filters may also be stored as
+    [height, width, in / groups, out] (`filter_format` HWIO). Both come from passes.
     """
 
     input = operand_def(Tensor)
@@ -118,6 +149,8 @@ class Conv2dBase(PureOp, ABC):
     dilations = integers((1, 1))
     groups = integer(1)
     data_format = string("NCHW")
+    algorithm = string("")
+    filter_format = string("OIHW")
 
     @staticmethod
     def infer(
@@ -129,10 +162,13 @@ class Conv2dBase(PureOp, ABC):
         dilations: Sequence[int],
         groups: int,
         data_format: str,
+        algorithm: str = "",
+        filter_format: str = "OIHW",
     ) -> Tensor:
         same_dtype(input, filter)
-        x, w = shape_of(input), shape_of(filter)
+        x, w = shape_of(input), filter_sizes(shape_of(filter), filter_format)
         check_convolution(x, w, len(strides), groups, (*w, 1, 1)[1], data_format)
+        check_algorithm(algorithm, w, groups)
         if w[0] != UNKNOWN and w[0] % groups:
             raise ProgramError(f"{w[0]} output channels cannot be split in {groups} groups")
         kernel, spatial = w[2:], spatial_sizes(x, data_format)

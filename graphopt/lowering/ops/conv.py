@@ -18,11 +18,13 @@ from graphopt.ir.ops.conv import (
     Pool2d,
     Pool3d,
     explicit_pads,
+    filter_sizes,
     is_channels_last,
     spatial_sizes,
     used_dilations,
     window_output,
 )
+from graphopt.lowering.convolution import Window, convolve
 from graphopt.lowering.ops.activation import relu
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
@@ -31,11 +33,13 @@ Ints = tuple[int, ...]
 Bounds = np.ndarray[Any, Any]
 
 
-def convolution_layouts(spatial: int, data_format: str) -> tuple[str, str, str]:
+def convolution_layouts(
+    spatial: int, data_format: str, filter_format: str = ""
+) -> tuple[str, str, str]:
     """How JAX names the dimensions of the input, the filter and the output."""
     axes = "DHW"[-spatial:]
     image = f"N{axes}C" if is_channels_last(data_format) else f"NC{axes}"
-    return image, f"OI{axes}", image
+    return image, filter_format if filter_format == "HWIO" else f"OI{axes}", image
 
 
 @lowers(Conv2d, Conv3d)
@@ -48,17 +52,25 @@ def conv2d(
     dilations: Ints,
     groups: int,
     data_format: str,
+    algorithm: str,
+    filter_format: str,
 ) -> Array:
     sizes = spatial_sizes(input.shape, data_format)
     dilations = used_dilations(dilations, padding_algorithm)
-    kernel = filter.shape[2:]
+    kernel = filter_sizes(filter.shape, filter_format)[2:]
+    pads = explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
+    if algorithm:
+        filters = filter if filter_format == "HWIO" else jnp.transpose(filter, (2, 3, 1, 0))
+        window = Window(kernel, strides, pads, dilations)
+        last = is_channels_last(data_format)
+        return convolve(algorithm, input, filters, window, channels_last=last)
     return lax.conv_general_dilated(
         input,
         filter,
         strides,
-        explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations),
+        pads,
         rhs_dilation=dilations,
-        dimension_numbers=convolution_layouts(len(kernel), data_format),
+        dimension_numbers=convolution_layouts(len(kernel), data_format, filter_format),
         feature_group_count=groups,
     )
 
@@ -73,10 +85,22 @@ def depthwise_conv2d(
     dilations: Ints,
     groups: int,
     data_format: str,
+    algorithm: str,
+    filter_format: str,
     fuse_relu_before_depthwise_conv: bool,
 ) -> Array:
-    x = relu(input) if fuse_relu_before_depthwise_conv else input
-    return conv2d(x, filter, strides, paddings, padding_algorithm, dilations, groups, data_format)
+    return conv2d(
+        relu(input) if fuse_relu_before_depthwise_conv else input,
+        filter,
+        strides,
+        paddings,
+        padding_algorithm,
+        dilations,
+        groups,
+        data_format,
+        algorithm,
+        filter_format,
+    )
 
 
 @dataclass(frozen=True)

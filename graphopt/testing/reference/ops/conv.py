@@ -51,7 +51,9 @@ def convolution(
     dilations: Ints,
     groups: int,
     data_format: str,
+    filter_format: str,
 ) -> Array:
+    filter = np.transpose(filter, (3, 2, 0, 1)) if filter_format == "HWIO" else filter
     x = channels_first(input, data_format)
     kernel = filter.shape[2:]
     sizes = x.shape[2:]
@@ -92,11 +94,20 @@ def depthwise_conv2d(
     dilations: Ints,
     groups: int,
     data_format: str,
+    filter_format: str,
     fuse_relu_before_depthwise_conv: bool,
 ) -> Array:
     x = relu(input) if fuse_relu_before_depthwise_conv else input
     return convolution(
-        x, filter, strides, paddings, padding_algorithm, dilations, groups, data_format
+        x,
+        filter,
+        strides,
+        paddings,
+        padding_algorithm,
+        dilations,
+        groups,
+        data_format,
+        filter_format,
     )
 
 

@@ -1,0 +1,162 @@
+"""Ways to compute a convolution that are faster than XLA's own on CPUs, with their derivatives.
+
+Images are [batch, height, width, channels] here and filters [height, width, in / groups, out].
+`passes/choose_convolution.py` says where each way pays.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+Array = jax.Array
+LAYOUT = ("NHWC", "HWIO", "NHWC")
+
+
+@dataclass(frozen=True)
+class Window:
+    """How a filter of a height and a width moves over images; `pads` are before and after."""
+
+    kernel: tuple[int, ...]
+    strides: tuple[int, ...]
+    pads: tuple[tuple[int, int], ...]
+    dilations: tuple[int, ...]
+
+    def taps(self, x: Array) -> list[Array]:
+        """For each position of the filter, row by row, the elements of x that it meets."""
+        padded = lax.pad(
+            x, np.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in self.pads), (0, 0, 0)]
+        )
+        batch, height, width, channels = padded.shape
+        first, second = self.dilations
+        rows = height - first * (self.kernel[0] - 1)
+        columns = width - second * (self.kernel[1] - 1)
+        starts = [(i * first, j * second) for i, j in np.ndindex(*self.kernel)]
+        return [
+            lax.slice(
+                padded,
+                (0, top, left, 0),
+                (batch, top + rows, left + columns, channels),
+                (1, *self.strides, 1),
+            )
+            for top, left in starts
+        ]
+
+
+Way = Callable[[Array, Array, Window], Array]
+FilterGradient = Callable[[Array, Array, Window], Array]
+"""(images, cotangent of the result, window) -> the gradient of the filter."""
+
+
+def with_filter_gradient(way: Way, gradient: FilterGradient) -> Way:
+    """The same convolution; its derivative with respect to the filter is `gradient`."""
+
+    def forward(x: Array, w: Array, window: Window) -> tuple[Array, tuple[Array, Array]]:
+        return way(x, w, window), (x, w)
+
+    def backward(
+        window: Window, saved: tuple[Array, Array], cotangent: Array
+    ) -> tuple[Array, Array]:
+        x, w = saved
+        _, back = jax.vjp(lambda images: way(images, w, window), x)
+        return *back(cotangent), gradient(x, cotangent, window)
+
+    computed = jax.custom_vjp(way, nondiff_argnums=(2,))
+    computed.defvjp(forward, backward)
+    return computed
+
+
+def _xla(x: Array, w: Array, window: Window) -> Array:
+    return lax.conv_general_dilated(
+        x,
+        w,
+        window.strides,
+        window.pads,
+        rhs_dilation=window.dilations,
+        dimension_numbers=LAYOUT,
+    )
+
+
+def _gradient_by_taps(x: Array, cotangent: Array, window: Window) -> Array:
+    """A matrix product for each position of the filter."""
+    positions = ((0, 1, 2), (0, 1, 2))
+    products = [lax.dot_general(tap, cotangent, (positions, ((), ()))) for tap in window.taps(x)]
+    return jnp.stack(products).reshape(*window.kernel, x.shape[3], cotangent.shape[3])
+
+
+def _matmul(x: Array, w: Array, window: Window) -> Array:
+    """A filter of one position multiplies the channels of each pixel by a matrix."""
+    (pixels,) = window.taps(x)
+    return lax.dot_general(pixels, w[0, 0], (((3,), (0,)), ((), ())))
+
+
+def _im2col(x: Array, w: Array, window: Window) -> Array:
+    """One matrix product with what the filter meets at each place."""
+    patches = lax.concatenate(window.taps(x), 3)
+    return lax.dot_general(patches, w.reshape(-1, w.shape[3]), (((3,), (0,)), ((), ())))
+
+
+def _shift(x: Array, w: Array, window: Window) -> Array:
+    """A multiplication and addition of the whole images for each position."""
+    rows = w.reshape(-1, w.shape[3])
+    products = [tap * row for tap, row in zip(window.taps(x), rows, strict=True)]
+    return functools.reduce(lax.add, products)
+
+
+def _plain_sums(products: Sequence[Array]) -> Array:
+    return jnp.stack([jnp.sum(product, (0, 1, 2)) for product in products])
+
+
+@jax.custom_vjp
+def _joint_sums(products: Sequence[Array]) -> Array:
+    """The sums over all pixels, one row for each array, which are read side by side."""
+    zeros = [np.zeros((), product.dtype) for product in products]
+
+    def add(a: Sequence[Array], b: Sequence[Array]) -> list[Array]:
+        return [x + y for x, y in zip(a, b, strict=True)]
+
+    by_image = lax.reduce(list(products), zeros, add, (1, 2))
+    return jnp.sum(jnp.stack(by_image), 1)
+
+
+# JAX does not differentiate a reduction of several arrays
+_joint_sums.defvjp(
+    lambda products: (_joint_sums(products), products),
+    lambda products, cotangent: jax.vjp(_plain_sums, products)[1](cotangent),
+)
+
+
+def _gradient_by_shifts(x: Array, cotangent: Array, window: Window) -> Array:
+    sums = _joint_sums([tap * cotangent for tap in window.taps(x)])
+    return sums.reshape(*window.kernel, 1, cotangent.shape[3])
+
+
+_shifts = with_filter_gradient(_shift, _gradient_by_shifts)
+
+
+def _repeated(x: Array, w: Array, window: Window) -> Array:
+    """`_shifts` when each channel has several filters, which are neighbours."""
+    count = w.shape[3] // x.shape[3]
+    return _shifts(jnp.repeat(x, count, 3) if count > 1 else x, w, window)
+
+
+WAYS: Mapping[str, Way] = {
+    "shifts": _repeated,
+    "matmul": _matmul,
+    "im2col": _im2col,
+    "taps": with_filter_gradient(_xla, _gradient_by_taps),
+}
+
+
+def convolve(algorithm: str, x: Array, w: Array, window: Window, *, channels_last: bool) -> Array:
+    """The convolution of images of either layout in one of the `WAYS`."""
+    if channels_last:
+        return WAYS[algorithm](x, w, window)
+    out = WAYS[algorithm](jnp.moveaxis(x, 1, 3), w, window)
+    return jnp.moveaxis(out, 3, 1)
