@@ -15,6 +15,7 @@ from xdsl.passes import ModulePass
 
 from graphopt.passes.add_to import AddTo
 from graphopt.passes.all_reduce_gradients import AllReduceGradients
+from graphopt.passes.assign_layout import AssignLayout
 from graphopt.passes.choose_convolution import ChooseConvolution
 from graphopt.passes.conflicts import refusal_of
 from graphopt.passes.drop_dropout import DropDropout
@@ -286,9 +287,16 @@ ROWS: tuple[Row, ...] = (
     Row(
         ANY_PROGRAM,
         Phase.TARGET,
+        AssignLayout.name,
+        _on(("cpu",), lambda setup: AssignLayout()),
+        "behind the fusions, whose ops follow a convolution as their parts would",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
         ChooseConvolution.name,
         _on(("cpu",), lambda setup: ChooseConvolution()),
-        "behind the fusions and the folding, which know convolutions by their plain form",
+        "any place would do: no other pass looks at how a convolution is computed",
     ),
     Row(
         "fuse_all_optimizer_ops",

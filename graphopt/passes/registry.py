@@ -23,6 +23,7 @@ P = TypeVar("P", bound=type[ModulePass])
 _OWN: dict[str, tuple[str, str]] = {
     "add-to": ("add_to", "AddTo"),
     "all-reduce-gradients": ("all_reduce_gradients", "AllReduceGradients"),
+    "assign-layout": ("assign_layout", "AssignLayout"),
     "choose-convolution": ("choose_convolution", "ChooseConvolution"),
     "cse": ("share", "ShareCommon"),
     "drop-dropout": ("drop_dropout", "DropDropout"),
