@@ -1,4 +1,8 @@
-"""What a module's `@main` takes and gives: feeds, state and fetches by name, in argument order."""
+"""What a module's `@main` takes and gives: feeds, state and fetches by name, in argument order.
+
+A module may have a second function, `@prepare`, of state that no step writes: `@main` takes its
+results, so that a runtime need compute them only when that state has changed.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +26,8 @@ from graphopt.ir.types import Tensor
 FEED = "pd.feed"
 STATE = "pd.state"
 FETCH = "pd.fetch"
+# what `@prepare` gives and `@main` takes
+PREPARED = "pd.prepared"
 PER_REPLICA = "pd.per_replica"
 SHARD_OF = "pd.shard_of"
 # on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
@@ -100,20 +106,44 @@ class Signature:
 
 def main_function(module: ModuleOp) -> FuncOp:
     """The `@main` function of a module; ValueError when there is none."""
+    found = _function(module, "main")
+    if found is None:
+        raise ValueError("the module has no function @main")
+    return found
+
+
+def prepare_function(module: ModuleOp) -> FuncOp | None:
+    """The `@prepare` function of a module, if it has one."""
+    return _function(module, "prepare")
+
+
+def _function(module: ModuleOp, name: str) -> FuncOp | None:
     for op in module.ops:
-        if isinstance(op, FuncOp) and op.sym_name.data == "main":
+        if isinstance(op, FuncOp) and op.sym_name.data == name:
             return op
-    raise ValueError("the module has no function @main")
+    return None
 
 
 def signature_of(module: ModuleOp) -> Signature:
     """The signature of a module's `@main`; ValueError when an argument has no role."""
-    function = main_function(module)
+    return function_signature(main_function(module))
+
+
+def function_signature(function: FuncOp) -> Signature:
+    """The signature of one function; ValueError when an argument has no role."""
     types = function.function_type
     return Signature(
         _ports(function.arg_attrs, types.inputs.data, "argument"),
         _ports(function.res_attrs, types.outputs.data, "result"),
     )
+
+
+def inputs_of(module: ModuleOp) -> tuple[Port, ...]:
+    """The feeds and the state that a module reads, in `@main` or in `@prepare`."""
+    prepare = prepare_function(module)
+    first = function_signature(prepare).arguments if prepare is not None else ()
+    ports = {(port.kind, port.name): port for port in (*signature_of(module).arguments, *first)}
+    return tuple(port for port in ports.values() if port.kind != PREPARED)
 
 
 def result_port(function: FuncOp, index: int) -> Port:
@@ -140,7 +170,7 @@ def _ports(
     )
     ports: list[Port] = []
     for position, (entry, type_) in enumerate(zip(dictionaries, types, strict=True)):
-        for kind in (FEED, STATE, FETCH):
+        for kind in (FEED, STATE, FETCH, PREPARED):
             name = entry.get(kind)
             if isinstance(name, StringAttr):
                 per_replica = isinstance(entry.get(PER_REPLICA), UnitAttr)
@@ -149,7 +179,7 @@ def _ports(
                 break
         else:
             raise ValueError(
-                f"{what} {position} of @main says neither {FEED}, {STATE} nor {FETCH}; "
+                f"{what} {position} says neither {FEED}, {STATE}, {FETCH} nor {PREPARED}; "
                 f'write e.g. {{{FEED} = "x"}} after its type'
             )
     return tuple(ports)

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import ReturnOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 
 import graphopt.lowering.ops  # noqa: F401  (registers the rules)
@@ -29,7 +29,12 @@ from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late, class_of, draws
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.transformer import FusedAttention, FusedDotProductAttention, FusedFeedforward
-from graphopt.ir.signature import hashes_dropout, main_function, signature_of
+from graphopt.ir.signature import (
+    function_signature,
+    hashes_dropout,
+    main_function,
+    prepare_function,
+)
 from graphopt.lowering.collectives import AXIS, Replicas
 from graphopt.lowering.hashing import by_hash
 from graphopt.lowering.late import late_properties
@@ -229,10 +234,27 @@ class Context:
 def evaluate(
     module: ModuleOp, inputs: Mapping[tuple[str, str], Lanes], context: Context
 ) -> list[Lanes]:
-    """The results of `@main` in order, for inputs by (kind, name)."""
-    block = main_function(module).body.block
-    ports = signature_of(module).arguments
+    """The results of `@main` in order, for inputs by (kind, name).
+
+    What `@prepare` gives is computed, too, unless it is among the inputs.
+    """
     context = replace(context, hashes=hashes_dropout(module))
+    prepare = prepare_function(module)
+    if prepare is not None:
+        results = function_signature(prepare).results
+        if any((port.kind, port.name) not in inputs for port in results):
+            values = evaluate_function(prepare, inputs, context)
+            named = ((port.kind, port.name) for port in results)
+            inputs = {**inputs, **dict(zip(named, values, strict=True))}
+    return evaluate_function(main_function(module), inputs, context)
+
+
+def evaluate_function(
+    function: FuncOp, inputs: Mapping[tuple[str, str], Lanes], context: Context
+) -> list[Lanes]:
+    """The results of one function in order, for inputs by (kind, name)."""
+    block = function.body.block
+    ports = function_signature(function).arguments
     env: Environment = {
         argument: inputs[port.kind, port.name]
         for argument, port in zip(block.args, ports, strict=True)

@@ -25,9 +25,19 @@ from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.signature import FEED, FETCH, STATE, Port, signature_of
+from graphopt.ir.signature import (
+    FEED,
+    FETCH,
+    PREPARED,
+    STATE,
+    Port,
+    function_signature,
+    inputs_of,
+    prepare_function,
+    signature_of,
+)
 from graphopt.lowering.collectives import ALONE, AXIS, Replicas
-from graphopt.lowering.evaluate import Array, Context, evaluate
+from graphopt.lowering.evaluate import Array, Context, evaluate, evaluate_function
 
 Arrays = tuple[Array, ...]
 # (state that is updated, state that is only read, feeds, key data) -> (fetches, new state)
@@ -39,6 +49,7 @@ class Plan:
     """The order in which arrays travel, and how many `steps` a call runs.
 
     A feed in `stacked` has a batch for each step along its axis 1; all steps see the others alike.
+    What `@prepare` gives comes behind `read_only`, as `prepared`, when it is computed apart.
     """
 
     updated: tuple[Port, ...]
@@ -48,13 +59,25 @@ class Plan:
     written: tuple[Port, ...]
     steps: int = 1
     stacked: frozenset[str] = frozenset()
+    prepared: tuple[Port, ...] = ()
 
     @classmethod
-    def of(cls, module: ModuleOp, steps: int = 1, stacked: frozenset[str] = frozenset()) -> Plan:
-        """The plan of a module; state that is read and written can be donated."""
+    def of(
+        cls,
+        module: ModuleOp,
+        steps: int = 1,
+        stacked: frozenset[str] = frozenset(),
+        *,
+        apart: bool = False,
+    ) -> Plan:
+        """The plan of a module; state that is read and written can be donated.
+
+        Each step computes what `@prepare` gives, too, unless that is done `apart`.
+        """
         signature = signature_of(module)
         writes = set(signature.writes)
-        reads = [port for port in signature.arguments if port.kind == STATE]
+        arguments = signature.arguments if apart else inputs_of(module)
+        reads = [port for port in arguments if port.kind == STATE]
         return cls(
             updated=tuple(port for port in reads if port.name in writes),
             read_only=tuple(port for port in reads if port.name not in writes),
@@ -63,6 +86,7 @@ class Plan:
             written=tuple(port for port in signature.results if port.kind == STATE),
             steps=steps,
             stacked=stacked,
+            prepared=tuple(port for port in arguments if port.kind == PREPARED),
         )
 
     def feeds_of(self, feeds: Arrays, step: Any) -> Arrays:
@@ -103,12 +127,12 @@ def replica_function(
 
     def replica(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         inputs: dict[tuple[str, str], tuple[Array]] = {}
-        for kind, ports, arrays in (
-            (STATE, plan.updated, updated),
-            (STATE, plan.read_only, read_only),
-            (FEED, plan.feeds, _feed_blocks(plan, feeds)),
+        for ports, arrays in (
+            (plan.updated, updated),
+            ((*plan.read_only, *plan.prepared), read_only),
+            (plan.feeds, _feed_blocks(plan, feeds)),
         ):
-            inputs |= {(kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
+            inputs |= {(p.kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
         context = Context(replicas, key, by_op=by_op)
         results = [lane for (lane,) in evaluate(module, inputs, context)]
         return tuple(results[: len(plan.fetches)]), tuple(results[len(plan.fetches) :])
@@ -150,6 +174,21 @@ def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Mapped:
         out_shardings=sharding,
     )
     return Mapped("alone", function, 1, lambda _: sharding, home_of(device))
+
+
+def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
+    """The module's `@prepare` on one device, compiled."""
+    function = prepare_function(module)
+    assert function is not None
+    ports = function_signature(function).arguments
+
+    def run(state: Arrays) -> Arrays:
+        inputs = {(p.kind, p.name): (a,) for p, a in zip(ports, state, strict=True)}
+        context = Context(ALONE, jnp.zeros(2, "uint32"))
+        return tuple(lane for (lane,) in evaluate_function(function, inputs, context))
+
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return jax.jit(run, out_shardings=sharding)
 
 
 def by_op(module: ModuleOp, plan: Plan, device: Any) -> Mapped:

@@ -124,7 +124,7 @@ class Run:
         validation = instance.current()
         seen = len(validation.checked) if validation is not None else 0
         outcomes = made.rewrite(self.module)
-        self.checks.after(made.name)
+        self.checks.after(made.name, changes_signature=made.changes_signature)
         fired = any(isinstance(outcome, Applied) for outcome in outcomes)
         if validation is not None and fired and len(validation.checked) == seen:
             instance.unseen(made.name, "the pass does not say what it replaces by what")

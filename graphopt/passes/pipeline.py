@@ -19,7 +19,9 @@ from graphopt.passes.assign_layout import AssignLayout
 from graphopt.passes.choose_convolution import ChooseConvolution
 from graphopt.passes.conflicts import refusal_of
 from graphopt.passes.drop_dropout import DropDropout
+from graphopt.passes.drop_kept_state import DropKeptState
 from graphopt.passes.fence_updates import FenceUpdates
+from graphopt.passes.fold_batch_norm import FoldBatchNorm
 from graphopt.passes.fold_constants import FoldConstants
 from graphopt.passes.fold_identity import FoldIdentity
 from graphopt.passes.fuse_all_optimizer_ops import FuseAdamw, FuseAllOptimizerOps
@@ -39,6 +41,7 @@ from graphopt.passes.fused_attention import FuseAttention
 from graphopt.passes.fused_feedforward import FuseFeedForward
 from graphopt.passes.mark_per_replica import MarkPerReplica
 from graphopt.passes.order_collectives import OrderCollectives
+from graphopt.passes.prepare_weights import PrepareWeights
 from graphopt.passes.reassociate_matmul import ReassociateMatmul
 from graphopt.passes.recompute_activations import RecomputeActivations
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
@@ -99,6 +102,12 @@ def _on(
 ) -> Callable[[Setup], ModulePass | None]:
     """For every program that runs on one of these platforms, with or without a strategy."""
     return lambda setup: make(setup) if setup.platform in platforms else None
+
+
+def _apart(make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | None]:
+    """On CPUs, for one replica: where what is computed apart from the step can be kept."""
+    on_cpu = _on(("cpu",), lambda setup: make())
+    return lambda setup: None if setup.communicates else on_cpu(setup)
 
 
 def _scale(setup: Setup) -> ModulePass | None:
@@ -265,6 +274,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         ANY_PROGRAM,
         Phase.TARGET,
+        DropKeptState.name,
+        _apart(DropKeptState),
+        "before the passes that look for what no step writes",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
         FuseLongAttention.name,
         _on(("cpu",), lambda setup: FuseLongAttention()),
         "behind the fusions, which have larger pictures with attention in them",
@@ -287,6 +303,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         ANY_PROGRAM,
         Phase.TARGET,
+        FoldBatchNorm.name,
+        _apart(FoldBatchNorm),
+        "behind the fusions, which may want the batch norm; prepare-weights makes it free",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
         AssignLayout.name,
         _on(("cpu",), lambda setup: AssignLayout()),
         "behind the fusions, whose ops follow a convolution as their parts would",
@@ -297,6 +320,13 @@ ROWS: tuple[Row, ...] = (
         ChooseConvolution.name,
         _on(("cpu",), lambda setup: ChooseConvolution()),
         "any place would do: no other pass looks at how a convolution is computed",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
+        PrepareWeights.name,
+        _apart(PrepareWeights),
+        "behind what computes with parameters: folded batch norms and turned filters",
     ),
     Row(
         "fuse_all_optimizer_ops",

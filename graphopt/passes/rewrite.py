@@ -29,6 +29,8 @@ class RewritePass(ModulePass, ABC):
     """A pass that reports each thing that it did, or left alone with a reason."""
 
     numerics: ClassVar[Numerics]
+    changes_signature: ClassVar[bool] = False
+    """True for a pass that may change what a program takes and gives."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self.rewrite(op)

@@ -46,6 +46,7 @@ from graphopt.runtime.cache import use_cache
 from graphopt.runtime.flags import hashes_dropout, left_out
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, device_of, distinct_devices
+from graphopt.runtime.prepare import Prepare
 from graphopt.runtime.scope import Scope, Slot, in_parts
 from graphopt.runtime.watch import watcher
 
@@ -88,6 +89,8 @@ class Compiled:
     is_checked: bool = False
     """True when an Assert may refuse a step, which then must leave the state as it was."""
     executables: dict[Any, Executable] = field(default_factory=dict)
+    prepare: Prepare | None = None
+    """What is computed apart from the steps."""
 
     def executable(self, shapes: Any, count: int, *, even: bool) -> Executable:
         """The executable for these feed shapes on `count` replicas, compiled when it is new."""
@@ -185,8 +188,18 @@ def _optimized(request: Request, module: ModuleOp, source: Callable[[], ModuleOp
     is_random = any(draws(op) for op in module.walk())
     has_barriers = any(map(_has_barrier, module.walk()))
     is_checked = any(isinstance(op, Assert) for op in module.walk())
-    plan = Plan.of(module, request.steps, request.stacked)
-    return Compiled(request, source, module, report, plan, is_random, has_barriers, is_checked)
+    plan = Plan.of(module, request.steps, request.stacked, apart=True)
+    return Compiled(
+        request,
+        source,
+        module,
+        report,
+        plan,
+        is_random,
+        has_barriers,
+        is_checked,
+        prepare=Prepare.of(module, device_of(request.places[0])),
+    )
 
 
 def _has_barrier(op: Operation) -> bool:
@@ -249,6 +262,7 @@ class Slots(NamedTuple):
     updated: list[tuple[Port, Slot | None]]
     read_only: list[tuple[Port, Slot | None]]
     written: list[tuple[Port, Slot | None]]
+    prepare: list[tuple[Port, Slot | None]]
 
 
 class Executable:
@@ -266,17 +280,21 @@ class Executable:
         self.serial = next(_serial)
         self.keys: Any = None  # gives random keys in place of the global generator
         self.function: Any = None
+        self.prepare = compiled.prepare
 
     def __call__(self, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
         """Run one step: state from and to the scope, fetches returned as JAX arrays."""
         plan, slots = self.plan, self._slots(scope)
         updated = [self._take(port, slot, keep=True) for port, slot in slots.updated]
         read_only = tuple([self._take(port, slot) for port, slot in slots.read_only])
+        if self.prepare is not None:
+            state = [self._take(port, slot) for port, slot in slots.prepare]
+            read_only += self.prepare(scope, state)
         keys = self.keys or default_generator()
         key = keys.next_key(plan.steps) if self.is_random else _NO_KEY
         ordered = tuple([feeds[name] for name in self.fed])
         if (tell := watcher()) is not None:
-            ports = (*plan.updated, *plan.read_only, *plan.feeds)
+            ports = (*plan.updated, *plan.read_only, *plan.prepared, *plan.feeds)
             names = [port.name for port in ports]
             tell(
                 self.compiled, dict(zip(names, (*updated, *read_only, *ordered), strict=True)), key
@@ -314,7 +332,8 @@ class Executable:
         changes, found = scope.bound.get(self.serial, (-1, None))
         if found is None or changes != Scope.changes:
             plan = self.plan
-            groups = (plan.updated, plan.read_only, plan.written)
+            prepare = self.prepare.reads if self.prepare is not None else ()
+            groups = (plan.updated, plan.read_only, plan.written, prepare)
             found = Slots(*([(p, scope.find_var(p.name)) for p in ports] for ports in groups))
             scope.bound[self.serial] = Scope.changes, found
         return found

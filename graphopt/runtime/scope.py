@@ -10,6 +10,7 @@ import math
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -110,6 +111,7 @@ class Scope:
     """A map from names to values; lookups go on to the parents.
 
     `bound` is for executables: the slots that they use here, by the number of the executable.
+    `prepared` is for what programs make of parameters: the arrays it is made of, and it.
     """
 
     changes: ClassVar[int] = 0
@@ -118,6 +120,7 @@ class Scope:
     def __init__(self, parent: Scope | None = None) -> None:
         self._parent = parent
         self.bound: dict[int, tuple[int, Any]] = {}
+        self.prepared: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
         self._slots: dict[str, Slot] = {}
         self._kids: list[Scope] = []
 

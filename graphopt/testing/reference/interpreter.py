@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.dialects.func import ReturnOp
+from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
 import graphopt.testing.reference.ops  # noqa: F401  (registers the rules)
@@ -20,7 +20,7 @@ from graphopt.ir.op import PdOp, bind_groups, call_rule
 from graphopt.ir.ops.control import If, RegionOp, Scan, While, Yield
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.random import Dropout, RandomOp
-from graphopt.ir.signature import main_function, signature_of
+from graphopt.ir.signature import Port, function_signature, main_function, prepare_function
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, show
 from graphopt.testing.reference.differences import by_differences
 from graphopt.testing.reference.registry import RULES, Unsupported
@@ -72,23 +72,30 @@ def evaluate(
 
     Raises Unsupported, naming the op, for one that has no rule; KeyError for a missing input.
     """
-    block, signature = main_function(module).body.block, signature_of(module)
     run = Run(precision, seed)
-    env: Environment = {
-        argument: run.entered(inputs[port.name])
-        for argument, port in zip(block.args, signature.arguments, strict=True)
-    }
+    given = {name: run.entered(array) for name, array in inputs.items()}
     with np.errstate(all="ignore"):
-        results = run.block(block, env)
+        prepare = prepare_function(module)
+        if prepare is not None:
+            given |= {port.name: value for port, _, value in _results(prepare, run, given)}
         return {
             f"{port.kind} {port.name}": run.left(result, value)
-            for port, result, value in zip(
-                signature.results,
-                block.ops.last.operands if block.ops.last else (),
-                results,
-                strict=True,
-            )
+            for port, result, value in _results(main_function(module), run, given)
         }
+
+
+def _results(
+    function: FuncOp, run: Run, given: Mapping[str, Array]
+) -> list[tuple[Port, SSAValue, Array]]:
+    """The results of one function for arguments by name."""
+    block, signature = function.body.block, function_signature(function)
+    env: Environment = {
+        argument: given[port.name]
+        for argument, port in zip(block.args, signature.arguments, strict=True)
+    }
+    values = run.block(block, env)
+    assert block.ops.last is not None
+    return list(zip(signature.results, block.ops.last.operands, values, strict=True))
 
 
 def evaluate_ops(
