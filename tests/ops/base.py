@@ -28,7 +28,6 @@ class Sample:
     smooth: bool = True
     through: tuple[int, ...] | None = None
     any_size: bool = True
-    jvp: bool = True
 
     def gives(self, expected: Callable[..., Any]) -> Sample:
         """The results in NumPy, as a function of the operands (absent ones are None)."""
@@ -41,10 +40,6 @@ class Sample:
     def gradient_through(self, *results: int) -> Sample:
         """Only these results pass a gradient on; the others count as constants."""
         return replace(self, through=results)
-
-    def reverse_only(self) -> Sample:
-        """The rule has a derivative of its own, which JAX takes in reverse only."""
-        return replace(self, jvp=False)
 
     def known_sizes(self) -> Sample:
         """The result type depends on sizes being known."""

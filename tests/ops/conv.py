@@ -111,9 +111,7 @@ SAMPLES = {
                 paddings=(1, 0, 0, 2),
                 dilations=(1, 2),
                 algorithm=algorithm,
-            )
-            .gives(convolution((2, 1), (1, 0, 0, 2), (1, 2)))
-            .reverse_only()
+            ).gives(convolution((2, 1), (1, 0, 0, 2), (1, 2)))
             for algorithm in ("im2col", "taps")
         ),
         sample(f32(0, 2, 3, 3), f32(1, 2, 2, 2)),
@@ -135,18 +133,14 @@ SAMPLES = {
             dilations=(1, 2),
             groups=3,
             algorithm="shifts",
-        )
-        .gives(convolution((2, 1), (1, 0, 0, 2), (1, 2), groups=3))
-        .reverse_only(),
+        ).gives(convolution((2, 1), (1, 0, 0, 2), (1, 2), groups=3)),
         sample(
             *(f32(1, 4, 5, 2), f32(2, 2, 1, 2)),
             groups=2,
             data_format="NHWC",
             filter_format="HWIO",
             algorithm="shifts",
-        )
-        .gives(nhwc(hwio(convolution(groups=2))))
-        .reverse_only(),
+        ).gives(nhwc(hwio(convolution(groups=2)))),
     ],
     Pool2d: [
         pool(f32(1, 2, 4, 4), (2, 2), strides=(2, 2)).gives(windows(largest, PAIRS, PAIRS)),

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import functools
 import math
+from typing import Any
 
+import jax
 from jax import lax
 from jax import numpy as jnp
 
@@ -30,22 +33,79 @@ def batch_norm(
     replicas: Replicas,
 ) -> tuple[Array, ...]:
     values, channel = wide(x), channel_axis(x.ndim, data_format)
-    own_mean, own_variance = mean.astype(values.dtype), variance.astype(values.dtype)
+    vectors = [None if v is None else v.astype(values.dtype) for v in (mean, variance, scale, bias)]
+    own_mean, own_variance, factors, offsets = vectors
     new_mean, new_variance = mean, variance
-    if not (use_global_stats or (is_test and not trainable_statistics)):
-        used_mean, used_variance = moments(values, channel, replicas if sync else ALONE)
+    if use_global_stats or (is_test and not trainable_statistics):
+        used_mean, used_variance = own_mean, own_variance
+        out = _affine(values, used_mean, used_variance, factors, offsets, epsilon, channel)
+    else:
+        if sync:
+            used_mean, used_variance = moments(values, channel, replicas)
+            out = _affine(values, used_mean, used_variance, factors, offsets, epsilon, channel)
+        else:
+            out, used_mean, used_variance = _normalised(values, factors, offsets, epsilon, channel)
         new_mean = momentum * own_mean + (1 - momentum) * used_mean
         new_variance = momentum * own_variance + (1 - momentum) * used_variance
-    else:
-        used_mean, used_variance = own_mean, own_variance
     inverse = lax.rsqrt(used_variance + epsilon)
-    factor = inverse if scale is None else inverse * scale.astype(values.dtype)
-    out = (values - along(used_mean, channel, x)) * along(factor, channel, x)
-    if bias is not None:
-        out += along(bias.astype(values.dtype), channel, x)
     # statistics pass no gradient on; the saved variance is the inverse deviation, as in Paddle
     kept = ((new_mean, mean), (new_variance, variance), (used_mean, mean), (inverse, variance))
     return out.astype(x.dtype), *(lax.stop_gradient(s).astype(t.dtype) for s, t in kept)
+
+
+def _affine(
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array | None,
+    bias: Array | None,
+    epsilon: float,
+    channel: int,
+) -> Array:
+    """x less its mean, over its deviation, times the scale, plus the bias, for each channel."""
+    inverse = lax.rsqrt(variance + epsilon)
+    factor = inverse if scale is None else inverse * scale
+    out = (x - along(mean, channel, x)) * along(factor, channel, x)
+    return out if bias is None else out + along(bias, channel, x)
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
+def _normalised(
+    x: Array, scale: Array | None, bias: Array | None, epsilon: float, channel: int
+) -> tuple[Array, Array, Array]:
+    """`_affine` with the statistics of x, and these, through which no gradient goes.
+
+    It has a derivative of its own: two sums over x, where JAX's takes one for each use of x.
+    """
+    mean, variance = moments(x, channel, ALONE)
+    return _affine(x, mean, variance, scale, bias, epsilon, channel), mean, variance
+
+
+def _normalised_forward(
+    x: Array, scale: Array | None, bias: Array | None, epsilon: float, channel: int
+) -> tuple[tuple[Array, Array, Array], Any]:
+    # not by `_normalised`: second derivatives go through the statistics that are saved here
+    mean, variance = moments(x, channel, ALONE)
+    out = _affine(x, mean, variance, scale, bias, epsilon, channel)
+    return (out, mean, variance), (x, scale, bias, mean, variance)
+
+
+def _normalised_backward(
+    epsilon: float, channel: int, saved: Any, cotangents: tuple[Array, Array, Array]
+) -> tuple[Array, Array | None, Array | None]:
+    x, scale, bias, mean, variance = saved
+    cotangent, axes = cotangents[0], tuple(axis for axis in range(x.ndim) if axis != channel)
+    count = math.prod(x.shape[axis] for axis in axes)
+    inverse = lax.rsqrt(variance + epsilon)
+    standard = (x - along(mean, channel, x)) * along(inverse, channel, x)
+    plain, weighted = jnp.sum(cotangent, axes), jnp.sum(cotangent * standard, axes)
+    means = along(plain / count, channel, x) + standard * along(weighted / count, channel, x)
+    factor = inverse if scale is None else inverse * scale
+    image = (cotangent - means) * along(factor, channel, x)
+    return image, None if scale is None else weighted, None if bias is None else plain
+
+
+_normalised.defvjp(_normalised_forward, _normalised_backward)
 
 
 def moments(x: Array, channel: int, replicas: Replicas) -> tuple[Array, Array]:

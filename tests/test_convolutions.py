@@ -1,0 +1,170 @@
+"""Convolutions and batch norms on CPUs: ways to compute them, layouts, derivatives of their own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jax import numpy as jnp
+
+from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.convolution import WAYS, Window
+from graphopt.lowering.ops.norm import batch_norm
+from graphopt.passes.assign_layout import AssignLayout
+from graphopt.passes.choose_convolution import ChooseConvolution
+from graphopt.passes.fusion import Declined
+from graphopt.passes.registry import own_passes
+from graphopt.testing import check_pass, check_preserves_meaning, parse
+
+Array = np.ndarray[Any, Any]
+TRAINING: dict[str, Any] = {
+    "is_test": False,
+    "use_global_stats": False,
+    "trainable_statistics": False,
+    "data_format": "NCHW",
+    "sync": False,
+    "replicas": ALONE,
+}
+
+
+@st.composite
+def images(draw: Any) -> tuple[Window, tuple[int, ...], int]:
+    """A window, the shape of images that it fits, and a number of filters per channel."""
+    pair = st.tuples(st.integers(1, 3), st.integers(1, 3))
+    kernel, strides, dilations = draw(pair), draw(pair), draw(pair)
+    pads = draw(st.tuples(*[st.tuples(st.integers(0, 2), st.integers(0, 2))] * 2))
+    reach = [d * (k - 1) + 1 for d, k in zip(dilations, kernel, strict=True)]
+    sizes = [
+        draw(st.integers(max(own - sum(pad), 1), own + 4))
+        for own, pad in zip(reach, pads, strict=True)
+    ]
+    shape = (draw(st.integers(1, 2)), *sizes, draw(st.integers(1, 3)))
+    return Window(kernel, strides, pads, dilations), shape, draw(st.integers(1, 2))
+
+
+@pytest.mark.parametrize("name", WAYS)
+@pytest.mark.slow
+@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(images(), st.integers(0, 99))
+def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -> None:
+    """Results, gradients and second derivatives are those of XLA's convolution."""
+    window, shape, count = case
+    if name == "matmul":
+        window = Window((1, 1), window.strides, window.pads, (1, 1))
+    random = np.random.default_rng(seed)
+    groups = shape[3] if name == "shifts" else 1
+    x = random.normal(size=shape)
+    w = random.normal(size=(*window.kernel, shape[3] // groups, groups * count))
+
+    def plain(x: Any, w: Any) -> Any:
+        return jax.lax.conv_general_dilated(
+            x,
+            w,
+            window.strides,
+            window.pads,
+            rhs_dilation=window.dilations,
+            dimension_numbers=("NHWC", "HWIO", "NHWC"),
+            feature_group_count=groups,
+        )
+
+    with jax.enable_x64(True):
+        for found, wanted in zip(
+            derivatives(lambda x, w: WAYS[name](x, w, window), x, w),
+            derivatives(plain, x, w),
+            strict=True,
+        ):
+            np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
+
+
+def derivatives(function: Any, *operands: Array) -> list[Array]:
+    """The result, the gradients of a sum of its sines, and those of the same of the gradients."""
+
+    def loss(*values: Any) -> Any:
+        return jnp.sum(jnp.sin(function(*values)))
+
+    def slope(*values: Any) -> Any:
+        return sum(jnp.sum(jnp.sin(g)) for g in jax.grad(loss, range(len(operands)))(*values))
+
+    every = range(len(operands))
+    computed = jax.jit(
+        lambda *v: (function(*v), jax.grad(loss, every)(*v), jax.grad(slope, every)(*v))
+    )
+    return [np.asarray(leaf) for leaf in jax.tree.leaves(computed(*operands))]
+
+
+def test_batch_norm_derivatives() -> None:
+    """Its own derivative is JAX's of the same formula, twice."""
+    random = np.random.default_rng(0)
+    x, scale, bias = random.normal(size=(3, 2, 4)), random.normal(size=2), random.normal(size=2)
+    ones = np.ones(2)
+
+    def own(x: Any, scale: Any, bias: Any) -> Any:
+        return batch_norm(x, ones, ones, scale, bias, 0.9, 1e-5, **TRAINING)[0]
+
+    def plain(x: Any, scale: Any, bias: Any) -> Any:
+        mean, variance = jnp.mean(x, (0, 2)), jnp.var(x, (0, 2))
+        normal = (x - mean[:, None]) / jnp.sqrt(variance + 1e-5)[:, None]
+        return normal * scale[:, None] + bias[:, None]
+
+    with jax.enable_x64(True):
+        found, wanted = derivatives(own, x, scale, bias), derivatives(plain, x, scale, bias)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-8, atol=1e-8)
+
+
+def test_batch_norm_far_from_zero() -> None:
+    """Variances keep their digits where the mean is ten thousand times the deviation."""
+    x = (1e4 + np.random.default_rng(0).normal(size=(64, 2, 16, 16))).astype("float32")
+    zeros, ones = np.zeros(2, "float32"), np.ones(2, "float32")
+    out, _, _, mean, inverse = batch_norm(x, zeros, ones, None, None, 0.9, 0.0, **TRAINING)
+    wide = x.astype(float)
+    deviation = wide.std((0, 2, 3))
+    np.testing.assert_allclose(mean, wide.mean((0, 2, 3)), rtol=1e-6)
+    np.testing.assert_allclose(1 / np.asarray(inverse), deviation, rtol=1e-3)
+    normal = (wide - wide.mean((0, 2, 3))[:, None, None]) / deviation[:, None, None]
+    np.testing.assert_allclose(out, normal, atol=5e-3)
+
+
+IMAGE, ROW = "tensor<1x2x3x4xf32>", "tensor<1x24xf32>"
+KEPT = f"""
+func.func @main(
+  %x: {IMAGE} {{pd.feed = "x"}}, %w: tensor<2x2x1x1xf32> {{pd.feed = "w"}}
+) -> ({ROW} {{pd.fetch = "y"}}, {IMAGE} {{pd.fetch = "g"}}) {{
+  %c = pd.conv2d(%x, %w) : ({IMAGE}, tensor<2x2x1x1xf32>) -> {IMAGE}
+  %t = pd.tanh(%c) : {IMAGE}
+  %d = pd.conv2d(%c, %w) : ({IMAGE}, tensor<2x2x1x1xf32>) -> {IMAGE}
+  %p = pd.multiply(%t, %d) : {IMAGE}
+  %y = pd.reshape(%p) {{shape = [1, 24]}} : ({IMAGE}) -> {ROW}
+  %one = pd.full_like(%y) {{value = 1.0}} : {ROW}
+  %g = pd.grad(of = [%y], wrt = [%c], cotangents = [%one]) : ({ROW}, {IMAGE}, {ROW}) -> {IMAGE}
+  func.return %y, %g : {ROW}, {IMAGE}
+}}
+"""
+
+
+def test_what_keeps_its_layout() -> None:
+    """A reader of the order of axes, a gradient of an image, and a reader of such an image."""
+    before = parse(KEPT)
+    outcomes = check_preserves_meaning(before, AssignLayout().rewrite)
+    reasons = {o.anchor: o.reason.name for o in outcomes if isinstance(o, Declined)}
+    assert reasons == {
+        "pd.tanh %t": "image-kept",
+        "pd.reshape %y": "layout-dependent",
+        "pd.grad %g": "differentiated",
+    }
+
+
+@pytest.mark.parametrize("made", [AssignLayout, ChooseConvolution])
+@pytest.mark.slow
+def test_passes_preserve_meaning(made: type[Any]) -> None:
+    """Outputs, gradients and state of generated networks with convolutions stay the same."""
+    plant = [
+        rule
+        for name in ("fuse-resunit", "fuse-relu-depthwise-conv")
+        for rule in own_passes()[name]().RULES  # pyright: ignore
+    ]
+    assert check_pass(made, plant=plant, examples=20, must_fire=10) >= 10
