@@ -109,6 +109,7 @@ WITHOUT_DOOR = {
     "fuse-all-reduce-ops",
     "fuse-broadcast-ops",
     "order-collectives",
+    "prepare-weights",
     "recompute-activations",
     "settle-shapes",
     "shard-updates",

@@ -202,6 +202,20 @@ ROWS: tuple[Row, ...] = (
         "before the fusions: what changes nothing would hide their pictures",
     ),
     Row(
+        ANY_PROGRAM,
+        Phase.CLEAN,
+        DropKeptState.name,
+        _apart(DropKeptState),
+        "before the passes that look for what no step writes",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.CLEAN,
+        FoldBatchNorm.name,
+        _apart(FoldBatchNorm),
+        "before the fusions, which would hide batch norms; prepare-weights makes it free",
+    ),
+    Row(
         "fuse_relu_depthwise_conv",
         Phase.FUSE,
         FuseReluDepthwiseConv.name,
@@ -274,13 +288,6 @@ ROWS: tuple[Row, ...] = (
     Row(
         ANY_PROGRAM,
         Phase.TARGET,
-        DropKeptState.name,
-        _apart(DropKeptState),
-        "before the passes that look for what no step writes",
-    ),
-    Row(
-        ANY_PROGRAM,
-        Phase.TARGET,
         FuseLongAttention.name,
         _on(("cpu",), lambda setup: FuseLongAttention()),
         "behind the fusions, which have larger pictures with attention in them",
@@ -299,13 +306,6 @@ ROWS: tuple[Row, ...] = (
         _on(EVERY_PLATFORM, lambda setup: UpdateRows(setup.ranks if setup.data_parallel else 1)),
         "before updates are fused, which takes those of tables too; behind sharing, which joins "
         "lookups",
-    ),
-    Row(
-        ANY_PROGRAM,
-        Phase.TARGET,
-        FoldBatchNorm.name,
-        _apart(FoldBatchNorm),
-        "behind the fusions, which may want the batch norm; prepare-weights makes it free",
     ),
     Row(
         ANY_PROGRAM,
