@@ -72,15 +72,17 @@ class Plan:
     ) -> Plan:
         """The plan of a module; state that is read and written can be donated.
 
-        Each step computes what `@prepare` gives, too, unless that is done `apart`.
+        It travels in the order in which it is written: JAX gives the buffers of donated arguments
+        to results of the same shape in their order, and XLA copies what another value's buffer
+        has to hold. Each step computes what `@prepare` gives, too, unless that is done `apart`.
         """
         signature = signature_of(module)
-        writes = set(signature.writes)
+        writes = dict.fromkeys(signature.writes)
         arguments = signature.arguments if apart else inputs_of(module)
-        reads = [port for port in arguments if port.kind == STATE]
+        reads = {port.name: port for port in arguments if port.kind == STATE}
         return cls(
-            updated=tuple(port for port in reads if port.name in writes),
-            read_only=tuple(port for port in reads if port.name not in writes),
+            updated=tuple(reads[name] for name in writes if name in reads),
+            read_only=tuple(port for name, port in reads.items() if name not in writes),
             feeds=tuple(port for port in signature.arguments if port.kind == FEED),
             fetches=tuple(port for port in signature.results if port.kind == FETCH),
             written=tuple(port for port in signature.results if port.kind == STATE),

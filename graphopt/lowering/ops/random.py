@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+from functools import partial
+
 import jax
 import numpy as np
 from jax import lax
@@ -26,6 +30,28 @@ from graphopt.ir.ops.random import (
 from graphopt.lowering.ops.base import Array, wide, wide_dtype
 from graphopt.lowering.registry import lowers
 
+# Longer draws are made in blocks of this many numbers.
+BLOCK = 4096
+
+Shape = tuple[int, ...]
+
+
+def _drawn(draw: Callable[[Array, Shape], Array], key: Array, shape: Shape) -> Array:
+    """`draw(key, shape)`; a long draw block by block, each with a key of its own.
+
+    XLA needs about half a second to compile a generator, and does so for each shape. The dozens of
+    shapes in a startup program share the generator of a block.
+    """
+    size = math.prod(shape)
+    if size <= BLOCK:
+        return draw(key, shape)
+
+    def block(number: Array) -> Array:
+        return draw(jax.random.fold_in(key, number), (BLOCK,))
+
+    blocks = lax.map(block, jnp.arange(-(-size // BLOCK), dtype="uint32"))
+    return blocks.reshape(-1)[:size].reshape(shape)
+
 
 @lowers(Dropout)
 def dropout(x: Array, p: float, is_test: bool, mode: str, key: Array) -> Array:
@@ -43,14 +69,13 @@ def dropout(x: Array, p: float, is_test: bool, mode: str, key: Array) -> Array:
 
 @lowers(Uniform)
 def uniform(key: Array, shape: tuple[int, ...], dtype: DType, min: float, max: float) -> Array:
-    return (min + (max - min) * jax.random.uniform(key, shape, wide_dtype(dtype))).astype(
-        dtype.numpy
-    )
+    unit = _drawn(partial(jax.random.uniform, dtype=wide_dtype(dtype)), key, shape)
+    return (min + (max - min) * unit).astype(dtype.numpy)
 
 
 @lowers(Gaussian)
 def gaussian(key: Array, shape: tuple[int, ...], dtype: DType, mean: float, std: float) -> Array:
-    standard = jax.random.normal(key, shape, wide_dtype(dtype))
+    standard = _drawn(partial(jax.random.normal, dtype=wide_dtype(dtype)), key, shape)
     return (mean + std * standard).astype(dtype.numpy)
 
 
@@ -58,7 +83,10 @@ def gaussian(key: Array, shape: tuple[int, ...], dtype: DType, mean: float, std:
 def truncated_gaussian(
     key: Array, shape: tuple[int, ...], dtype: DType, mean: float, std: float
 ) -> Array:
-    standard = jax.random.truncated_normal(key, -2, 2, shape, wide_dtype(dtype))
+    def draw(key: Array, shape: Shape) -> Array:
+        return jax.random.truncated_normal(key, -2, 2, shape, wide_dtype(dtype))
+
+    standard = _drawn(draw, key, shape)
     return (mean + std * standard).astype(dtype.numpy)
 
 

@@ -1,0 +1,1 @@
+"""The benchmark suite: the same models on every engine, in turns (`python -m suite --help`)."""

@@ -1,0 +1,47 @@
+"""graphopt through its public API: a program, a strategy with the workload's flags, an Executor.
+
+It is the first engine to start: the others take the parameters that its startup program made.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import graphopt as paddle
+from graphopt import static
+from suite.engines.job import Job, Step, save_weights
+from suite.engines.programs import append_model
+
+
+def start(job: Job) -> Step:
+    """The step of a workload."""
+    scope, executor = static.Scope(), static.Executor()
+    with static.scope_guard(scope):
+        if job.workload.model_dir:
+            prefix = f"{job.workload.model_dir}/model"
+            main, _, fetches = static.load_inference_model(prefix, executor)
+        else:
+            main, fetches = created(job, executor, scope)
+    program = static.CompiledProgram(main, build_strategy=strategy(job))
+    feed = job.feed
+    return lambda: executor.run(program, feed=feed, fetch_list=fetches, scope=scope)[0]
+
+
+def created(job: Job, executor: Any, scope: Any) -> tuple[Any, list[Any]]:
+    """The program of a workload with its parameters in the scope, and what it computes."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        paddle.seed(0)
+        built = append_model(paddle, job)
+    executor.run(startup, scope=scope)
+    arrays = [scope.var(p.name).numpy() for p in built.parameters]
+    save_weights(job.weights, arrays, [not p.stop_gradient for p in built.parameters])
+    return main if job.workload.training else main.clone(for_test=True), [built.fetch]
+
+
+def strategy(job: Job) -> Any:
+    """What one sets who wants this workload to be fast."""
+    made = static.BuildStrategy()
+    for flag in job.workload.flags:
+        setattr(made, flag, True)
+    return made

@@ -1,0 +1,50 @@
+"""What every engine is given, and the file by which they start from the same parameters."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from suite.workload import Arrays, Sizes, Workload
+
+Array = np.ndarray[Any, Any]
+# One step: NumPy in, the loss or the output in NumPy.
+Step = Callable[[], Array]
+
+
+@dataclass(frozen=True)
+class Job:
+    """A workload at one size, with the file of the parameters and the number of cores."""
+
+    workload: Workload
+    size: str
+    weights: Path
+    option: str
+    cores: int
+
+    @property
+    def sizes(self) -> Sizes:
+        """The sizes of the model and its feed."""
+        return self.workload.sizes[self.size]
+
+    @property
+    def feed(self) -> Arrays:
+        """What every step is fed."""
+        return self.workload.example(self.size)
+
+
+def save_weights(path: Path, arrays: Sequence[Array], trained: Sequence[bool]) -> None:
+    """Write parameters in the order in which the program made them; some are statistics."""
+    named = zip(arrays, trained, strict=True)
+    held = {f"{'w' if is_trained else 's'}{n}": a for n, (a, is_trained) in enumerate(named)}
+    np.savez(path, **held)
+
+
+def load_weights(path: Path) -> tuple[list[Array], list[bool]]:
+    """Parameters in the order of the program, and which of them are trained."""
+    with np.load(path) as held:
+        return [held[name] for name in held.files], [name[0] == "w" for name in held.files]

@@ -1,0 +1,132 @@
+"""What graphopt wants to reach, workload by workload, and why it misses where it does.
+
+A goal is an upper bound for a ratio of graphopt to an opponent: time of a step, or time to compile
+where a workload is about that. Lower is better.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from suite.engines import BASELINE, ENGINES, OURS
+
+Row = Mapping[str, Any]
+MEMORY = "memory"
+GEOMETRIC_MEAN = 0.6
+# Paddle's best configuration takes as long as this times ours, by direction
+PADDLE_TRAINING, PADDLE_INFERENCE = 0.3, 1.0
+TORCH = {"a": 1.0, "b": 1.0, "c": 1.2, "d": 1.0, "f": 1.0, "g": 1.0}
+ONNXRUNTIME = {"e": 1.3, "e2": 1.3}
+
+# (workload, opponent) -> what stands between the measured ratio and the goal
+REASONS: Mapping[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True)
+class Check:
+    """A goal beside what was measured."""
+
+    workload: str
+    opponent: str
+    wanted: float
+    measured: float
+
+    @property
+    def met(self) -> bool:
+        """True when the ratio is at or below the goal, to two digits, as it is printed."""
+        return round(self.measured, 2) <= self.wanted
+
+    @property
+    def reason(self) -> str:
+        """Why it was missed, as far as somebody found out."""
+        if self.met:
+            return ""
+        return REASONS.get((self.workload, self.opponent), "not yet explained")
+
+
+def ratio(row: Row, other: Row, *, compiling: bool = False) -> float | None:
+    """The median over the rounds of one engine's step against another's in the same round.
+
+    None when one of them did not run.
+    """
+    if "steps_s" not in row or "steps_s" not in other:
+        return None
+    if compiling:
+        return row["compile_s"] / max(other["compile_s"], 1e-9)
+    pairs = zip(row["steps_s"], other["steps_s"], strict=False)
+    return statistics.median(one / two for one, two in pairs)
+
+
+def to_baseline(found: Row, engine: str) -> float | None:
+    """An engine's ratio to plain JAX on a workload."""
+    rows = found["engines"]
+    row, other = rows.get(engine, {}), rows.get(BASELINE, {})
+    return ratio(row, other, compiling=found["compile_only"])
+
+
+def best(found: Row, prefix: str) -> float | None:
+    """The ratio to the best of the engines whose name starts so."""
+    rows, compiling = found["engines"], found["compile_only"]
+    ratios = [
+        ratio(rows[OURS], row, compiling=compiling)
+        for name, row in rows.items()
+        if name.startswith(prefix)
+    ]
+    return max((value for value in ratios if value is not None), default=None)
+
+
+def checks(results: Mapping[str, Row]) -> Iterator[Check]:
+    """Every goal for which there are numbers."""
+    to_jax: list[float] = []
+    for name, found in results.items():
+        for opponent, wanted in wanted_of(found).items():
+            measured = best(found, opponent)
+            if measured is not None:
+                yield Check(name, opponent, wanted, measured)
+                if opponent == BASELINE:
+                    to_jax.append(measured)
+        memory = memory_ratio(found)
+        if memory is not None:
+            yield Check(name, MEMORY, 1.0, memory)
+    if to_jax:
+        mean = math.exp(statistics.fmean(map(math.log, to_jax)))
+        yield Check("geometric mean", BASELINE, GEOMETRIC_MEAN, mean)
+
+
+def wanted_of(found: Row) -> dict[str, float]:
+    """The goals of one workload by opponent."""
+    goal = found["goal"]
+    wanted = {BASELINE: 1.0}
+    if not found["compile_only"]:
+        wanted["paddle"] = PADDLE_TRAINING if found["training"] else PADDLE_INFERENCE
+    if goal in TORCH:
+        wanted["torch"] = TORCH[goal]
+    if goal in ONNXRUNTIME and not found["training"]:
+        wanted["onnxruntime"] = ONNXRUNTIME[goal]
+    return wanted
+
+
+def memory_ratio(found: Row) -> float | None:
+    """Peak memory of a training workload against plain JAX, of the whole process."""
+    rows = found["engines"]
+    if not found["training"] or not all("peak_bytes" in rows.get(n, {}) for n in (OURS, BASELINE)):
+        return None
+    return rows[OURS]["peak_bytes"] / rows[BASELINE]["peak_bytes"]
+
+
+TITLES: Mapping[str, str] = {
+    "paddle": "best of Paddle",
+    "torch": "best of PyTorch",
+    MEMORY: "peak memory, plain JAX",
+}
+
+
+def title(opponent: str) -> str:
+    """What a reader calls an opponent."""
+    if opponent in TITLES:
+        return TITLES[opponent]
+    return ENGINES[opponent].title

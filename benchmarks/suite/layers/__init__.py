@@ -1,0 +1,1 @@
+"""What the workloads are made of, once for each framework; only workers import these."""

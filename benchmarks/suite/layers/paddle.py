@@ -1,0 +1,138 @@
+"""Layers in Paddle's static API, for Paddle and for graphopt: the module `paddle` is either.
+
+They remember their parameters in the order in which they made them, which all engines share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+Variable = Any
+
+
+class Layers:
+    """The layers of one of the two modules."""
+
+    def __init__(self, paddle: Any, *, testing: bool) -> None:
+        self.paddle = paddle
+        self.testing = testing
+        self.nn, self.F = paddle.nn, paddle.nn.functional
+        self.parameters: list[Variable] = []
+
+    def inputs(self, feed: Mapping[str, Any]) -> dict[str, Variable]:
+        """A variable for each array that is fed."""
+        data = self.paddle.static.data
+        return {name: data(name, list(a.shape), a.dtype.name) for name, a in feed.items()}
+
+    def parameter(self, shape: list[int], deviation: float) -> Variable:
+        """A parameter of normal numbers."""
+        normal = self.nn.initializer.Normal(0.0, deviation)
+        made = self.paddle.static.create_parameter(shape, "float32", default_initializer=normal)
+        self.parameters.append(made)
+        return made
+
+    def made(self, layer: Any, *names: str) -> Any:
+        """A new layer, of which the parameters of these names are remembered."""
+        self.parameters += [getattr(layer, name) for name in names]
+        return layer
+
+    def linear(self, x: Variable, width: int, activation: str | None = None) -> Variable:
+        """A linear layer on the last axis."""
+        y = self.made(self.nn.Linear(x.shape[-1], width), "weight", "bias")(x)
+        return self.F.relu(y) if activation else y
+
+    def conv_bn(
+        self,
+        x: Variable,
+        width: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        groups: int = 1,
+        act: str | None = "relu",
+    ) -> Variable:
+        """A convolution that keeps the size of the picture, or halves it, and a batch norm."""
+        conv = self.nn.Conv2D(
+            x.shape[1], width, kernel, stride, kernel // 2, groups=groups, bias_attr=False
+        )
+        h = self.made(conv, "weight")(x)
+        norm = self.made(self.nn.BatchNorm2D(width), "weight", "bias", "_mean", "_variance")
+        if self.testing:
+            norm.eval()
+        ends = {"relu": self.F.relu, "relu6": self.F.relu6, None: lambda y: y}
+        return ends[act](norm(h))
+
+    def relu_sum(self, x: Variable, y: Variable) -> Variable:
+        """What ends a residual block."""
+        return self.F.relu(self.paddle.add(x, y))
+
+    def add(self, x: Variable, y: Variable) -> Variable:
+        """x + y"""
+        return self.paddle.add(x, y)
+
+    def max_pool(self, x: Variable) -> Variable:
+        """The largest of three by three, at every second place."""
+        return self.F.max_pool2d(x, 3, 2, 1)
+
+    def average(self, x: Variable) -> Variable:
+        """The mean of each channel: [n, channels]."""
+        return self.paddle.mean(x, axis=[2, 3])
+
+    def embedding(self, ids: Variable, words: int, width: int, *, sparse: bool = False) -> Variable:
+        """The rows of a table."""
+        attr = self.paddle.ParamAttr(initializer=self.nn.initializer.Normal(0.0, 0.02))
+        table = self.nn.Embedding(words, width, sparse=sparse, weight_attr=attr)
+        return self.made(table, "weight")(ids)
+
+    def flat(self, x: Variable) -> Variable:
+        """[n, everything else]"""
+        return self.paddle.flatten(x, 1)
+
+    def attention(self, q: Variable, k: Variable, v: Variable) -> Variable:
+        """softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
+        scores = self.paddle.matmul(q, k, transpose_y=True)
+        scores = self.paddle.scale(scores, float(q.shape[-1]) ** -0.5)
+        return self.paddle.matmul(self.F.softmax(scores), v)
+
+    def encoder(self, x: Variable, heads: int) -> Variable:
+        """A layer of a Transformer encoder, norm last, on [batch, length, width]."""
+        batch, length, width = x.shape
+
+        def split(h: Variable) -> Variable:
+            h = self.paddle.reshape(h, [batch, length, heads, width // heads])
+            return self.paddle.transpose(h, [0, 2, 1, 3])
+
+        q, k, v = (split(self.linear(x, width)) for _ in range(3))
+        mixed = self.paddle.transpose(self.attention(q, k, v), [0, 2, 1, 3])
+        mixed = self.linear(self.paddle.reshape(mixed, [batch, length, width]), width)
+        x = self.norm(self.paddle.add(x, mixed))
+        inner = self.F.gelu(self.linear(x, 4 * width))
+        return self.norm(self.paddle.add(x, self.linear(inner, width)))
+
+    def norm(self, x: Variable) -> Variable:
+        """Layer norm of the last axis."""
+        return self.made(self.nn.LayerNorm(x.shape[-1]), "weight", "bias")(x)
+
+    def mean_squares(self, parameters: list[Variable]) -> Variable:
+        """The sum of the means of squares."""
+        return self.paddle.add_n([self.paddle.mean(w * w) for w in parameters])
+
+    def loss(self, kind: str, values: Variable, label: Variable | None) -> Variable:
+        """From the values of a model to its loss, or to what inference returns."""
+        if kind == "cross_entropy":
+            return self.paddle.mean(self.F.cross_entropy(values, label))
+        if kind == "mean_square":
+            return self.paddle.mean(values * values)
+        return self.paddle.mean(values) if kind == "mean" else values
+
+    def optimizer(self, kind: str, rate: float) -> Any:
+        """The optimizer of a workload."""
+        made = self.paddle.optimizer
+        return {
+            "sgd": lambda: made.SGD(rate),
+            "momentum": lambda: made.Momentum(rate, 0.9),
+            "adam": lambda: made.Adam(rate),
+            "adamw": lambda: made.AdamW(rate, weight_decay=0.01),
+            "lazy_adam": lambda: made.Adam(rate, lazy_mode=True),
+        }[kind]()

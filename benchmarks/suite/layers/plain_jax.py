@@ -1,0 +1,188 @@
+"""Layers as one writes them in JAX without a framework, and optimizers over lists of arrays.
+
+The layers have the arguments of those in `layers/paddle.py`, so that one function describes a model
+for both. Sizes are in the parameters, which come in the order in which a Paddle program makes them;
+`state` are the running statistics, and `new_state` collects them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import jax
+from jax import lax
+from jax import numpy as jnp
+
+Array = Any
+
+
+class Layers:
+    """The layers of one call: they take what they need from the parameters."""
+
+    def __init__(self, weights: list[Array], state: list[Array], *, testing: bool) -> None:
+        self.weights: Iterator[Array] = iter(weights)
+        self.state: Iterator[Array] = iter(state)
+        self.new_state: list[Array] = []
+        self.testing = testing
+
+    def parameter(self, shape: list[int], deviation: float) -> Array:
+        """A parameter of normal numbers."""
+        return next(self.weights)
+
+    def flat(self, x: Array) -> Array:
+        """[n, everything else]"""
+        return x.reshape(len(x), -1)
+
+    def add(self, x: Array, y: Array) -> Array:
+        """x + y"""
+        return x + y
+
+    def linear(self, x: Array, width: int, activation: str | None = None) -> Array:
+        """A linear layer on the last axis."""
+        y = x @ next(self.weights) + next(self.weights)
+        return jax.nn.relu(y) if activation else y
+
+    def conv_bn(
+        self,
+        x: Array,
+        width: int,
+        kernel: int,
+        *,
+        stride: int = 1,
+        groups: int = 1,
+        act: str | None = "relu",
+    ) -> Array:
+        """A convolution in NCHW and a batch norm."""
+        edge, weight = kernel // 2, next(self.weights)
+        h = lax.conv_general_dilated(
+            x, weight, (stride, stride), [(edge, edge)] * 2, feature_group_count=groups
+        )
+        h = self.batch_norm(h)
+        return {"relu": jax.nn.relu, "relu6": jax.nn.relu6, None: lambda y: y}[act](h)
+
+    def batch_norm(self, x: Array) -> Array:
+        """Batch norm over all but the channels; keeps the running statistics."""
+        scale, shift = next(self.weights), next(self.weights)
+        mean, variance = next(self.state), next(self.state)
+        if not self.testing:
+            seen = jnp.mean(x, (0, 2, 3)), jnp.var(x, (0, 2, 3))
+            self.new_state += [
+                0.9 * old + 0.1 * lax.stop_gradient(new)
+                for old, new in zip((mean, variance), seen, strict=True)
+            ]
+            mean, variance = seen
+        factor = scale * lax.rsqrt(variance + 1e-5)
+        return (x - mean[:, None, None]) * factor[:, None, None] + shift[:, None, None]
+
+    def max_pool(self, x: Array) -> Array:
+        """The largest of three by three, at every second place."""
+        edges = ((0, 0), (0, 0), (1, 1), (1, 1))
+        return lax.reduce_window(x, -jnp.inf, lax.max, (1, 1, 3, 3), (1, 1, 2, 2), edges)
+
+    def average(self, x: Array) -> Array:
+        """The mean of each channel: [n, channels]."""
+        return jnp.mean(x, (2, 3))
+
+    def relu_sum(self, x: Array, y: Array) -> Array:
+        """What ends a residual block."""
+        return jax.nn.relu(x + y)
+
+    def embedding(self, ids: Array, words: int, width: int, *, sparse: bool = False) -> Array:
+        """The rows of a table."""
+        return next(self.weights)[ids]
+
+    def attention(self, q: Array, k: Array, v: Array) -> Array:
+        """softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
+        scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5
+        return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v)
+
+    def encoder(self, x: Array, heads: int) -> Array:
+        """A layer of a Transformer encoder, norm last, on [batch, length, width]."""
+        batch, length, width = x.shape
+
+        def split(h: Array) -> Array:
+            return h.reshape(batch, length, heads, -1).transpose(0, 2, 1, 3)
+
+        q, k, v = (split(self.linear(x, width)) for _ in range(3))
+        mixed = self.attention(q, k, v).transpose(0, 2, 1, 3).reshape(batch, length, width)
+        x = self.norm(x + self.linear(mixed, width))
+        inner = jax.nn.gelu(self.linear(x, 4 * width), approximate=False)
+        return self.norm(x + self.linear(inner, width))
+
+    def norm(self, x: Array) -> Array:
+        """Layer norm of the last axis."""
+        mean = jnp.mean(x, -1, keepdims=True)
+        normal = (x - mean) * lax.rsqrt(jnp.var(x, -1, keepdims=True) + 1e-5)
+        return normal * next(self.weights) + next(self.weights)
+
+    def mean_squares(self, parameters: list[Array]) -> Array:
+        """The sum of the means of squares."""
+        return sum(jnp.mean(w * w) for w in parameters)
+
+
+def cross_entropy(logits: Array, label: Array) -> Array:
+    """The mean cross entropy for labels [..., 1]."""
+    return -jnp.mean(jnp.take_along_axis(jax.nn.log_softmax(logits), label, axis=-1))
+
+
+def loss_of(kind: str, values: Array, label: Array) -> Array:
+    """From the values of a model to its loss, or to what inference returns."""
+    if kind == "cross_entropy":
+        return cross_entropy(values, label)
+    if kind == "mean_square":
+        return jnp.mean(values * values)
+    return jnp.mean(values) if kind == "mean" else values
+
+
+# -- optimizers: (parameters, gradients, their state) -> (parameters, their state) -----------------
+
+
+def start(kind: str, params: list[Array]) -> Any:
+    """The state of an optimizer before the first step."""
+    zeros = [jnp.zeros_like(p) for p in params]
+    if kind == "sgd":
+        return ()
+    if kind == "momentum":
+        return zeros
+    return zeros, [jnp.zeros_like(p) for p in params], jnp.zeros((), jnp.float32)
+
+
+def update(kind: str, rate: float, params: list[Array], grads: list[Array], state: Any) -> Any:
+    """One step of an optimizer."""
+    if kind == "sgd":
+        return [p - rate * g for p, g in zip(params, grads, strict=True)], state
+    if kind == "momentum":
+        speed = [0.9 * s + g for s, g in zip(state, grads, strict=True)]
+        return [p - rate * s for p, s in zip(params, speed, strict=True)], speed
+    return adam(rate, params, grads, state, decay=0.01 if kind == "adamw" else 0.0)
+
+
+def adam(rate: float, params: list[Array], grads: list[Array], state: Any, *, decay: float) -> Any:
+    """Adam, and AdamW with a decay."""
+    first, second, count = state
+    count = count + 1
+    first = [0.9 * m + 0.1 * g for m, g in zip(first, grads, strict=True)]
+    second = [0.999 * v + 0.001 * g * g for v, g in zip(second, grads, strict=True)]
+    step = rate * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
+    tiny = 1e-8 * jnp.sqrt(1 - 0.999**count)
+    new = [
+        p * (1 - rate * decay) - step * m / (jnp.sqrt(v) + tiny)
+        for p, m, v in zip(params, first, second, strict=True)
+    ]
+    return new, (first, second, count)
+
+
+def only_read_rows(ids: Array, old: Any, new: Any) -> Any:
+    """`new` parameters and moments, where the first of each is a table of which `ids` were read.
+
+    Rows that were not read stay as they were.
+    """
+    (params, (first, second, _)), (new_params, (new_first, new_second, count)) = old, new
+    read = jnp.zeros((len(params[0]), 1), bool).at[ids.ravel()].set(True)
+
+    def mixed(before: list[Array], after: list[Array]) -> list[Array]:
+        return [jnp.where(read, after[0], before[0]), *after[1:]]
+
+    moments = mixed(first, new_first), mixed(second, new_second), count
+    return mixed(params, new_params), moments

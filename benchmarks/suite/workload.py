@@ -1,0 +1,84 @@
+"""What a workload is: one model with one feed, spelled for each framework.
+
+Workers of all frameworks import this file and the workloads, so neither imports any of them: the
+functions of a workload get the framework's layers (see `layers/`) as their first argument.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+Array = Any
+Arrays = dict[str, np.ndarray[Any, Any]]
+Sizes = SimpleNamespace
+
+
+@dataclass(frozen=True)
+class Optimizer:
+    """How parameters are updated: "sgd", "momentum", "adam", "adamw" or "lazy_adam"."""
+
+    kind: str
+    rate: float = 0.001
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One model with one feed.
+
+    `sizes` has "full", which is measured, and "toy", which the tests run. `model` computes values
+    from the feed with the layers of Paddle or of plain JAX, and `torch` gives a module that does
+    the same. Of the values `head` makes the loss; inference has no optimizer and returns them.
+    `flags` of BuildStrategy are what somebody would set who wants this workload to be fast.
+    """
+
+    name: str
+    goal: str
+    title: str
+    sizes: Mapping[str, Sizes]
+    feed: Callable[[np.random.Generator, Sizes], Arrays]
+    model: Callable[[Any, Any, Sizes], Array] | None = None
+    torch: Callable[[Any, Sizes], Any] | None = None
+    head: str = "output"
+    optimizer: Optimizer | None = None
+    flags: tuple[str, ...] = ()
+    tolerance: float = 1e-3
+    compile_only: bool = False
+    model_dir: str = ""
+
+    @property
+    def training(self) -> bool:
+        """True when a step updates parameters."""
+        return self.optimizer is not None
+
+    def example(self, size: str) -> Arrays:
+        """The feed of every step: the same on each engine."""
+        return self.feed(np.random.default_rng(0), self.sizes[size])
+
+
+def images(random: np.random.Generator, sizes: Sizes) -> Arrays:
+    """Pictures [batch, 3, side, side] with a class for each."""
+    picture = random.standard_normal((sizes.batch, 3, sizes.side, sizes.side), "float32")
+    return {"x": picture, "label": random.integers(0, sizes.classes, (sizes.batch, 1))}
+
+
+def image_only(random: np.random.Generator, sizes: Sizes) -> Arrays:
+    """Pictures alone, for inference."""
+    return {"x": images(random, sizes)["x"]}
+
+
+def rows(random: np.random.Generator, sizes: Sizes) -> Arrays:
+    """Rows [batch, inputs] with a class for each."""
+    x = random.standard_normal((sizes.batch, sizes.inputs), "float32")
+    return {"x": x, "label": random.integers(0, sizes.classes, (sizes.batch, 1))}
+
+
+def sentences(random: np.random.Generator, sizes: Sizes) -> Arrays:
+    """Words [batch, length], each with the word that is to be found."""
+    shape = (sizes.batch, sizes.length)
+    ids = random.integers(0, sizes.words, shape)
+    return {"x": ids, "label": random.integers(0, sizes.words, (*shape, 1))}

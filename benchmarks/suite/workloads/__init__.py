@@ -1,0 +1,33 @@
+"""The workloads by name; each module has one model."""
+
+from __future__ import annotations
+
+from suite.workload import Workload
+from suite.workloads import (
+    attention,
+    deep_mlp,
+    many_tensors,
+    mlp,
+    mobilenet,
+    recommender,
+    resnet,
+    saved_model,
+    tiny_fc,
+    transformer,
+)
+
+MODULES = (
+    tiny_fc,
+    mlp,
+    resnet,
+    transformer,
+    mobilenet,
+    attention,
+    many_tensors,
+    deep_mlp,
+    saved_model,
+    recommender,
+)
+BY_NAME: dict[str, Workload] = {
+    workload.name: workload for module in MODULES for workload in module.WORKLOADS
+}

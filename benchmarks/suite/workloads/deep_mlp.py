@@ -1,0 +1,43 @@
+"""(h) A deep stack of equal linear layers, to see how the time to compile grows with depth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from suite.workload import Optimizer, Sizes, Workload, rows
+
+
+def model(nn: Any, feed: Any, sizes: Sizes) -> Any:
+    """Equal layers; the sum with what went in keeps the numbers alive."""
+    h = nn.linear(feed["x"], sizes.width, "relu")
+    for _ in range(sizes.layers):
+        h = nn.add(h, nn.linear(h, sizes.width, "relu"))
+    return nn.linear(h, sizes.classes)
+
+
+def torch(nn: Any, sizes: Sizes) -> Any:
+    """The same in PyTorch."""
+    layers = [nn.linear(sizes.inputs, sizes.width), nn.relu()]
+    for _ in range(sizes.layers):
+        body = nn.sequential(nn.linear(sizes.width, sizes.width), nn.relu())
+        layers.append(nn.Residual(nn.sequential(), body, act=False))
+    return nn.sequential(*layers, nn.linear(sizes.width, sizes.classes))
+
+
+WORKLOADS = (
+    Workload(
+        "mlp-200",
+        "h",
+        "200-layer MLP of 64: time to compile",
+        {
+            "full": Sizes(batch=32, inputs=64, width=64, classes=10, layers=200),
+            "toy": Sizes(batch=2, inputs=4, width=4, classes=3, layers=3),
+        },
+        rows,
+        model,
+        torch,
+        head="cross_entropy",
+        optimizer=Optimizer("sgd", 1e-30),
+        compile_only=True,
+    ),
+)
