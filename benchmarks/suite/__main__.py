@@ -4,51 +4,90 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from suite import report
+from suite import gpu, machine, report
+from suite.ablate import ALL, ablations
 from suite.engines import ENGINES
-from suite.machine import describe
 from suite.measure import Bench, Effort, measure
-from suite.workloads import BY_NAME
+from suite.overhead import overhead
+from suite.workloads import BY_NAME, ON_GPU
 
 ROOT = Path(__file__).parents[2]
-QUICK = Effort(rounds=3, turn=0.05, most=10.0)
+QUICK = Effort(rounds=3, turn=0.05, most=6.0)
+NAMES = "names, with commas"
 
 
 def options(arguments: list[str] | None = None) -> argparse.Namespace:
     """What was asked for."""
     parser = argparse.ArgumentParser(prog="python -m suite", description=__doc__)
-    parser.add_argument("--workloads", default=",".join(BY_NAME), help="names, with commas")
-    parser.add_argument("--engines", default=",".join(ENGINES), help="names, with commas")
+    parser.add_argument("--workloads", default=",".join(BY_NAME), help=NAMES)
+    parser.add_argument("--engines", default=",".join(ENGINES), help=f"peers: {NAMES}")
+    parser.add_argument(
+        "--ablate", metavar="PASS", help=f"only what passes are worth: {NAMES}, or {ALL}"
+    )
+    parser.add_argument("--gpu", action="store_true", help="the workloads for GPUs, on them")
     parser.add_argument("--quick", action="store_true", help="few rounds")
     parser.add_argument("--size", default="full", choices=("full", "toy"))
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "bench")
     parser.add_argument("--peers", type=Path, default=ROOT / ".venv-peers")
-    return parser.parse_args(arguments)
+    given = parser.parse_args(arguments)
+    for option, known in (("workloads", BY_NAME), ("engines", ENGINES)):
+        for name in getattr(given, option).split(","):
+            if name not in known:
+                parser.error(f"--{option}: there is no {name!r}; known are {', '.join(known)}")
+    return given
 
 
 def main(arguments: list[str] | None = None) -> None:
-    """Measure and report."""
+    """Measure what was asked for; what an earlier run left in the folder stays beside it."""
     given = options(arguments)
+    if given.gpu and not gpu.count():
+        print("bench-gpu: JAX sees no GPU here, so nothing was run", file=sys.stderr)
+        return
     given.out.mkdir(parents=True, exist_ok=True)
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    bench = Bench(
-        given.peers,
-        cores or 1,
-        given.out / "workers.log",
-        given.size,
-        QUICK if given.quick else Effort(),
-    )
-    found: dict[str, Any] = describe() | {"workloads": {}}
-    for name in given.workloads.split(","):
-        print(f"== {name}", file=sys.stderr, flush=True)
-        found["workloads"][name] = measure(bench, BY_NAME[name], tuple(given.engines.split(",")))
-        (given.out / "bench.json").write_text(json.dumps(found, indent=1))
-        print(report.line(found["workloads"][name]), file=sys.stderr, flush=True)
+    effort = QUICK if given.quick else Effort()
+    log = given.out / "workers.log"
+    bench = Bench(given.peers, machine.cores(), log, given.size, effort)
+    path = given.out / "bench.json"
+    found = json.loads(path.read_text()) if path.exists() else {}
+    found |= machine.describe(given.peers)
+    for _ in parts(bench, given, found):
+        path.write_text(json.dumps(found, indent=1) + "\n")
+    report.write(given.out)
+    print(f"wrote {given.out}/README.md", file=sys.stderr)
+
+
+def parts(bench: Bench, given: argparse.Namespace, found: dict[str, Any]) -> Iterator[None]:
+    """Fill `found` piece by piece, so that a run that is stopped leaves what it had."""
+    workloads = found.setdefault("workloads", {})
+    if given.ablate:
+        found["ablations"] = []
+        for row in ablations(bench, given.ablate):
+            tell(f"{row['pass']}: {row}")
+            found["ablations"].append(row)
+            yield
+        return
+    peers = () if given.gpu else tuple(given.engines.split(","))
+    chosen = ON_GPU if given.gpu else {name: BY_NAME[name] for name in given.workloads.split(",")}
+    for name, workload in chosen.items():
+        tell(f"{name} …")
+        workloads[name] = measure(bench, workload, peers)
+        tell(report.line(workloads[name]))
+        yield
+    if given.gpu:
+        found["limits"] = gpu.limits(workloads)
+    else:
+        found["overhead"] = list(overhead(workloads, compiling=not given.quick))
+    yield
+
+
+def tell(text: str) -> None:
+    """Say how far it is."""
+    print(text, file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

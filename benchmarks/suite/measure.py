@@ -17,6 +17,9 @@ from suite.engines import BASELINE, ENGINES, OURS, Engine
 from suite.process import Process, WorkerError, python_of
 from suite.workload import Workload
 
+Environment = Mapping[str, str]
+# Each an engine with environment variables.
+Variants = Mapping[str, tuple[Engine, Environment]]
 # Between turns, so that threads that still spin for the last engine go to sleep.
 PAUSE = 0.02
 
@@ -39,9 +42,11 @@ class Bench:
     log: Path
     size: str = "full"
     effort: Effort = field(default_factory=Effort)
-    environment: Mapping[str, str] = field(default_factory=dict)
+    environment: Environment = field(default_factory=dict)
 
-    def start(self, engine: Engine, workload: Workload, weights: Path, **more: str) -> Process:
+    def start(
+        self, engine: Engine, workload: Workload, weights: Path, more: Environment
+    ) -> Process:
         """A worker; WorkerError when its environment is absent."""
         python = python_of(engine.environment, self.peers)
         if python is None:
@@ -65,41 +70,52 @@ def engines_of(workload: Workload, wanted: tuple[str, ...]) -> list[Engine]:
 def measure(bench: Bench, workload: Workload, wanted: tuple[str, ...]) -> dict[str, Any]:
     """Everything about one workload, ready for JSON."""
     variants = {engine.name: (engine, {}) for engine in engines_of(workload, wanted)}
-    return compare(bench, workload, variants, reference=OURS)
+    return compare(bench, workload, variants, must_agree=BASELINE)
 
 
 def compare(
     bench: Bench,
     workload: Workload,
-    variants: Mapping[str, tuple[Engine, Mapping[str, str]]],
+    variants: Variants,
     *,
-    reference: str,
+    must_agree: str,
 ) -> dict[str, Any]:
-    """Start the variants, each an engine with environment variables, and time them in turns.
+    """Start the variants and time them in turns.
 
-    The first variant makes the parameters; all are compared with `reference`. AssertionError when
-    the two of ours compute something else.
+    The first one makes the parameters, and all are compared with it. AssertionError when what
+    `must_agree` computes differs by more than the workload's tolerance.
     """
     found = described(workload)
     rows: dict[str, dict[str, Any]] = {name: {} for name in variants}
     with ExitStack() as stack:
-        folder = Path(stack.enter_context(tempfile.TemporaryDirectory()))
-        live: dict[str, Process] = {}
-        for name, (engine, more) in variants.items():
-            try:
-                process = bench.start(engine, workload, folder / "weights.npz", **more)
-                stack.callback(process.end)
-                rows[name] |= process.ask("start")
-                live[name] = process
-            except WorkerError as error:
-                rows[name] |= {"skipped": str(error)}
-        check(workload, rows, reference)
-        times = turns(live, bench.effort)
-        for name, process in live.items():
-            rows[name] |= process.ask("memory") | {"steps_s": times[name]}
+        live = started(bench, workload, variants, rows, stack)
+        check(workload, rows, must_agree)
+        for name, seconds in turns(live, bench.effort).items():
+            rows[name] |= live[name].ask("memory") | {"steps_s": seconds}
     for row in rows.values():
         summarize(row)
     return found | {"engines": rows}
+
+
+def started(
+    bench: Bench,
+    workload: Workload,
+    variants: Variants,
+    rows: dict[str, dict[str, Any]],
+    stack: ExitStack,
+) -> dict[str, Process]:
+    """The workers that could start, with what they said in `rows`."""
+    weights = Path(stack.enter_context(tempfile.TemporaryDirectory())) / "weights.npz"
+    live: dict[str, Process] = {}
+    for name, (engine, more) in variants.items():
+        try:
+            process = bench.start(engine, workload, weights, more)
+            stack.callback(process.end)
+            rows[name] |= process.ask("start")
+            live[name] = process
+        except WorkerError as error:
+            rows[name] |= {"skipped": str(error)}
+    return live
 
 
 def described(workload: Workload) -> dict[str, Any]:
@@ -112,23 +128,24 @@ def described(workload: Workload) -> dict[str, Any]:
     }
 
 
-def check(workload: Workload, rows: dict[str, dict[str, Any]], reference: str) -> None:
-    """Compare what the engines computed; the values themselves are not kept.
-
-    AssertionError when ours and the baseline differ by more than the workload's tolerance.
-    """
+def check(workload: Workload, rows: dict[str, dict[str, Any]], must_agree: str) -> None:
+    """Note how far each is from the first; the values themselves are not kept."""
     values = {name: np.array(row.pop("values")) for name, row in rows.items() if "values" in row}
-    expected = values.get(reference)
+    expected = next(iter(values.values()), np.zeros(0))
     for name, found in values.items():
-        if expected is None or found.shape != expected.shape:
-            rows[name]["difference"] = None
-            continue
-        scale = max(float(np.max(np.abs(expected))), 1e-30)
-        rows[name]["difference"] = float(np.max(np.abs(found - expected))) / scale
-    ours = rows.get(BASELINE, {}).get("difference", 0.0)
-    assert ours is not None and ours <= workload.tolerance, (
-        f"{workload.name}: graphopt and plain JAX differ by {ours}"
-    )
+        rows[name]["difference"] = difference(found, expected)
+    if must_agree in values:
+        found = rows[must_agree]["difference"]
+        assert found is not None and found <= workload.tolerance, (
+            f"{workload.name}: {must_agree} and graphopt differ by {found}"
+        )
+
+
+def difference(found: Any, expected: Any) -> float | None:
+    """The largest difference against the largest number; None for another shape."""
+    if found.shape != expected.shape:
+        return None
+    return float(np.max(np.abs(found - expected))) / max(float(np.max(np.abs(expected))), 1e-30)
 
 
 def turns(live: Mapping[str, Process], effort: Effort) -> dict[str, list[float]]:

@@ -21,7 +21,7 @@ import numpy as np
 from suite.engines import ENGINES
 from suite.engines.job import Job
 from suite.memory import peak_bytes
-from suite.workloads import BY_NAME
+from suite.workloads import BY_NAME, ON_GPU
 
 CHECKED_STEPS = 3
 MOST_VALUES = 1000
@@ -32,7 +32,7 @@ class Worker:
 
     def __init__(self, engine: str, workload: str, size: str, weights: str, cores: str) -> None:
         made = ENGINES[engine]
-        self.job = Job(BY_NAME[workload], size, Path(weights), made.option, int(cores))
+        self.job = Job((BY_NAME | ON_GPU)[workload], size, Path(weights), made.option, int(cores))
         self.engine = importlib.import_module(f"suite.engines.{made.module}")
         self.step: Any = None
 

@@ -33,7 +33,9 @@ class Workload:
     `sizes` has "full", which is measured, and "toy", which the tests run. `model` computes values
     from the feed with the layers of Paddle or of plain JAX, and `torch` gives a module that does
     the same. Of the values `head` makes the loss; inference has no optimizer and returns them.
-    `flags` of BuildStrategy are what somebody would set who wants this workload to be fast.
+    `flags` of BuildStrategy are what somebody would set who wants this workload to be fast. With
+    `low`, a dtype, products are computed in it and all else in float32; with `parallel` the batch
+    is split over all devices.
     """
 
     name: str
@@ -49,6 +51,8 @@ class Workload:
     tolerance: float = 1e-3
     compile_only: bool = False
     model_dir: str = ""
+    low: str = ""
+    parallel: bool = False
 
     @property
     def training(self) -> bool:

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 import graphopt as paddle
 from graphopt import static
 from suite.engines.job import Job, Step, save_weights
@@ -24,6 +26,9 @@ def start(job: Job) -> Step:
             main, fetches = created(job, executor, scope)
     program = static.CompiledProgram(main, build_strategy=strategy(job))
     feed = job.feed
+    if job.workload.parallel:
+        program.with_data_parallel(fetches[0].name, places=executor_places())
+        return lambda: np.mean(executor.run(program, feed=feed, fetch_list=fetches, scope=scope)[0])
     return lambda: executor.run(program, feed=feed, fetch_list=fetches, scope=scope)[0]
 
 
@@ -37,6 +42,11 @@ def created(job: Job, executor: Any, scope: Any) -> tuple[Any, list[Any]]:
     arrays = [scope.var(p.name).numpy() for p in built.parameters]
     save_weights(job.weights, arrays, [not p.stop_gradient for p in built.parameters])
     return main if job.workload.training else main.clone(for_test=True), [built.fetch]
+
+
+def executor_places() -> list[Any]:
+    """All GPUs; two places of the CPU where there are none."""
+    return static.cuda_places() if paddle.is_compiled_with_cuda() else static.cpu_places(2)
 
 
 def strategy(job: Job) -> Any:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from itertools import compress
 from typing import Any
 
@@ -24,13 +25,14 @@ def start(job: Job) -> Step:
     feed = {n: a.astype("int32") if a.dtype == "int64" else a for n, a in job.feed.items()}
     if job.workload.optimizer is None:
         return inference(job, weights, state, feed)
-    return training(job, job.workload.optimizer, weights, state, feed)
+    mapped = on_all_devices if job.workload.parallel else on_one_device
+    return training(job, job.workload.optimizer, weights, state, feed, mapped)
 
 
 def values(job: Job, weights: Any, state: Any, feed: Any) -> tuple[Any, Any]:
     """The loss or the output, and the new running statistics."""
     workload = job.workload
-    layers = plain_jax.Layers(weights, state, testing=not workload.training)
+    layers = plain_jax.Layers(weights, state, testing=not workload.training, low=workload.low)
     assert workload.model is not None
     found = workload.model(layers, feed, job.sizes)
     return plain_jax.loss_of(workload.head, found, feed.get("label")), layers.new_state
@@ -42,25 +44,46 @@ def inference(job: Job, weights: Any, state: Any, feed: Any) -> Step:
     return lambda: np.asarray(run(weights, state, feed))
 
 
-def training(job: Job, optimizer: Optimizer, weights: Any, state: Any, feed: Any) -> Step:
-    """Loss, gradients and update in one function."""
+def training(
+    job: Job, optimizer: Optimizer, weights: Any, state: Any, feed: Any, mapped: Any
+) -> Step:
+    """Loss, gradients and update in one function; `mapped` says on which devices."""
 
-    def step(weights: Any, state: Any, moments: Any, feed: Any) -> Any:
+    def step(mean: Any, weights: Any, state: Any, moments: Any, feed: Any) -> Any:
         def loss_of(weights: Any) -> tuple[Any, Any]:
             return values(job, weights, state, feed)
 
         (loss, new_state), grads = jax.value_and_grad(loss_of, has_aux=True)(weights)
+        grads = mean(grads)
         new = plain_jax.update(optimizer.kind, optimizer.rate, weights, grads, moments)
         if optimizer.kind == "lazy_adam":
             new = plain_jax.only_read_rows(feed["x"], (weights, moments), new)
-        return loss, (new[0], new_state, new[1])
+        return mean(loss), (new[0], new_state, new[1])
 
-    jitted = jax.jit(step, donate_argnums=(0, 1, 2))
+    run, feed = mapped(step, feed)
     held = (weights, state, plain_jax.start(optimizer.kind, weights))
 
-    def run() -> Any:
+    def next_step() -> Any:
         nonlocal held
-        loss, held = jitted(*held, feed)
+        loss, held = run(*held, feed)
         return np.asarray(loss)
 
-    return run
+    return next_step
+
+
+def on_one_device(step: Any, feed: Any) -> tuple[Any, Any]:
+    """The step as `jax.jit` runs it."""
+    return jax.jit(partial(step, lambda x: x), donate_argnums=(0, 1, 2)), feed
+
+
+def on_all_devices(step: Any, feed: Any) -> tuple[Any, Any]:
+    """The step as `jax.pmap` runs it, each device with its rows; one value of each parameter."""
+    count, mean = jax.local_device_count(), partial(jax.lax.pmean, axis_name="devices")
+    run = jax.pmap(
+        partial(step, mean),
+        "devices",
+        in_axes=(None, None, None, 0),
+        out_axes=None,
+        donate_argnums=(0, 1, 2),
+    )
+    return run, {name: a.reshape(count, -1, *a.shape[1:]) for name, a in feed.items()}

@@ -19,7 +19,7 @@ class Built(NamedTuple):
 def append_model(paddle: Any, job: Job) -> Built:
     """Append a workload to the default program."""
     workload = job.workload
-    layers = Layers(paddle, testing=not workload.training)
+    layers = Layers(paddle, testing=not workload.training, low=workload.low)
     feed = layers.inputs(job.feed)
     assert workload.model is not None
     values = workload.model(layers, feed, job.sizes)

@@ -14,9 +14,9 @@ Variable = Any
 class Layers:
     """The layers of one of the two modules."""
 
-    def __init__(self, paddle: Any, *, testing: bool) -> None:
+    def __init__(self, paddle: Any, *, testing: bool, low: str = "") -> None:
         self.paddle = paddle
-        self.testing = testing
+        self.testing, self.low = testing, low
         self.nn, self.F = paddle.nn, paddle.nn.functional
         self.parameters: list[Variable] = []
 
@@ -37,10 +37,19 @@ class Layers:
         self.parameters += [getattr(layer, name) for name in names]
         return layer
 
+    def lower(self, *values: Variable) -> list[Variable]:
+        """Operands of a product, in the dtype in which it is computed."""
+        return [self.paddle.cast(x, self.low) for x in values] if self.low else list(values)
+
+    def wide(self, x: Variable) -> Variable:
+        """The result of a product in float32."""
+        return self.paddle.cast(x, "float32") if self.low else x
+
     def linear(self, x: Variable, width: int, activation: str | None = None) -> Variable:
         """A linear layer on the last axis."""
-        y = self.made(self.nn.Linear(x.shape[-1], width), "weight", "bias")(x)
-        return self.F.relu(y) if activation else y
+        layer = self.made(self.nn.Linear(x.shape[-1], width), "weight", "bias")
+        y = self.wide(self.F.linear(*self.lower(x, layer.weight, layer.bias)))
+        return getattr(self.F, activation)(y) if activation else y
 
     def conv_bn(
         self,
@@ -53,10 +62,12 @@ class Layers:
         act: str | None = "relu",
     ) -> Variable:
         """A convolution that keeps the size of the picture, or halves it, and a batch norm."""
+        edge = kernel // 2
         conv = self.nn.Conv2D(
-            x.shape[1], width, kernel, stride, kernel // 2, groups=groups, bias_attr=False
+            x.shape[1], width, kernel, stride, edge, groups=groups, bias_attr=False
         )
-        h = self.made(conv, "weight")(x)
+        x, weight = self.lower(x, self.made(conv, "weight").weight)
+        h = self.wide(self.F.conv2d(x, weight, None, stride, edge, groups=groups))
         norm = self.made(self.nn.BatchNorm2D(width), "weight", "bias", "_mean", "_variance")
         if self.testing:
             norm.eval()
@@ -91,9 +102,10 @@ class Layers:
 
     def attention(self, q: Variable, k: Variable, v: Variable) -> Variable:
         """softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
+        q, k, v = self.lower(q, k, v)
         scores = self.paddle.matmul(q, k, transpose_y=True)
         scores = self.paddle.scale(scores, float(q.shape[-1]) ** -0.5)
-        return self.paddle.matmul(self.F.softmax(scores), v)
+        return self.wide(self.paddle.matmul(self.F.softmax(scores), v))
 
     def encoder(self, x: Variable, heads: int) -> Variable:
         """A layer of a Transformer encoder, norm last, on [batch, length, width]."""

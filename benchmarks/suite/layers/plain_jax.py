@@ -20,11 +20,13 @@ Array = Any
 class Layers:
     """The layers of one call: they take what they need from the parameters."""
 
-    def __init__(self, weights: list[Array], state: list[Array], *, testing: bool) -> None:
+    def __init__(
+        self, weights: list[Array], state: list[Array], *, testing: bool, low: str = ""
+    ) -> None:
         self.weights: Iterator[Array] = iter(weights)
         self.state: Iterator[Array] = iter(state)
         self.new_state: list[Array] = []
-        self.testing = testing
+        self.testing, self.low = testing, low
 
     def parameter(self, shape: list[int], deviation: float) -> Array:
         """A parameter of normal numbers."""
@@ -38,10 +40,19 @@ class Layers:
         """x + y"""
         return x + y
 
+    def lower(self, *values: Array) -> list[Array]:
+        """Operands of a product, in the dtype in which it is computed."""
+        return [x.astype(self.low) for x in values] if self.low else list(values)
+
+    def wide(self, x: Array) -> Array:
+        """The result of a product in float32."""
+        return x.astype("float32") if self.low else x
+
     def linear(self, x: Array, width: int, activation: str | None = None) -> Array:
         """A linear layer on the last axis."""
-        y = x @ next(self.weights) + next(self.weights)
-        return jax.nn.relu(y) if activation else y
+        x, weight, bias = self.lower(x, next(self.weights), next(self.weights))
+        y = self.wide(x @ weight + bias)
+        return getattr(jax.nn, activation)(y) if activation else y
 
     def conv_bn(
         self,
@@ -54,11 +65,12 @@ class Layers:
         act: str | None = "relu",
     ) -> Array:
         """A convolution in NCHW and a batch norm."""
-        edge, weight = kernel // 2, next(self.weights)
+        edge = kernel // 2
+        x, weight = self.lower(x, next(self.weights))
         h = lax.conv_general_dilated(
             x, weight, (stride, stride), [(edge, edge)] * 2, feature_group_count=groups
         )
-        h = self.batch_norm(h)
+        h = self.batch_norm(self.wide(h))
         return {"relu": jax.nn.relu, "relu6": jax.nn.relu6, None: lambda y: y}[act](h)
 
     def batch_norm(self, x: Array) -> Array:
@@ -94,8 +106,9 @@ class Layers:
 
     def attention(self, q: Array, k: Array, v: Array) -> Array:
         """softmax(q k' / sqrt(width)) v on [batch, heads, length, width]."""
+        q, k, v = self.lower(q, k, v)
         scores = jnp.einsum("bhqd,bhkd->bhqk", q, k) * q.shape[-1] ** -0.5
-        return jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v)
+        return self.wide(jnp.einsum("bhqk,bhkd->bhqd", jax.nn.softmax(scores), v))
 
     def encoder(self, x: Array, heads: int) -> Array:
         """A layer of a Transformer encoder, norm last, on [batch, length, width]."""

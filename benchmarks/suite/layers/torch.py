@@ -11,6 +11,7 @@ from torch import nn
 Tensor = torch.Tensor
 linear = nn.Linear
 relu = nn.ReLU
+tanh = nn.Tanh
 sequential = nn.Sequential
 flat = nn.Flatten
 

@@ -1,4 +1,4 @@
-"""The workloads by name; each module has one model."""
+"""The workloads by name, those for the CPU and those for GPUs; each module has one model."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from suite.workloads import (
     many_tensors,
     mlp,
     mobilenet,
+    on_gpu,
     recommender,
     resnet,
     saved_model,
@@ -31,3 +32,4 @@ MODULES = (
 BY_NAME: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS
 }
+ON_GPU: dict[str, Workload] = {workload.name: workload for workload in on_gpu.WORKLOADS}
