@@ -38,6 +38,8 @@ CONSTRAINTS := $(if $(is_3_11),constraints.txt,constraints-latest.txt)
 # A test process holds JAX and its compiled programs, so two of them unless told otherwise.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 2 ? n : 2)))
 TESTS ?=
+# Paddle, PyTorch and ONNX Runtime for the benchmarks; an environment each, beside the project's.
+PEERS := .venv-peers
 
 PIP_INSTALL := -m pip --disable-pip-version-check install --quiet
 
@@ -110,9 +112,17 @@ wheel: $(VENV)/.dev ## build wheel and sdist into dist/ and check what is in the
 	$(BIN)/python -m build --no-isolation --outdir dist
 	$(BIN)/check-wheel-contents dist
 
+BENCH ?=
 .PHONY: bench
-bench: $(VENV)/.dev ## run the benchmarks, one after the other
-	for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python "$$script" || exit; done
+bench: $(VENV)/.dev ## run the benchmark suite (make bench BENCH="--quick --workloads mlp,transformer")
+	PYTHONPATH=benchmarks $(BIN)/python -m suite $(BENCH)
+
+.PHONY: bench-gpu
+bench-gpu: $(VENV)/.dev ## run the suite's GPU subset with the JAX of VENV, which needs CUDA
+	PYTHONPATH=benchmarks $(BIN)/python -m suite --gpu --out out/bench-gpu $(BENCH)
+
+.PHONY: bench-peers
+bench-peers: $(PEERS)/paddle/.installed $(PEERS)/torch/.installed ## install what the suite compares with
 
 .PHONY: has-latest
 has-latest: # which Python test-latest would use; fails when there is none
@@ -121,7 +131,7 @@ has-latest: # which Python test-latest would use; fails when there is none
 
 .PHONY: clean
 clean: ## remove what the other targets made, environments included
-	rm -rf $(VENV) $(LATEST_VENV) dist out .hypothesis .pytest_cache .ruff_cache
+	rm -rf $(VENV) $(LATEST_VENV) $(PEERS) dist out .hypothesis .pytest_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/.demo: pyproject.toml $(CONSTRAINTS) | $(BIN)/pip
@@ -134,6 +144,13 @@ $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/pip
 
 $(LATEST_VENV)/.dev: pyproject.toml constraints-latest.txt | $(LATEST_BIN)/pip
 	$(LATEST_BIN)/python $(PIP_INSTALL) --constraint constraints-latest.txt --editable '.[dev]'
+	@touch $@
+
+$(PEERS)/paddle/.installed: packages := paddlepaddle
+$(PEERS)/torch/.installed: packages := torch onnx onnxruntime onnxscript
+$(PEERS)/%/.installed: benchmarks/peers.txt
+	"$(PYTHON)" -m venv $(@D)
+	$(@D)/bin/python $(PIP_INSTALL) --constraint benchmarks/peers.txt $(packages)
 	@touch $@
 
 $(BIN)/pip:

@@ -189,18 +189,6 @@ def test_digits_is_accurate_and_deterministic(tmp_path: Path) -> None:
     assert results[0] == results[1]
 
 
-@pytest.mark.parametrize(
-    "model",
-    ["tiny_fc", *(pytest.param(name, marks=pytest.mark.slow) for name in ("mlp", "digits"))],
-)
-def test_benchmark_compares_like_with_like(model: str) -> None:
-    """Both sides of the benchmark compute the same losses."""
-    bench = module_of(ROOT / "benchmarks" / "bench_step.py")
-    ours, plain = bench.steps_of(getattr(bench, model))
-    for _ in range(3):
-        np.testing.assert_allclose(ours(), plain(), rtol=1e-4, atol=1e-5)
-
-
 def test_many_lengths() -> None:
     """Buckets compile fewer programs for the same losses, which the example compares."""
     exact, stats = module_of(EXAMPLES / "many_lengths.py").main(steps=8)

@@ -39,7 +39,7 @@ def describe(peers: Path) -> dict[str, Any]:
             "processor": processor(),
             "cores": cores(),
             "memory_gb": round(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30),
-            "system": f"{platform.system()} {platform.release()}",
+            "system": f"{platform.system()} {platform.machine()}",
             "load_at_start": [round(load, 2) for load in os.getloadavg()],
         },
         "python": platform.python_version(),

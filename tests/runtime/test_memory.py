@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import jax
@@ -125,6 +126,28 @@ def test_enable_inplace_donates(devices: int, inplace: bool) -> None:
     (compiled,) = program._compiled()
     (executable,) = compiled.executables.values()
     assert ("input_output_alias" in executable.function.as_text()) is inplace
+
+
+def test_new_values_take_the_old_ones_buffers() -> None:
+    """Parameters and moments of one shape keep their own buffers, so that XLA copies none."""
+    main, startup, scope = static.Program(), static.Program(), static.Scope()
+    with static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        h = static.data("x", [2, 3])
+        for _ in range(3):
+            h = static.nn.fc(h, 3)
+        loss = paddle.mean(h)
+        paddle.optimizer.Adam(0.1).minimize(loss)
+    executor = static.Executor(paddle.CPUPlace())
+    executor.run(startup, scope=scope)
+    executor.run(main, feed={"x": np.ones((2, 3), "float32")}, fetch_list=[loss], scope=scope)
+    (compiled,) = [c for c in executor._runner.all_compiled() if c.plan.feeds]
+    (executable,) = compiled.executables.values()
+    plan, text = compiled.plan, executable.function.as_text()
+    pairs = re.findall(r"\{(\d+)\}: \((\d+), \{\}", text.splitlines()[0])
+    results = (*plan.fetches, *plan.written)
+    names = {results[int(to)].name: plan.updated[int(of)].name for to, of in pairs}
+    assert len(names) == len(plan.updated)
+    assert all(to == of for to, of in names.items())
 
 
 @pytest.mark.parametrize("devices", [0, 2])

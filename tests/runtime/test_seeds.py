@@ -179,3 +179,17 @@ def test_generator_seeds(seed: int) -> None:
     assert first.tolist() != second.tolist()
     assert generator.initial_seed == seed
     paddle.seed(0)
+
+
+def test_long_draws() -> None:
+    """Draws that are made block by block have no repetition and the right distribution."""
+    with static.program_guard(static.Program()):
+        normal = paddle.normal(2.0, 3.0, [3, 5000])
+        uniform = paddle.uniform([9001], "float32", -1.0, 4.0)
+        found = static.Executor(paddle.CPUPlace()).run(fetch_list=[normal, uniform])
+    for drawn, mean, deviation in zip(found, (2.0, 1.5), (3.0, 5 / 12**0.5), strict=True):
+        assert len(np.unique(drawn)) > 0.99 * drawn.size
+        assert abs(np.mean(drawn) - mean) < 5 * deviation / drawn.size**0.5
+        assert abs(np.std(drawn) / deviation - 1) < 0.05
+    assert found[0].shape == (3, 5000)
+    assert found[1].min() >= -1 and found[1].max() < 4
