@@ -20,7 +20,8 @@ def write(folder: Path) -> None:
     from suite.plot import plot
 
     found = json.loads((folder / "bench.json").read_text())
-    plot(found["workloads"], folder / "ratios.svg")
+    if found["workloads"]:
+        plot(found["workloads"], folder / "ratios.svg")
     (folder / "README.md").write_text("\n".join(page(found)) + "\n")
 
 
@@ -28,13 +29,13 @@ def page(found: Row) -> Iterator[str]:
     """The lines of the page."""
     yield from head(found)
     workloads = found["workloads"]
-    yield from ("", "## Ratios to plain JAX", "", *RATIOS, "")
-    yield from ratio_table(workloads)
-    yield from ("", "![Ratios to plain JAX](ratios.svg)")
-    yield from ("", "## Milliseconds of a step, seconds to the first one, peak memory", "")
-    yield from time_table(workloads)
-    yield from ("", "## Goals", "", "graphopt against an opponent; lower is better.", "")
-    yield from goal_table(goals.checks(workloads))
+    if workloads:
+        yield from ("", "## Ratios to plain JAX", "", *RATIOS, "")
+        yield from ratio_table(workloads)
+        yield from ("", "![Ratios to plain JAX](ratios.svg)", "", *TIMES, "")
+        yield from time_table(workloads)
+        yield from ("", "## Goals", "", "graphopt against an opponent; lower is better.", "")
+        yield from goal_table(goals.checks(workloads))
     if found.get("overhead"):
         yield from ("", "## What graphopt itself costs", "")
         yield from overhead_table(found["overhead"])
@@ -50,6 +51,7 @@ RATIOS = (
     "Time of a step (time to compile for the workloads named so) as a multiple of plain JAX's, the",
     "median of the ratios within each round; the engines took turns. Below 1 is faster.",
 )
+TIMES = ("## Milliseconds of a step, seconds to the first one, peak memory",)
 ABLATIONS = ("A step with the pass against one without it, in turns; below 1 the pass pays.",)
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import paddle
 from paddle import static
+from paddle.pir_utils import OldIrGuard
 
 from suite.engines.job import Job, Step, load_weights
 from suite.engines.programs import Built, append_model
@@ -47,6 +48,9 @@ def saved(job: Job, executor: Any) -> Step:
     prefix, feed = f"{job.workload.model_dir}/model", job.feed
     if job.option:
         return predictor(prefix, feed, onednn=job.option == "onednn", cores=job.cores)
+    # models of Paddle 2 run as they did there
+    guard = OldIrGuard()
+    guard.__enter__()
     main, _, fetches = static.load_inference_model(prefix, executor)
     return lambda: executor.run(main, feed=feed, fetch_list=fetches)[0]
 

@@ -20,7 +20,7 @@ def append_model(paddle: Any, job: Job) -> Built:
     """Append a workload to the default program."""
     workload = job.workload
     layers = Layers(paddle, testing=not workload.training, low=workload.low)
-    feed = layers.inputs(job.feed)
+    feed = layers.inputs(job.feed, split=workload.parallel)
     assert workload.model is not None
     values = workload.model(layers, feed, job.sizes)
     loss = layers.loss(workload.head, values, feed.get("label"))

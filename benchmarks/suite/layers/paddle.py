@@ -20,10 +20,14 @@ class Layers:
         self.nn, self.F = paddle.nn, paddle.nn.functional
         self.parameters: list[Variable] = []
 
-    def inputs(self, feed: Mapping[str, Any]) -> dict[str, Variable]:
-        """A variable for each array that is fed."""
+    def inputs(self, feed: Mapping[str, Any], *, split: bool = False) -> dict[str, Variable]:
+        """A variable for each array that is fed; with `split` each device gets some of its rows."""
+
+        def shape(array: Any) -> list[int | None]:
+            return [None if split else len(array), *array.shape[1:]]
+
         data = self.paddle.static.data
-        return {name: data(name, list(a.shape), a.dtype.name) for name, a in feed.items()}
+        return {name: data(name, shape(array), array.dtype.name) for name, array in feed.items()}
 
     def parameter(self, shape: list[int], deviation: float) -> Variable:
         """A parameter of normal numbers."""

@@ -23,7 +23,7 @@ def torch(nn: Any, sizes: Sizes) -> Any:
 
 
 FLAGS = ("fused_feedforward", "fuse_dot_product_attention", "fuse_gemm_epilogue")
-TOY = Sizes(batch=2, length=6, words=11, width=8, heads=2, layers=2)
+TOY = Sizes(batch=4, length=6, words=11, width=8, heads=2, layers=2)
 
 WORKLOADS = (
     Workload(
