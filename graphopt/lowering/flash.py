@@ -28,7 +28,7 @@ from graphopt.lowering.attention import (
 # queries and keys from which on tiles are faster on a CPU, forward alone and with the derivative
 LONG, LONG_DIFFERENTIATED = 1024, 512
 # how many queries and keys a tile has
-QUERIES, KEYS = 256, 512
+QUERIES, KEYS = 256, 256
 
 
 def attention(operands: Operands, how: Weighing) -> Array:
