@@ -98,7 +98,7 @@ def _always(make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | No
 
 
 def _on(
-    platforms: tuple[str, ...], make: Callable[[Setup], ModulePass]
+    platforms: tuple[str, ...], make: Callable[[Setup], ModulePass | None]
 ) -> Callable[[Setup], ModulePass | None]:
     """For every program that runs on one of these platforms, with or without a strategy."""
     return lambda setup: make(setup) if setup.platform in platforms else None
@@ -108,6 +108,13 @@ def _apart(make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | Non
     """On CPUs, for one replica: where what is computed apart from the step can be kept."""
     on_cpu = _on(("cpu",), lambda setup: make())
     return lambda setup: None if setup.communicates else on_cpu(setup)
+
+
+def _long_attention(setup: Setup) -> ModulePass | None:
+    """The flag fuses all of it, long or short."""
+    flag = "fuse_dot_product_attention"
+    asked = setup.flags.get(flag) and not refusal_of(setup, flag)
+    return None if asked else FuseLongAttention()
 
 
 def _scale(setup: Setup) -> ModulePass | None:
@@ -289,7 +296,7 @@ ROWS: tuple[Row, ...] = (
         ANY_PROGRAM,
         Phase.TARGET,
         FuseLongAttention.name,
-        _on(("cpu",), lambda setup: FuseLongAttention()),
+        _on(("cpu",), _long_attention),
         "behind the fusions, which have larger pictures with attention in them",
     ),
     Row(
