@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import jax
@@ -16,11 +17,18 @@ from graphopt.lowering.convolution import WAYS, Window
 from graphopt.lowering.ops.norm import batch_norm
 from graphopt.passes.assign_layout import AssignLayout
 from graphopt.passes.choose_convolution import ChooseConvolution
-from graphopt.passes.fusion import Declined
+from graphopt.passes.fusion import Applied, Declined, Fusion
+from graphopt.passes.manager import optimize
+from graphopt.passes.pipeline import ANY_PROGRAM, ROWS
 from graphopt.passes.registry import own_passes
-from graphopt.testing import check_pass, check_preserves_meaning, parse
+from graphopt.passes.setup import Setup
+from graphopt.testing import check_pass, check_preserves_meaning, parse, programs
+from graphopt.testing.programs import Generated
 
 Array = np.ndarray[Any, Any]
+QUICK = settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
 TRAINING: dict[str, Any] = {
     "is_test": False,
     "use_global_stats": False,
@@ -48,7 +56,7 @@ def images(draw: Any) -> tuple[Window, tuple[int, ...], int]:
 
 @pytest.mark.parametrize("name", WAYS)
 @pytest.mark.slow
-@settings(max_examples=8, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@settings(QUICK, max_examples=6)
 @given(images(), st.integers(0, 99))
 def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -> None:
     """Results, gradients and second derivatives are those of XLA's convolution."""
@@ -158,13 +166,31 @@ def test_what_keeps_its_layout() -> None:
     }
 
 
+def pictures(*names: str) -> list[Fusion]:
+    """The pictures of these passes."""
+    return [rule for name in names for rule in own_passes()[name]().RULES]  # pyright: ignore
+
+
 @pytest.mark.parametrize("made", [AssignLayout, ChooseConvolution])
 @pytest.mark.slow
 def test_passes_preserve_meaning(made: type[Any]) -> None:
     """Outputs, gradients and state of generated networks with convolutions stay the same."""
-    plant = [
-        rule
-        for name in ("fuse-resunit", "fuse-relu-depthwise-conv")
-        for rule in own_passes()[name]().RULES  # pyright: ignore
-    ]
-    assert check_pass(made, plant=plant, examples=20, must_fire=10) >= 10
+    plant = pictures("fuse-resunit", "fuse-relu-depthwise-conv")
+    assert check_pass(made, plant=plant, examples=10, must_fire=5) >= 5
+
+
+@pytest.mark.slow
+def test_all_for_cpus_preserve_meaning() -> None:
+    """The whole pipeline for CPUs, on generated programs that train and that do not."""
+    seen: Counter[str] = Counter()
+    plant = pictures("fold-batch-norm", "fuse-relu-depthwise-conv")
+
+    @settings(QUICK, max_examples=16)
+    @given(programs(plant=plant, training=True) | programs(plant=plant, training=False))
+    def check(made: Generated) -> None:
+        setup = Setup({}, platform="cpu")
+        outcomes = check_preserves_meaning(made.module, lambda m: optimize(m, setup).outcomes)
+        seen.update(outcome.rule for outcome in outcomes if isinstance(outcome, Applied))
+
+    check()
+    assert min(seen[row.pass_name] for row in ROWS if row.flag == ANY_PROGRAM) >= 1, seen

@@ -34,7 +34,8 @@ class DropKeptState(RewritePass):
         for op in function.body.block.ops:
             if isinstance(op, BatchNormBase) and _gives_back(op) and log.allow(op):
                 log.applied(op)
-                values = dict(zip(op.results[1:3], op.operands[1:3], strict=True))
+                values: dict[SSAValue, SSAValue] = {}
+                values.update(zip(op.results[1:3], op.operands[1:3], strict=True))
                 if not log.vetoed((op,), values):
                     replace_uses(values)
         _drop(function)

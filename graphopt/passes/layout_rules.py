@@ -14,18 +14,18 @@ from graphopt.ir.ops.activation import AlongAxis, Prelu
 from graphopt.ir.ops.base import Binary, Compare, Unary
 from graphopt.ir.ops.conv import Conv2d, DepthwiseConv2d, Pool2d
 from graphopt.ir.ops.conv_transpose import Conv2dTranspose
-from graphopt.ir.ops.debug import PrintGradient
 from graphopt.ir.ops.math import AddN, Cast, LogicalNot, Where
 from graphopt.ir.ops.norm import BatchNormBase, GroupNorm
 from graphopt.ir.ops.rearrange import Pad
 from graphopt.ir.ops.reduce import Reduce
 from graphopt.ir.ops.shape import Concat, Split
-from graphopt.ir.ops.vision import Interpolate
 from graphopt.ir.types import UNKNOWN, element_count, rank_of, shape_of
 
 # from channels behind the batch to channels last, and back
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 RANK = 4
+# what people see of these is in the order of the axes
+SHOWN = frozenset({"pd.print_gradient"})
 
 
 @dataclass(frozen=True)
@@ -85,13 +85,9 @@ def _prelu(op: PdOp) -> Form | None:
     return _by_format("data_format")(op) if one_per_channel else None
 
 
-def _interpolate(op: PdOp) -> Form | None:
-    return _by_format("data_layout")(op) if len(op.operands) == 1 else None
-
-
 def _elementwise(op: PdOp) -> Form | None:
     """Operands may be broadcast: those of lower rank from the left, as NumPy does."""
-    if rank_of(op.results[0].type) != RANK:
+    if rank_of(op.results[0].type) != RANK or op.name in SHOWN:
         return None
     images: list[int] = []
     few: list[int] = []
@@ -141,19 +137,13 @@ def _padded(op: PdOp) -> Form | None:
     return Form((0,), attrs={"paddings": moved})
 
 
-def _never(op: PdOp) -> Form | None:
-    return None
-
-
 # the first that fits counts
 _RULES: tuple[tuple[tuple[type[Any], ...], Callable[[PdOp], Form | None]], ...] = (
     ((Conv2d, DepthwiseConv2d, Conv2dTranspose, Pool2d), _by_format("data_format")),
     ((BatchNormBase,), _batch_norm),
     ((GroupNorm,), _by_format("data_layout")),
     ((Prelu,), _prelu),
-    ((Interpolate,), _interpolate),
     ((AlongAxis,), _along),
-    ((PrintGradient,), _never),
     ((Unary, Binary, Compare, Cast, LogicalNot, Where, AddN), _elementwise),
     ((Concat,), _joined),
     ((Split,), _cut),

@@ -287,18 +287,16 @@ class Executable:
         plan, slots = self.plan, self._slots(scope)
         updated = [self._take(port, slot, keep=True) for port, slot in slots.updated]
         read_only = tuple([self._take(port, slot) for port, slot in slots.read_only])
-        if self.prepare is not None:
-            state = [self._take(port, slot) for port, slot in slots.prepare]
-            read_only += self.prepare(scope, state)
+        fixed = [self._take(port, slot) for port, slot in slots.prepare]
         keys = self.keys or default_generator()
         key = keys.next_key(plan.steps) if self.is_random else _NO_KEY
         ordered = tuple([feeds[name] for name in self.fed])
         if (tell := watcher()) is not None:
-            ports = (*plan.updated, *plan.read_only, *plan.prepared, *plan.feeds)
-            names = [port.name for port in ports]
-            tell(
-                self.compiled, dict(zip(names, (*updated, *read_only, *ordered), strict=True)), key
-            )
+            read = [port.name for port, _ in (*slots.updated, *slots.read_only, *slots.prepare)]
+            arrays = (*updated, *read_only, *fixed, *ordered)
+            tell(self.compiled, dict(zip((*read, *self.fed), arrays, strict=True)), key)
+        if self.prepare is not None:
+            read_only += self.prepare(scope, fixed)
         with jax.enable_x64(True):
             if self.function is None:
                 self.function = self._compile(tuple(updated), read_only, ordered, key)

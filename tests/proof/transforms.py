@@ -32,10 +32,12 @@ _PARALLEL = frozenset(
         "shard-updates",
     }
 )
+# these change what a program takes and gives: see test_convolutions
+_SIGNATURE = frozenset({"drop-kept-state", "prepare-weights"})
 _NOT_FLAGS = frozenset({"any strategy", "any program", "data parallel"})
 _VALUES = frozenset({"reduce_strategy", "gradient_scale_strategy"})
 PASS_FLAGS = tuple(dict.fromkeys(row.flag for row in ROWS if row.flag not in _NOT_FLAGS | _VALUES))
-SINGLE = tuple(name for name in own_passes() if name not in _PARALLEL)
+SINGLE = tuple(name for name in own_passes() if name not in _PARALLEL | _SIGNATURE)
 
 
 def one_pass(made: ModulePass) -> Transform:
