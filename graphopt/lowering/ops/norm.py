@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 from typing import Any
 
@@ -33,18 +32,18 @@ def batch_norm(
     replicas: Replicas,
 ) -> tuple[Array, ...]:
     values, channel = wide(x), channel_axis(x.ndim, data_format)
-    vectors = [None if v is None else v.astype(values.dtype) for v in (mean, variance, scale, bias)]
-    own_mean, own_variance, factors, offsets = vectors
-    new_mean, new_variance = mean, variance
-    if use_global_stats or (is_test and not trainable_statistics):
-        used_mean, used_variance = own_mean, own_variance
+    own_mean, own_variance = mean.astype(values.dtype), variance.astype(values.dtype)
+    factors = None if scale is None else scale.astype(values.dtype)
+    offsets = None if bias is None else bias.astype(values.dtype)
+    fixed = use_global_stats or (is_test and not trainable_statistics)
+    if fixed or sync:
+        found = (own_mean, own_variance) if fixed else moments(values, channel, replicas)
+        used_mean, used_variance = found
         out = _affine(values, used_mean, used_variance, factors, offsets, epsilon, channel)
     else:
-        if sync:
-            used_mean, used_variance = moments(values, channel, replicas)
-            out = _affine(values, used_mean, used_variance, factors, offsets, epsilon, channel)
-        else:
-            out, used_mean, used_variance = _normalised(values, factors, offsets, epsilon, channel)
+        out, used_mean, used_variance = _normalised(values, factors, offsets, epsilon, channel)
+    new_mean, new_variance = mean, variance
+    if not fixed:
         new_mean = momentum * own_mean + (1 - momentum) * used_mean
         new_variance = momentum * own_variance + (1 - momentum) * used_variance
     inverse = lax.rsqrt(used_variance + epsilon)
@@ -69,28 +68,22 @@ def _affine(
     return out if bias is None else out + along(bias, channel, x)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(3, 4))
-def _normalised(
+def _by_own(
     x: Array, scale: Array | None, bias: Array | None, epsilon: float, channel: int
 ) -> tuple[Array, Array, Array]:
-    """`_affine` with the statistics of x, and these, through which no gradient goes.
-
-    It has a derivative of its own: two sums over x, where JAX's takes one for each use of x.
-    """
+    """`_affine` with the statistics of x, and these, through which no gradient goes."""
     mean, variance = moments(x, channel, ALONE)
     return _affine(x, mean, variance, scale, bias, epsilon, channel), mean, variance
 
 
-def _normalised_forward(
+def _by_own_forward(
     x: Array, scale: Array | None, bias: Array | None, epsilon: float, channel: int
 ) -> tuple[tuple[Array, Array, Array], Any]:
-    # not by `_normalised`: second derivatives go through the statistics that are saved here
-    mean, variance = moments(x, channel, ALONE)
-    out = _affine(x, mean, variance, scale, bias, epsilon, channel)
+    out, mean, variance = _by_own(x, scale, bias, epsilon, channel)
     return (out, mean, variance), (x, scale, bias, mean, variance)
 
 
-def _normalised_backward(
+def _by_own_backward(
     epsilon: float, channel: int, saved: Any, cotangents: tuple[Array, Array, Array]
 ) -> tuple[Array, Array | None, Array | None]:
     x, scale, bias, mean, variance = saved
@@ -105,7 +98,9 @@ def _normalised_backward(
     return image, None if scale is None else weighted, None if bias is None else plain
 
 
-_normalised.defvjp(_normalised_forward, _normalised_backward)
+# two sums over x, where the derivative that JAX would make takes one for each use of x
+_normalised: Any = jax.custom_vjp(_by_own, nondiff_argnums=(3, 4))
+_normalised.defvjp(_by_own_forward, _by_own_backward)
 
 
 def moments(x: Array, channel: int, replicas: Replicas) -> tuple[Array, Array]:
