@@ -227,7 +227,9 @@ def _backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
             work = partial(_pulled_back, q=q, saved=of_row, tile=tile, how=how)
             return _unless_hidden(tile, how, work, sums, (jnp.zeros_like(q), None))
 
-        summed = jnp.zeros_like(block.mask) if adds and not by_row else None
+        summed = None
+        if block.mask is not None and adds and not by_row:
+            summed = jnp.zeros_like(block.mask)
         start = (jnp.zeros_like(block.k), jnp.zeros_like(block.v), summed)
         masks = block.mask if by_row else None
         sums, (part, tiles) = lax.scan(row, start, (rows.q, parts, masks, block.keep))

@@ -39,12 +39,12 @@ def _random_bits(key: Array, bit_width: int, shape: Sequence[int]) -> Array:
         counters = counters ^ _mixed(high)
     words = _hash(key, counters).reshape(shape)
     if bit_width == 64:
-        other = _hash(_fold_in(key, np.uint32(1)), counters).reshape(shape)
+        other = _hash(_fold_in(key, 1), counters).reshape(shape)
         return words.astype(np.uint64) << np.uint64(32) | other.astype(np.uint64)
     return words.astype({8: np.uint8, 16: np.uint16, 32: np.uint32}[bit_width])
 
 
-def _fold_in(key: Array, data: Array) -> Array:
+def _fold_in(key: Array, data: Array | int) -> Array:
     return _mixed(_hash(key, jnp.asarray([2, 3], np.uint32)) + jnp.asarray(data).astype(np.uint32))
 
 

@@ -10,6 +10,7 @@ import hashlib
 import os
 import platform
 from pathlib import Path
+from typing import Any
 
 import jax
 from jax.experimental.compilation_cache import compilation_cache
@@ -26,7 +27,7 @@ def use_cache() -> None:
 
     Does nothing after the first call, and where the directory cannot be written.
     """
-    config = jax.config
+    config: Any = jax.config
     if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
         return
     directory = _directory()
