@@ -93,6 +93,7 @@ def test_what_passes_mention_is_covered() -> None:
     }
     # what is random, a script's own function, or of several devices; no rewrite touches them
     exempt = {"pd.grad", "pd.yield", "pd.dpsgd", "pd.vjp", "pd.late", "pd.py_func"}
+    exempt.add("pd.layers")  # has a region, which the interpreter itself walks over
     exempt |= {op.name for op in ALL if op.__module__ == "graphopt.ir.ops.comm"}
     without = {op.name for op in mentioned if op not in RULES} - exempt
     assert not without, sorted(without)

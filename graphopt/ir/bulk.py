@@ -62,3 +62,10 @@ def set_arguments(block: Block, arguments: Iterable[BlockArgument]) -> None:
     """Give a block without arguments these, which were made for it with their positions."""
     assert not block.args
     block._args = tuple(arguments)
+
+
+def replace_arguments(block: Block, arguments: Sequence[BlockArgument]) -> None:
+    """Give a block these arguments, of which it may have some; nothing may read the others."""
+    block._args = tuple(arguments)
+    for index, argument in enumerate(block._args):
+        argument.index = index

@@ -6,7 +6,7 @@ results, so that a runtime need compute them only when that state has changed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -21,7 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute, BlockArgument
 
-from graphopt.ir.types import Tensor
+from graphopt.ir.types import Tensor, shape_of, show
 
 FEED = "pd.feed"
 STATE = "pd.state"
@@ -30,6 +30,7 @@ FETCH = "pd.fetch"
 PREPARED = "pd.prepared"
 PER_REPLICA = "pd.per_replica"
 SHARD_OF = "pd.shard_of"
+STACK_OF = "pd.stack_of"
 # on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
 KEPT_GRADIENTS = "pd.kept_gradients"
 # on a module: its dropouts draw by a quicker generator
@@ -58,6 +59,7 @@ class Port:
     """One argument or result of `@main`. `per_replica` state differs between replicas.
 
     State with `shard_of` is a part, here, of a value of that type; the replicas together have it.
+    State with `stack_of` is the variables of these names, of one type, along a new first axis.
     """
 
     kind: str
@@ -65,6 +67,12 @@ class Port:
     type: Tensor
     per_replica: bool = False
     shard_of: Tensor | None = None
+    stack_of: tuple[str, ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables that this is."""
+        return self.stack_of or (self.name,)
 
 
 @dataclass(frozen=True)
@@ -132,10 +140,13 @@ def signature_of(module: ModuleOp) -> Signature:
 def function_signature(function: FuncOp) -> Signature:
     """The signature of one function; ValueError when an argument has no role."""
     types = function.function_type
-    return Signature(
+    found = Signature(
         _ports(function.arg_attrs, types.inputs.data, "argument"),
         _ports(function.res_attrs, types.outputs.data, "result"),
     )
+    for ports, what in ((found.arguments, "arguments"), (found.results, "results")):
+        _check_stacks(ports, what)
+    return found
 
 
 def inputs_of(module: ModuleOp) -> tuple[Port, ...]:
@@ -162,6 +173,17 @@ def add_feed(function: FuncOp, name: str, type_: Tensor) -> BlockArgument:
     return block.insert_arg(type_, len(block.args))
 
 
+def stack_name(names: Sequence[str]) -> str:
+    """What a stack of variables is called: no other one begins with the same variable."""
+    return f"{names[0]} .. {names[-1]}"
+
+
+def stack_entry(names: Sequence[str]) -> DictionaryAttr:
+    """The attributes of an argument or a result that is a stack of variables."""
+    listed = ArrayAttr([StringAttr(name) for name in names])
+    return DictionaryAttr({STATE: StringAttr(stack_name(names)), STACK_OF: listed})
+
+
 def _ports(
     attrs: ArrayAttr[DictionaryAttr] | None, types: tuple[Attribute, ...], what: str
 ) -> tuple[Port, ...]:
@@ -175,7 +197,9 @@ def _ports(
             if isinstance(name, StringAttr):
                 per_replica = isinstance(entry.get(PER_REPLICA), UnitAttr)
                 whole = cast(Tensor | None, entry.get(SHARD_OF))
-                ports.append(Port(kind, name.data, cast(Tensor, type_), per_replica, whole))
+                members = _members(entry, type_, f"{what} {position} of @main")
+                type_ = cast(Tensor, type_)
+                ports.append(Port(kind, name.data, type_, per_replica, whole, members))
                 break
         else:
             raise ValueError(
@@ -183,3 +207,29 @@ def _ports(
                 f'write e.g. {{{FEED} = "x"}} after its type'
             )
     return tuple(ports)
+
+
+def _check_stacks(ports: tuple[Port, ...], what: str) -> None:
+    """ValueError when a variable is in a stack and somewhere else, too."""
+    if any(port.stack_of for port in ports):
+        names = [name for port in ports if port.kind == STATE for name in port.variables]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"several {what} of @main are the variable '{twice}'")
+
+
+def _members(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tuple[str, ...]:
+    """The variables of a stack; ValueError unless there is one for each item of its first axis."""
+    if STACK_OF not in entry:
+        return ()
+    found = entry[STACK_OF]
+    listed: tuple[Attribute, ...] = ()
+    if isinstance(found, ArrayAttr):
+        listed = cast("ArrayAttr[Attribute]", found).data
+    names = tuple(name.data for name in listed if isinstance(name, StringAttr))
+    if len(set(names)) != len(listed) or shape_of(type_)[:1] != (len(names),):
+        raise ValueError(
+            f"{where} is {show(type_)}, and {STACK_OF} must list as many variables as its first "
+            f"axis is long, each once; found {found}"
+        )
+    return names

@@ -190,6 +190,8 @@ class Context:
     """True when dropouts draw by a quicker generator than the other ops."""
     lane: int | None = None
     """Which of several lanes this is, inside a region, which is evaluated lane by lane."""
+    rng_shift: Any = 0
+    """What is added to the numbers of random ops, in the layer of a `pd.layers`."""
 
     def keys_for(self, op: Operation) -> list[Any]:
         """The random keys of an op's lanes: one, a tuple when it takes several, None for none."""
@@ -221,7 +223,7 @@ class Context:
         """The key of each lane: fixed by a non-zero seed, else new for each step."""
         if seed:
             return [jax.random.key(seed)] * self.lanes
-        key = jax.random.fold_in(jax.random.wrap_key_data(self.key), rng_id)
+        key = jax.random.fold_in(jax.random.wrap_key_data(self.key), rng_id + self.rng_shift)
         if self.replicas.axis is not None:
             return [jax.random.fold_in(key, self.replicas.index())]
         if self.lane is not None:

@@ -19,7 +19,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.ops.comm import Collective
-from graphopt.ir.ops.control import If, RegionOp, Scan, While
+from graphopt.ir.ops.control import If, Layers, RegionOp, Scan, While
 from graphopt.ir.ops.late import Late, draws
 from graphopt.ir.regions import captured_values, inner_ops, values_read
 from graphopt.ir.types import dtype_of, rank_of
@@ -134,15 +134,18 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
     count = len(op.operands)
     captured = captured_values(op)
 
-    def region(index: int) -> Callable[[Sequence[Array], Sequence[Array], Array], Arrays]:
+    def region(index: int) -> Callable[..., Arrays]:
         block = op.regions[index].block
 
-        def run(arguments: Sequence[Array], outside: Sequence[Array], key: Array) -> Arrays:
+        def run(
+            arguments: Sequence[Array], outside: Sequence[Array], key: Array, shift: Any = 0
+        ) -> Arrays:
             env: Environment = {
                 v: (known.get(v, a),) for v, a in zip(captured, outside, strict=True)
             }
             env |= {v: (a,) for v, a in zip(block.args, arguments, strict=True)}
-            lanes = evaluate_block(block, env, replace(context, key=key))
+            inner = replace(context, key=key, rng_shift=context.rng_shift + shift)
+            lanes = evaluate_block(block, env, inner)
             return tuple(lane for (lane,) in lanes)
 
         return run
@@ -156,6 +159,8 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
             return _branch(op, operands[0], (region(0), region(1)), outside, key)
         if isinstance(op, While):
             return _loop(op, operands[0], operands[1:], _step(op, region(0)), outside, key)
+        if isinstance(op, Layers):
+            return _layers(op, operands, region(0), outside, key)
         assert isinstance(op, Scan)
         return _scan(op, operands, _step(op, region(0)), outside, key)
 
@@ -224,3 +229,18 @@ def _scan(op: Scan, operands: Arrays, step: Step, outside: Arrays, key: Array) -
 
     numbers = jnp.arange(length, dtype="int32")
     return lax.scan(body, memories, (numbers, sequences), reverse=op.attr("reverse"))[1]
+
+
+def _layers(op: Layers, operands: Arrays, region: Any, outside: Arrays, key: Array) -> Arrays:
+    count, stride = len(op.carried), op.attr("rng_stride")
+    carried, stacks = operands[:count], operands[count:]
+
+    def body(state: Arrays, item: tuple[Array, Arrays]) -> tuple[Arrays, None]:
+        number, items = item
+        return region((*state, *items), outside, key, number * stride), None
+
+    if op.attr("recompute"):
+        # inside a loop XLA cannot find what is computed twice, so nothing has to keep it from that
+        body = jax.checkpoint(body, prevent_cse=False)
+    numbers = jnp.arange(stacks[0].shape[0], dtype="int32")
+    return lax.scan(body, carried, (numbers, stacks))[0]

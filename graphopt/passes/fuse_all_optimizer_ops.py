@@ -41,7 +41,7 @@ class FuseAllOptimizerOps(RewritePass):
         groups: dict[Key, list[Update]] = {}
         for op in module.walk():
             if isinstance(op, self.KINDS):
-                groups.setdefault(_key(op), []).append(op)
+                groups.setdefault(update_key(op), []).append(op)
         for updates in groups.values():
             _fuse(updates, log)
         return log.outcomes
@@ -55,7 +55,7 @@ class FuseAdamw(FuseAllOptimizerOps):
     KINDS: ClassVar[tuple[type[Update], ...]] = (Adamw,)
 
 
-def _key(op: Update) -> Key:
+def update_key(op: Update) -> Key:
     """What the updates of a group have in common."""
     dtypes = tuple(dtype_of(value.type) for value in op.operands)
     rate = op.operands[operand_names(type(op)).index("learning_rate")]
@@ -66,7 +66,7 @@ def _fuse(updates: list[Update], log: Log) -> None:
     """Replace a group by one op, but for the updates that have to stay where they are."""
     alone = Reason("only-one", "no other update has its kind, dtype, learning rate and properties")
     if len(updates) > 1:
-        updates = movable(updates, log, _read_early)
+        updates = movable(updates, log, read_early)
     if len(updates) < 2:
         for op in updates:
             log.declined(op, alone)
@@ -90,7 +90,8 @@ def _fuse(updates: list[Update], log: Log) -> None:
         op.erase()
 
 
-def _read_early(reader: Operation) -> Reason:
+def read_early(reader: Operation) -> Reason:
+    """Why an update stays where it is."""
     text = f"its result is read by {show_op(reader)}, before the last update of its group"
     return Reason("result-read-early", text, "move that reader behind the updates")
 
@@ -107,10 +108,11 @@ def _fused(updates: Sequence[Update]) -> Update:
                 lists[slots[single]] += group
     rate = updates[0].operands[names.index("learning_rate")]
     operands = [rate if name == "learning_rate" else lists[name] for name in operand_names(kind)]
-    return kind.make(*operands, **_properties(updates[0]))
+    return kind.make(*operands, **fused_properties(updates[0]))
 
 
-def _properties(op: Update) -> dict[str, Any]:
+def fused_properties(op: Update) -> dict[str, Any]:
+    """The properties of the fused op that does what this update does."""
     values = op.attr_values()
     if isinstance(op, Adamw):
         coeff, with_decay = values.pop("coeff"), values.pop("with_decay")

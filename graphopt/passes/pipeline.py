@@ -44,6 +44,7 @@ from graphopt.passes.order_collectives import OrderCollectives
 from graphopt.passes.prepare_weights import PrepareWeights
 from graphopt.passes.reassociate_matmul import ReassociateMatmul
 from graphopt.passes.recompute_activations import RecomputeActivations
+from graphopt.passes.roll_layers import RollLayers
 from graphopt.passes.scale_loss_grad import ScaleLossGrad
 from graphopt.passes.settle_shapes import SettleShapes
 from graphopt.passes.setup import Setup
@@ -51,6 +52,7 @@ from graphopt.passes.shard_updates import ShardUpdates
 from graphopt.passes.share import ShareCommon
 from graphopt.passes.simplify import Simplify
 from graphopt.passes.sort_ops import SortOps
+from graphopt.passes.stack_state import StackState
 from graphopt.passes.sync_batch_norm import SyncBatchNorm
 from graphopt.passes.update_rows import UpdateRows
 
@@ -115,6 +117,25 @@ def _long_attention(setup: Setup) -> ModulePass | None:
     flag = "fuse_dot_product_attention"
     asked = setup.flags.get(flag) and not refusal_of(setup, flag)
     return None if asked else FuseLongAttention()
+
+
+def _stacks_refused(setup: Setup) -> str:
+    """Why state cannot be in stacks; empty where it can."""
+    if setup.trainers > 1:
+        return "several processes bring their state into line variable by variable"
+    if setup.communicates and setup.reduction != "AllReduce":
+        return f"with reduce_strategy={setup.reduction} replicas have state of their own"
+    return ""
+
+
+def _roll(setup: Setup) -> ModulePass:
+    recompute = bool(setup.flags.get("memory_optimize"))
+    return RollLayers(recompute=recompute, apart=_stacks_refused(setup))
+
+
+def _stack(setup: Setup) -> ModulePass:
+    asked = setup.flags.get("fuse_adamw") or setup.flags.get("fuse_all_optimizer_ops")
+    return StackState(fewest=8 if asked else 0, apart=_stacks_refused(setup))
 
 
 def _scale(setup: Setup) -> ModulePass | None:
@@ -331,6 +352,13 @@ ROWS: tuple[Row, ...] = (
     Row(
         ANY_PROGRAM,
         Phase.TARGET,
+        RollLayers.name,
+        _on(("cpu",), _roll),
+        "behind the fusions and sharing, which make layers alike and short",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
         PrepareWeights.name,
         _apart(PrepareWeights),
         "behind what computes with parameters: folded batch norms and turned filters",
@@ -348,6 +376,13 @@ ROWS: tuple[Row, ...] = (
         FuseAdamw.name,
         _when("fuse_adamw", FuseAdamw),
         "as fuse_all_optimizer_ops, which has other kinds of updates",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.UPDATE,
+        StackState.name,
+        _on(("cpu",), _stack),
+        "behind fuse_adamw, whose groups it lays out; in front of sums, which are then of stacks",
     ),
     Row(
         "fix_op_run_order",

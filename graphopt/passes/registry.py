@@ -50,11 +50,13 @@ _OWN: dict[str, tuple[str, str]] = {
     "recompute-activations": ("recompute_activations", "RecomputeActivations"),
     "prepare-weights": ("prepare_weights", "PrepareWeights"),
     "reassociate-matmul": ("reassociate_matmul", "ReassociateMatmul"),
+    "roll-layers": ("roll_layers", "RollLayers"),
     "scale-loss-grad": ("scale_loss_grad", "ScaleLossGrad"),
     "settle-shapes": ("settle_shapes", "SettleShapes"),
     "shard-updates": ("shard_updates", "ShardUpdates"),
     "simplify": ("simplify", "Simplify"),
     "sort-ops": ("sort_ops", "SortOps"),
+    "stack-state": ("stack_state", "StackState"),
     "sync-batch-norm": ("sync_batch_norm", "SyncBatchNorm"),
     "update-rows": ("update_rows", "UpdateRows"),
 }

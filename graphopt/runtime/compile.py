@@ -1,6 +1,6 @@
 """From a program to something that runs: parse, optimise, lower, map, compile; each once.
 
-This is the only module of the runtime that imports JAX when it is loaded; the others import it
+This module and those that it uses import JAX when they are loaded; the rest of the runtime does
 when the first program runs.
 """
 
@@ -13,14 +13,14 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
-from graphopt.errors import ProgramError, ScopeError
+from graphopt.errors import ProgramError
 from graphopt.ir.differentiated import segment_of
 from graphopt.ir.ops.debug import Assert
 from graphopt.ir.ops.grad import Grad
@@ -28,10 +28,10 @@ from graphopt.ir.ops.late import draws
 from graphopt.ir.ops.order import Fence
 from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
-from graphopt.ir.signature import Port, hash_dropout
-from graphopt.ir.types import UNKNOWN, byte_count, dtype_of, shape_of, show
+from graphopt.ir.signature import hash_dropout
+from graphopt.ir.types import byte_count, show
 from graphopt.lowering import mappers
-from graphopt.lowering.across import across, put
+from graphopt.lowering.across import across
 from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
@@ -47,7 +47,8 @@ from graphopt.runtime.flags import hashes_dropout, left_out
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, device_of, distinct_devices
 from graphopt.runtime.prepare import Prepare
-from graphopt.runtime.scope import Scope, Slot, in_parts
+from graphopt.runtime.scope import Scope
+from graphopt.runtime.state import Slots, holder, scope_slot, take, whole_of
 from graphopt.runtime.watch import watcher
 
 # A program that meets more shapes than this forgets the oldest executable.
@@ -256,15 +257,6 @@ _NO_KEY = np.zeros(2, np.uint32)
 _serial = itertools.count()
 
 
-class Slots(NamedTuple):
-    """The state of a step in one scope: each port with its slot, None when there is none yet."""
-
-    updated: list[tuple[Port, Slot | None]]
-    read_only: list[tuple[Port, Slot | None]]
-    written: list[tuple[Port, Slot | None]]
-    prepare: list[tuple[Port, Slot | None]]
-
-
 class Executable:
     """A mapped module that XLA compiles at the first call, and the state it passes along."""
 
@@ -285,9 +277,10 @@ class Executable:
     def __call__(self, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
         """Run one step: state from and to the scope, fetches returned as JAX arrays."""
         plan, slots = self.plan, self._slots(scope)
-        updated = [self._take(port, slot, keep=True) for port, slot in slots.updated]
-        read_only = tuple([self._take(port, slot) for port, slot in slots.read_only])
-        fixed = [self._take(port, slot) for port, slot in slots.prepare]
+        mapped = self.mapped
+        updated = [take(mapped, port, slot, keep=True) for port, slot in slots.updated]
+        read_only = tuple([take(mapped, port, slot) for port, slot in slots.read_only])
+        fixed = [take(mapped, port, slot) for port, slot in slots.prepare]
         keys = self.keys or default_generator()
         key = keys.next_key(plan.steps) if self.is_random else _NO_KEY
         ordered = tuple([feeds[name] for name in self.fed])
@@ -332,46 +325,9 @@ class Executable:
             plan = self.plan
             prepare = self.prepare.reads if self.prepare is not None else ()
             groups = (plan.updated, plan.read_only, plan.written, prepare)
-            found = Slots(*([(p, scope.find_var(p.name)) for p in ports] for ports in groups))
+            found = Slots(*([(p, holder(scope, p)) for p in ports] for ports in groups))
             scope.bound[self.serial] = Scope.changes, found
         return found
-
-    def _take(self, port: Port, slot: Slot | None, *, keep: bool = False) -> Any:
-        """The state array where this executable wants it.
-
-        With `keep`, or when the value is on no device yet, the slot holds it there from now on.
-        """
-        if slot is None or slot.value is None:
-            raise ScopeError(
-                f"variable '{port.name}' has not been initialized in the scope; run the "
-                "startup_program first: exe.run(static.default_startup_program())"
-            )
-        home, replicas = self.mapped.home, self.mapped.replicas if port.per_replica else 0
-        whole = whole_of(port)
-        if slot.home is home and slot.replicas == replicas and slot.whole == whole:
-            return slot.value
-        where, count, array = slot.copy
-        if where is not home or count != replicas or whole is not None:
-            array = self._bring_home(slot, port, replicas)
-        if keep or slot.home is None:
-            slot.put(array, replicas=replicas, home=home, whole=whole)
-        else:
-            slot.copy = home, replicas, array
-        return array
-
-    def _bring_home(self, slot: Slot, port: Port, replicas: int) -> Any:
-        """A copy of the value on this executable's devices."""
-        if replicas and slot.replicas == replicas and slot.whole == whole_of(port):
-            value = np.array(slot.value)
-        else:
-            value = slot.numpy()
-            check_state(port, value)
-            if port.shard_of is not None:
-                value = in_parts(value, replicas)
-            elif replicas:
-                value = np.array(np.broadcast_to(value, (replicas, *value.shape)))
-        with jax.enable_x64(True):
-            return put(value, self.mapped.place(port))
 
     def _bound(self, fetches: Sequence[Any], written: Sequence[Any]) -> None:
         """Wait now and then, so that steps whose results nobody reads do not pile up."""
@@ -379,27 +335,3 @@ class Executable:
         if Executable.in_flight >= MAX_IN_FLIGHT:
             Executable.in_flight = 0
             jax.block_until_ready(fetches or written)
-
-
-def scope_slot(scope: Scope, name: str) -> Slot:
-    """The slot that holds a name, made in this scope when nobody has it."""
-    return scope.find_var(name) or scope.var(name)
-
-
-def whole_of(port: Port) -> tuple[int, ...] | None:
-    """The shape of the value of which a replica has a part, None when it has all of it."""
-    return None if port.shard_of is None else shape_of(port.shard_of)
-
-
-def check_state(port: Port, value: np.ndarray[Any, Any]) -> None:
-    """ScopeError unless the value has the shape and dtype that the program declares."""
-    declared = port.type if port.shard_of is None else port.shard_of
-    shape, dtype = shape_of(declared), dtype_of(declared)
-    fits = len(shape) == value.ndim and all(
-        want in (UNKNOWN, got) for want, got in zip(shape, value.shape, strict=True)
-    )
-    if not fits or value.dtype != dtype.numpy:
-        raise ScopeError(
-            f"variable '{port.name}' is {dtype!s} {list(shape)} in the program, but the scope "
-            f"holds {value.dtype.name} {list(value.shape)}; set an array of that dtype and shape"
-        )

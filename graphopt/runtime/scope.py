@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from graphopt.errors import ScopeError
+from graphopt.runtime.stacks import Item, Stack
 
 Shape = tuple[int, ...]
 
@@ -39,19 +40,24 @@ class Slot:
     replica 0. With `whole`, a shape, the replicas have parts instead, which readers see as one
     array of that shape. `home` identifies the devices that the array is on. `copy` is what another
     program that only reads the variable made of the value for its own devices:
-    (home, replicas, array).
+    (home, replicas, array). The value of a variable that lies in a stack with others is an `Item`
+    of it; `stacks` are the stacks that begin with this variable, by the names in them.
     """
 
-    __slots__ = ("copy", "home", "name", "replicas", "value", "whole")
+    __slots__ = ("copy", "home", "name", "replicas", "stacks", "value", "whole")
 
     def __init__(self, name: str) -> None:
         self.name = name
+        self.stacks: dict[tuple[str, ...], Stack] = {}
+        self.value: Any = None
         self.put(None)
 
     def put(
         self, value: Any, *, replicas: int = 0, home: Any = None, whole: Shape | None = None
     ) -> None:
-        """Replace the value."""
+        """Replace the value; a variable that lies in a stack leaves it."""
+        if type(self.value) is Item:
+            self.value.stack.lose()
         self.value, self.replicas, self.home, self.whole = value, replicas, home, whole
         self.copy: tuple[Any, int, Any] = (None, 0, None)
 
@@ -60,6 +66,8 @@ class Slot:
         if self.value is None:
             raise ScopeError(f"variable '{self.name}' has no value; run the startup_program first")
         value = self.value
+        if type(value) is Item:
+            return value.numpy()
         if self.replicas and not getattr(value, "is_fully_addressable", True):
             # other processes hold the other replicas' values: the first of this one's
             value = min(value.addressable_shards, key=lambda shard: shard.index[0].start or 0).data
@@ -104,7 +112,8 @@ class Tensor:
 
     def __repr__(self) -> str:
         slot = self._slot
-        return repr(slot.value if slot.whole is None else slot.numpy())
+        plain = slot.whole is None and type(slot.value) is not Item
+        return repr(slot.value if plain else slot.numpy())
 
 
 class Scope:

@@ -10,7 +10,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dtypes import DType
-from graphopt.ir.signature import STATE, Port, inputs_of
+from graphopt.ir.signature import STATE, Port, inputs_of, signature_of
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
 from graphopt.ir.verify_ssa import verify_ssa
 
@@ -51,6 +51,7 @@ def run_module(
 
     from graphopt.lowering.mappers import Plan, alone, by_op
 
+    inputs = _with_stacks(module, inputs)
     plan, device = Plan.of(module), jax.devices("cpu")[0]
     with jax.enable_x64(True), jax.disable_jit(one_by_one):
         whole = functools.partial(alone, donate=False)
@@ -63,7 +64,8 @@ def run_module(
         )
         ports = (*plan.fetches, *plan.written)
         arrays = map(np.array, (*fetches, *written))
-        return {f"{p.kind} {p.name}": _whole(p, a) for p, a in zip(ports, arrays, strict=True)}
+        found = {f"{p.kind} {p.name}": _whole(p, a) for p, a in zip(ports, arrays, strict=True)}
+    return _without_stacks(module, found)
 
 
 def _flat(port: Port, array: Array) -> Array:
@@ -75,12 +77,29 @@ def _whole(port: Port, array: Array) -> Array:
     return array if port.shard_of is None else array.reshape(shape_of(port.shard_of))
 
 
+def _with_stacks(module: ModuleOp, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The inputs with stacks of those that the module takes as such."""
+    ports = [port for port in signature_of(module).arguments if port.stack_of]
+    return {**inputs, **{p.name: np.stack([inputs[name] for name in p.stack_of]) for p in ports}}
+
+
+def _without_stacks(module: ModuleOp, results: Mapping[str, Array]) -> dict[str, Array]:
+    """The results with the variables of stacks one by one."""
+    found = dict(results)
+    for port in signature_of(module).results:
+        if port.stack_of:
+            items = found.pop(f"{port.kind} {port.name}")
+            found |= {f"{port.kind} {n}": a for n, a in zip(port.stack_of, items, strict=True)}
+    return found
+
+
 def interpreted(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict[str, Array]:
     """As `run_module`, in the reference interpreter, where it has rules for all ops."""
     from graphopt.testing.reference import Unsupported, evaluate
 
     try:
-        return evaluate(module, inputs, seed=seed)
+        found = evaluate(module, _with_stacks(module, inputs), seed=seed)
+        return _without_stacks(module, found)
     except Unsupported:
         return run_module(module, inputs, seed)
 

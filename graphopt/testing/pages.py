@@ -15,6 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.utils.arg_spec import parse_spec
 
 from graphopt.ir.dialect import context
 from graphopt.ir.text import parse_text
@@ -30,7 +32,10 @@ UPDATE = "GRAPHOPT_UPDATE_PAGES"
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a page: the pass, the program before, and what is expected."""
+    """One case of a page: the pass, the program before, and what is expected.
+
+    `options` are those of the pass, as `graphopt-opt -p` takes them.
+    """
 
     page: Path
     title: str
@@ -38,11 +43,20 @@ class Case:
     before: str
     expected_kind: str
     expected: str
+    options: str = ""
+
+    def made(self) -> ModulePass:
+        """The pass, with its options."""
+        spec = parse_spec(self.pass_name + self.options)
+        return all_passes()[self.pass_name]().from_pass_spec(spec)
 
 
 def load_page(path: Path) -> list[Case]:
-    """The cases of a page; the first heading names the pass. ValueError for a malformed page."""
-    title = pass_name = language = ""
+    """The cases of a page; the first heading names the pass, with its options in braces.
+
+    ValueError for a malformed page.
+    """
+    title = pass_name = options = language = ""
     blocks: list[tuple[str, str]] = []
     lines: list[str] = []
     cases: list[Case] = []
@@ -51,7 +65,9 @@ def load_page(path: Path) -> list[Case]:
         fence = _FENCE.match(line)
         heading = None if inside else _HEADING.match(line)
         if heading:
-            pass_name = pass_name or heading[2]
+            if not pass_name:
+                pass_name, brace, options = heading[2].partition("{")
+                options = brace + options
             title, blocks = heading[2], []
         elif fence and not inside:
             inside, language, lines = True, fence[1], []
@@ -60,7 +76,7 @@ def load_page(path: Path) -> list[Case]:
             blocks.append((language, "\n".join(lines)))
             if len(blocks) == 2:
                 (_, before), (kind, expected) = blocks
-                cases.append(Case(path, title, pass_name, before, kind, expected))
+                cases.append(Case(path, title, pass_name, before, kind, expected, options))
         elif inside:
             lines.append(line)
     if not cases or inside:
@@ -82,7 +98,7 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
     """
     before = parse(case.before, f"{case.page}: {case.title}")
     after = before.clone()
-    declined = run_pass(case.pass_name, after)
+    declined = run_pass(case.made(), after)
     if str(after) == str(before):
         kind, found = "refused", "\n".join(dict.fromkeys(str(d.reason) for d in declined))
         found = found or "no pattern"
@@ -99,11 +115,10 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
     )
 
 
-def run_pass(name: str, module: ModuleOp) -> list[Declined]:
-    """Run a pass by name; what it declined."""
-    made = all_passes()[name]()()
+def run_pass(made: ModulePass, module: ModuleOp) -> list[Declined]:
+    """Run a pass; what it declined."""
     if isinstance(made, FusionPass):
-        outcomes = sweep(module, [(name, rule) for rule in made.RULES])
+        outcomes = sweep(module, [(made.name, rule) for rule in made.RULES])
         return [outcome for outcome in outcomes if isinstance(outcome, Declined)]
     if isinstance(made, RewritePass):
         return [outcome for outcome in made.rewrite(module) if isinstance(outcome, Declined)]

@@ -101,3 +101,43 @@ def test_on_several_devices() -> None:
         _, report = train(make, devices=2, fuse_all_optimizer_ops=True, reduce_strategy=reduce)
     result = report.flags["fuse_all_optimizer_ops"]
     assert (result.status, "switches it off" in result.text) == (REFUSED, True)
+
+
+def many(devices: int, **flags: Any) -> tuple[dict[str, Array], Any]:
+    """The state after steps of a model with nine small weights, and the optimised module."""
+    with (
+        static.program_guard(static.Program(), static.Program()),
+        static.scope_guard(static.Scope()),
+        utils.unique_name.guard(),
+    ):
+        x = static.data("x", [None, 4], "float32")
+        static.default_startup_program().random_seed = 7
+        weights = [static.create_parameter([4, 4], "float32") for _ in range(9)]
+        loss = paddle.add_n([paddle.mean(paddle.square(paddle.matmul(x, w))) for w in weights])
+        paddle.optimizer.AdamW(0.1).minimize(loss)
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(static.default_startup_program())
+        main, strategy = static.default_main_program(), static.BuildStrategy()
+        for name, value in flags.items():
+            setattr(strategy, name, value)
+        program = static.CompiledProgram(main).with_data_parallel(
+            loss_name=loss.name, build_strategy=strategy, places=static.cpu_places(devices)
+        )
+        for _ in range(3):
+            exe.run(program, feed={"x": X}, fetch_list=[loss])
+        found = {v.name: static.global_scope().find_var(v.name) for v in main.list_vars()}
+        (compiled,) = program._compiled()
+        return {name: slot.numpy() for name, slot in found.items() if slot is not None}, compiled
+
+
+@pytest.mark.parametrize("devices", [1, 2])
+def test_small_parameters_lie_in_stacks(devices: int) -> None:
+    """With fuse_adamw one array for each kind of state, one sum over devices, the same numbers."""
+    stacked, compiled = many(devices, fuse_adamw=True)
+    plain, _ = many(devices)
+    assert len(compiled.plan.updated) == 5
+    assert all(len(port.stack_of) == 9 for port in compiled.plan.updated)
+    assert compiled.report.after["pd.all_reduce"] == (devices > 1)
+    assert stacked.keys() == plain.keys()
+    for name, value in plain.items():
+        np.testing.assert_allclose(stacked[name], value, rtol=1e-6, atol=1e-7)

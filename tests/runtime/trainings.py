@@ -72,13 +72,15 @@ def stablehlo(program: CompiledProgram) -> str:
     """What XLA was given for the last shape."""
     import jax
 
+    from graphopt.runtime.state import holder, take
+
     (compiled,) = program._compiled()
     (executable,) = compiled.executables.values()
     scope = static.global_scope()
     with jax.enable_x64(True):
         plan = compiled.plan
         state = [
-            tuple(executable._take(port, scope.find_var(port.name)) for port in ports)
+            tuple(take(executable.mapped, port, holder(scope, port)) for port in ports)
             for ports in (plan.updated, plan.read_only)
         ]
         rows_of = {"x": (12, 3), "y": (12, 2)}

@@ -236,9 +236,46 @@ class Scan(RegionOp):
         self.expect("the items of the results", yielded[len(memories) :], stacked)
 
 
+@irdl_op_definition
+class Layers(RegionOp):
+    """Pass values through the region once for each item along the first axis of the stacks.
+
+    The region's arguments are the carried values, first the given ones, then an item of each stack;
+    it yields the next carried values, and the results are the last ones. The random ops of layer i
+    draw as ops with the number `rng_id` + i * `rng_stride` do. With `recompute` derivatives keep
+    what goes from layer to layer and compute the rest again.
+    """
+
+    name = "pd.layers"
+    irdl_options = (SEGMENTS,)
+    carried = var_operand_def(Tensor)
+    stacks = var_operand_def(Tensor)
+    rng_stride = integer(0)
+    recompute = flag(False)
+    body = region_def()
+
+    @staticmethod
+    def infer(carried: tuple[Tensor, ...], stacks: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        if not stacks:
+            raise ProgramError("pd.layers needs a stack, whose first axis says how many there are")
+        return carried
+
+    def verify_regions(self) -> None:
+        counts = {shape_of(value.type)[:1] for value in self.stacks}
+        if len(counts) != 1 or counts & {(), (UNKNOWN,)}:
+            raise VerifyException(
+                f"'pd.layers': its stacks need one first axis, found {sorted(counts)}"
+            )
+        carried = [value.type for value in self.carried]
+        items = [item_type(value.type) for value in self.stacks]
+        self.expect("the region's arguments", list(self.body.block.arg_types), carried + items)
+        self.expect("the next values", [value.type for value in self.yielded()], carried)
+        self.expect("the results", self.result_types, carried)
+
+
 def item_type(sequence: Attribute) -> Tensor:
-    """The type of one item of a sequence; VerifyException for a 0-D tensor."""
+    """The type of one item along the first axis; VerifyException for a 0-D tensor."""
     shape = shape_of(sequence)
     if not shape:
-        raise VerifyException(f"'pd.scan': a sequence needs a first axis, found {show(sequence)}")
+        raise VerifyException(f"a sequence or a stack needs a first axis, found {show(sequence)}")
     return tensor(shape[1:], dtype_of(sequence))

@@ -2,14 +2,15 @@
 
 Operands come as one list for each slot, in one order of the parameters; the learning rate and the
 properties are common to all. The results are those of the first update, then of the second, and so
-on.
+on. With `stacked` an operand of a list is several parameters of one shape along a new first axis
+(or their gradients or state); each is updated by itself.
 """
 
 from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, cast
 
 from xdsl.irdl import irdl_op_definition, operand_def, var_operand_def, var_result_def
 
@@ -17,7 +18,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.attrs import flag, number, string
 from graphopt.ir.op import SEGMENTS, call_rule, operand_names
 from graphopt.ir.ops.optimizer import Adam, AdamBase, Adamw, Momentum, Sgd, Single, Update
-from graphopt.ir.types import Tensor
+from graphopt.ir.types import UNKNOWN, Tensor, like, shape_of
 
 
 class FusedUpdate(Update, ABC):
@@ -28,6 +29,7 @@ class FusedUpdate(Update, ABC):
     SINGLE: ClassVar[type[Update]]
     """An update that this does several of."""
     outs = var_result_def(Tensor)
+    stacked = flag(False)
     irdl_options = (SEGMENTS,)
 
     def singles(self) -> list[Single]:
@@ -62,13 +64,32 @@ class FusedUpdate(Update, ABC):
         ]
 
 
-def _results(kind: type[Update], singles: Sequence[dict[str, Any]], **values: Any) -> list[Tensor]:
+def _results(
+    kind: type[Update], singles: Sequence[dict[str, Any]], stacked: bool, **values: Any
+) -> list[Tensor]:
     """The result types of all updates, one after the other."""
     found: list[Tensor] = []
     for operands in singles:
-        types = call_rule(kind.infer, {**values, **operands})
-        found += types if isinstance(types, tuple) else [types]
+        given, count = _items(operands) if stacked else (operands, 0)
+        inferred: Any = call_rule(kind.infer, {**values, **given})
+        types = cast("tuple[Tensor, ...]", inferred if isinstance(inferred, tuple) else (inferred,))
+        found += (like(t, shape=(count, *shape_of(t))) if stacked else t for t in types)
     return found
+
+
+def _items(operands: dict[str, Any]) -> tuple[dict[str, Any], int]:
+    """The types of the items of stacks, and how many there are.
+
+    ProgramError when stacks differ in that.
+    """
+    counts = {shape_of(type_)[:1] for type_ in operands.values() if type_ is not None}
+    if len(counts) != 1 or counts & {(), (UNKNOWN,)}:
+        raise ProgramError(f"stacked operands need one first axis, found {sorted(counts)}")
+    items = {
+        name: None if type_ is None else like(type_, shape=shape_of(type_)[1:])
+        for name, type_ in operands.items()
+    }
+    return items, counts.pop()[0]
 
 
 @irdl_op_definition
@@ -83,8 +104,10 @@ class FusedSgd(FusedUpdate):
     learning_rate = operand_def(Tensor)
 
     @staticmethod
-    def infer(params: tuple[Tensor, ...], grads: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
-        return tuple(_results(Sgd, FusedSgd.each(params=params, grads=grads)))
+    def infer(
+        params: tuple[Tensor, ...], grads: tuple[Tensor, ...], stacked: bool
+    ) -> tuple[Tensor, ...]:
+        return tuple(_results(Sgd, FusedSgd.each(params=params, grads=grads), stacked))
 
 
 @irdl_op_definition
@@ -109,10 +132,13 @@ class FusedMomentum(FusedUpdate):
 
     @staticmethod
     def infer(
-        params: tuple[Tensor, ...], grads: tuple[Tensor, ...], velocities: tuple[Tensor, ...]
+        params: tuple[Tensor, ...],
+        grads: tuple[Tensor, ...],
+        velocities: tuple[Tensor, ...],
+        stacked: bool,
     ) -> tuple[Tensor, ...]:
         singles = FusedMomentum.each(params=params, grads=grads, velocities=velocities)
-        return tuple(_results(Momentum, singles))
+        return tuple(_results(Momentum, singles, stacked))
 
 
 @irdl_op_definition
@@ -160,6 +186,7 @@ class FusedAdam(FusedUpdate):
         beta2_pows: tuple[Tensor, ...],
         moments2_max: tuple[Tensor, ...],
         amsgrad: bool,
+        stacked: bool,
     ) -> tuple[Tensor, ...]:
         singles = FusedAdam.each(
             params=params,
@@ -170,7 +197,7 @@ class FusedAdam(FusedUpdate):
             beta2_pows=beta2_pows,
             moments2_max=moments2_max,
         )
-        return tuple(_results(AdamBase, singles, amsgrad=amsgrad))
+        return tuple(_results(AdamBase, singles, stacked, amsgrad=amsgrad))
 
 
 # single update -> the op that does several of them

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+
 from graphopt.ir.op import call_rule
 from graphopt.ir.ops.fused_update import FusedAdam, FusedMomentum, FusedSgd, FusedUpdate
 from graphopt.lowering.ops.base import Array
@@ -14,9 +16,14 @@ from graphopt.lowering.registry import lowers
 def _all(kind: type[FusedUpdate], rule: Any, values: dict[str, Any]) -> tuple[Array, ...]:
     """The results of all updates, one after the other."""
     lists = {name: values.pop(name) for name, _ in kind.SLOTS}
+    stacked = values.pop("stacked")
     results: list[Array] = []
     for operands in kind.each(**lists):
-        found = call_rule(rule, {**values, **operands})
+
+        def update(operands: dict[str, Any]) -> Any:
+            return call_rule(rule, {**values, **operands})
+
+        found = (jax.vmap(update) if stacked else update)(operands)
         results += found if isinstance(found, tuple) else [found]
     return tuple(results)
 

@@ -51,7 +51,9 @@ def roll(x: Array, shifts: Ints, axis: Ints) -> Array:
 @lowers(Unbind)
 def unbind(x: Array, axis: int) -> tuple[Array, ...]:
     axis = normalize_axis(axis, x.ndim)
-    return tuple(lax.index_in_dim(x, i, axis, keepdims=False) for i in range(x.shape[axis]))
+    # the gradient of a split is one concatenation; that of slices pads each to the full size
+    parts = lax.split(x, (1,) * x.shape[axis], axis)
+    return tuple(lax.squeeze(part, (axis,)) for part in parts)
 
 
 def _place(rank: int, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> tuple[slice, ...]:

@@ -17,7 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 import graphopt.testing.reference.ops  # noqa: F401  (registers the rules)
 from graphopt.ir.dtypes import DType
 from graphopt.ir.op import PdOp, bind_groups, call_rule
-from graphopt.ir.ops.control import If, RegionOp, Scan, While, Yield
+from graphopt.ir.ops.control import If, Layers, RegionOp, Scan, While, Yield
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.random import Dropout, RandomOp
 from graphopt.ir.signature import Port, function_signature, main_function, prepare_function
@@ -43,7 +43,7 @@ def supports(op: Operation) -> bool:
     It may still refuse an op for a property of it, when it comes to that.
     """
     if isinstance(op, RegionOp):
-        return isinstance(op, (If, While, Scan)) and all(
+        return isinstance(op, (If, Layers, While, Scan)) and all(
             supports(inner) for region in op.regions for inner in region.block.ops
         )
     return isinstance(op, (Grad, ReturnOp, Yield)) or type(op) in RULES
@@ -124,6 +124,7 @@ class Run:
             raise ValueError(f"precision should be float64 or declared, found '{precision}'")
         self.declared = precision == "declared"
         self.seed = seed
+        self.rng_shift = 0  # of the layer that is computed
 
     def entered(self, array: Any) -> Array:
         """An array from outside as rules take it."""
@@ -215,7 +216,7 @@ class Run:
         """The random numbers of an op: by its seed, or by `rng_id` and the seed of this run."""
         assert isinstance(op, RandomOp)
         seed, rng_id = op.draws()[which]
-        return np.random.default_rng([seed] if seed else [self.seed, rng_id, 1])
+        return np.random.default_rng([seed] if seed else [self.seed, rng_id + self.rng_shift, 1])
 
     def gradients(self, op: Grad, env: Environment, followed: bool) -> list[Array]:
         seeds: list[tuple[Node, Array]] = []
@@ -248,6 +249,14 @@ class Run:
             condition, values = env[op.condition], [env[value] for value in op.carried]
             while _holds(condition):
                 condition, *values = run(0, values)
+            return values
+        if isinstance(op, Layers):
+            values = [env[value] for value in op.carried]
+            stacks = [env[value] for value in op.stacks]
+            for layer in range(len(value_of(stacks[0]))):
+                values = run(0, [*values, *(stack[layer] for stack in stacks)])
+                self.rng_shift += op.attr("rng_stride")
+            self.rng_shift -= len(value_of(stacks[0])) * op.attr("rng_stride")
             return values
         if isinstance(op, Scan):
             memories = [env[value] for value in op.memories]

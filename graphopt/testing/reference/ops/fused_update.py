@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
 from graphopt.ir.ops.fused_update import FusedAdam, FusedMomentum, FusedSgd
 from graphopt.testing.reference.ops.optimizer import adam, adamw, momentum, sgd
 from graphopt.testing.reference.registry import rule
@@ -52,7 +54,26 @@ def fused_adam(
     beta1: float,
     beta2: float,
     epsilon: float,
+    stacked: bool,
 ) -> tuple[Array, ...]:
+    if stacked:
+        # powers of beta are numbers of one parameter each; sgd and momentum have no such state
+        lists = (moments1, moments2, beta1_pows, beta2_pows, moments2_max)
+        rest = (use_adamw, weight_decay, lr_ratio, beta1, beta2, epsilon, False)
+        results: list[Array] = []
+        for at in range(len(params)):
+            items = [
+                fused_adam(
+                    [params[at][i]],
+                    [grads[at][i]],
+                    learning_rate,
+                    *([values[at][i]] if values else [] for values in lists),
+                    *rest,
+                )
+                for i in range(len(params[at]))
+            ]
+            results += [np.stack(values) for values in zip(*items, strict=True)]
+        return tuple(results)
     found: list[Array] = []
     for i in range(len(params)):
         values: dict[str, Any] = {

@@ -1,0 +1,146 @@
+"""State on its way from a scope to an executable: found, checked and brought to devices."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+
+from graphopt.errors import ScopeError
+from graphopt.ir.signature import Port
+from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, tensor
+from graphopt.lowering.across import put
+from graphopt.lowering.mappers import Mapped
+from graphopt.runtime.scope import Scope, Slot, in_parts
+from graphopt.runtime.stacks import Item, Stack, stack_in
+
+# what has the value of a port of state
+Holder = Slot | Stack
+
+
+class Slots(NamedTuple):
+    """The state of a step in one scope: each port with its slot, None when there is none yet."""
+
+    updated: list[tuple[Port, Holder | None]]
+    read_only: list[tuple[Port, Holder | None]]
+    written: list[tuple[Port, Holder | None]]
+    prepare: list[tuple[Port, Holder | None]]
+
+
+def holder(scope: Scope, port: Port) -> Holder | None:
+    """What has the value of a port in a scope."""
+    return stack_in(scope, port.stack_of) if port.stack_of else scope.find_var(port.name)
+
+
+def scope_slot(scope: Scope, name: str) -> Slot:
+    """The slot that holds a name, made in this scope when nobody has it."""
+    return scope.find_var(name) or scope.var(name)
+
+
+def whole_of(port: Port) -> tuple[int, ...] | None:
+    """The shape of the value of which a replica has a part, None when it has all of it."""
+    return None if port.shard_of is None else shape_of(port.shard_of)
+
+
+def take(mapped: Mapped, port: Port, slot: Holder | None, *, keep: bool = False) -> Any:
+    """The state array where a mapped module wants it.
+
+    With `keep`, or when the value is on no device yet, the slot holds it there from now on.
+    """
+    home, replicas = mapped.home, mapped.replicas if port.per_replica else 0
+    whole = whole_of(port)
+    if slot is None or slot.value is None:
+        slot = _filled(port, slot)
+    if slot.home is home and slot.replicas == replicas and slot.whole == whole:
+        return slot.value
+    if type(slot.value) is Item and not (keep or replicas):
+        return _item(mapped, port, slot.value)
+    where, count, array = slot.copy
+    if where is not home or count != replicas or whole is not None:
+        array = _bring_home(mapped, slot, port, replicas)
+    if keep or slot.home is None:
+        slot.put(array, replicas=replicas, home=home, whole=whole)
+    else:
+        slot.copy = home, replicas, array
+    return array
+
+
+def _filled(port: Port, slot: Holder | None) -> Holder:
+    """A stack that no program has used yet; ScopeError for a variable without a value."""
+    if isinstance(slot, Stack) and slot.is_initialized():
+        return slot
+    missing = slot.members if isinstance(slot, Stack) else ()
+    name = next((s.name for s in missing if not s.is_initialized()), port.variables[0])
+    raise ScopeError(
+        f"variable '{name}' has not been initialized in the scope; run the "
+        "startup_program first: exe.run(static.default_startup_program())"
+    )
+
+
+def _item(mapped: Mapped, port: Port, item: Item) -> Any:
+    """One variable of a stack for a program that only reads it."""
+    stack, home = item.stack, mapped.home
+    found = stack.items.get((home, item.at))
+    if found is not None:
+        return found
+    with jax.enable_x64(True):
+        if stack.home is home and not stack.replicas:
+            arrays = _unstacked(mapped.place(port))(stack.value)
+            stack.items |= {(home, index): array for index, array in enumerate(arrays)}
+        else:
+            stack.items[home, item.at] = put(item.numpy(), mapped.place(port))
+    check_state(port, stack.items[home, item.at])
+    return stack.items[home, item.at]
+
+
+@functools.cache
+def _unstacked(place: Any) -> Any:
+    """A function that makes an array of each item of a stack."""
+
+    def unstacked(stack: Any) -> list[Any]:
+        return [stack[index] for index in range(stack.shape[0])]
+
+    return jax.jit(unstacked, out_shardings=place)
+
+
+def _bring_home(mapped: Mapped, slot: Holder, port: Port, replicas: int) -> Any:
+    """A copy of the value on the devices of a mapped module."""
+    if replicas and slot.replicas == replicas and slot.whole == whole_of(port):
+        value = np.array(slot.value)
+    else:
+        value = _checked(slot, port)
+        if port.shard_of is not None:
+            value = in_parts(value, replicas)
+        elif replicas:
+            value = np.array(np.broadcast_to(value, (replicas, *value.shape)))
+    with jax.enable_x64(True):
+        return put(value, mapped.place(port))
+
+
+def _checked(slot: Holder, port: Port) -> np.ndarray[Any, Any]:
+    """The value in a slot; ScopeError unless it is what the program declares."""
+    if isinstance(slot, Stack) and slot.home is None:
+        item = tensor(shape_of(port.type)[1:], dtype_of(port.type))
+        values = [member.numpy() for member in slot.members]
+        for name, value in zip(port.stack_of, values, strict=True):
+            check_state(Port(port.kind, name, item), value)
+        return np.stack(values)
+    value = slot.numpy()
+    check_state(port, value)
+    return value
+
+
+def check_state(port: Port, value: Any) -> None:
+    """ScopeError unless the value has the shape and dtype that the program declares."""
+    declared = port.type if port.shard_of is None else port.shard_of
+    shape, dtype = shape_of(declared), dtype_of(declared)
+    fits = len(shape) == value.ndim and all(
+        want in (UNKNOWN, got) for want, got in zip(shape, value.shape, strict=True)
+    )
+    if not fits or value.dtype != dtype.numpy:
+        raise ScopeError(
+            f"variable '{port.name}' is {dtype!s} {list(shape)} in the program, but the scope "
+            f"holds {value.dtype.name} {list(value.shape)}; set an array of that dtype and shape"
+        )

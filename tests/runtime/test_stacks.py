@@ -1,0 +1,154 @@
+"""Variables that lie in stacks are read and written as if each had an array of its own."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
+
+from graphopt.errors import ScopeError
+from graphopt.ir.signature import STATE, Port, signature_of, stack_name
+from graphopt.ir.text import parse_text, text_of
+from graphopt.ir.types import tensor
+from graphopt.lowering.mappers import Mapped, home_of
+from graphopt.runtime.scope import Scope
+from graphopt.runtime.state import holder, take
+
+NAMES = ("a", "b", "c", "d")
+# stacks of programs: some share variables, some have them in another order
+STACKS = (("a", "b", "c"), ("b", "c", "d"), ("c", "b"), NAMES)
+ITEM = tensor((2,), "float32")
+
+
+def port_of(names: tuple[str, ...]) -> Port:
+    if len(names) == 1:
+        return Port(STATE, names[0], ITEM)
+    return Port(STATE, stack_name(names), tensor((len(names), 2), "float32"), stack_of=names)
+
+
+def mapped_on(device: Any) -> Mapped:
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return Mapped("alone", None, 1, lambda _: sharding, home_of(device))
+
+
+@functools.partial(jax.jit, donate_argnums=0)
+def grow(array: Any) -> Any:
+    """An update in place: the old array is gone afterwards."""
+    return array * 2 + 1
+
+
+class Stacks(RuleBasedStateMachine):
+    """Programs that update or read variables, in stacks or one by one, on two devices."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scope = Scope()
+        self.model = {name: np.full(2, at, "float32") for at, name in enumerate(NAMES)}
+        for name, value in self.model.items():
+            self.scope.var(name).get_tensor().set(value)
+        self.devices = [mapped_on(device) for device in jax.devices("cpu")[:2]]
+
+    wanted = st.one_of(st.sampled_from(STACKS), st.sampled_from(NAMES).map(lambda n: (n,)))
+    device = st.integers(0, 1)
+
+    @rule(names=wanted, at=device)
+    def update(self, names: tuple[str, ...], at: int) -> None:
+        """A step of a program that donates these variables."""
+        mapped, port = self.devices[at], port_of(names)
+        slot = holder(self.scope, port)
+        assert slot is not None
+        new = grow(take(mapped, port, slot, keep=True))
+        slot.put(new, replicas=0, home=mapped.home, whole=None)
+        for name in names:
+            self.model[name] = self.model[name] * 2 + 1
+
+    @rule(names=wanted, at=device)
+    def read(self, names: tuple[str, ...], at: int) -> None:
+        """A program that only reads these variables."""
+        port = port_of(names)
+        found = np.array(take(self.devices[at], port, holder(self.scope, port)))
+        wanted = [self.model[name] for name in names]
+        np.testing.assert_array_equal(found, np.stack(wanted) if port.stack_of else wanted[0])
+
+    @rule(name=st.sampled_from(NAMES), value=st.integers(-3, 3))
+    def write(self, name: str, value: int) -> None:
+        """A script, a checkpoint or the startup program writes a variable."""
+        self.model[name] = np.full(2, value, "float32")
+        slot = self.scope.find_var(name)
+        assert slot is not None
+        slot.get_tensor().set(self.model[name])
+
+    @rule()
+    def look_from_a_kid(self) -> None:
+        """A scope below shadows a variable: its stacks are others."""
+        kid = self.scope.new_scope()
+        kid.var("b").put(np.full(2, 9, "float32"))
+        port = port_of(("a", "b", "c"))
+        found = np.array(take(self.devices[0], port, holder(kid, port)))
+        np.testing.assert_array_equal(found[1], [9, 9])
+        np.testing.assert_array_equal(found[0], self.model["a"])
+        self.scope.drop_kids()
+
+    @invariant()
+    def every_variable_has_its_latest_value(self) -> None:
+        for name, value in self.model.items():
+            slot = self.scope.find_var(name)
+            assert slot is not None
+            np.testing.assert_array_equal(slot.numpy(), value)
+
+
+Stacks.TestCase.settings = settings(max_examples=40, stateful_step_count=20, deadline=None)
+TestStacks = Stacks.TestCase
+
+
+def test_a_variable_without_a_value_is_named() -> None:
+    """The error says which of the variables of a stack lacks its value."""
+    scope, port = Scope(), port_of(("a", "b"))
+    scope.var("a").put(np.zeros(2, "float32"))
+    scope.var("b")
+    with pytest.raises(ScopeError, match="variable 'b' has not been initialized"):
+        take(mapped_on(jax.devices("cpu")[0]), port, holder(scope, port))
+
+
+def test_a_variable_of_another_shape_is_named() -> None:
+    """The error says which of the variables of a stack does not fit."""
+    scope, port = Scope(), port_of(("a", "b"))
+    scope.var("a").put(np.zeros(2, "float32"))
+    scope.var("b").put(np.zeros(3, "float32"))
+    with pytest.raises(ScopeError, match=r"variable 'b' is float32 \[2\] in the program"):
+        take(mapped_on(jax.devices("cpu")[0]), port, holder(scope, port))
+
+
+TEXT = """builtin.module {
+  func.func @main(%%s: tensor<2x3xf32> {pd.state = "a .. b", pd.stack_of = [%s]}%s) -> () {
+    func.return
+  }
+}"""
+
+
+def test_stacks_are_read_and_written_as_text() -> None:
+    """A module says of what variables a stack is."""
+    module = parse_text(TEXT % ('"a", "b"', ""))
+    (port,) = signature_of(module).arguments
+    assert (port.stack_of, port.variables) == (("a", "b"), ("a", "b"))
+    assert text_of(parse_text(text_of(module))) == text_of(module)
+
+
+@pytest.mark.parametrize(
+    ("names", "more", "message"),
+    [
+        ('"a"', "", "must list as many variables"),
+        ('"a", "a"', "", "must list as many variables"),
+        ('"a", "b"', ', %b: tensor<3xf32> {pd.state = "b"}', "are the variable 'b'"),
+    ],
+)
+def test_wrong_stacks_are_refused(names: str, more: str, message: str) -> None:
+    """As many variables as items, and each in one place."""
+    with pytest.raises(ValueError, match=message):
+        signature_of(parse_text(TEXT % (names, more)))
