@@ -291,9 +291,9 @@ def test_gradient(op_class: type[PdOp], sample: Sample) -> None:
     operands = flat(double)
     where = [i for i, array in enumerate(operands) if array.dtype == np.float64]
     point = [operands[i] for i in where]
-    direction = [f64(*array.shape) for array in point]
-    results = build(op_class, double)[1].results
-    weights = [f64(*shape_of(results[i].type)) for i in outs]
+    results, random = build(op_class, double)[1].results, np.random.default_rng(0)
+    direction = [random.standard_normal(array.shape) for array in point]
+    weights = [random.standard_normal(shape_of(results[i].type)) for i in outs]
 
     def function(*reals: Any) -> list[Any]:
         full = list(operands)
