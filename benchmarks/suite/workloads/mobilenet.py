@@ -87,5 +87,6 @@ WORKLOADS = (
         head="cross_entropy",
         optimizer=Optimizer("momentum", 0.001),
         flags=FLAGS,
+        tolerance=1e-2,  # its batch norms amplify rounding; in float64 the losses agree to 1e-14
     ),
 )
