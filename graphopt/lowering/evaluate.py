@@ -27,7 +27,7 @@ from graphopt.ir.ops.comm import Collective, WeighByRows
 from graphopt.ir.ops.control import RegionOp, Yield
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late, class_of, draws
-from graphopt.ir.ops.random import Dropout
+from graphopt.ir.ops.random import Dropout, RandomOp
 from graphopt.ir.ops.transformer import FusedAttention, FusedDotProductAttention, FusedFeedforward
 from graphopt.ir.signature import (
     function_signature,
@@ -70,7 +70,7 @@ class Call:
         if isinstance(op, Late):
             properties = tuple(sorted(late_properties(op, env or {}).items()))
             return cls(class_of(op.attr("op")), properties, op.attr("groups"), replicas)
-        attrs = tuple(sorted(op.attr_values().items()))
+        attrs = tuple(sorted(_read_by_rules(op).items()))
         groups = tuple(len(group) for group in op.operand_groups())
         return cls(type(op), attrs, groups, replicas)
 
@@ -115,6 +115,14 @@ class Call:
         if len(lanes) > 1 and self.communicates:
             return combine(self, lanes)
         return [self(operands, key) for operands, key in zip(lanes, keys, strict=True)]
+
+
+def _read_by_rules(op: PdOp) -> dict[str, Any]:
+    """The properties without those that only say which numbers are drawn: keys do that."""
+    values = op.attr_values()
+    if isinstance(op, RandomOp):
+        values = {name: value for name, value in values.items() if name not in ("seed", "rng_id")}
+    return values
 
 
 @lru_cache(maxsize=4096)

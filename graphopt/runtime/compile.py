@@ -12,7 +12,7 @@ import os
 import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import jax
@@ -26,12 +26,15 @@ from graphopt.ir.ops.debug import Assert
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import draws
 from graphopt.ir.ops.order import Fence
+from graphopt.ir.ops.random import RandomOp
 from graphopt.ir.parse.program import parse_program
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.signature import hash_dropout
 from graphopt.ir.types import byte_count, show
 from graphopt.lowering import mappers
 from graphopt.lowering.across import across
+from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.evaluate import Call
 from graphopt.lowering.late import NeedsData
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.mappers import Mapped, Plan
@@ -109,6 +112,8 @@ class Compiled:
         donate = bool(request.strategy is None or request.strategy.enable_inplace)
         donate = donate and not self.is_checked
         if not request.data_parallel or (count == 1 and not self.per_replica):
+            if self.starts_alike:
+                return replace(self.by_op(), name="start")
             return mappers.alone(
                 self.module, self.plan, device_of(request.places[0]), donate=donate
             )
@@ -140,6 +145,19 @@ class Compiled:
             setup = self.report.setup.quiet()
             self.report.near = optimize(self.source(), setup, near=True, again=self.source).near
         return self.report
+
+    @property
+    def starts_alike(self) -> bool:
+        """True for a startup program, which gives state and takes nothing, with draws alike.
+
+        XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
+        that are like it.
+        """
+        plan = self.plan
+        if plan.feeds or plan.updated or plan.read_only or plan.fetches:
+            return False
+        calls = [Call.of(op, ALONE) for op in self.module.walk() if isinstance(op, RandomOp)]
+        return len(calls) >= 2 * len(set(calls)) > 0
 
     @property
     def per_replica(self) -> bool:

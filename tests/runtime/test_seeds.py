@@ -193,3 +193,21 @@ def test_long_draws() -> None:
         assert abs(np.std(drawn) / deviation - 1) < 0.05
     assert found[0].shape == (3, 5000)
     assert found[1].min() >= -1 and found[1].max() < 4
+
+
+def test_draws_that_are_alike_are_compiled_once() -> None:
+    """A startup program then runs op by op, and draws what it would as a whole."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        weights = [static.create_parameter([3, 3], "float32") for _ in range(4)]
+    found: list[list[Any]] = []
+    for fetches in ([], weights):  # with fetches it is one XLA program
+        scope, executor = static.Scope(), static.Executor(paddle.CPUPlace())
+        paddle.seed(7)
+        executor.run(startup, fetch_list=fetches, scope=scope)
+        found.append([scope.find_var(weight.name).numpy() for weight in weights])
+        (compiled,) = executor._runner.all_compiled()
+        (executable,) = compiled.executables.values()
+        assert executable.mapped.name == ("alone" if fetches else "start")
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+    assert len({array.tobytes() for array in found[0]}) == 4
