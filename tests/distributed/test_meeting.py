@@ -187,6 +187,20 @@ def test_an_early_end_is_named(start: Callable[..., Job]) -> None:
     assert "trainer 1 (this one) ended" in reason(one)
 
 
+def test_who_has_come_to_the_last_step_may_end(start: Callable[..., Job]) -> None:
+    """The others may still come to it; a step more is one too many."""
+    job = start()
+    zero, one = job.come()
+    step(one, 1)
+    threading.Thread(target=one.leave, args=("",), daemon=True).start()
+    time.sleep(0.2)
+    step(zero, 1)
+    step(zero, 2)
+    assert "trainer 1 ended its script after 1 steps, but trainer 0 goes on to step 2" in reason(
+        zero
+    )
+
+
 def test_a_failing_script_is_named(start: Callable[..., Job]) -> None:
     """With its exception; the failing trainer itself has printed it and hears nothing."""
     job = start()

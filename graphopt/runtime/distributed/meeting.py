@@ -195,7 +195,7 @@ class Meeting:
         other = next((came for came in waiting.came if came != trainer), trainer)
         if not self._same(number, waiting.came, *sorted((other, trainer))):
             return
-        self._check_gone(f"step {number}", trainer)
+        self._check_gone(f"step {number}", waiting)
         if len(waiting.came) == self.world.trainers:
             del self._steps[number]
             key = waiting.came[0]["key"]
@@ -219,7 +219,7 @@ class Meeting:
     def _barrier(self, trainer: int, name: str) -> None:
         waiting = self._barriers.setdefault(name, Waiting(time.monotonic()))
         waiting.came[trainer] = {}
-        self._check_gone("a barrier", trainer)
+        self._check_gone("a barrier", waiting)
         if len(waiting.came) == self.world.trainers:
             del self._barriers[name]
             self._tell_all("through", name=name)
@@ -237,7 +237,7 @@ class Meeting:
         else:
             for what, waiting in self._waiting():
                 if trainer not in waiting.came:
-                    self._check_gone(what, min(waiting.came))
+                    self._check_gone(what, waiting)
 
     def _all(self) -> list[Peer]:
         return list(self.peers.values())
@@ -247,14 +247,14 @@ class Meeting:
         steps = [(f"step {number}", waiting) for number, waiting in self._steps.items()]
         return steps + [("a barrier", waiting) for waiting in self._barriers.values()]
 
-    def _check_gone(self, what: str, comer: int) -> None:
+    def _check_gone(self, what: str, waiting: Waiting) -> None:
         """A fault when somebody has ended his script whom this step or barrier needs."""
         for trainer, peer in self.peers.items():
-            if peer.done and trainer != comer:
+            if peer.done and trainer not in waiting.came:
                 self.fault(
                     trainer,
-                    f"ended its script after {peer.steps} steps, but trainer {comer} goes on to "
-                    f"{what}; every trainer must run equally many",
+                    f"ended its script after {peer.steps} steps, but trainer "
+                    f"{min(waiting.came)} goes on to {what}; every trainer must run equally many",
                 )
                 return
 
