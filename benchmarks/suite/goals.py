@@ -38,7 +38,7 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("recommender-lazy-adam", "paddle"): _ROWS,
     **{
         (name, MEMORY): _STARTUP
-        for name in ("tiny-fc", "mlp", "transformer", "transformer-48", "adamw-500", "mlp-200")
+        for name in ("tiny-fc", "mlp", "transformer", "transformer-48", "mlp-200")
     },
 }
 
