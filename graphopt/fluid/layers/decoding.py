@@ -42,7 +42,10 @@ class DecodeHelper:
 
 
 class TrainingHelper(DecodeHelper):
-    """Teacher forcing: the inputs [batch, steps, ...] are given, as are the lengths [batch]."""
+    """Teacher forcing: the inputs are given, [batch, steps, ...] or with `time_major` time first.
+
+    They may nest. `sequence_length` has the integer length of each sequence, [batch].
+    """
 
     def __init__(self, inputs: Any, sequence_length: Variable, time_major: bool = False) -> None:
         self.axis = 0 if time_major else 1
@@ -74,7 +77,11 @@ class TrainingHelper(DecodeHelper):
 
 
 class GreedyEmbeddingHelper(DecodeHelper):
-    """The likeliest word of each step, through `embedding_fn`, is the input of the next."""
+    """The likeliest word of each step, through `embedding_fn`, is the input of the next.
+
+    `start_tokens` are int64 [batch], as are the words that `embedding_fn` takes; a sequence ends
+    with `end_token`.
+    """
 
     def __init__(
         self, embedding_fn: Callable[[Variable], Any], start_tokens: Variable, end_token: int
@@ -97,7 +104,10 @@ class GreedyEmbeddingHelper(DecodeHelper):
 
 
 class SampleEmbeddingHelper(GreedyEmbeddingHelper):
-    """As GreedyEmbeddingHelper, with words drawn from softmax(outputs / softmax_temperature)."""
+    """As GreedyEmbeddingHelper, with words drawn from softmax(outputs / softmax_temperature).
+
+    `outputs` are logits [batch, words]; a `seed` draws the same words in each step of the program.
+    """
 
     def __init__(
         self,

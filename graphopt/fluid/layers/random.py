@@ -19,20 +19,21 @@ from graphopt.tensor.random import randperm as randperm
 from graphopt.tensor.ranges import arange
 
 
-def _draw(type: str, shape: Any, dtype: Any, seed: int, name: str | None, **attrs: Any) -> Variable:
+def _common(type: str, dtype: Any, seed: int) -> dict[str, Any]:
+    """What all draws have in common; TypeError unless the dtype is floating-point."""
     given = arguments.integer(seed, "seed", type)
     element = arguments.dtype(dtype, "dtype", type)
     if not element.is_floating:
         raise TypeError(f"{type}(): 'dtype' must be floating-point, found {element!s}")
+    return {"dtype": element.code, "seed": given or default_main_program().random_seed}
+
+
+def _draw(type: str, shape: Any, dtype: Any, seed: int, name: str | None, **attrs: Any) -> Variable:
+    common = _common(type, dtype, seed)
     sizes = arguments.shape(shape, type)
     if not sizes or min(sizes) < 1:
         raise ValueError(f"{type}(): the dimensions of 'shape' should be above 0, found {sizes}")
-    common = {
-        "shape": sizes,
-        "dtype": element.code,
-        "seed": given or default_main_program().random_seed,
-    }
-    return emit(type, {}, {**common, **attrs}, name=name)
+    return emit(type, {}, {**common, "shape": sizes, **attrs}, name=name)
 
 
 def uniform_random(
@@ -78,15 +79,9 @@ def _draw_like(
     sizes = like_batch(input, shape, *axes, f"{type}_batch_size_like")
     if min(sizes, default=1) > 0:
         return _draw(type, sizes, dtype, seed, None, **attrs)
-    given = arguments.integer(seed, "seed", type)
-    common = {
-        "shape": sizes,
-        "input_dim_idx": axes[0],
-        "output_dim_idx": axes[1],
-        "dtype": arguments.dtype(dtype, "dtype", type).code,
-        "seed": given or default_main_program().random_seed,
-    }
-    return emit(f"{type}_batch_size_like", {"Input": input}, {**common, **attrs})
+    places = {"shape": sizes, "input_dim_idx": axes[0], "output_dim_idx": axes[1]}
+    values = {**_common(type, dtype, seed), **places, **attrs}
+    return emit(f"{type}_batch_size_like", {"Input": input}, values)
 
 
 def uniform_random_batch_size_like(
