@@ -160,6 +160,7 @@ def test_every_pass_has_a_class() -> None:
         "fused-attention",
         "fused-feedforward",
         "fuse-dot-product-attention",
+        "fuse-long-attention",
         "reassociate-matmul",
         "update-rows",
         "fold-batch-norm",

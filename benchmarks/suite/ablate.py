@@ -17,7 +17,7 @@ from suite.workloads import BY_NAME
 
 ALL = "all"
 PASSES: Mapping[str, tuple[str, ...]] = {
-    "fuse-dot-product-attention": ("attention-512", "attention-2048", "transformer"),
+    "fuse-long-attention": ("attention-512", "attention-2048", "transformer"),
     "fused-feedforward": ("transformer",),
     "fuse-gemm-epilogue": ("mlp",),
     "fuse-bn-act": ("resnet18-training",),

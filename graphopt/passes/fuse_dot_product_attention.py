@@ -255,4 +255,5 @@ class LongAttention(DotProductAttention):
 class FuseLongAttention(FuseDotProductAttention):
     """The same for long sequences only, whatever the strategy says."""
 
+    name = "fuse-long-attention"
     RULES = (LongAttention(),)

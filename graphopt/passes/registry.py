@@ -40,6 +40,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "fuse-dot-product-attention": ("fuse_dot_product_attention", "FuseDotProductAttention"),
     "fuse-elewise-add-act": ("fuse_elewise_add_act", "FuseElewiseAddAct"),
     "fuse-gemm-epilogue": ("fuse_gemm_epilogue", "FuseGemmEpilogue"),
+    "fuse-long-attention": ("fuse_dot_product_attention", "FuseLongAttention"),
     "fuse-relu-depthwise-conv": ("fuse_relu_depthwise_conv", "FuseReluDepthwiseConv"),
     "fuse-resunit": ("fuse_resunit", "FuseResunit"),
     "fused-attention": ("fused_attention", "FuseAttention"),
