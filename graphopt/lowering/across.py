@@ -13,12 +13,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from graphopt.errors import WorldError
-from graphopt.lowering.collectives import AXIS
-from graphopt.lowering.mappers import Mapped
+from graphopt.lowering.mappers import Mapped, cut, mesh_of
 
 
 def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
@@ -45,10 +44,11 @@ def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
 def across(mapped: Mapped, devices: Sequence[Any]) -> Mapped:
     """The same for a caller that has the feeds of its own devices only, and wants their fetches."""
     mine = [device for device in devices if device.process_index == jax.process_index()]
+    mesh, own = mesh_of(devices, mapped.groups), mesh_of(mine)
     parts = Parts(
-        whole=NamedSharding(_mesh(devices), P()),
-        cut=NamedSharding(_mesh(devices), P(AXIS)),
-        local=NamedSharding(_mesh(mine), P(AXIS)),
+        whole=NamedSharding(mesh, P()),
+        cut=NamedSharding(mesh, cut(mesh)),
+        local=NamedSharding(own, cut(own)),
         share=len(devices) // len(mine),
     )
     function = Function(mapped.function, parts)
@@ -61,10 +61,6 @@ def put(value: np.ndarray[Any, Any], sharding: Any) -> Any:
     if sharding.is_fully_addressable:
         return jax.device_put(value, sharding)
     return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
-
-
-def _mesh(devices: Sequence[Any]) -> Mesh:
-    return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
 
 
 @dataclass(frozen=True)

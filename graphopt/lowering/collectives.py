@@ -2,6 +2,9 @@
 
 Rules see a `Replicas` object. In a data-parallel function it speaks of the mapped axis `AXIS`;
 alone it is the identity, so one rule serves both.
+
+Replicas may come in groups, those of a process: each group has all parts of the state between its
+members. Then there is a second axis, `GROUPS`, outside of `AXIS`.
 """
 
 from __future__ import annotations
@@ -14,46 +17,70 @@ from jax import lax
 
 from graphopt.errors import ProgramError
 
-AXIS = "dp"
+AXIS, GROUPS = "dp", "groups"
 
 
 @dataclass(frozen=True)
 class Replicas:
-    """The replicas that run one data-parallel function; `axis` is None outside of one."""
+    """The `size` replicas that run one data-parallel function; `axis` is None outside of one."""
 
     axis: str | None = None
     size: int = 1
+    groups: int = 1
+
+    @property
+    def parts(self) -> int:
+        """How many parts a value in parts has: one for each replica of a group."""
+        return self.size // self.groups
+
+    @property
+    def _axes(self) -> Any:
+        return self.axis if self.groups == 1 else (GROUPS, self.axis)
 
     def sum(self, value: Any) -> Any:
         """The sum of a value over all replicas, on each of them."""
-        return value if self.axis is None else lax.psum(value, self.axis)
+        return value if self.axis is None else lax.psum(value, self._axes)
 
     def mean(self, value: Any) -> Any:
         """The mean of a value over all replicas, on each of them."""
-        return value if self.axis is None else lax.pmean(value, self.axis)
-
-    def sum_in_parts(self, value: Any) -> Any:
-        """This replica's share of the sum of a flat value, whose length `size` divides."""
-        if self.axis is None:
-            return value
-        return lax.psum_scatter(value, self.axis, scatter_dimension=0, tiled=True)
-
-    def gather(self, value: Any) -> Any:
-        """The values of all replicas along a new first axis, on each of them."""
-        return value[None] if self.axis is None else lax.all_gather(value, self.axis)
-
-    def check_size(self, parts: int) -> None:
-        """ProgramError unless a value in this many parts is spread over exactly these replicas."""
-        if parts != self.size:
-            raise ProgramError(
-                f"the program spreads its state over {parts} replicas, but {self.size} run it"
-            )
+        return value if self.axis is None else lax.pmean(value, self._axes)
 
     def index(self) -> Any:
         """The number of this replica as an int32 scalar."""
+        return _index(self._axes)
+
+    def sum_in_parts(self, value: Any) -> Any:
+        """This replica's part of the sum of a flat value, whose length `parts` divides.
+
+        Only such a part goes from group to group.
+        """
         if self.axis is None:
-            return jax.numpy.zeros((), "int32")
-        return lax.axis_index(self.axis)
+            return value
+        part = lax.psum_scatter(value, self.axis, scatter_dimension=0, tiled=True)
+        return part if self.groups == 1 else lax.psum(part, GROUPS)
+
+    def sum_of_parts(self, value: Any) -> Any:
+        """The sum of what the replicas make of their parts of one value; each part counts once."""
+        return value if self.axis is None else lax.psum(value, self.axis)
+
+    def gather_parts(self, part: Any) -> Any:
+        """All parts of a value along a new first axis, on each replica."""
+        return part[None] if self.axis is None else lax.all_gather(part, self.axis)
+
+    def part_index(self) -> Any:
+        """Which part this replica has, as an int32 scalar."""
+        return _index(self.axis)
+
+    def check_parts(self, parts: int) -> None:
+        """ProgramError unless a value in this many parts is spread over exactly these replicas."""
+        if parts != self.parts:
+            raise ProgramError(
+                f"the program spreads its state over {parts} replicas, but {self.parts} run it"
+            )
+
+
+def _index(axes: Any) -> Any:
+    return jax.numpy.zeros((), "int32") if axes is None else lax.axis_index(axes)
 
 
 ALONE = Replicas()

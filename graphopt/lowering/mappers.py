@@ -36,7 +36,7 @@ from graphopt.ir.signature import (
     prepare_function,
     signature_of,
 )
-from graphopt.lowering.collectives import ALONE, AXIS, Replicas
+from graphopt.lowering.collectives import ALONE, AXIS, GROUPS, Replicas
 from graphopt.lowering.evaluate import Array, Context, evaluate, evaluate_function
 
 Arrays = tuple[Array, ...]
@@ -106,7 +106,8 @@ class Mapped:
     """A jitted function of the `Replica` form and where its state arrays live.
 
     `name` is the mapper's, for reports; `place` gives the sharding of a state port. Functions with
-    the same `home` can pass state to each other without moving it.
+    the same `home` can pass state to each other without moving it. With several `groups` of
+    replicas each group has all parts of what lies in parts.
     """
 
     name: str
@@ -114,6 +115,13 @@ class Mapped:
     replicas: int
     place: Callable[[Port], Any]
     home: Hashable
+    groups: int = 1
+
+    def rows(self, port: Port) -> int:
+        """The length of the leading axis of a state array, 0 when it has none."""
+        if not port.per_replica:
+            return 0
+        return self.replicas if port.shard_of is None else self.replicas // self.groups
 
 
 @cache
@@ -254,23 +262,41 @@ def _feed_blocks(plan: Plan, feeds: Arrays) -> Arrays:
     )
 
 
-def shard_map(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Mapped:
-    """One replica per device; collectives are XLA's."""
+def mesh_of(devices: Sequence[Any], groups: int = 1) -> Mesh:
+    """The mesh of the replicas on these devices, of which each group has equally many."""
+    if groups == 1:
+        return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
+    grid = np.array(devices).reshape(groups, -1)
+    return Mesh(grid, (GROUPS, AXIS), axis_types=(AxisType.Auto,) * 2)
+
+
+def cut(mesh: Mesh) -> P:
+    """A leading axis with something for each replica."""
+    return P(mesh.axis_names)
+
+
+def shard_map(
+    module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool, groups: int = 1
+) -> Mapped:
+    """One replica per device, in groups; collectives are XLA's."""
     count = len(devices)
-    mesh = Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
-    local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=True)
+    mesh = mesh_of(devices, groups)
+    replicas = Replicas(AXIS, count, groups)
+    local = _local(plan, replica_function(module, plan, replicas), block=True)
 
     def spec(port: Port) -> P:
-        return P(AXIS) if port.per_replica else P()
+        if not port.per_replica:
+            return P()
+        return cut(mesh) if port.shard_of is None else P(AXIS)
 
     in_specs = (
         tuple(spec(port) for port in plan.updated),
         tuple(spec(port) for port in plan.read_only),
-        tuple(P(AXIS) for _ in plan.feeds),
+        tuple(cut(mesh) for _ in plan.feeds),
         P(),
     )
     out_specs = (
-        tuple(P(AXIS) for _ in plan.fetches),
+        tuple(cut(mesh) for _ in plan.fetches),
         tuple(spec(port) for port in plan.written),
     )
 
@@ -291,6 +317,7 @@ def shard_map(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: b
         count,
         lambda port: NamedSharding(mesh, spec(port)),
         home_of(*devices),
+        groups,
     )
 
 
@@ -315,7 +342,7 @@ def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) 
         devices=list(devices),
         donate_argnums=(0,) if donate else (),
     )
-    mesh = Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
+    mesh = mesh_of(devices)
 
     def function(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         return mapped(updated, read_only, _stacked(feeds, count), key)

@@ -26,6 +26,10 @@ def _reduces(setup: Setup) -> bool:
     return setup.reduction == "Reduce"
 
 
+def _asks_for_parts(setup: Setup) -> bool:
+    return getattr(setup.flags.get("reduce_strategy"), "name", "") == "Reduce"
+
+
 def _keeps_whole(setup: Setup) -> bool:
     """True when every device has all parameters, so that nothing is gathered."""
     return setup.reduction != "Reduce"
@@ -42,6 +46,11 @@ CONFLICTS: tuple[Conflict, ...] = (
         "fuse_broadcast_ops",
         _keeps_whole,
         "reduce_strategy=AllReduce switches it off, as in Paddle",
+    ),
+    Conflict(
+        "reduce_strategy",
+        lambda setup: _asks_for_parts(setup) and not _reduces(setup) and setup.trainers > 1,
+        "state is spread over the devices of a process, and each has one: as with AllReduce",
     ),
     Conflict(
         "sequential_run",

@@ -82,7 +82,7 @@ class Parts:
         found = self._wholes.get(value)
         if found is None:
             if value in self.partial:
-                made: PdOp = AllReduce.make(self.partial[value])
+                made: PdOp = AllReduce.make(self.partial[value], of_parts=True)
             else:
                 made = gather(self.parts[value], shape_of(value.type), self.count)
             found = self._wholes[value] = insert(made, before, value)
@@ -167,7 +167,7 @@ class Parts:
         count = element_count(shape_of(op.operands[0].type))
         own = insert(WithoutPadding.make(wrong, count=count), op, op.results[0])
         number = insert(Sum.make(insert(Cast.make(own, dtype="int32"), op)), op)
-        total = insert(AllReduce.make(number), op)
+        total = insert(AllReduce.make(number, of_parts=True), op)
         none = insert(Cast.make(total, dtype="bool"), op)
         found = insert(LogicalNot.make(none), op, op.results[0])
         self.replace(op.results[0], found)

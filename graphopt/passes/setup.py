@@ -17,7 +17,7 @@ class Setup:
     asked: frozenset[str] = frozenset()
     """The flags that the user has set; `explain` is silent about the others' lack of effect."""
     replicas: int = 1
-    """How many replicas the mapped axis has, over which sums go and state is spread."""
+    """How many replicas a process has, over which state is spread."""
     data_parallel: bool = False
     loss_grad: str = ""
     sample_weighted: bool = False
@@ -44,9 +44,10 @@ class Setup:
 
     @property
     def reduction(self) -> str:
-        """The name of the reduce strategy; for one rank in all, Reduce means AllReduce."""
+        """The name of the reduce strategy; where a process has one device, there are no parts."""
         name = getattr(self.flags.get("reduce_strategy"), "name", "AllReduce")
-        return "AllReduce" if name == "Reduce" and self.data_parallel and self.ranks == 1 else name
+        alone = self.data_parallel and self.replicas == 1
+        return "AllReduce" if name == "Reduce" and alone else name
 
     def quiet(self) -> Setup:
         """The same without files of graphs, for a run that is only looked at."""

@@ -315,11 +315,10 @@ class Executable:
         del updated
         if self.is_checked:
             raise_failures((fetches, written))
-        home, count = self.mapped.home, self.mapped.replicas
+        mapped = self.mapped
         for (port, slot), array in zip(slots.written, written, strict=True):
             slot = slot or scope_slot(scope, port.name)
-            replicas = count if port.per_replica else 0
-            slot.put(array, replicas=replicas, home=home, whole=whole_of(port))
+            slot.put(array, replicas=mapped.rows(port), home=mapped.home, whole=whole_of(port))
         self._bound(fetches, written)
         return fetches
 

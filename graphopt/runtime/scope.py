@@ -28,6 +28,12 @@ def in_parts(value: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
     return flat.reshape(count, length)
 
 
+def _of_this_process(value: Any) -> np.ndarray[Any, Any]:
+    """What replicas on this process's devices hold: their values, or all parts of one."""
+    shards = sorted(value.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+    return np.concatenate([shard.data for shard in shards])
+
+
 def joined_parts(parts: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
     """What `in_parts` cut, in its shape again."""
     return parts.reshape(-1)[: math.prod(shape)].reshape(shape)
@@ -69,8 +75,7 @@ class Slot:
         if type(value) is Item:
             return value.numpy()
         if self.replicas and not getattr(value, "is_fully_addressable", True):
-            # other processes hold the other replicas' values: the first of this one's
-            value = min(value.addressable_shards, key=lambda shard: shard.index[0].start or 0).data
+            value = _of_this_process(value)
         value = np.array(value)
         if self.whole is not None:
             return joined_parts(value, self.whole)

@@ -49,7 +49,7 @@ def take(mapped: Mapped, port: Port, slot: Holder | None, *, keep: bool = False)
 
     With `keep`, or when the value is on no device yet, the slot holds it there from now on.
     """
-    home, replicas = mapped.home, mapped.replicas if port.per_replica else 0
+    home, replicas = mapped.home, mapped.rows(port)
     whole = whole_of(port)
     if slot is None or slot.value is None:
         slot = _filled(port, slot)

@@ -9,6 +9,7 @@ import pytest
 
 from graphopt import static
 from graphopt.errors import WorldError
+from graphopt.passes.conflicts import refused
 from graphopt.runtime.distributed.job import job_of, strategy_for
 from graphopt.runtime.distributed.world import World
 
@@ -48,12 +49,14 @@ def test_another_job_is_refused(flag: str, value: Any) -> None:
         strategy_for(GROUP, strategy(**{flag: value}))
 
 
-def test_reduce_keeps_the_state_whole() -> None:
-    """With a warning, over several processes."""
+def test_reduce_with_one_device_in_each_process() -> None:
+    """There is nothing to spread the state over, and `explain` says so."""
     reduce = static.BuildStrategy.ReduceStrategy.Reduce
-    with pytest.warns(UserWarning, match="keeps the whole optimizer state"):
-        found = strategy_for(GROUP, strategy(reduce_strategy=reduce))
-    assert found.reduce_strategy is static.BuildStrategy.ReduceStrategy.AllReduce
+    given = strategy_for(GROUP, strategy(reduce_strategy=reduce))
+    one, two = (given.setup(replicas=count, data_parallel=True) for count in (1, 2))
+    assert (one.reduction, two.reduction) == ("AllReduce", "Reduce")
+    assert "over the devices of a process" in refused(one)["reduce_strategy"]
+    assert "reduce_strategy" not in refused(two)
 
 
 def test_trainers_that_nobody_knows() -> None:

@@ -46,9 +46,12 @@ def batch(step: int) -> dict[str, Any]:
 def optimizers() -> dict[str, Any]:
     """The optimizers to compare, one of them with a learning rate that changes."""
     schedule = paddle.optimizer.lr.ExponentialDecay(0.1, 0.5)
+    clip = paddle.nn.ClipGradByGlobalNorm(0.05)
     return {
         "sgd": paddle.optimizer.SGD(schedule),
         "adam": paddle.optimizer.Adam(0.05),
+        "adam in parts": paddle.optimizer.Adam(0.05, grad_clip=clip),
+        "lamb in parts": paddle.optimizer.Lamb(0.05),
     }
 
 
@@ -58,11 +61,14 @@ def train(name: str, optimizer: Any, trainer: int, trainers: int, seed: int) -> 
     exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
     share = ROWS // trainers
     mine = slice(trainer * share, (trainer + 1) * share)
+    strategy = static.BuildStrategy()
+    if name.endswith("in parts"):
+        strategy.reduce_strategy = static.BuildStrategy.ReduceStrategy.Reduce
     with static.scope_guard(scope):
         paddle.seed(seed)
         exe.run(startup)
         program = static.CompiledProgram(main).with_data_parallel(
-            loss.name, places=[paddle.CPUPlace()] * (4 // trainers)
+            loss.name, strategy, places=[paddle.CPUPlace()] * (4 // trainers)
         )
         for step in range(STEPS):
             feed = {key: array[mine] for key, array in batch(step).items()}
@@ -70,9 +76,22 @@ def train(name: str, optimizer: Any, trainer: int, trainers: int, seed: int) -> 
             if name == "sgd":
                 optimizer._learning_rate.step()
         found = {f"{name}.loss": losses}
-        for index, parameter in enumerate(main.all_parameters()):
-            found[f"{name}.{index}"] = np.array(scope.find_var(parameter.name).get_tensor())
+        state = [v for v in main.list_vars() if v.persistable and scope.find_var(v.name)]
+        for index, variable in enumerate(state):
+            found[f"{name}.{index}"] = np.array(scope.find_var(variable.name).get_tensor())
+        if name.endswith("in parts") and trainers > 1:
+            check_parts(scope, [v.name for v in state], 4 // trainers)
     return found
+
+
+def check_parts(scope: static.Scope, names: list[str], devices: int) -> None:
+    """Each device of this process has its part of the moments, and all of them the whole."""
+    slots = [scope.find_var(name) for name in names if "moment" in name]
+    assert slots
+    for slot in slots:
+        parts = [shard.data for shard in slot.value.addressable_shards]
+        assert len(parts) == devices
+        assert all(part.size == -(-slot.numpy().size // devices) for part in parts)
 
 
 def results(trainer: int, trainers: int, seed: int) -> dict[str, Any]:

@@ -132,7 +132,8 @@ def settings_for(flag: str) -> dict[str, Any]:
     return {flag: True, **rules[flag]}
 
 
-@pytest.mark.parametrize("flag", sorted({conflict.flag for conflict in CONFLICTS}))
+# reduce_strategy: see distributed/test_job.py
+@pytest.mark.parametrize("flag", sorted({entry.flag for entry in CONFLICTS} - {"reduce_strategy"}))
 def test_what_is_ruled_out_is_refused(flag: str) -> None:
     """`explain` names the other flag, and strict is an error; Paddle switches it off in silence."""
     given = settings_for(flag)

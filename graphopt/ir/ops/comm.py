@@ -1,7 +1,8 @@
 """Communication between the replicas of a data-parallel program.
 
 A value in parts is flat: each of `parts` replicas has ceil(elements / parts) of its elements in
-order, and zeros behind the last one.
+order, and zeros behind the last one. Replicas in several processes come in groups of `parts`, each
+of which has the whole value between its members.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, var_operand_def, var_result_def
 
 from graphopt.errors import ProgramError
-from graphopt.ir.attrs import integer, integers, string
+from graphopt.ir.attrs import flag, integer, integers, string
 from graphopt.ir.op import SEGMENTS
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.ops.callback import split_shapes
@@ -46,7 +47,8 @@ class Collective(PureOp, ABC):
 class AllReduce(Collective):
     """The sum (or mean) of values over all replicas, on each of them. Paddle: all_reduce.
 
-    Several values travel as one buffer, in one collective.
+    Several values travel as one buffer, in one collective. With `of_parts` the values are made of
+    the parts of another one, and each part counts once, also where several replicas have it.
     """
 
     name = "pd.all_reduce"
@@ -54,12 +56,20 @@ class AllReduce(Collective):
     rest = var_operand_def(Tensor)
     outs = var_result_def(Tensor)
     reduction = string("sum")
+    of_parts = flag(False)
     irdl_options = (SEGMENTS,)
 
     @staticmethod
-    def infer(x: Tensor, rest: tuple[Tensor, ...] = (), reduction: str = "sum") -> list[Tensor]:
+    def infer(
+        x: Tensor,
+        rest: tuple[Tensor, ...] = (),
+        reduction: str = "sum",
+        of_parts: bool = False,
+    ) -> list[Tensor]:
         if reduction not in ("sum", "mean"):
             raise ProgramError(f"reduction must be sum or mean, found '{reduction}'")
+        if of_parts and reduction != "sum":
+            raise ProgramError(f"of parts there is a sum, no {reduction}")
         _one_dtype(x, rest)
         return [x, *rest]
 
@@ -68,7 +78,7 @@ class AllReduce(Collective):
 class ReduceScatter(Collective):
     """This replica's part of the sum of a value over all replicas. Paddle: reduce_scatter.
 
-    `owner` is the replica that Paddle would give the parameter of this gradient to.
+    `owner` is the replica (of a group) that Paddle would give the parameter of this gradient to.
     """
 
     name = "pd.reduce_scatter"
@@ -150,7 +160,7 @@ class WithoutPadding(Collective):
 
 @irdl_op_definition
 class OnOwner(Collective):
-    """`x` on the replica `owner`, `other` on the others."""
+    """`x` on the replica `owner` (of each group), `other` on the others."""
 
     name = "pd.on_owner"
     x = operand_def(Tensor)

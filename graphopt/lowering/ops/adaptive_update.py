@@ -29,7 +29,7 @@ def rounded(new: tuple[Array, ...], old: tuple[Array, ...]) -> tuple[Array, ...]
 
 def norm(x: Array, replicas: Replicas = ALONE) -> Array:
     """The Euclidean length of a tensor, of which each of the replicas has a part."""
-    return lax.sqrt(replicas.sum(jnp.sum(lax.square(x))))
+    return lax.sqrt(replicas.sum_of_parts(jnp.sum(lax.square(x))))
 
 
 @lowers(Adagrad)

@@ -25,9 +25,10 @@ from graphopt.lowering.registry import lowers
 
 @lowers(AllReduce)
 def all_reduce(
-    x: Array, rest: tuple[Array, ...], reduction: str, replicas: Replicas
+    x: Array, rest: tuple[Array, ...], reduction: str, of_parts: bool, replicas: Replicas
 ) -> tuple[Array, ...]:
-    combine = replicas.sum if reduction == "sum" else replicas.mean
+    total = replicas.sum_of_parts if of_parts else replicas.sum
+    combine = total if reduction == "sum" else replicas.mean
     if not rest:
         return (combine(x).astype(x.dtype),)
     values = (x, *rest)
@@ -46,15 +47,15 @@ def _flat(x: Array, parts: int) -> Array:
 
 @lowers(ReduceScatter)
 def reduce_scatter(x: Array, parts: int, replicas: Replicas) -> Array:
-    replicas.check_size(parts)
+    replicas.check_parts(parts)
     return replicas.sum_in_parts(_flat(x, parts))
 
 
 @lowers(Part)
 def part(x: Array, parts: int, replicas: Replicas) -> Array:
-    replicas.check_size(parts)
+    replicas.check_parts(parts)
     size = part_length(x.shape, parts)
-    return lax.dynamic_slice_in_dim(_flat(x, parts), replicas.index() * size, size)
+    return lax.dynamic_slice_in_dim(_flat(x, parts), replicas.part_index() * size, size)
 
 
 @lowers(AllGather)
@@ -66,9 +67,9 @@ def all_gather(
     ranks: tuple[int, ...],
     replicas: Replicas,
 ) -> tuple[Array, ...]:
-    replicas.check_size(parts)
+    replicas.check_parts(parts)
     pieces = (x, *rest)
-    joined = replicas.gather(jnp.concatenate(pieces) if rest else x)
+    joined = replicas.gather_parts(jnp.concatenate(pieces) if rest else x)
     results: list[Array] = []
     start = 0
     for piece, shape in zip(pieces, split_shapes(sizes, ranks), strict=True):
@@ -80,15 +81,15 @@ def all_gather(
 
 @lowers(WithoutPadding)
 def without_padding(x: Array, count: int, replicas: Replicas) -> Array:
-    if x.size * replicas.size == count:
+    if x.size * replicas.parts == count:
         return x
-    at = replicas.index() * x.size + lax.iota(jnp.int32, x.size)
+    at = replicas.part_index() * x.size + lax.iota(jnp.int32, x.size)
     return jnp.where(at < count, x, jnp.zeros_like(x))
 
 
 @lowers(OnOwner)
 def on_owner(x: Array, other: Array, owner: int, replicas: Replicas) -> Array:
-    return jnp.where(replicas.index() == owner, x, other)
+    return jnp.where(replicas.part_index() == owner, x, other)
 
 
 @lowers(WeighByRows)

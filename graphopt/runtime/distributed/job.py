@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import os
-import warnings
 
 from graphopt.errors import WorldError
 from graphopt.runtime.distributed.group import Group, current, join
 from graphopt.runtime.distributed.world import world_of
-from graphopt.runtime.strategies import BuildStrategy, ReduceStrategy
+from graphopt.runtime.strategies import BuildStrategy
 
 
 def job_of(strategy: BuildStrategy) -> Group | None:
@@ -51,12 +50,4 @@ def strategy_for(group: Group, strategy: BuildStrategy) -> BuildStrategy:
             )
     twin = strategy._copy()
     twin.num_trainers = world.trainers
-    if strategy.reduce_strategy is ReduceStrategy.Reduce:
-        # parts of the state on other machines could only be saved by all trainers together
-        warnings.warn(
-            "reduce_strategy=Reduce: over several processes every device keeps the whole optimizer "
-            "state, as with AllReduce; the numbers are the same",
-            stacklevel=2,
-        )
-        twin.reduce_strategy = ReduceStrategy.AllReduce
     return twin

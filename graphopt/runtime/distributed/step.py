@@ -24,6 +24,7 @@ from graphopt.runtime.feed import Parts
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import distinct_devices
 from graphopt.runtime.scope import Scope
+from graphopt.runtime.state import whole_of
 from graphopt.runtime.strategies import BuildStrategy
 
 # Descriptions name the state of a program variable by variable up to this many.
@@ -47,7 +48,10 @@ def executable_for(compiled: Compiled, shapes: Any) -> Executable:
             )
         devices = all_devices(local)
         donate = compiled.request.strategy.enable_inplace and not compiled.is_checked
-        mapped = mappers.shard_map(compiled.module, compiled.plan, devices, donate=donate)
+        groups = len(devices) // len(local)
+        mapped = mappers.shard_map(
+            compiled.module, compiled.plan, devices, donate=donate, groups=groups
+        )
         found = compiled.executables[key] = Executable(compiled, across(mapped, devices))
     return found
 
@@ -63,8 +67,9 @@ def absent_state(executable: Executable, scope: Scope) -> list[str]:
                 f"variable '{port.name}' has not been initialized in the scope; run the "
                 "startup_program first: exe.run(static.default_startup_program())"
             )
-        wanted = mapped.home, mapped.replicas if port.per_replica else 0
-        if wanted not in ((slot.home, slot.replicas), slot.copy[:2]):
+        where, whole = (mapped.home, mapped.rows(port)), whole_of(port)
+        at_home = where == (slot.home, slot.replicas) and whole == slot.whole
+        if not at_home and (whole is not None or where != slot.copy[:2]):
             found.append(port.name)
     return found
 
