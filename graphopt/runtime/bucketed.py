@@ -89,9 +89,9 @@ class BucketedRunner(Runner):
         if not (wait and names):  # the caller may change its arrays before the step has read them
             padded = {name: array.copy() for name, array in padded.items()}
         for dim in bucketed.masked.masks:
-            padded[mask_name(dim)] = _mask(dim, rows)
+            padded[mask_name(dim)] = mask_of(dim, rows)
         for dim in bucketed.masked.counts:
-            padded[count_name(dim)] = np.array(_count(dim, rows), np.int64)
+            padded[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
         shapes = tuple([(array.shape, array.dtype) for array in padded.values()])
         executable = bucketed.compiled.executable(shapes, 1, even=True)
         self.runs += 1
@@ -100,7 +100,7 @@ class BucketedRunner(Runner):
         fetches = executable(padded, scope)
         cuts = bucketed.masked.fetches
         return tuple(
-            _cut(array, cuts[name], rows) if name in cuts else array
+            cut(array, cuts[name], rows) if name in cuts else array
             for name, array in zip(names, fetches, strict=True)
         )
 
@@ -158,7 +158,7 @@ def _padded(array: Any, axes: Sequence[str | None], rows: Rows) -> Any:
     return np.pad(np.asarray(array), widths, mode="edge")
 
 
-def _mask(dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
+def mask_of(dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
     """Which rows of a dimension are data."""
     mask = np.ones((), np.bool_)
     for factor in dim:
@@ -171,12 +171,12 @@ def _mask(dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
     return mask.reshape(-1)
 
 
-def _count(dim: Dim, rows: Rows) -> int:
+def count_of(dim: Dim, rows: Rows) -> int:
     """How many rows of a dimension are data."""
     return prod(factor if isinstance(factor, int) else rows[factor][0] for factor in dim)
 
 
-def _cut(array: Any, axes: Axes, rows: Rows) -> Any:
+def cut(array: Any, axes: Axes, rows: Rows) -> Any:
     """A fetch without the rows that stem from padding."""
     for at, dim in enumerate(axes):
         if dim is None:
@@ -188,5 +188,5 @@ def _cut(array: Any, axes: Axes, rows: Rows) -> Any:
             if real != size:
                 array = array[(slice(None),) * at + (slice(real),)]
         else:
-            array = array[(slice(None),) * at + (_mask(dim, rows),)]
+            array = array[(slice(None),) * at + (mask_of(dim, rows),)]
     return array

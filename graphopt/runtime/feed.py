@@ -137,13 +137,13 @@ def _join(chunks: tuple[dict[str, Array], ...]) -> Parts:
     first = chunks[0]
     if any(chunk[name].shape != first[name].shape for chunk in chunks for name in first):
         return Parts(len(chunks), None, chunks)
-    whole = {
-        name: np.stack([chunk[name] for chunk in chunks])
-        if not first[name].shape
-        else np.concatenate([chunk[name] for chunk in chunks])
-        for name in first
-    }
+    whole = {name: side_by_side([chunk[name] for chunk in chunks]) for name in first}
     return Parts(len(chunks), whole, chunks)
+
+
+def side_by_side(arrays: Sequence[Array]) -> Array:
+    """Chunks of one length as one array; a number for each chunk as an array of them."""
+    return np.concatenate(arrays) if arrays[0].shape else np.stack(arrays)
 
 
 def _from_dict(

@@ -40,8 +40,8 @@ def launch(folder: Path, fault: str) -> subprocess.CompletedProcess[str]:
 def test_same_as_one_process(tmp_path: Path) -> None:
     """Parameters, losses by trainer, random numbers, a learning rate that changes.
 
-    The trainers' seeds differ, so the parameters were taken from trainer 0. Uneven rows are
-    refused.
+    The trainers' seeds differ, so the parameters were taken from trainer 0. Devices with
+    different numbers of rows count alike; where that cannot be computed, rows are refused.
     """
     done = launch(tmp_path, "none")
     assert done.returncode == 0, done.stdout + done.stderr

@@ -94,22 +94,43 @@ def check_parts(scope: static.Scope, names: list[str], devices: int) -> None:
         assert all(part.size == -(-slot.numpy().size // devices) for part in parts)
 
 
+def train_unevenly(trainer: int, trainers: int) -> dict[str, Any]:
+    """Losses, outputs and parameters after steps in which devices have 2, 1, 2 and 1 rows."""
+    main, startup, loss = build(paddle.optimizer.SGD(0.1))
+    (output,) = [op for op in main.global_block().ops if op.type == "elementwise_sub"][:1]
+    exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
+    with static.scope_guard(scope):
+        paddle.seed(3)
+        exe.run(startup)
+        places = [paddle.CPUPlace()] * (4 // trainers)
+        program = static.CompiledProgram(main).with_data_parallel(loss.name, places=places)
+        for step in range(3):
+            rows = batch(step)
+            cuts = [(0, 2), (2, 3), (3, 5), (5, 6)][trainer * len(places) :][: len(places)]
+            feed = [{key: array[a:b] for key, array in rows.items()} for a, b in cuts]
+            fetched = exe.run(program, feed=feed, fetch_list=[loss, output.output("Out")[0]])
+        found = {"uneven.loss": fetched[0], "uneven.out.loss": fetched[1]}
+        for index, parameter in enumerate(main.all_parameters()):
+            found[f"uneven.{index}"] = np.array(scope.find_var(parameter.name).get_tensor())
+    return found
+
+
 def results(trainer: int, trainers: int, seed: int) -> dict[str, Any]:
     """What the test compares between one process and several."""
-    found: dict[str, Any] = {}
+    found = train_unevenly(trainer, trainers)
     for name, optimizer in optimizers().items():
         found |= train(name, optimizer, trainer, trainers, seed)
     return found
 
 
 def same(folder: Path, trainer: int) -> None:
-    """No fault: train, and see that uneven rows are refused."""
+    """No fault: train, and see that rows are refused that cannot be filled up."""
     found = results(trainer, 2, seed=7 + trainer)  # trainer 0's seed counts
     assert paddle.distributed.is_initialized()
     main, startup, loss = build(paddle.optimizer.SGD(0.1))
     exe = static.Executor(paddle.CPUPlace())
     exe.run(startup)
-    program = static.CompiledProgram(main).with_data_parallel(loss.name)
+    program = static.CompiledProgram(main).with_data_parallel(loss.name, sample_weighted=True)
     try:
         exe.run(program, feed={key: array[:3] for key, array in batch(0).items()})
     except FeedError as error:

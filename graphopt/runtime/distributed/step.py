@@ -12,14 +12,16 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from graphopt.errors import FeedError, ScopeError, UnsupportedError
+from graphopt.errors import ScopeError, UnsupportedError
 from graphopt.ir.types import show
 from graphopt.lowering import mappers
 from graphopt.lowering.across import across, all_devices
-from graphopt.runtime.compile import Compiled, Executable
+from graphopt.passes.padding.mask import Masked
+from graphopt.runtime.compile import Compiled, Executable, Request
 from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.group import Group
 from graphopt.runtime.distributed.job import strategy_for
+from graphopt.runtime.distributed.uneven import Uneven
 from graphopt.runtime.feed import Parts
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import distinct_devices
@@ -81,21 +83,24 @@ class Session:
         self.group = group
         self.strategy = strategy_for(group, strategy)
         self.keys = Keys()
+        self.masked: dict[Any, tuple[Compiled, Masked]] = {}
         # of executables as long as their program has them
         self._described: WeakKeyDictionary[Executable, Described] = WeakKeyDictionary()
 
-    def check(self, parts: Parts, places: int) -> None:
-        """FeedError unless each of this trainer's devices gets equally many rows."""
-        if parts.whole is not None and parts.count == places:
-            return
-        rows = [next(iter(chunk.values())).shape[:1] for chunk in parts.chunks]
-        shown = ", ".join(str(shape[0]) if shape else "1" for shape in rows)
-        raise FeedError(
-            f"trainer {self.group.world.trainer} feeds its {places} devices unequally (rows "
-            f"{shown}): several processes run one program, which needs equally many rows on every "
-            f"device; feed a multiple of {places} rows on every trainer, and drop or fill the last "
-            "batch"
-        )
+    def run_uneven(
+        self, request: Request, parts: Parts, scope: Scope
+    ) -> tuple[list[list[Any]], str]:
+        """As `run`, for devices with different numbers of rows."""
+        uneven = Uneven.of(parts, self.group.world.trainer)
+        key = (request.feeds, request.fetches, tuple(uneven.axes))
+        found = self.masked.get(key)
+        if found is None:
+            found = self.masked[key] = uneven.compile(request)
+        compiled, masked = found
+        feeds = uneven.feeds(masked)
+        shapes = tuple((array.shape, array.dtype) for array in feeds.values())
+        fetches, mapper = self.run(compiled, shapes, feeds, scope)
+        return uneven.cut(masked, request.fetches, fetches), mapper
 
     def run(
         self, compiled: Compiled, shapes: Any, feeds: Mapping[str, Any], scope: Scope
