@@ -60,7 +60,8 @@ class DataParallel:
         steps = max(owner._exec_strategy.num_iteration_per_run, 1)
         parts = split_feed(program, feed, len(places), training=self.training, steps=steps)
         write_learning_rates(program, scope)
-        per_fetch = self._step(owner, program, strategy, places, parts, names, scope)
+        waits = return_numpy and bool(names)
+        per_fetch = self._step(owner, program, strategy, places, parts, names, scope, waits)
         self.stats["runs"] += 1
         if not return_merged:
             return [
@@ -91,8 +92,9 @@ class DataParallel:
         parts: Parts,
         names: tuple[str, ...],
         scope: Scope,
+        waits: bool,
     ) -> list[list[Any]]:
-        """The values of every fetch on every replica."""
+        """The values of every fetch on every replica, for a caller that `waits` for them or not."""
         from graphopt.runtime.compile import Request, compile_program
 
         even = parts.whole is not None
@@ -125,10 +127,11 @@ class DataParallel:
             self.stats |= {"mapper": mapper, "devices": parts.count}
             return fetches
         executable = compiled.executable(shapes, parts.count, even=even)
-        if parts.whole is not None:
-            feeds: Any = {name: array.copy() for name, array in parts.whole.items()}
-        else:
+        feeds: Any = parts.whole
+        if feeds is None:
             feeds = {name: [chunk[name].copy() for chunk in parts.chunks] for name in fed}
+        elif not waits:  # the caller may change its arrays before the step has read them
+            feeds = {name: array.copy() for name, array in feeds.items()}
         fetches = executable(feeds, scope)
         self.stats |= {"mapper": executable.mapped.name, "devices": parts.count}
         if executable.mapped.name in ("alone", "by_op"):
