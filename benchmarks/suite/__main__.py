@@ -66,10 +66,11 @@ def parts(bench: Bench, given: argparse.Namespace, found: dict[str, Any]) -> Ite
     """Fill `found` piece by piece, so that a run that is stopped leaves what it had."""
     workloads = found.setdefault("workloads", {})
     if given.ablate:
-        found["ablations"] = []
+        rows = {name_of(row): row for row in found.get("ablations", [])}
         for row in ablations(bench, given.ablate):
             tell(f"{row['pass']}: {row}")
-            found["ablations"].append(row)
+            rows[name_of(row)] = row
+            found["ablations"] = list(rows.values())
             yield
         return
     peers = () if given.gpu else tuple(given.engines.split(","))
@@ -84,6 +85,11 @@ def parts(bench: Bench, given: argparse.Namespace, found: dict[str, Any]) -> Ite
     else:
         found["overhead"] = list(overhead(workloads, compiling=not given.quick))
     yield
+
+
+def name_of(ablation: dict[str, Any]) -> tuple[str, str]:
+    """What is measured again takes the place of what was measured before."""
+    return ablation["pass"], ablation.get("workload", "")
 
 
 def tell(text: str) -> None:

@@ -1,23 +1,25 @@
-"""What each pass is worth: a workload with it against the same without it.
+"""What each rewrite is worth: a workload with it against the same without it.
 
 A line of `PASSES` is a pass and the workloads that it is for. `FLAGS_graphopt_without` leaves the
-pass out; all others stay.
+pass out; all others stay. A line of `SETTINGS` is a rewrite that a flag asks for.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from graphopt.passes.pipeline import ROWS, Phase
 from suite import goals
 from suite.engines import ENGINES, OURS
-from suite.measure import Bench, compare
-from suite.workloads import BY_NAME
+from suite.engines.job import FLAGS, STEPS
+from suite.measure import Bench, Environment, compare
+from suite.workloads import EVERY
 
 ALL = "all"
 PASSES: Mapping[str, tuple[str, ...]] = {
-    "fuse-long-attention": ("attention-512", "attention-2048", "transformer"),
+    "fuse-long-attention": ("attention-512", "attention-2048"),
+    "fuse-dot-product-attention": ("transformer",),
     "fused-feedforward": ("transformer",),
     "fuse-gemm-epilogue": ("mlp",),
     "fuse-bn-act": ("resnet18-training",),
@@ -26,22 +28,56 @@ PASSES: Mapping[str, tuple[str, ...]] = {
     "assign-layout": ("resnet50-b1", "resnet18-training"),
     "choose-convolution": ("resnet50-b1", "mobilenet-b1", "mobilenet-training"),
     "prepare-weights": ("resnet50-b1", "mobilenet-b1"),
+    "reassociate-matmul": ("matrix-chain",),
     "roll-layers": ("mlp-200", "transformer-48"),
+    "stack-state": ("adamw-500", "mlp-200"),
     "update-rows": ("recommender-sgd", "recommender-lazy-adam"),
 }
 
 
-def ablations(bench: Bench, wanted: str) -> Iterator[dict[str, Any]]:
-    """A row for each pass that is wanted (names with commas, or all) and each of its workloads."""
-    known = {row.pass_name for row in ROWS}
-    names = [*PASSES, *unlisted()] if wanted == ALL else wanted.split(",")
-    for name in names:
-        if name not in known:
-            yield {"pass": name, "note": "not in this version"}
+class Setting(NamedTuple):
+    """What a worker's environment has when the rewrite is on, and the workloads it is for."""
+
+    on: Environment
+    workloads: tuple[str, ...]
+
+
+SETTINGS: Mapping[str, Setting] = {
+    "memory_optimize": Setting({FLAGS: "memory_optimize"}, ("mlp-200", "transformer-48")),
+    "FLAGS_graphopt_dropout=hash": Setting({"FLAGS_graphopt_dropout": "hash"}, ("dropouts",)),
+    "num_iteration_per_run=32": Setting({STEPS: "32"}, ("tiny-fc",)),
+}
+
+
+class Ablation(NamedTuple):
+    """One workload, with the environments of its two variants; `exact` when they must agree."""
+
+    name: str
+    workload: str
+    on: Environment
+    off: Environment
+    exact: bool
+
+
+def wanted_ones(wanted: str) -> Iterator[Ablation | dict[str, Any]]:
+    """The ablations of these names (with commas, or all), and notes for names without one."""
+    known = {row.pass_name for row in ROWS} | set(SETTINGS)
+    for name in [*PASSES, *SETTINGS, *unlisted()] if wanted == ALL else wanted.split(","):
+        for workload in PASSES.get(name, ()):
+            yield Ablation(name, workload, {}, {"FLAGS_graphopt_without": name}, exact=True)
+        if name in SETTINGS:
+            on, workloads = SETTINGS[name]
+            for workload in workloads:
+                yield Ablation(name, workload, on, {}, exact=False)
         elif name not in PASSES:
-            yield {"pass": name, "note": "no workload is named for it in suite/ablate.py"}
-        else:
-            yield from (ablation(bench, name, workload) for workload in PASSES[name])
+            told = "no workload is named for it in suite/ablate.py"
+            yield {"pass": name, "note": told if name in known else "not in this version"}
+
+
+def ablations(bench: Bench, wanted: str) -> Iterator[dict[str, Any]]:
+    """A row for each ablation that is wanted."""
+    for found in wanted_ones(wanted):
+        yield measured(bench, found) if isinstance(found, Ablation) else found
 
 
 def unlisted() -> list[str]:
@@ -49,18 +85,17 @@ def unlisted() -> list[str]:
     return [r.pass_name for r in ROWS if r.phase is Phase.TARGET and r.pass_name not in PASSES]
 
 
-def ablation(bench: Bench, name: str, workload: str) -> dict[str, Any]:
+def measured(bench: Bench, one: Ablation) -> dict[str, Any]:
     """On against off: step, time to compile and peak memory."""
     ours = ENGINES[OURS]
-    without = {"FLAGS_graphopt_without": name}
-    variants = {"with": (ours, {}), "without": (ours, without)}
-    found = compare(bench, BY_NAME[workload], variants, must_agree="without")["engines"]
+    variants = {"with": (ours, one.on), "without": (ours, one.off)}
+    must_agree = "without" if one.exact else ""
+    found = compare(bench, EVERY[one.workload], variants, must_agree=must_agree)["engines"]
     on, off = found["with"], found["without"]
+    row = {"pass": one.name, "workload": one.workload}
     if "step_s" not in on or "step_s" not in off:
-        return {"pass": name, "workload": workload, "note": on.get("skipped", off.get("skipped"))}
-    return {
-        "pass": name,
-        "workload": workload,
+        return row | {"note": on.get("skipped", off.get("skipped"))}
+    return row | {
         "step": goals.ratio(on, off),
         "compile": goals.ratio(on, off, compiling=True),
         "memory": on["peak_bytes"] / off["peak_bytes"],

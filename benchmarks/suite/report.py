@@ -43,7 +43,7 @@ def page(found: Row) -> Iterator[str]:
         yield from ("", "## The chip's limits", "")
         yield from limit_table(found["limits"])
     if found.get("ablations"):
-        yield from ("", "## What each pass is worth", "", *ABLATIONS, "")
+        yield from ("", "## What each rewrite is worth", "", *ABLATIONS, "")
         yield from ablation_table(found["ablations"])
 
 
@@ -52,7 +52,7 @@ RATIOS = (
     "median of the ratios within each round; the engines took turns. Below 1 is faster.",
 )
 TIMES = ("## Milliseconds of a step, seconds to the first one, peak memory",)
-ABLATIONS = ("A step with the pass against one without it, in turns; below 1 the pass pays.",)
+ABLATIONS = ("A step with the rewrite against one without it, in turns; below 1 it pays.",)
 
 
 def head(found: Row) -> Iterator[str]:
@@ -177,7 +177,7 @@ def ablation_table(found: Iterable[Row]) -> Iterator[str]:
         ]
         for row in found
     ]
-    return table(["pass", "workload", "step", "compile", "peak memory", ""], rows)
+    return table(["pass or setting", "workload", "step", "compile", "peak memory", ""], rows)
 
 
 def number(value: float | None) -> str:

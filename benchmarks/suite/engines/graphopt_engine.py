@@ -26,8 +26,11 @@ def start(job: Job) -> Step:
             main, fetches = created(job, executor, scope)
     program = static.CompiledProgram(main, build_strategy=strategy(job))
     feed = job.feed
-    if job.workload.parallel:
-        program.with_data_parallel(fetches[0].name, places=executor_places())
+    if job.workload.parallel or job.steps_per_call > 1:
+        repeated = static.ExecutionStrategy()
+        repeated.num_iteration_per_run = job.steps_per_call
+        places = executor_places() if job.workload.parallel else [executor.place]
+        program.with_data_parallel(fetches[0].name, exec_strategy=repeated, places=places)
         return lambda: np.mean(executor.run(program, feed=feed, fetch_list=fetches, scope=scope)[0])
     return lambda: executor.run(program, feed=feed, fetch_list=fetches, scope=scope)[0]
 
@@ -52,6 +55,6 @@ def executor_places() -> list[Any]:
 def strategy(job: Job) -> Any:
     """What one sets who wants this workload to be fast."""
     made = static.BuildStrategy()
-    for flag in job.workload.flags:
+    for flag in job.flags:
         setattr(made, flag, True)
     return made

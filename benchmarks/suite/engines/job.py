@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,6 +13,8 @@ import numpy as np
 from suite.workload import Arrays, Sizes, Workload
 
 Array = np.ndarray[Any, Any]
+# What an ablation sets for graphopt's worker.
+FLAGS, STEPS = "GRAPHOPT_BENCH_FLAGS", "GRAPHOPT_BENCH_STEPS"
 # One step: NumPy in, the loss or the output in NumPy.
 Step = Callable[[], Array]
 
@@ -30,6 +33,16 @@ class Job:
     def sizes(self) -> Sizes:
         """The sizes of the model and its feed."""
         return self.workload.sizes[self.size]
+
+    @property
+    def flags(self) -> tuple[str, ...]:
+        """Flags of BuildStrategy: the workload's, and those of an ablation."""
+        return (*self.workload.flags, *filter(None, os.environ.get(FLAGS, "").split(",")))
+
+    @property
+    def steps_per_call(self) -> int:
+        """The steps of one call, more than one in an ablation only."""
+        return int(os.environ.get(STEPS, "1"))
 
     @property
     def feed(self) -> Arrays:

@@ -1,4 +1,4 @@
-"""The workloads by name, those for the CPU and those for GPUs; each module has one model."""
+"""The workloads by name: for the CPU, for GPUs, for ablations; each module has one model."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from suite.workloads import (
     on_gpu,
     recommender,
     resnet,
+    rewrites,
     saved_model,
     tiny_fc,
     transformer,
@@ -33,3 +34,5 @@ BY_NAME: dict[str, Workload] = {
     workload.name: workload for module in MODULES for workload in module.WORKLOADS
 }
 ON_GPU: dict[str, Workload] = {workload.name: workload for workload in on_gpu.WORKLOADS}
+FOR_REWRITES: dict[str, Workload] = {each.name: each for each in rewrites.WORKLOADS}
+EVERY = BY_NAME | ON_GPU | FOR_REWRITES

@@ -1,0 +1,53 @@
+"""Models in which one rewrite is most of the step; only ablations run them, in graphopt alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from suite.workload import Arrays, Optimizer, Sizes, Workload
+
+
+def vectors(random: np.random.Generator, sizes: Sizes) -> Arrays:
+    """Rows [batch, width]."""
+    return {"x": random.standard_normal((sizes.batch, sizes.width), "float32")}
+
+
+def chain(nn: Any, feed: Any, sizes: Sizes) -> Any:
+    """(A B) x, which is A (B x) for a fraction of the work."""
+    first, second = (nn.parameter([sizes.width, sizes.width], 0.02) for _ in range(2))
+    return nn.paddle.matmul(nn.paddle.matmul(first, second), feed["x"], transpose_y=True)
+
+
+def dropouts(nn: Any, feed: Any, sizes: Sizes) -> Any:
+    """Linear layers with a dropout behind each."""
+    h = feed["x"]
+    for _ in range(sizes.layers):
+        h = nn.F.dropout(nn.F.relu(nn.linear(h, sizes.width)), 0.1)
+    return h
+
+
+WORKLOADS = (
+    Workload(
+        "matrix-chain",
+        "",
+        "A B x of 1024 x 1024 matrices and 8 vectors",
+        {"full": Sizes(batch=8, width=1024), "toy": Sizes(batch=2, width=8)},
+        vectors,
+        chain,
+    ),
+    Workload(
+        "dropouts",
+        "",
+        "four layers of 512 with dropout, batch 512, SGD",
+        {
+            "full": Sizes(batch=512, width=512, layers=4),
+            "toy": Sizes(batch=2, width=8, layers=2),
+        },
+        vectors,
+        dropouts,
+        head="mean_square",
+        optimizer=Optimizer("sgd", 1e-3),
+    ),
+)
