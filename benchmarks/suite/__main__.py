@@ -83,7 +83,7 @@ def parts(bench: Bench, given: argparse.Namespace, found: dict[str, Any]) -> Ite
     if given.gpu:
         found["limits"] = gpu.limits(workloads)
     else:
-        found["overhead"] = list(overhead(workloads, compiling=not given.quick))
+        found["overhead"] = list(overhead(workloads, compiling=given.size == "full"))
     yield
 
 

@@ -196,7 +196,7 @@ def _ports(
             name = entry.get(kind)
             if isinstance(name, StringAttr):
                 per_replica = isinstance(entry.get(PER_REPLICA), UnitAttr)
-                whole = cast(Tensor | None, entry.get(SHARD_OF))
+                whole = cast("Tensor | None", entry.get(SHARD_OF))
                 members = _members(entry, type_, f"{what} {position} of @main")
                 type_ = cast(Tensor, type_)
                 ports.append(Port(kind, name.data, type_, per_replica, whole, members))

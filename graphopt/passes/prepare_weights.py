@@ -124,7 +124,8 @@ def _prepare(
     for op in moved:
         _copy(op, block, values)
     block.add_op(ReturnOp(*(values[value] for value in needed)))
-    ports = [function_signature(main).arguments[argument.index] for argument in arguments]
+    known = function_signature(main).arguments
+    ports = [known[argument.index] for argument in arguments]
     types = FunctionType.from_lists(block.arg_types, [value.type for value in needed])
     return FuncOp(
         "prepare",
