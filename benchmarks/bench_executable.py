@@ -122,7 +122,9 @@ def once(build: Callable[[], Any], *, test: bool) -> tuple[dict[str, tuple[float
     strategy = static.BuildStrategy()
     for flag in FLAGS:
         setattr(strategy, flag, True)
-    report = timed("passes", lambda: optimize(module, strategy.setup(platform="cpu"), verify_each=False))
+    report = timed(
+        "passes", lambda: optimize(module, strategy.setup(platform="cpu"), verify_each=False)
+    )
     plan = mappers.Plan.of(module)
     function = mappers.alone(module, plan, device_of(CPUPlace()), donate=True).function
     groups = (plan.updated, plan.read_only, plan.feeds)

@@ -35,7 +35,7 @@ from graphopt.ir.verify_ssa import verify_ssa
 from graphopt.passes.padding.carrying import carry
 from graphopt.passes.padding.dims import Axes, CannotPad, joined, reshaped
 from graphopt.passes.padding.mask import Masked, count_name, mask_name, mask_padding
-from graphopt.runtime.bucketed import _count, _cut, _mask, _padded
+from graphopt.runtime.bucketed import _padded, count_of, cut, mask_of
 from graphopt.testing.compare import run_module
 from graphopt_tests.op_calls import flat, groups_of
 from graphopt_tests.ops.base import Array, Sample
@@ -125,11 +125,11 @@ def run_padded(module: ModuleOp, masked: Masked, feeds: dict[str, Array], axes: 
     rows = {"n": (size, size + EXTRA)}
     names = {name: tuple(dim[0] if dim else None for dim in axes[name]) for name in feeds}
     inputs = {name: _padded(array, names[name], rows) for name, array in feeds.items()}
-    inputs |= {mask_name(dim): _mask(dim, rows) for dim in masked.masks}
-    inputs |= {count_name(dim): np.array(_count(dim, rows)) for dim in masked.counts}
+    inputs |= {mask_name(dim): mask_of(dim, rows) for dim in masked.masks}
+    inputs |= {count_name(dim): np.array(count_of(dim, rows)) for dim in masked.counts}
     results = run_module(module, inputs, one_by_one=True)
     return {
-        name: _cut(array, masked.fetches.get(name.split(" ")[1], ()), rows)
+        name: cut(array, masked.fetches.get(name.split(" ")[1], ()), rows)
         for name, array in results.items()
     }
 

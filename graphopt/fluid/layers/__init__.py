@@ -173,6 +173,10 @@ from graphopt.fluid.layers.pooling import adaptive_pool2d as adaptive_pool2d
 from graphopt.fluid.layers.pooling import adaptive_pool3d as adaptive_pool3d
 from graphopt.fluid.layers.pooling import pool2d as pool2d
 from graphopt.fluid.layers.pooling import pool3d as pool3d
+from graphopt.fluid.layers.proposals import detection_output as detection_output
+from graphopt.fluid.layers.proposals import matrix_nms as matrix_nms
+from graphopt.fluid.layers.proposals import multiclass_nms as multiclass_nms
+from graphopt.fluid.layers.proposals import yolov3_loss as yolov3_loss
 from graphopt.fluid.layers.random import gaussian_random as gaussian_random
 from graphopt.fluid.layers.random import (
     gaussian_random_batch_size_like as gaussian_random_batch_size_like,

@@ -368,6 +368,11 @@ ROWS: tuple[Row, ...] = (
     _row("box_coder", "box_coder", "PriorBox PriorBoxVar TargetBox -> OutputBox"),
     _row("iou_similarity", "iou_similarity", _BINARY),
     _row("yolo_box", "yolo_box", "X ImgSize -> Boxes Scores"),
+    _row(
+        "yolov3_loss",
+        "yolo_loss",
+        "X GTBox GTLabel GTScore -> Loss ObjectnessMask GTMatchMask",
+    ),
     _row("nms", "nms", "Boxes -> KeepBoxesIdxs", threshold="iou_threshold"),
     _row("multiclass_nms3", "multiclass_nms3", "BBoxes Scores RoisNum -> Out Index NmsRoisNum"),
     _row("matrix_nms", "matrix_nms", "BBoxes Scores -> Out Index RoisNum"),

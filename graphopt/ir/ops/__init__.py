@@ -58,6 +58,7 @@ from graphopt.ir.ops import (
     transformer,
     vision,
     vjp,
+    yolo,
 )
 
 FAMILIES = (
@@ -111,6 +112,7 @@ FAMILIES = (
     shape,
     vision,
     vjp,
+    yolo,
     sort,
     special,
     spectral,

@@ -246,5 +246,6 @@ FORWARD: Mapping[str, str] = {
     "X Y Scale Bias -> Out": "skip_layernorm",
     "-> out": "tril_indices triu_indices",
     "X ImgSize -> Boxes Scores": "yolo_box",
+    "X GTBox GTLabel GTScore -> Loss ObjectnessMask GTMatchMask": "yolo_loss=yolov3_loss",
     "X - -> Out": "assign_out=assign",
 }

@@ -54,6 +54,7 @@ from graphopt.lowering.ops import (
     transformer,
     vision,
     vjp,
+    yolo,
 )
 
 __all__ = [
@@ -108,4 +109,5 @@ __all__ = [
     "transformer",
     "vision",
     "vjp",
+    "yolo",
 ]

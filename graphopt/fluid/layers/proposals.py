@@ -1,0 +1,177 @@
+"""Choosing among boxes, and training to find them (paddle.fluid.layers.detection).
+
+How many boxes are chosen depends on the data: programs with `multiclass_nms` and its kind run op
+by op (see `graphopt.tensor.data_sized`). Where no box is chosen there are no rows; Paddle 1.8 has a
+row with the number -1 then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt import arguments
+from graphopt.fluid.layers.detection import box_coder
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper
+from graphopt.nn.functional.activation import softmax
+from graphopt.tensor.linalg import transpose
+
+
+def multiclass_nms(
+    bboxes: Variable,
+    scores: Variable,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    nms_threshold: float = 0.3,
+    normalized: bool = True,
+    nms_eta: float = 1.0,
+    background_label: int = 0,
+    name: str | None = None,
+) -> Variable:
+    """For each class the boxes that no better one covers: rows (class, score, x, y, x, y).
+
+    Boxes [n, m, 4], scores [n, classes, m]. Of the boxes above `score_threshold` the best
+    `nms_top_k` of each class are looked at, and the best `keep_top_k` of an image kept (-1: all).
+    Paddle page: fluid.layers.multiclass_nms.
+    """
+    function = "multiclass_nms"
+    attrs = {
+        "score_threshold": float(score_threshold),
+        "nms_top_k": arguments.integer(nms_top_k, "nms_top_k", function),
+        "keep_top_k": arguments.integer(keep_top_k, "keep_top_k", function),
+        "nms_threshold": float(nms_threshold),
+        "normalized": arguments.flag(normalized, "normalized", function),
+        "nms_eta": float(nms_eta),
+        "background_label": arguments.integer(background_label, "background_label", function),
+    }
+    return _chosen("multiclass_nms3", "NmsRoisNum", (bboxes, scores), attrs, function, name)[0]
+
+
+def matrix_nms(
+    bboxes: Variable,
+    scores: Variable,
+    score_threshold: float,
+    post_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    use_gaussian: bool = False,
+    gaussian_sigma: float = 2.0,
+    background_label: int = 0,
+    normalized: bool = True,
+    return_index: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As `multiclass_nms`, but scores sink with what better boxes cover, at once for all boxes.
+
+    Those that end above `post_threshold` are kept. With `return_index` also which box each row is,
+    int32 [rows, 1]. Paddle page: fluid.layers.matrix_nms.
+    """
+    function = "matrix_nms"
+    attrs = {
+        "score_threshold": float(score_threshold),
+        "post_threshold": float(post_threshold),
+        "nms_top_k": arguments.integer(nms_top_k, "nms_top_k", function),
+        "keep_top_k": arguments.integer(keep_top_k, "keep_top_k", function),
+        "use_gaussian": arguments.flag(use_gaussian, "use_gaussian", function),
+        "gaussian_sigma": float(gaussian_sigma),
+        "background_label": arguments.integer(background_label, "background_label", function),
+        "normalized": arguments.flag(normalized, "normalized", function),
+    }
+    out, index = _chosen(function, "RoisNum", (bboxes, scores), attrs, function, name)
+    return (out, index) if return_index else out
+
+
+def _chosen(
+    type: str,
+    number: str,
+    boxes: Sequence[Variable],
+    attrs: dict[str, Any],
+    function: str,
+    name: str | None,
+) -> tuple[Variable, Variable]:
+    """The rows and which boxes they are."""
+    slots = zip(("BBoxes", "Scores"), ("bboxes", "scores"), boxes, strict=True)
+    inputs = {slot: arguments.variable(value, known, function) for slot, known, value in slots}
+    helper = LayerHelper(function, name)
+    made = helper.emit_all(type, inputs, attrs, ("Out", "Index", number), stop_gradient=True)
+    return made[0], made[1]
+
+
+def detection_output(
+    loc: Variable,
+    scores: Variable,
+    prior_box: Variable,
+    prior_box_var: Any,
+    background_label: int = 0,
+    nms_threshold: float = 0.3,
+    nms_top_k: int = 400,
+    keep_top_k: int = 200,
+    score_threshold: float = 0.01,
+    nms_eta: float = 1.0,
+    return_index: bool = False,
+) -> Any:
+    """What SSD finds: `multiclass_nms` of decoded boxes.
+
+    `loc` [n, m, 4] are offsets from the priors [m, 4], `scores` [n, m, classes] logits. With
+    `return_index` also which box each row is, int32 [rows, 1].
+    Paddle page: fluid.layers.detection_output.
+    """
+    boxes = box_coder(prior_box, prior_box_var, loc, "decode_center_size")
+    marks = transpose(softmax(arguments.variable(scores, "scores", "detection_output")), [0, 2, 1])
+    attrs = {
+        "background_label": arguments.integer(
+            background_label, "background_label", "detection_output"
+        ),
+        "nms_threshold": float(nms_threshold),
+        "nms_top_k": arguments.integer(nms_top_k, "nms_top_k", "detection_output"),
+        "keep_top_k": arguments.integer(keep_top_k, "keep_top_k", "detection_output"),
+        "score_threshold": float(score_threshold),
+        "nms_eta": float(nms_eta),
+    }
+    rows = boxes, marks
+    out, index = _chosen("multiclass_nms3", "NmsRoisNum", rows, attrs, "detection_output", None)
+    return (out, index) if return_index else out
+
+
+def yolov3_loss(
+    x: Variable,
+    gt_box: Variable,
+    gt_label: Variable,
+    anchors: Sequence[int],
+    anchor_mask: Sequence[int],
+    class_num: int,
+    ignore_thresh: float,
+    downsample_ratio: int,
+    gt_score: Variable | None = None,
+    use_label_smooth: bool = True,
+    name: str | None = None,
+    scale_x_y: float = 1.0,
+) -> Variable:
+    """The loss [n] of YOLOv3's output x [n, a (5 + classes), h, w] against boxes that are there.
+
+    `gt_box` [n, b, 4] has centres, widths and heights as shares of the image, `gt_label` int32
+    [n, b], `gt_score` [n, b] how much each box counts. Of the widths and heights in `anchors`, x
+    has those that `anchor_mask` names. A cell whose box has more than `ignore_thresh` in common
+    with one that is there need not say that it has none. Paddle page: fluid.layers.yolov3_loss.
+    """
+    function = "yolov3_loss"
+    inputs = {
+        "X": arguments.variable(x, "x", function),
+        "GTBox": arguments.variable(gt_box, "gt_box", function),
+        "GTLabel": arguments.variable(gt_label, "gt_label", function),
+    }
+    if gt_score is not None:
+        inputs["GTScore"] = arguments.variable(gt_score, "gt_score", function)
+    attrs = {
+        "anchors": arguments.integers(anchors, "anchors", function),
+        "anchor_mask": arguments.integers(anchor_mask, "anchor_mask", function),
+        "class_num": arguments.integer(class_num, "class_num", function),
+        "ignore_thresh": float(ignore_thresh),
+        "downsample_ratio": arguments.integer(downsample_ratio, "downsample_ratio", function),
+        "use_label_smooth": arguments.flag(use_label_smooth, "use_label_smooth", function),
+        "scale_x_y": float(scale_x_y),
+    }
+    outs = ("Loss", "ObjectnessMask", "GTMatchMask")
+    return LayerHelper(function, name).emit_all(function, inputs, attrs, outs)[0]

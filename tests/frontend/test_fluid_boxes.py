@@ -1,0 +1,80 @@
+"""paddle.fluid: boxes of which the data decide how many there are, and training to find boxes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt import fluid
+from graphopt_tests.frontend.test_fluid import fresh, run
+
+layers = fluid.layers
+# two boxes that have almost everything in common, and one apart
+BOXES = np.array([[[0, 0, 1, 1], [0, 0, 1, 0.9], [2, 2, 3, 3]]], "float32")
+SCORES = np.array([[[0.0, 0.0, 0.0], [0.6, 0.9, 0.3]]], "float32")
+
+
+def boxes_and_scores() -> tuple[Any, Any]:
+    """Variables that are fed BOXES and SCORES."""
+    return fluid.data("boxes", [1, 3, 4]), fluid.data("scores", [1, 2, 3])
+
+
+def test_the_best_box_of_those_that_cover_each_other() -> None:
+    """Class 0 is the background; the worse of two like boxes is left out."""
+    with fresh():
+        found = layers.multiclass_nms(*boxes_and_scores(), 0.1, 10, 10, nms_threshold=0.5)
+        (rows,) = run(found, boxes=BOXES, scores=SCORES)
+    wanted = [[1, 0.9, *BOXES[0, 1]], [1, 0.3, *BOXES[0, 2]]]
+    np.testing.assert_allclose(rows, wanted, rtol=1e-6)
+
+
+def test_scores_sink_with_what_better_boxes_cover() -> None:
+    """As a matrix: nothing is left out but what ends below the limit."""
+    with fresh():
+        found = layers.matrix_nms(*boxes_and_scores(), 0.1, 0.05, 10, 10, return_index=True)
+        rows, index = run(*found, boxes=BOXES, scores=SCORES)
+    np.testing.assert_allclose(rows[:, 1], [0.9, 0.3, 0.6 * 0.1], rtol=1e-5)
+    assert index.ravel().tolist() == [1, 2, 0]
+
+
+def test_what_ssd_finds() -> None:
+    """Offsets of 0 from the priors are the priors; scores are softmaxed."""
+    with fresh():
+        loc, logits = fluid.data("loc", [1, 3, 4]), fluid.data("logits", [1, 3, 2])
+        priors = fluid.data("priors", [3, 4])
+        found, index = layers.detection_output(
+            loc, logits, priors, [0.1, 0.1, 0.2, 0.2], nms_threshold=0.5, return_index=True
+        )
+        logits_of = np.log(np.array([[[0.4, 0.6], [0.1, 0.9], [0.7, 0.3]]], "float32"))
+        zeros = np.zeros((1, 3, 4), "float32")
+        rows, places = run(found, index, loc=zeros, logits=logits_of, priors=BOXES[0])
+    wanted = [[1, 0.9, *BOXES[0, 1]], [1, 0.3, *BOXES[0, 2]]]
+    np.testing.assert_allclose(rows, wanted, rtol=1e-5)
+    assert places.ravel().tolist() == [1, 2]
+
+
+def test_training_to_find_a_box() -> None:
+    """The loss of one image with one box falls, and the cell of the box becomes sure of it."""
+    with fresh():
+        start = fluid.initializer.Constant(0.0)
+        out = layers.create_parameter([1, 14, 2, 2], "float32", default_initializer=start)
+        box, label = fluid.data("box", [1, 1, 4]), fluid.data("label", [1, 1], "int32")
+        loss = layers.yolov3_loss(out, box, label, [10, 13, 30, 30], [0, 1], 2, 0.7, 32)
+        fluid.optimizer.Adam(0.05).minimize(layers.mean(loss))
+        feed = {
+            "box": np.array([[[0.7, 0.2, 0.45, 0.5]]], "float32"),
+            "label": np.array([[1]], "int32"),
+        }
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        losses: list[float] = []
+        value = np.zeros(0)
+        for _ in range(100):
+            lost, value = exe.run(feed=feed, fetch_list=[loss, out])
+            losses.append(float(lost[0]))
+    assert losses[-1] < losses[0] / 2
+    sure = value.reshape(2, 7, 2, 2)[:, 4]
+    # the second anchor suits, in the cell of the upper right quarter
+    assert np.unravel_index(sure.argmax(), sure.shape) == (1, 0, 1)
+    assert (sure > 0).sum() == 1
