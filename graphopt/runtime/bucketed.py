@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.ir.legacy.sequences import LENGTHS
 from graphopt.ir.program import Program
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.mask import Masked, count_name, mask_name
@@ -80,12 +81,18 @@ class BucketedRunner(Runner):
     ) -> tuple[Any, ...]:
         """One step on one device, padded where the program can do with it."""
         axes = self._axes(program, feeds)
-        rows = self._rows(feeds, axes)
+        rows = self._rows(program, feeds, axes)
         bucketed = self._masked(program, axes, tuple(feeds), names) if rows else None
         if bucketed is None:
             return super().run(program, feeds, names, scope, wait=wait)
         write_learning_rates(program, scope)
         padded = {name: _padded(array, axes[name], rows) for name, array in feeds.items()}
+        for name in feeds:
+            lengths = _lengths_of(name)
+            if lengths in feeds and axes[name][0] is not None:
+                padded[lengths] = _lengthened(
+                    padded[lengths], len(feeds[lengths]), len(padded[name])
+                )
         if not (wait and names):  # the caller may change its arrays before the step has read them
             padded = {name: array.copy() for name, array in padded.items()}
         for dim in bucketed.masked.masks:
@@ -110,20 +117,59 @@ class BucketedRunner(Runner):
         """The dimension of each axis of each feed."""
         block = program.global_block()
         return {
-            name: self.buckets.names(name, block.var(name).shape)
+            name: self.buckets.names(
+                name, block.var(name).shape, has_lengths=_lengths_of(name) in feeds
+            )
             if block.has_var(name)
             else (None,) * array.ndim
             for name, array in feeds.items()
         }
 
-    def _rows(self, feeds: Mapping[str, Any], axes: Dimensions) -> Rows:
+    def _rows(self, program: Program, feeds: Mapping[str, Any], axes: Dimensions) -> Rows:
         """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
         found: dict[str, int] = {}
         for name, array in feeds.items():
             for dim, size in zip(axes[name], array.shape, strict=True):
-                if dim is not None and (found.setdefault(dim, size) != size or not size):
+                if dim is None:
+                    continue
+                if found.setdefault(dim, size) != size or not size:
+                    self.exact[program.serial] = (
+                        f"feeds-disagree: feed '{name}' has {size} rows of '{dim}'"
+                        + (f", another one {found[dim]}" if size else "")
+                    )
                     return {}
-        return {dim: (size, self.buckets.sizes[dim](size)) for dim, size in found.items()}
+        links = {
+            name: (axes[name][0], axes[_lengths_of(name)][0])
+            for name in feeds
+            if _lengths_of(name) in feeds
+        }
+        return {dim: (found[dim], size) for dim, size in self._sizes(found, links).items()}
+
+    def _sizes(
+        self, found: Mapping[str, int], links: Mapping[str, tuple[str | None, str | None]]
+    ) -> dict[str, int]:
+        """The sizes with padding of dimensions with so many rows.
+
+        `links` are the dimensions of the rows and of the sequences of feeds with lengths: rows that
+        are added need a sequence that is added, and each of those a row.
+        """
+        fit = self.buckets.sizes
+        sizes = {dim: fit[dim](size) for dim, size in found.items()}
+        for name, (rows, sequences) in links.items():
+            if rows is None or sequences is None:
+                continue
+            if rows == sequences:
+                raise ValueError(
+                    f"feed '{name}' and its lengths have the same axis '{rows}', but there are "
+                    "more rows than sequences"
+                )
+            if sizes[rows] > found[rows] and sizes[sequences] == found[sequences]:
+                sizes[sequences] = fit[sequences](found[sequences] + 1)
+        for rows, sequences in links.values():
+            if rows is not None and sequences is not None:
+                extra = sizes[sequences] - found[sequences]
+                sizes[rows] = fit[rows](found[rows] + extra) if extra else found[rows]
+        return sizes
 
     def _masked(
         self,
@@ -156,6 +202,20 @@ def _padded(array: Any, axes: Sequence[str | None], rows: Rows) -> Any:
     if not any(after for _, after in widths):
         return array
     return np.pad(np.asarray(array), widths, mode="edge")
+
+
+def _lengths_of(name: str) -> str:
+    """The feed that has the lengths of the sequences in a feed."""
+    return name + LENGTHS
+
+
+def _lengthened(padded: Any, real: int, rows: int) -> Any:
+    """Padded lengths: the sequences that were added have one row each, the last one the others."""
+    lengths = np.array(padded)
+    if len(lengths) > real:
+        lengths[real:] = 1
+        lengths[-1] += rows - lengths.sum()
+    return lengths
 
 
 def mask_of(dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:

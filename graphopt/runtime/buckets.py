@@ -18,6 +18,7 @@ Sizes = Callable[[int], int]
 """From a number of rows (1 or more) to that of its bucket, which is at least as large."""
 
 BATCH = "batch"
+ROWS = "rows"
 
 
 def powers_of_two(least: int = 1, most: int | None = None) -> Sizes:
@@ -59,8 +60,8 @@ class Buckets:
 
     `sizes` maps the name of a dimension to its buckets. `axes` names the axes of feeds, None for
     those that are left alone: `{"tokens": ("batch", "time")}`. A feed that is not in it has the
-    dimension "batch" as its first axis when that is of unknown size. Raises ValueError for a name
-    in `axes` that has no sizes.
+    dimension "batch" as its first axis when that is of unknown size, or, when its lengths are fed
+    beside it, "rows". Raises ValueError for a name in `axes` that has no sizes.
     """
 
     sizes: Mapping[str, Sizes]
@@ -75,7 +76,9 @@ class Buckets:
                     f"{', '.join(self.sizes)}"
                 )
 
-    def names(self, feed: str, shape: Sequence[int]) -> tuple[str | None, ...]:
+    def names(
+        self, feed: str, shape: Sequence[int], *, has_lengths: bool = False
+    ) -> tuple[str | None, ...]:
         """The dimension of each axis of a feed with this declared shape.
 
         Raises ValueError when `axes` names more or fewer axes than there are, or one whose size
@@ -83,8 +86,9 @@ class Buckets:
         """
         given = self.axes.get(feed)
         if given is None:
-            batch = BATCH if BATCH in self.sizes and list(shape[:1]) == [-1] else None
-            return (batch, *(None for _ in shape[1:])) if len(shape) else ()
+            usual = ROWS if has_lengths else BATCH
+            first = usual if usual in self.sizes and list(shape[:1]) == [-1] else None
+            return (first, *(None for _ in shape[1:])) if len(shape) else ()
         if len(given) != len(shape):
             raise ValueError(f"feed '{feed}' has {len(shape)} axes, but {len(given)} are named")
         for name, size in zip(given, shape, strict=True):

@@ -23,7 +23,7 @@ def auc(
     kept: list[Array] = []
     for stat, chosen in ((stat_pos, label > 0), (stat_neg, label == 0)):
         new = jnp.zeros((buckets,), stat.dtype).at[bins].add(chosen.astype(stat.dtype), mode="drop")
-        total, state = _slide(stat.reshape(-1), new, buckets, slide_steps)
+        total, state = _slide(jnp.asarray(stat).reshape(-1), new, buckets, slide_steps)
         counted.append(total)
         kept.append(state.reshape(stat.shape))
     area = _area(*counted)

@@ -2,7 +2,7 @@
 
 `carry` gives the axes of an op's results and the masks that the op needs: the operands of which the
 rows beyond the data have to become a neutral element first. An op without a rule, or one that would
-let those rows into its results, raises CannotPad. The rules are in `computing.py` and `moving.py`.
+let those rows into its results, raises CannotPad. The rules are in the files beside this one.
 
 Padding repeats the last row of the data. So whatever an op computes on such a row is as ordinary as
 its other results: no infinity or NaN comes from padding, in derivatives neither.
@@ -10,14 +10,16 @@ its other results: no infinity or NaN comes from padding, in derivatives neither
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import singledispatch
+from typing import Any, Protocol
 
 from xdsl.ir import SSAValue
 
 from graphopt.ir.op import PdOp
-from graphopt.ir.types import dtype_of, rank_of, shape_of
+from graphopt.ir.ops.shape import Slice
+from graphopt.ir.types import dtype_of, normalize_axes, rank_of, shape_of
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 
 
@@ -30,14 +32,38 @@ class Mask:
     fill: float
 
 
+# an end of a slice that is beyond any axis
+FAR = 2**31 - 1
+
+
+class Real(Protocol):
+    """What a rule may know of the data when an op is written otherwise."""
+
+    def mask(self, dim: Dim, rank: int, at: int) -> SSAValue:
+        """Which rows are data, bool, to broadcast along axis `at` of a tensor of this rank."""
+        ...
+
+    def count(self, dim: Dim) -> SSAValue:
+        """How many rows are data, int64 []."""
+        ...
+
+
+# writes ops in front of one that was masked; the values to take the place of its results
+Write = Callable[[Any, Real], Sequence[SSAValue]]
+
+
 @dataclass(frozen=True)
 class Carried:
-    """The axes of an op's results, and the masks of its operands and of its first result."""
+    """The axes of an op's results, the masks of its operands and of its first result.
+
+    With `write` other ops take its place, once its operands are masked.
+    """
 
     results: tuple[Axes, ...]
     masks: tuple[Mask, ...] = ()
     after: tuple[int, ...] = ()
     """The axes along which the first result is 0 beyond the data."""
+    write: Write | None = None
 
 
 @dataclass(frozen=True)
@@ -62,6 +88,23 @@ def same(op: PdOp, axes: Axes) -> Carried:
     return Carried(tuple(axes for _ in op.results))
 
 
+def takes_one(start: int, end: int) -> bool:
+    """True when a slice from start to end is the first row or the last one, whatever the size."""
+    return (start, end) == (0, 1) or (start == -1 and end >= FAR)
+
+
+def sizes_of(value: SSAValue, padded: Padded) -> tuple[int, ...]:
+    """The shape, in which a slice of one row has size 1: padded axes are never empty."""
+    op, shape = value.owner, list(shape_of(value.type))
+    if isinstance(op, Slice) and not op.attr("decrease_axis"):
+        axes = padded.of(op.operands[0])
+        cut = normalize_axes(op.attr("axes"), len(axes))
+        for at, start, end in zip(cut, op.attr("starts"), op.attr("ends"), strict=True):
+            if axes[at] is not None and takes_one(start, end):
+                shape[at] = 1
+    return tuple(shape)
+
+
 def check_free(axes: Axes, positions: Sequence[int], what: str) -> None:
     """CannotPad when one of these axes is padded."""
     for position in positions:
@@ -70,6 +113,7 @@ def check_free(axes: Axes, positions: Sequence[int], what: str) -> None:
 
 
 def check_only_rows(axes: Axes) -> None:
+    """CannotPad when another axis than the first is padded."""
     check_free(axes, range(1, len(axes)), "an axis that it computes along")
 
 
@@ -94,7 +138,7 @@ def broadcast(operands: Sequence[SSAValue], padded: Padded) -> Axes:
                 found[position] = dim
     for value in operands:
         offset = rank - rank_of(value.type)
-        pairs = zip(padded.of(value), shape_of(value.type), strict=True)
+        pairs = zip(padded.of(value), sizes_of(value, padded), strict=True)
         for position, (dim, size) in enumerate(pairs, offset):
             if found[position] is not None and dim is None and size != 1:
                 raise CannotPad(
@@ -108,16 +152,20 @@ def fill_of(fill: float, value: SSAValue) -> float:
     dtype = dtype_of(value.type)
     if dtype.is_differentiable or fill in (0.0, 1.0) or dtype == "bool":
         return fill
-    limits = _INTEGER_LIMITS.get(dtype)
-    if limits is None:
+    if fill == -1.0 and dtype != "uint8":
+        return fill
+    low, high = _INTEGER_LIMITS.get(dtype, (None, None))
+    limit = low if fill < 0 else high
+    if limit is None:
         raise CannotPad("no-neutral-element", f"no {dtype!s} leaves this reduction unchanged")
-    return limits[0] if fill < 0 else limits[1]
+    return limit
 
 
 # the ends that float64, in which the IR writes constants, holds exactly
-_INTEGER_LIMITS: Mapping[str, tuple[float, float]] = {
+_INTEGER_LIMITS: Mapping[str, tuple[float, float | None]] = {
     "int8": (-(2.0**7), 2.0**7 - 1),
     "uint8": (0.0, 2.0**8 - 1),
     "int16": (-(2.0**15), 2.0**15 - 1),
     "int32": (-(2.0**31), 2.0**31 - 1),
+    "int64": (-(2.0**63), None),
 }

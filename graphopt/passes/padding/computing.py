@@ -17,7 +17,7 @@ from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.logic import Test
 from graphopt.ir.ops.loss import BinaryCrossEntropy, CrossEntropyWithSoftmax, SigmoidCrossEntropy
 from graphopt.ir.ops.math import AddN, Cast, LogicalNot, Where
-from graphopt.ir.ops.norm import BatchNorm, GroupNorm, LayerNorm, channel_axis
+from graphopt.ir.ops.norm import GroupNorm, LayerNorm
 from graphopt.ir.ops.random import Dropout
 from graphopt.ir.types import normalize_axes, normalize_axis, shape_of
 from graphopt.passes.padding.carrying import (
@@ -68,7 +68,6 @@ def _(op: PdOp, padded: Padded) -> Carried:
 
 # what an element beyond the data must be so that a reduction does not see it
 _NEUTRAL: Mapping[type[PdOp], float] = {
-    reductions.Mean: 0.0,
     reductions.Sum: 0.0,
     reductions.Max: -inf,
     reductions.Amax: -inf,
@@ -195,15 +194,6 @@ def _(op: LayerNorm, padded: Padded) -> Carried:
     else:
         rows = None
     return Carried((axes, (rows,), (rows,)))
-
-
-@carry.register(BatchNorm)
-def _(op: BatchNorm, padded: Padded) -> Carried:
-    axes = input_axes(op, padded)
-    if not op.keeps_statistics:
-        raise CannotPad("batch-statistics", "it takes its statistics from all rows")
-    check_free(axes, (channel_axis(len(axes), op.attr("data_format")),), "the axis of the channels")
-    return Carried((axes, *((None,) for _ in op.results[1:])))
 
 
 @carry.register(GroupNorm)

@@ -17,16 +17,14 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.creation import Full
-from graphopt.ir.ops.math import Cast, Divide, Multiply, Where
-from graphopt.ir.ops.reduce import Mean, Sum
+from graphopt.ir.ops.math import Where
 from graphopt.ir.ops.shape import Reshape
-from graphopt.ir.regions import captured_values
 from graphopt.ir.signature import FEED, STATE, add_feed, main_function, signature_of
-from graphopt.ir.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of, tensor
-from graphopt.passes.naming import show_op
-from graphopt.passes.padding.carrying import Carried, Padded, carry, fill_of
+from graphopt.ir.types import UNKNOWN, dtype_of, tensor
+from graphopt.passes.padding.carrying import Carried, Padded, fill_of
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
-from graphopt.passes.rewrite import insert
+from graphopt.passes.padding.regions import carry_block
+from graphopt.passes.rewrite import insert, replace
 
 
 def mask_name(dim: Dim) -> str:
@@ -61,54 +59,12 @@ def mask_padding(module: ModuleOp, feeds: Mapping[str, Axes]) -> Masked:
         for value, port in arguments
         if port.kind == FEED and any(feeds.get(port.name, ()))
     }
-    carried = _carry_all(function, known)
+    carried = carry_block(function.body.block, known)
     fetches = _fetched(module, Padded(known))
     writer = _Writer(function)
     for op, (found, operands) in carried.items():
         writer.rewrite(op, found, operands)
     return Masked(tuple(writer.masks), tuple(writer.counts), fetches)
-
-
-def _carry_all(
-    function: FuncOp, known: dict[SSAValue, Axes]
-) -> dict[PdOp, tuple[Carried, tuple[Axes, ...]]]:
-    """What each op that padded values reach does with them, and the axes of its operands.
-
-    The results enter `known`.
-    """
-    found: dict[PdOp, tuple[Carried, tuple[Axes, ...]]] = {}
-    for op in function.body.block.ops:
-        if any(value in known for value in captured_values(op)):
-            raise _at(op, CannotPad("in-a-region", "a branch or loop reads a padded value"))
-        if isinstance(op, ReturnOp) or not any(value in known for value in op.operands):
-            continue
-        assert isinstance(op, PdOp)
-        try:
-            carried = _carry(op, Padded(known))
-        except CannotPad as error:
-            raise _at(op, error) from None
-        found[op] = carried, tuple(Padded(known).of(value) for value in op.operands)
-        for value, axes in zip(op.results, carried.results, strict=True):
-            if any(axes):
-                known[value] = axes
-    return found
-
-
-def _carry(op: PdOp, padded: Padded) -> Carried:
-    """The rule of one op, and whether its masks can be written."""
-    carried = carry(op, padded)
-    for mask in carried.masks:
-        fill_of(mask.fill, op.operands[mask.operand])
-    if isinstance(op, Mean):
-        _check_count(op, padded)
-    for value, axes in zip(op.results, carried.results, strict=True):
-        if len(axes) != rank_of(value.type):
-            raise CannotPad("no-rule", "its results have other ranks")
-    return carried
-
-
-def _at(op: Operation, error: CannotPad) -> CannotPad:
-    return CannotPad(error.reason.name, f"{show_op(op)}: {error.reason.text}")
 
 
 def _fetched(module: ModuleOp, padded: Padded) -> dict[str, Axes]:
@@ -123,20 +79,6 @@ def _fetched(module: ModuleOp, padded: Padded) -> dict[str, Axes]:
             raise CannotPad("padded-state", f"the state '{port.name}' would have padded rows")
         found[port.name] = axes
     return found
-
-
-def _reduced(op: Mean) -> list[int]:
-    rank = rank_of(op.operands[0].type)
-    return sorted(normalize_axes(op.attr("axis"), rank) if op.attr("axis") else range(rank))
-
-
-def _check_count(op: Mean, padded: Padded) -> None:
-    axes, shape = padded.of(op.operands[0]), shape_of(op.operands[0].type)
-    reduced = _reduced(op)
-    if any(axes[at] for at in reduced) and any(
-        shape[at] == UNKNOWN and axes[at] is None for at in reduced
-    ):
-        raise CannotPad("unknown-axis", "it averages over an axis of unknown size as well")
 
 
 @dataclass
@@ -155,10 +97,13 @@ class _Writer:
             fill = fill_of(mask.fill, value)
             new = self._where(value, operands[mask.operand], mask.axes, fill, before=op)
             op.operands[mask.operand] = new
-        if isinstance(op, Mean) and carried.masks:
-            self._divide(op, operands[0])
         if carried.after:
             self._mask_result(op, carried)
+        if carried.write is not None:
+            values = carried.write(op, self)
+            for old, new in zip(op.results, values, strict=True):
+                new.name_hint = new.name_hint or old.name_hint
+            replace(op, dict(zip(op.results, values, strict=True)))
 
     def _where(
         self, value: SSAValue, axes: Axes, masked: Sequence[int], fill: float, *, before: Operation
@@ -168,7 +113,7 @@ class _Writer:
         for at in masked:
             dim = axes[at]
             assert dim is not None
-            real = self._mask(dim, len(axes), at)
+            real = self.mask(dim, len(axes), at)
             value = insert(Where.make(real, value, constant), before)
         return value
 
@@ -181,34 +126,7 @@ class _Writer:
         for use in uses:
             use.operation.operands[use.index] = new
 
-    def _divide(self, op: Mean, axes: Axes) -> None:
-        """A mean becomes a sum, divided by how many elements count."""
-        value = op.operands[0]
-        shape, dtype = shape_of(value.type), dtype_of(value.type)
-        wide = "float64" if dtype == "float64" else "float32"
-        size, count = 1, None
-        for at in _reduced(op):
-            dim = axes[at]
-            if dim is None:
-                size *= shape[at]
-                continue
-            number = insert(Cast.make(self._count(dim), dtype=wide), op)
-            count = number if count is None else insert(Multiply.make(count, number), op)
-        assert count is not None
-        if size != 1:
-            factor = insert(Full.make(shape=[], value=float(size), dtype=wide), op)
-            count = insert(Multiply.make(count, factor), op)
-        summand = value if dtype == wide else insert(Cast.make(value, dtype=wide), op)
-        total = Sum.make(summand, axis=op.attr("axis"), keepdim=op.attr("keepdim"))
-        mean = insert(Divide.make(insert(total, op), count), op)
-        if dtype != wide:
-            mean = insert(Cast.make(mean, dtype=dtype), op)
-        mean.name_hint = op.results[0].name_hint
-        op.results[0].replace_all_uses_with(mean)
-        op.detach()
-        op.erase()
-
-    def _mask(self, dim: Dim, rank: int, at: int) -> SSAValue:
+    def mask(self, dim: Dim, rank: int, at: int) -> SSAValue:
         """The mask of a dimension along one axis of a tensor of this rank."""
         key = (dim, rank, at)
         if key not in self.aligned:
@@ -225,7 +143,8 @@ class _Writer:
             self.aligned[key] = mask
         return self.aligned[key]
 
-    def _count(self, dim: Dim) -> SSAValue:
+    def count(self, dim: Dim) -> SSAValue:
+        """How many rows of a dimension are data."""
         if dim not in self.counts:
             self.counts[dim] = add_feed(self.function, count_name(dim), tensor((), "int64"))
         return self.counts[dim]

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from graphopt.ir.ops.index import Embedding, Gather, OneHot, Topk
+from graphopt.ir.ops.rearrange import Unbind
 from graphopt.ir.ops.shape import (
     Concat,
     Expand,
     Flatten,
     Reshape,
-    Slice,
     Split,
     Squeeze,
     Stack,
     Transpose,
     Unsqueeze,
 )
-from graphopt.ir.types import normalize_axes, normalize_axis, shape_of
-from graphopt.passes.padding.carrying import Carried, Padded, carry, check_free, same
+from graphopt.ir.types import UNKNOWN, normalize_axes, normalize_axis
+from graphopt.passes.padding.carrying import Carried, Padded, carry, check_free, same, sizes_of
 from graphopt.passes.padding.dims import CannotPad, Dim, factors_of, joined, reshaped
 
 
@@ -51,13 +51,13 @@ def _(op: Topk, padded: Padded) -> Carried:
 @carry.register(Reshape)
 def _(op: Reshape, padded: Padded) -> Carried:
     value = op.operands[0]
-    return Carried((reshaped(shape_of(value.type), padded.of(value), op.attr("shape")),))
+    return Carried((reshaped(sizes_of(value, padded), padded.of(value), op.attr("shape")),))
 
 
 @carry.register(Flatten)
 def _(op: Flatten, padded: Padded) -> Carried:
     value = op.operands[0]
-    axes, shape = padded.of(value), shape_of(value.type)
+    axes, shape = padded.of(value), sizes_of(value, padded)
     start = normalize_axis(op.attr("start_axis"), len(axes))
     stop = normalize_axis(op.attr("stop_axis"), len(axes)) + 1
     pairs = zip(shape[start:stop], axes[start:stop], strict=True)
@@ -76,11 +76,13 @@ def _(op: Transpose, padded: Padded) -> Carried:
 @carry.register(Squeeze)
 def _(op: Squeeze, padded: Padded) -> Carried:
     value = op.operands[0]
-    axes, shape = padded.of(value), shape_of(value.type)
+    axes, shape = padded.of(value), sizes_of(value, padded)
     given = op.attr("axis")
     dropped = set(normalize_axes(given, len(axes)) if given else range(len(axes)))
     check_free(axes, sorted(dropped), "an axis that it may drop")
-    gone = {position for position in dropped if shape[position] == 1}
+    # the type rule takes axes of unknown size that are named for axes of size 1
+    ones = (1, UNKNOWN) if given else (1,)
+    gone = {position for position in dropped if shape[position] in ones}
     return Carried((tuple(dim for position, dim in enumerate(axes) if position not in gone),))
 
 
@@ -118,18 +120,12 @@ def _(op: Split, padded: Padded) -> Carried:
     return same(op, axes)
 
 
-@carry.register(Slice)
-def _(op: Slice, padded: Padded) -> Carried:
-    axes = list(padded.of(op.operands[0]))
-    cut = normalize_axes(op.attr("axes"), len(axes))
-    for at, start, end in zip(cut, op.attr("starts"), op.attr("ends"), strict=True):
-        if axes[at] is None:
-            continue
-        if (start, end) != (0, 1):  # there is a first row whatever the padding
-            raise CannotPad("counts-rows", f"it cuts rows {start} to {end} of a padded axis")
-        axes[at] = None
-    dropped = set(normalize_axes(op.attr("decrease_axis"), len(axes)))
-    return Carried((tuple(dim for at, dim in enumerate(axes) if at not in dropped),))
+@carry.register(Unbind)
+def _(op: Unbind, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    at = normalize_axis(op.attr("axis"), len(axes))
+    check_free(axes, (at,), "the axis that it takes apart")
+    return same(op, (*axes[:at], *axes[at + 1 :]))
 
 
 @carry.register(Expand)

@@ -1,0 +1,90 @@
+"""Padded axes in ops that know a first and a last row: ranges, reversal, running sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.ops.creation import Full
+from graphopt.ir.ops.index import Gather
+from graphopt.ir.ops.math import Cast, Cumsum, Subtract
+from graphopt.ir.ops.rearrange import Flip
+from graphopt.ir.ops.shape import Reshape, Slice
+from graphopt.ir.types import normalize_axes, normalize_axis
+from graphopt.passes.inserting import Before
+from graphopt.passes.padding.carrying import Carried, Mask, Padded, Real, carry, takes_one
+from graphopt.passes.padding.dims import CannotPad, Dim
+
+
+@carry.register(Slice)
+def _(op: Slice, padded: Padded) -> Carried:
+    axes = list(padded.of(op.operands[0]))
+    cut = normalize_axes(op.attr("axes"), len(axes))
+    last: list[tuple[int, Dim]] = []
+    for at, start, end in zip(cut, op.attr("starts"), op.attr("ends"), strict=True):
+        dim = axes[at]
+        if dim is None:
+            continue
+        if not takes_one(start, end):
+            raise CannotPad("counts-rows", f"it cuts rows {start} to {end} of a padded axis")
+        if start == -1:
+            last.append((at, dim))
+        axes[at] = None
+    dropped = set(normalize_axes(op.attr("decrease_axis"), len(axes)))
+    results = (tuple(dim for at, dim in enumerate(axes) if at not in dropped),)
+    if not last:
+        return Carried(results)
+    for _, dim in last:
+        _check_plain(dim)
+
+    def write(op: Slice, real: Real) -> Sequence[SSAValue]:
+        new, value = Before(op), op.operands[0]
+        for at, dim in last:
+            one = new(Full.make(shape=[], value=1.0, dtype="int64"))
+            index = new(Reshape.make(new(Subtract.make(real.count(dim), one)), shape=[1]))
+            value = new(Gather.make(value, index, axis=at))
+        return [new(Slice.make(value, **op.attr_values()))]
+
+    return Carried(results, write=write)
+
+
+def _check_plain(dim: Dim) -> None:
+    """CannotPad unless the rows that count come first."""
+    if len(dim) != 1:
+        raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
+
+
+@carry.register(Flip)
+def _(op: Flip, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    turned = normalize_axes(op.attr("axis"), len(axes))
+    found = [(at, dim) for at in turned if (dim := axes[at]) is not None]
+    for _, dim in found:
+        _check_plain(dim)
+    if not found:
+        return Carried((axes,))
+
+    def write(op: Flip, real: Real) -> Sequence[SSAValue]:
+        """The last row that counts comes first, and the padding repeats what is then the last."""
+        new, value = Before(op), op.operands[0]
+        for at, dim in found:
+            numbers = new(Cumsum.make(new(Cast.make(real.mask(dim, 1, 0), dtype="int64")), axis=0))
+            index = new(Subtract.make(real.count(dim), numbers))
+            value = new(Gather.make(value, index, axis=at))
+        others = [at for at in turned if axes[at] is None]
+        return [new(Flip.make(value, axis=others)) if others else value]
+
+    return Carried((axes,), write=write)
+
+
+@carry.register(Cumsum)
+def _(op: Cumsum, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    if op.attr("flatten"):
+        raise CannotPad("counts-rows", "it runs over the elements of all axes")
+    at = normalize_axis(op.attr("axis"), len(axes))
+    if axes[at] is None:
+        return Carried((axes,))
+    # from the end it meets the padding first; forwards, the last sum is repeated
+    return Carried((axes,), (Mask(0, (at,), 0.0),))

@@ -1,0 +1,84 @@
+"""Padded axes in recurrent networks: sequences are independent, steps come one after the other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.creation import FullLike
+from graphopt.ir.ops.math import Add, Minimum, Where
+from graphopt.ir.ops.recurrent import GruUnit, LstmUnit, Rnn
+from graphopt.ir.ops.shape import Slice
+from graphopt.passes.inserting import Before
+from graphopt.passes.padding.carrying import Carried, Padded, Real, carry, check_free
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+
+
+def check_rows(rows: Dim | None, values: Sequence[Axes], at: int, what: str) -> None:
+    """CannotPad unless these values have just these rows, on axis `at`, and nothing else padded."""
+    for axes in values:
+        if axes[at] != rows:
+            raise CannotPad("different-padding", f"{what} are padded differently")
+        check_free(axes, [other for other in range(len(axes)) if other != at], what)
+
+
+def check_weights(padded: Padded, values: Sequence[SSAValue]) -> None:
+    """CannotPad when one of these weights is padded."""
+    if any(any(padded.of(value)) for value in values):
+        raise CannotPad("padded-weight", "a weight is padded")
+
+
+@carry.register(Rnn)
+def _(op: Rnn, padded: Padded) -> Carried:
+    """Padded steps are past the end of every sequence, as those past its own length are."""
+    (x,), states, weights, lengths = op.operand_groups()
+    time, batch, inputs = padded.of(x)
+    check_rows(inputs, [(None,)], 0, "its inputs")
+    check_rows(batch, [padded.of(state) for state in states], 1, "inputs and states")
+    check_rows(batch, [padded.of(value) for value in lengths], 0, "inputs and lengths")
+    check_weights(padded, weights)
+    final = (None, batch, None)
+    results = ((time, batch, None), *(final for _ in states))
+    if time is None:
+        return Carried(results)
+    if len(time) != 1:
+        raise CannotPad("joined-rows", "the steps that count are not the first ones")
+    return Carried(results, write=lambda old, real: _ended(old, real, time))
+
+
+def _ended(op: Rnn, real: Real, time: Dim) -> Sequence[SSAValue]:
+    """The network on sequences that end with the data.
+
+    Outputs beyond it are to be as ordinary as the others: what the cell makes of the last state,
+    or, where the program has 0 past each sequence's own length, the output of the first step.
+    """
+    new = Before(op)
+    (x,), states, weights, given = op.operand_groups()
+    attrs = op.attr_values()
+    if given:
+        lengths = given[0]
+        lengths = new(Minimum.make(lengths, new.cast(real.count(time), lengths)))
+    else:
+        attrs["zero_padding"] = False
+        cut = {"axes": [0, 2], "starts": [0, 0], "ends": [1, 1], "decrease_axis": [0, 2]}
+        zeros = new(FullLike.make(new(Slice.make(states[0], **cut)), value=0.0, dtype="int64"))
+        lengths = new(Add.make(zeros, real.count(time)))
+    made = Rnn.make(x, states, weights, lengths, **attrs)
+    out = new(made)
+    if attrs["zero_padding"]:
+        first = new(Slice.make(out, axes=[0], starts=[0], ends=[1]))
+        out = new(Where.make(real.mask(time, 3, 0), out, first))
+    return [out, *made.results[1:]]
+
+
+@carry.register(GruUnit)
+@carry.register(LstmUnit)
+def _(op: PdOp, padded: Padded) -> Carried:
+    """One step: rows are independent."""
+    values, weights = op.operands[:2], op.operands[2:]
+    every = [padded.of(value) for value in values]
+    check_rows(every[0][0], every, 0, "inputs and states")
+    check_weights(padded, weights)
+    return Carried(tuple((every[0][0], None) for _ in op.results))

@@ -1,0 +1,163 @@
+"""Which ops padded values reach, in the body of a function and inside loops and branches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from xdsl.ir import Block, Operation, SSAValue
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.control import If, Scan, While, item_type
+from graphopt.ir.ops.math import Cast, Cumsum, LessThan, Where
+from graphopt.ir.regions import captured_values
+from graphopt.ir.types import rank_of
+from graphopt.passes.inserting import Before
+from graphopt.passes.naming import show_op
+from graphopt.passes.padding.carrying import Carried, Padded, Real, carry, fill_of
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+
+# what each op does with padded values, and the axes of its operands
+Found = dict[PdOp, tuple[Carried, tuple[Axes, ...]]]
+
+
+def carry_block(block: Block, known: dict[SSAValue, Axes]) -> Found:
+    """What each op that padded values reach does with them; ops inside others come before them.
+
+    The results enter `known`. CannotPad, with the op, when one cannot do with padding.
+    """
+    walk = _Walk(known)
+    walk.block(block)
+    return walk.found
+
+
+@dataclass
+class _Walk:
+    known: dict[SSAValue, Axes]
+    found: Found = field(default_factory=dict[PdOp, tuple[Carried, tuple[Axes, ...]]])
+
+    def block(self, block: Block) -> None:
+        """All ops of a block but its last."""
+        for op in block.ops:
+            read = [*op.operands, *captured_values(op)]
+            if op is block.last_op or not any(value in self.known for value in read):
+                continue
+            assert isinstance(op, PdOp)
+            try:
+                carried = self._region(op) if op.regions else _plain(op, Padded(self.known))
+            except CannotPad as error:
+                raise _at(op, error) from None
+            self.found[op] = carried, tuple(map(self.of, op.operands))
+            for value, axes in zip(op.results, carried.results, strict=True):
+                self._note(value, axes)
+
+    def of(self, value: SSAValue) -> Axes:
+        """The axes of a value."""
+        return Padded(self.known).of(value)
+
+    def _note(self, value: SSAValue, axes: Axes) -> None:
+        if any(axes):
+            self.known[value] = axes
+
+    def _region(self, op: PdOp) -> Carried:
+        if isinstance(op, Scan):
+            return self._scan(op)
+        if isinstance(op, If):
+            return self._if(op)
+        if isinstance(op, While):
+            return self._while(op)
+        raise CannotPad("in-a-region", "it reads a padded value")
+
+    def _if(self, op: If) -> Carried:
+        self._check_flag(op.condition)
+        for region in op.regions:
+            self.block(region.block)
+        results = [tuple(map(self.of, op.yielded(region))) for region in (0, 1)]
+        if results[0] != results[1]:
+            raise CannotPad("different-padding", "its branches give values padded differently")
+        return Carried(results[0])
+
+    def _while(self, op: While) -> Carried:
+        self._check_flag(op.condition)
+        carried = tuple(map(self.of, op.carried))
+        for value, axes in zip(op.body.block.args, carried, strict=True):
+            self._note(value, axes)
+        self.block(op.body.block)
+        flag, *values = op.yielded() or (op.condition,)
+        self._check_flag(flag)
+        self._check_carried(values, carried)
+        return Carried(carried)
+
+    def _check_flag(self, flag: SSAValue) -> None:
+        if any(self.of(flag)):
+            raise CannotPad("padded-condition", "its condition has padded rows")
+
+    def _check_carried(self, values: Sequence[SSAValue], before: Sequence[Axes]) -> None:
+        if list(map(self.of, values)) != list(before):
+            raise CannotPad("different-padding", "an iteration changes the padding of its values")
+
+    def _scan(self, op: Scan) -> Carried:
+        steps = {self.of(value)[0] for value in op.sequences}
+        if len(steps) > 1:
+            raise CannotPad("different-padding", "its sequences are padded differently")
+        (time,) = steps
+        memories = [self.of(value) for value in op.memories]
+        given = [*memories, *(self.of(value)[1:] for value in op.sequences)]
+        for value, axes in zip(op.body.block.args, given, strict=True):
+            self._note(value, axes)
+        self.block(op.body.block)
+        yielded, count = op.yielded(), len(memories)
+        self._check_carried(yielded[:count], memories)
+        items = [self.of(value) for value in yielded[count:]]
+        results = tuple((time, *axes) for axes in items)
+        if time is None:
+            return Carried(results)
+        return Carried(results, write=lambda old, real: _hold(old, real, time))
+
+
+def _plain(op: PdOp, padded: Padded) -> Carried:
+    """The rule of one op, and whether its masks can be written."""
+    carried = carry(op, padded)
+    for mask in carried.masks:
+        fill_of(mask.fill, op.operands[mask.operand])
+    for value, axes in zip(op.results, carried.results, strict=True):
+        if len(axes) != rank_of(value.type):
+            raise CannotPad("no-rule", "its results have other ranks")
+    return carried
+
+
+def _at(op: Operation, error: CannotPad) -> CannotPad:
+    """The error with the op, or with the op inside it that it names."""
+    name, text = error.reason.name, error.reason.text
+    return CannotPad(name, text if text.startswith("pd.") else f"{show_op(op)}: {text}")
+
+
+def _hold(op: Scan, real: Real, time: Dim) -> Sequence[SSAValue]:
+    """The walk with memories that the steps beyond the data leave alone.
+
+    Forwards, these come last, and each of them is to compute what the last real one did: so that
+    one keeps the memories that it began with. Backwards they come first, and none of them changes
+    the initial memories.
+    """
+    new, live = Before(op), real.mask(time, 1, 0)
+    if not op.attr("reverse"):
+        number = new(Cumsum.make(new(Cast.make(live, dtype="int64")), axis=0))
+        live = new(LessThan.make(number, real.count(time)))
+    block = op.body.detach_block(0)
+    count = len(op.memories)
+    going = block.insert_arg(item_type(live.type), len(block.args))
+    end = block.last_op
+    assert isinstance(end, PdOp)
+    inner = Before(end)
+    for at in range(count):
+        end.operands[at] = inner(Where.make(going, end.operands[at], block.args[at]))
+    held = Scan.build_with(
+        [op.memories, [*op.sequences, live]],
+        [result.type for result in op.results],
+        [block],
+        reverse=op.attr("reverse"),
+    )
+    held.location = op.location
+    assert op.parent is not None
+    op.parent.insert_op_before(held, op)
+    return held.results

@@ -1,0 +1,84 @@
+"""Padded axes in ops on sequences one behind the other, whose lengths are fed beside the rows.
+
+Padding adds sequences: those beyond the data have all rows beyond the data among them, one row or
+more each (see `graphopt.runtime.bucketed`). So no sequence that counts meets a padded row, and the
+others are as ordinary as it is.
+"""
+
+from __future__ import annotations
+
+from graphopt.ir.op import PdOp
+from graphopt.ir.ops.sequence import (
+    SequenceConv,
+    SequenceExpand,
+    SequenceGru,
+    SequenceLstm,
+    SequencePool,
+    SequenceReverse,
+    SequenceSoftmax,
+)
+from graphopt.passes.padding.carrying import Carried, Padded, carry, check_free
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+from graphopt.passes.padding.recurrent import check_rows, check_weights
+
+
+def _rows_and_sequences(rows: Axes, lengths: Axes) -> tuple[Dim | None, Dim | None]:
+    """The dimensions of rows and of sequences: both are padded, or none."""
+    pair = rows[0], lengths[0]
+    if any(dim is not None and len(dim) != 1 for dim in pair):
+        raise CannotPad("joined-rows", "its rows are not those of a feed with lengths")
+    if pair[0] is not None and pair[0] == pair[1]:
+        raise CannotPad("rows-and-lengths", "its rows and its lengths have the same padded axis")
+    if (pair[0] is None) != (pair[1] is None):
+        which = "lengths but not its rows" if pair[0] is None else "rows but not its lengths"
+        raise CannotPad(
+            "rows-and-lengths", f"its {which} are padded; give Buckets sizes of 'rows' and 'batch'"
+        )
+    return pair
+
+
+@carry.register(SequencePool)
+def _(op: SequencePool, padded: Padded) -> Carried:
+    x, lengths = (padded.of(value) for value in op.operands)
+    _, sequences = _rows_and_sequences(x, lengths)
+    return Carried(((sequences, *x[1:]),))
+
+
+@carry.register(SequenceSoftmax)
+@carry.register(SequenceReverse)
+def _(op: PdOp, padded: Padded) -> Carried:
+    x, lengths = (padded.of(value) for value in op.operands)
+    _rows_and_sequences(x, lengths)
+    if isinstance(op, SequenceSoftmax):
+        check_free(x, range(1, len(x)), "the width of its rows")
+    return Carried((x,))
+
+
+@carry.register(SequenceConv)
+def _(op: SequenceConv, padded: Padded) -> Carried:
+    x, lengths = (padded.of(value) for value in op.operands[:2])
+    rows, _ = _rows_and_sequences(x, lengths)
+    check_free(x, (1,), "the width of its rows")
+    check_weights(padded, op.operands[2:])
+    return Carried(((rows, None),))
+
+
+@carry.register(SequenceExpand)
+def _(op: SequenceExpand, padded: Padded) -> Carried:
+    x, y, lengths = (padded.of(value) for value in op.operands)
+    rows, sequences = _rows_and_sequences(y, lengths)
+    if x[0] != sequences:
+        raise CannotPad("different-padding", "it has not a row for each sequence")
+    return Carried(((rows, *x[1:]),))
+
+
+@carry.register(SequenceLstm)
+@carry.register(SequenceGru)
+def _(op: PdOp, padded: Padded) -> Carried:
+    (x,), (lengths,), *weights = op.operand_groups()
+    rows, sequences = _rows_and_sequences(padded.of(x), padded.of(lengths))
+    check_free(padded.of(x), (1,), "the gates")
+    check_weights(padded, [value for group in weights[:2] for value in group])
+    states = [padded.of(value) for group in weights[2:] for value in group]
+    check_rows(sequences, states, 0, "initial states")
+    return Carried(tuple((rows, None) for _ in op.results))

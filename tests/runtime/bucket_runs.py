@@ -1,0 +1,60 @@
+"""Running a small program on feeds of several sizes, as they are and in buckets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.buckets import Buckets
+from graphopt.ir import unique_name
+
+Feed = dict[str, Any]
+# the fetches, and the feed of a generator, a number of rows and a length
+Built = tuple[list[Any], Callable[[Any, int, int], Feed]]
+SIZES = ((3, 5), (4, 8), (1, 3), (3, 7), (2, 2))
+
+
+def run(build: Callable[[], Built], buckets: Buckets | None) -> tuple[Any, ...]:
+    """All fetches of a few steps, the state after them, and what was compiled."""
+    main, startup = static.Program(), static.Program()
+    main.random_seed = startup.random_seed = 4
+    with (
+        unique_name.guard(),
+        static.program_guard(main, startup),
+        static.scope_guard(static.Scope()),
+    ):
+        fetches, feed = build()
+        executor = static.Executor(paddle.CPUPlace(), buckets=buckets)
+        executor.run(startup)
+        generator = np.random.default_rng(1)
+        found = [
+            executor.run(main, feed=feed(generator, *size), fetch_list=fetches) for size in SIZES
+        ]
+        scope = static.global_scope()
+        state = {
+            v.name: np.array(scope.find_var(v.name).get_tensor())
+            for v in main.list_vars()
+            if v.persistable
+        }
+        return found, state, executor.stats
+
+
+def assert_same(build: Callable[[], Built], buckets: Buckets) -> dict[str, Any]:
+    """Fetches and state in buckets are those without, from fewer programs; what was compiled."""
+    wanted, state, exact = run(build, None)
+    found, changed, stats = run(build, buckets)
+    assert stats["exact"] == []
+    assert stats["padding"] > 0
+    assert stats["compiled_shapes"] < exact["compiled_shapes"]
+    for old, new in zip(wanted, found, strict=True):
+        for a, b in zip(old, new, strict=True):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+    assert changed.keys() == state.keys()
+    for name, array in state.items():
+        np.testing.assert_allclose(changed[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
+    return stats
