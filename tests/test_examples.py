@@ -189,9 +189,11 @@ def test_digits_is_accurate_and_deterministic(tmp_path: Path) -> None:
     assert results[0] == results[1]
 
 
-def test_many_lengths() -> None:
+@pytest.mark.parametrize("network", ["transformer", pytest.param("lstm", marks=pytest.mark.slow)])
+def test_many_lengths(network: str) -> None:
     """Buckets compile fewer programs for the same losses, which the example compares."""
-    exact, stats = module_of(EXAMPLES / "many_lengths.py").main(steps=8)
+    example = module_of(EXAMPLES / "many_lengths.py")
+    exact, stats = example.compare(getattr(example, network), steps=8)
     assert stats["compiled_shapes"] < exact["compiled_shapes"]
     assert stats["exact"] == []
 
