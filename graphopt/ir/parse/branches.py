@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 from xdsl.ir import Attribute, SSAValue
 from xdsl.ir import Block as IrBlock
@@ -42,31 +43,66 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
             deferred[partner] = op
             return {}
     first = deferred.pop(op, None)
-    when_true, when_false = (op, None) if first is None else (first, op)
-    sides = [side for side in (when_true, when_false) if side is not None]
-    arrays = list(dict.fromkeys(n for side in sides for n in arrays_written(parser, side)))
-    holds = truth(parser.read(when_true.input("Cond")[0]), parser.known) if arrays else None
+    both = _Branches(op.input("Cond")[0], op, None) if first is None else _of_pair(first, op)
+    if first is None and (opposite := _merged_by_opposite(op)) is not None:
+        both = _Branches(opposite, None, op)
+    arrays = list(dict.fromkeys(n for side in both.ops for n in arrays_written(parser, side)))
+    holds = truth(parser.read(both.condition), parser.known) if arrays else None
     if holds is not None:
-        return _inlined_branch(parser, when_true, when_false, holds=holds)
-    return _branch(parser, when_true, when_false, arrays)
+        return _inlined_branch(parser, both, holds=holds)
+    return _branch(parser, both, arrays)
 
 
-def _branch(
-    parser: BlockParser, when_true: Operator, when_false: Operator | None, arrays: Sequence[str]
-) -> Mapping[str, SSAValue]:
+@dataclass(frozen=True)
+class _Branches:
+    """The operators of both branches of a condition; None for one that does nothing."""
+
+    condition: str
+    when_true: Operator | None
+    when_false: Operator | None
+
+    @property
+    def ops(self) -> list[Operator]:
+        """The operators that there are, in order."""
+        return [op for op in (self.when_true, self.when_false) if op is not None]
+
+
+def _of_pair(first: Operator, second: Operator) -> _Branches:
+    return _Branches(first.input("Cond")[0], first, second)
+
+
+def _merged_by_opposite(op: Operator) -> str | None:
+    """The condition whose false branch this is, when its true branch is not there any more.
+
+    A branch that gives Python constants alone, as `break` does, computes nothing, and saving a
+    program removes it; `select_input` still merges by that condition.
+    """
+    ops, condition = op.block.ops, op.input("Cond")[0]
+    for other in ops:
+        if other is op:
+            break
+        if other.type == "logical_not" and other.output("Out") == [condition]:
+            alone = _Branches(other.input("X")[0], None, op)
+            given = set(op.output_arg_names)
+            if any(given.intersection(select.input("X")) for select in _selects_after(alone)):
+                return alone.condition
+    return None
+
+
+def _branch(parser: BlockParser, both: _Branches, arrays: Sequence[str]) -> Mapping[str, SSAValue]:
     """One `pd.if` for the operators of the true and of the false branch, which write `arrays`."""
-    name = when_true.input("Cond")[0]
+    name = both.condition
     condition = parser.read(name)
     for array in arrays:
         if parser.array(array) != ():
             opened(parser, array)
     blocks = IrBlock(), IrBlock()
-    then = _parsed(parser, when_true, blocks[0], arrays)
-    otherwise = Frame(parser.frame.block, blocks[1])
-    if when_false is not None:
-        otherwise = _parsed(parser, when_false, blocks[1], arrays)
+    then, otherwise = (
+        Frame(parser.frame.block, block) if op is None else _parsed(parser, op, block, arrays)
+        for op, block in zip((both.when_true, both.when_false), blocks, strict=True)
+    )
     results: dict[str | tuple[str, str], tuple[SSAValue, SSAValue]] = {}
-    for select in _selects_after(when_true, when_false):
+    for select in _selects_after(both):
         false_name, true_name = select.input("X")
         pair = (
             _side(parser, then, true_name, select, otherwise.values.get(false_name)),
@@ -83,7 +119,7 @@ def _branch(
             results[changed] = yes, no
     for array in arrays:
         results[array] = _array_of(parser, then, otherwise, array)
-    made = _make_if(parser, when_true, condition, blocks, results)
+    made = _make_if(parser, both.ops[0], condition, blocks, results)
     written: dict[str, SSAValue] = {}
     for key, value in zip(results, made, strict=True):
         if not isinstance(key, str):
@@ -184,13 +220,13 @@ def _partner(op: Operator) -> Operator | None:
     return None
 
 
-def _selects_after(when_true: Operator, when_false: Operator | None) -> Iterator[Operator]:
+def _selects_after(both: _Branches) -> Iterator[Operator]:
     """The select_input operators that merge what these branches of one condition give."""
-    ops, last = when_true.block.ops, when_false or when_true
-    condition = when_true.input("Cond")[0]
+    last = both.ops[-1]
+    ops = last.block.ops
     masks: set[str] = set()
     for other in ops:
-        if other.type == "cast" and condition in other.input("X"):
+        if other.type == "cast" and both.condition in other.input("X"):
             masks.update(other.output("Out"))
     start = next(i for i, other in enumerate(ops) if other is last)
     for other in ops[start + 1 :]:
@@ -267,13 +303,11 @@ def _row_branch(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     return written
 
 
-def _inlined_branch(
-    parser: BlockParser, when_true: Operator, when_false: Operator | None, *, holds: bool
-) -> Mapping[str, SSAValue]:
+def _inlined_branch(parser: BlockParser, both: _Branches, *, holds: bool) -> Mapping[str, SSAValue]:
     """The branch that is known to be taken, in the block of the operators around it."""
-    taken = when_true if holds else when_false
+    taken = both.when_true if holds else both.when_false
     written = {} if taken is None else inlined(parser, sub_block(taken))
-    for select in _selects_after(when_true, when_false):
+    for select in _selects_after(both):
         false_name, true_name = select.input("X")
         chosen = true_name if holds else false_name
         if chosen in written:
