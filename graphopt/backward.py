@@ -14,8 +14,9 @@ from typing import Any, cast
 from graphopt import arguments
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.framework import current_op_attrs, require_static
+from graphopt.ir.legacy.sparse import is_sparse_lookup
 from graphopt.ir.legacy.special import GRAD_TYPE
-from graphopt.ir.program import Block, Operator, OpRole, Parameter, Variable
+from graphopt.ir.program import Block, Operator, OpRole, Parameter, Variable, VarKind
 
 
 @dataclass(frozen=True)
@@ -28,6 +29,8 @@ class Path:
     """Where in the operator list the derivative belongs."""
     before_loop: tuple[str, ...] = ()
     """Inputs that a loop changes in place: meant is what they were before it, as in Paddle."""
+    tables: frozenset[str] = frozenset()
+    """Inputs that only lookups with sparse gradients read."""
 
 
 def append_backward(
@@ -223,6 +226,7 @@ def _trace_to(
     next_write: dict[str, int] = {}
     reached: set[str] = set()
     stops: dict[str, None] = {}
+    sparse: dict[str, bool] = {}  # start -> whether only sparse lookups have read it so far
     looped: set[str] = set()
     for index in range(len(ops) - 1, -1, -1):
         outputs = ops[index].output_arg_names
@@ -240,6 +244,8 @@ def _trace_to(
         stops.update(dict.fromkeys(n for n in sorted(blocked) if last_write[n] == index))
         if blocked != written:
             needed |= dependent[index]
+            for name in dependent[index] & starts:
+                sparse[name] = sparse.get(name, True) and is_sparse_lookup(ops[index])
     for name in needed & starts:
         if name in next_write:
             used_before[name] = next_write[name]
@@ -248,7 +254,8 @@ def _trace_to(
     hidden = {name: at for name, at in used_before.items() if name not in reached}
     float_stops = tuple(name for name in stops if _is_float(block, name))
     before = tuple(name for name in sorted(looped & reached) if name not in next_write)
-    return Path(frozenset(reached), float_stops, end, before), hidden
+    tables = frozenset(name for name, only in sparse.items() if only)
+    return Path(frozenset(reached), float_stops, end, before, tables), hidden
 
 
 def _dependent(ops: Sequence[Operator], starts: set[str]) -> list[frozenset[str]]:
@@ -328,7 +335,8 @@ def _append_grad(
     block = targets[0].block
     grads: list[Variable] = []
     for x in inputs:
-        grads.append(block.create_var(_fresh(block, x.grad_name), x.shape, x.dtype))
+        kind = VarKind.SELECTED_ROWS if x.name in path.tables else VarKind.DENSE_TENSOR
+        grads.append(block.create_var(_fresh(block, x.grad_name), x.shape, x.dtype, kind=kind))
     slots = {"Y": targets, "X": inputs, "YGrad": seeds, "NoGrad": path.stops}
     lists = {slot: list(values) for slot, values in slots.items()}
     attrs = {**current_op_attrs(), "parameters": list(parameters)}

@@ -19,6 +19,15 @@ from graphopt.testing.compare import assert_same_results, interpreted, run_modul
 
 Array = np.ndarray[Any, Any]
 ROWS, BATCH = 60, 4
+LAZY: dict[str, Any] = {
+    "adam": lambda: paddle.optimizer.Adam(0.1, lazy_mode=True),
+    "adamw": lambda: paddle.optimizer.AdamW(0.1, weight_decay=0.1, lazy_mode=True),
+}
+OPTIMIZERS: dict[str, Any] = {
+    "sgd": lambda: paddle.optimizer.SGD(0.5),
+    "adagrad": lambda: paddle.optimizer.Adagrad(0.1),
+    **LAZY,
+}
 
 
 @dataclass(frozen=True)
@@ -31,6 +40,8 @@ class Net:
     dtype: str = "float32"
     stops: bool = False
     """The last lookup passes no gradient on."""
+    optimizer: str = "sgd"
+    """A name of `OPTIMIZERS`."""
 
     def build(self) -> tuple[Any, Any, Any]:
         """The program, what initialises it, and its loss."""
@@ -40,13 +51,13 @@ class Net:
             found: list[Any] = []
             for at, (width, padding) in enumerate(zip(self.widths, self.paddings, strict=True)):
                 ids = static.data(f"ids{at}", [self.batch, width], "int64")
-                rows = paddle.nn.functional.embedding(ids, table, padding)
+                rows = paddle.nn.functional.embedding(ids, table, padding, self.optimizer in LAZY)
                 found.append(paddle.mean(paddle.tanh(rows), axis=1))
             if self.stops:
                 found[-1].stop_gradient = True
             out = static.nn.fc(paddle.concat(found, axis=1), 1)
             loss = paddle.mean(paddle.square(out))
-            paddle.optimizer.SGD(0.5).minimize(loss)
+            OPTIMIZERS[self.optimizer]().minimize(loss)
             return static.default_main_program(), static.default_startup_program(), loss
 
     def feeds(self, generator: np.random.Generator) -> dict[str, Array]:
@@ -65,12 +76,13 @@ def nets(draw: Any) -> Net:
     batch = draw(st.sampled_from([BATCH, None]))
     dtype = draw(st.sampled_from(["float32", "float64"]))
     stops = len(widths) > 1 and draw(st.booleans())
-    return Net(tuple(widths), tuple(paddings), batch, dtype, stops)
+    optimizer = draw(st.sampled_from(sorted(OPTIMIZERS)))
+    return Net(tuple(widths), tuple(paddings), batch, dtype, stops, optimizer)
 
 
 @pytest.mark.parametrize(
     ("run", "examples"),
-    [(interpreted, 12), pytest.param(run_module, 12, marks=pytest.mark.slow)],
+    [(interpreted, 24), pytest.param(run_module, 24, marks=pytest.mark.slow)],
     ids=["interpreted", "compiled"],
 )
 def test_same_training(run: Any, examples: int) -> None:
@@ -101,22 +113,27 @@ def test_same_training(run: Any, examples: int) -> None:
 
 
 def train(net: Net, without: str, monkeypatch: pytest.MonkeyPatch) -> list[Array]:
-    """The losses of three steps and the parameters behind them, by a plain `Executor.run`."""
+    """The losses of three steps and the state behind them, by a plain `Executor.run`.
+
+    Each step looks up other rows.
+    """
     monkeypatch.setenv("FLAGS_graphopt_without", without)
     exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
     program, startup, loss = net.build()
-    feed = net.feeds(np.random.default_rng(0))
+    generator = np.random.default_rng(0)
+    feeds = [net.feeds(generator) for _ in range(3)]
     with static.scope_guard(scope):
         exe.run(startup)
-        losses = [exe.run(program, feed=feed, fetch_list=[loss])[0] for _ in range(3)]
-    names = [parameter.name for parameter in program.all_parameters()]
+        losses = [exe.run(program, feed=feed, fetch_list=[loss])[0] for feed in feeds]
+    names = [variable.name for variable in program.list_vars() if variable.persistable]
     found = [scope.find_var(name) for name in names]
     return [*losses, *(slot.numpy() for slot in found if slot is not None)]
 
 
-def test_every_program_gets_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plain run updates by rows, with the parameters that it has without the pass."""
-    net = Net((2, 1), (None, 3))
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_every_program_gets_it(optimizer: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plain run updates by rows, with the state that it has without the pass."""
+    net = Net((2, 1), (None, 3), optimizer=optimizer)
     for by_rows, dense in zip(
         train(net, "", monkeypatch), train(net, UpdateRows.name, monkeypatch), strict=True
     ):

@@ -27,7 +27,6 @@ _CALL = "a few microseconds of each run are graphopt's: names looked up, state p
 _STARTUP = "the process has compiled the startup program, too, and holds graphopt's modules"
 _CONVOLUTION = "XLA's 3x3 convolutions are slower than those of oneDNN and of ONNX Runtime"
 _FILTERS = "XLA's gradients of 3x3 filters are the largest part of the step"
-_ROWS = "only SGD updates a table by rows so far; this one updates all of it"
 # (workload, opponent) -> reason
 REASONS: Mapping[tuple[str, str], str] = {
     ("tiny-fc", BASELINE): _CALL,
@@ -35,7 +34,6 @@ REASONS: Mapping[tuple[str, str], str] = {
     ("resnet50-b1", "onnxruntime"): _CONVOLUTION,
     ("resnet50-b8", "onnxruntime"): _CONVOLUTION,
     ("resnet50-b8", "paddle"): _CONVOLUTION,
-    ("recommender-lazy-adam", "paddle"): _ROWS,
     **{
         (name, MEMORY): _STARTUP
         for name in ("tiny-fc", "mlp", "transformer", "transformer-48", "mlp-200")

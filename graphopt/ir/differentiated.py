@@ -14,6 +14,7 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.grad import Grad
+from graphopt.ir.ops.shape import StopGradient
 from graphopt.ir.regions import values_read
 from graphopt.ir.types import dtype_of
 
@@ -58,6 +59,21 @@ def path_of(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdO
                 wanted.update(inputs)
                 path.append(inner)
     return path[::-1]
+
+
+def readers_of(value: SSAValue, grad: Grad) -> list[PdOp]:
+    """The ops that read a value and through which its gradient comes; `grad` for a seed."""
+    region = ops_before(grad)
+    wanted: set[SSAValue] = set(grad.of)
+    found: list[PdOp] = [grad] if value in wanted else []
+    for op in reversed(path_of(grad, region, active_values(grad, region))):
+        if isinstance(op, StopGradient) or wanted.isdisjoint(op.results):
+            continue
+        read = values_read(op)
+        wanted.update(read)
+        if value in read:
+            found.append(op)
+    return found[::-1]
 
 
 def segment_of(op: Operation) -> int | None:

@@ -72,7 +72,7 @@ class ClipGradByNorm(ClipGradBase):
         for parameter, grad in chosen:
             with _roles(parameter, grad):
                 norm = sqrt(sum(square(grad)))
-                made.append(multiply(grad, _share(norm, self.clip_norm)))
+                made.append(_scaled(grad, _share(norm, self.clip_norm)))
         return made
 
 
@@ -80,6 +80,13 @@ def _share(norm: Variable, limit: float) -> Variable:
     """limit / max(norm, limit): 1 for norms that need no clipping."""
     bound = full(norm.shape, limit, norm.dtype)
     return divide(bound, maximum(norm, bound))
+
+
+def _scaled(grad: Variable, share: Variable) -> Variable:
+    """The gradient times a number; a sparse one stays sparse."""
+    made = multiply(grad, share)
+    made.kind = grad.kind
+    return made
 
 
 class ClipGradByGlobalNorm(ClipGradBase):
@@ -110,5 +117,5 @@ class ClipGradByGlobalNorm(ClipGradBase):
         for parameter, grad in chosen:
             with _roles(parameter, grad):
                 own = share if share.dtype == grad.dtype else cast(share, grad.dtype)
-                made.append(multiply(grad, own if grad.shape else reshape(own, [])))
+                made.append(_scaled(grad, own if grad.shape else reshape(own, [])))
         return made

@@ -14,7 +14,9 @@ class Adam(Optimizer):
 
     The state is `<parameter>_moment1_0`, `_moment2_0`, the powers of the betas and, with
     `amsgrad`, `_moment2_max_0`. With `multi_precision` a float16 or bfloat16 parameter is a copy
-    of a float32 master weight. Gradients are dense, so `lazy_mode` updates every row.
+    of a float32 master weight. With `lazy_mode` the sparse gradient of an embedding (`sparse`)
+    moves only the rows that were looked up, and their moments; with `amsgrad`, and for dense
+    gradients, it has no effect.
     `use_multi_tensor` has no effect here: BuildStrategy.fuse_all_optimizer_ops groups updates.
     """
 

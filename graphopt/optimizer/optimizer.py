@@ -20,6 +20,7 @@ from graphopt.ir.program import (
     Parameter,
     Program,
     Variable,
+    VarKind,
     default_main_program,
     program_guard,
 )
@@ -132,7 +133,7 @@ class Optimizer(ABC):
             return self._updates(program.current_block(), decayed)
 
     def _decayed(self, parameter: Parameter, grad: Variable) -> Variable:
-        """The gradient with the regularizer's term added in place."""
+        """The gradient with the regularizer's term added in place, which makes it dense."""
         regularizer = parameter.regularizer or self.regularization
         if regularizer is None:
             return grad
@@ -140,6 +141,7 @@ class Optimizer(ABC):
             inputs = {"X": [grad, regularizer.term(parameter)]}
             block = default_main_program().current_block()
             block.append_op("sum", inputs, {"Out": grad}, current_op_attrs())
+            grad.kind = VarKind.DENSE_TENSOR
         return grad
 
     def _updates(self, block: Block, pairs: Pairs) -> list[Operator]:

@@ -249,7 +249,7 @@ def spread_operands(op: Update, single: Single) -> list[int]:
 
     def is_spread(name: str, at: int) -> bool:
         value = op.operands[at]
-        if name in ("param", "grad"):
+        if name in op.PER_ELEMENT:
             return True
         counts = name in op.COUNTERS and is_number(value)
         return name in single.results and shape_of(value.type) == shape and not counts

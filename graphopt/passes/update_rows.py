@@ -1,26 +1,30 @@
 """A table of which few rows are looked up is updated by rows, not through a gradient of its size.
 
-The derivative is then taken with respect to what the lookups give, and the update adds to the rows
-of their numbers, in place. SGD leaves the other rows as they are, so this is the same update; the
-sum over a row that was looked up several times rounds in another order.
+The derivative is then taken with respect to what the lookups give, and the update changes the rows
+of their numbers, in place. SGD and Adagrad leave the other rows as they are, and so does Adam where
+it is told to (`lazy_mode`), so this is the same update; the sum over a row that was looked up
+several times rounds in another order.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
 
-from graphopt.ir.differentiated import active_values, ops_before, path_of
-from graphopt.ir.op import PdOp
+from graphopt.ir.differentiated import readers_of
+from graphopt.ir.op import PdOp, attr_kinds, operand_names
+from graphopt.ir.ops.adaptive_update import Adagrad
+from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.index import Embedding
+from graphopt.ir.ops.math import Add
 from graphopt.ir.ops.optimizer import Sgd, Update
-from graphopt.ir.ops.row_update import SgdRows
-from graphopt.ir.ops.shape import StopGradient
-from graphopt.ir.regions import values_read
+from graphopt.ir.ops.row_update import AdagradRows, AdamRows, AdamwRows, RowUpdate, SgdRows
+from graphopt.ir.ops.shape import Assign
+from graphopt.ir.ops.sparse_update import SparseAdam, SparseAdamBase, SparseAdamw
 from graphopt.ir.signature import main_function
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
 from graphopt.passes.fusion import Outcome, Reason
@@ -31,6 +35,12 @@ from graphopt.passes.rewrite import Log, RewritePass, insert, replace
 USUAL_SIZE = 32
 """What a dimension that is not known yet counts as."""
 WIDE = ("float32", "float64")
+BY_ROWS: Mapping[type[Update], type[RowUpdate]] = {
+    Sgd: SgdRows,
+    Adagrad: AdagradRows,
+    SparseAdam: AdamRows,
+    SparseAdamw: AdamwRows,
+}
 
 NOT_ALL_THE_PROGRAM = Reason("other-block", "the derivative is inside a branch or loop")
 SEVERAL_REPLICAS = Reason(
@@ -67,13 +77,15 @@ class Found:
     table: SSAValue
     grad: Grad
     lookups: Sequence[Embedding]
-    update: Sgd
+    update: Update
 
 
 def _derivatives(table: SSAValue) -> list[Grad]:
-    """The derivatives with respect to a table, in order."""
+    """The derivatives with respect to a table, in order; those that count lookups are none."""
     found = dict.fromkeys(use.operation for use in table.uses)
-    return [op for op in found if isinstance(op, Grad) and table in op.wrt]
+    grads = [op for op in found if isinstance(op, Grad) and table in op.wrt]
+    copy = isinstance(table.owner, Assign)
+    return [op for op in grads if not copy or _counted(op.results[0]) is None]
 
 
 def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> Found | Reason:
@@ -93,10 +105,11 @@ def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> Found | Re
     if len(uses) > 1:
         return Reason("gradient-read", "two updates read the gradient of the table")
     (update,) = (use.operation for use in uses)
-    if not isinstance(update, Sgd):
+    assert isinstance(update, Update)
+    if not _moves_rows_only(update):
         text = f"{show_op(update)} moves rows that were not looked up as well"
-        return Reason("every-row-moves", text, "use SGD")
-    readers = _readers(table, grad)
+        return Reason("every-row-moves", text, "use SGD, or Adam with lazy_mode and sparse=True")
+    readers = readers_of(table, grad)
     lookups = [op for op in readers if isinstance(op, Embedding)]
     for op in readers:
         if op not in lookups:
@@ -104,7 +117,26 @@ def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> Found | Re
             return Reason("dense-use", text, "give it a table of its own")
     if not lookups:
         return Reason("no-lookup", "the loss does not depend on the table")
+    looked_up = update.looked_up if isinstance(update, SparseAdamBase) else None
+    if looked_up is not None and _counted(looked_up) != {op.x for op in lookups}:
+        text = f"{show_op(update)} moves the rows of other lookups than the gradient is of"
+        return Reason("other-lookups", text)
     return _too_many(table, lookups) or Found(table, grad, lookups, update)
+
+
+def _counted(counts: SSAValue) -> set[SSAValue] | None:
+    """The numbers of rows that `counts` counts; None for a value that is no such sum."""
+    op = counts.owner
+    if isinstance(op, Add):
+        parts = [_counted(value) for value in op.operands]
+        return None if None in parts else {v for part in parts for v in part or ()}
+    if not isinstance(op, Grad) or len(op.of) != 1 or len(op.wrt) != 1:
+        return None
+    rows, seed = op.of[0].owner, op.cotangents[0].owner
+    ones = isinstance(seed, (Full, FullLike)) and seed.attr("value") > 0
+    if not ones or not isinstance(rows, Embedding) or rows.attr("padding_idx") != -1:
+        return None
+    return {rows.x} if rows.weight is op.wrt[0] and not op.no_grad else None
 
 
 def _updates(use: Use, table: SSAValue) -> bool:
@@ -116,24 +148,18 @@ def _updates(use: Use, table: SSAValue) -> bool:
     return op.operands[single.operands["param"]] is table and use.index == single.operands["grad"]
 
 
+def _moves_rows_only(update: Update) -> bool:
+    """True when an update leaves rows whose gradient is zero, or that were not looked up."""
+    if isinstance(update, SparseAdamBase):
+        return update.looked_up is not None
+    if isinstance(update, Adagrad):
+        return bool(update.attr("epsilon"))  # else it divides zero by zero
+    return type(update) in BY_ROWS
+
+
 def _read_elsewhere(use: Use) -> Reason:
     text = f"the gradient of the table is {how_used(use.operation, use.index)}"
     return Reason("gradient-read", text, "clip, decay and fetch the gradients of other parameters")
-
-
-def _readers(table: SSAValue, grad: Grad) -> list[PdOp]:
-    """The ops that read the table and through which its gradient comes; `grad` for a seed."""
-    region = ops_before(grad)
-    wanted: set[SSAValue] = set(grad.of)
-    found: list[PdOp] = [grad] if table in wanted else []
-    for op in reversed(path_of(grad, region, active_values(grad, region))):
-        if isinstance(op, StopGradient) or wanted.isdisjoint(op.results):
-            continue
-        read = values_read(op)
-        wanted.update(read)
-        if table in read:
-            found.append(op)
-    return found[::-1]
 
 
 def _too_many(table: SSAValue, lookups: Sequence[Embedding]) -> Reason | None:
@@ -158,23 +184,46 @@ def _apply(found: Found, log: Log) -> None:
     grad, update = found.grad, found.update
     log.applied(update, grad)
     made, places = _by_rows(found)
-    rows = SgdRows.make(
-        found.table,
-        update.learning_rate,
-        [op.x for op in found.lookups],
-        [made.results[places[op.out]] for op in found.lookups],
-        padding=tuple(op.attr("padding_idx") for op in found.lookups),
-    )
-    insert(rows, update, update.param_out)
+    rows = _row_update(found, [made.results[places[op.out]] for op in found.lookups])
+    insert(rows, update, update.results[0])
+    for new, old in zip(rows.results, update.results, strict=True):
+        new.name_hint = old.name_hint
     kept = {value: made.results[places[value]] for value in grad.wrt if value is not found.table}
     values: dict[SSAValue, SSAValue] = {
         result: kept[value]
         for value, result in zip(grad.wrt, grad.results, strict=True)
         if value in kept
     }
-    if replace(update, {**values, update.param_out: rows.param_out}, log, grad):
+    counts = update.looked_up if isinstance(update, SparseAdamBase) else None
+    new = dict(zip(update.results, rows.results, strict=True))
+    if replace(update, {**values, **new}, log, grad):
         grad.detach()
         grad.erase()
+        if counts is not None:
+            _erase_unused(counts)
+
+
+def _row_update(found: Found, grads: list[SSAValue]) -> RowUpdate:
+    """The update of rows with the state and properties of that of the table."""
+    update, kind = found.update, BY_ROWS[type(found.update)]
+    state = dict(zip(operand_names(type(update)), update.operand_groups(), strict=True))
+    lookups = {"ids": [op.x for op in found.lookups], "grads": grads}
+    operands = [lookups.get(name) or state[name] for name in operand_names(kind)]
+    known = attr_kinds(kind)
+    attrs = {name: value for name, value in update.attr_values().items() if name in known}
+    return kind.make(*operands, padding=[op.attr("padding_idx") for op in found.lookups], **attrs)
+
+
+def _erase_unused(value: SSAValue) -> None:
+    """Erase what computes a value that nothing reads: the counts of lookups."""
+    op = value.owner
+    if not isinstance(op, PdOp) or any(result.uses for result in op.results):
+        return
+    read = list(op.operands)
+    op.detach()
+    op.erase()
+    for operand in read:
+        _erase_unused(operand)
 
 
 def _by_rows(found: Found) -> tuple[Grad, dict[SSAValue, int]]:

@@ -19,10 +19,14 @@ Array = np.ndarray[Any, Any]
 TOLERANCE: Mapping[str, float] = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-4}
 
 
+_POSITIVE = ("variance", "pow", "moment2", "moment_0")
+
+
 def random_inputs(module: ModuleOp, seed: int = 0, unknown: int = 3) -> dict[str, Array]:
     """Random feeds and state by name; unknown dimensions get the size `unknown`.
 
-    Variances are positive, integers small and non-negative.
+    Variances and what optimizers keep of squares are positive, powers of betas are less than 1,
+    integers small and non-negative.
     """
     generator = np.random.default_rng(seed)
     return {port.name: _random(port, generator, unknown) for port in inputs_of(module)}
@@ -33,8 +37,10 @@ def _random(port: Port, generator: np.random.Generator, unknown: int) -> Array:
     dtype = dtype_of(port.type)
     if dtype.is_differentiable:
         values = generator.normal(size=shape)
-        if "variance" in port.name or "pow" in port.name:
+        if any(part in port.name for part in _POSITIVE):
             values = 0.5 + np.abs(values) / 2
+        if "pow" in port.name:
+            values = values / (1.0 + values)
         return values.astype(dtype.numpy)
     return generator.integers(0, 2, size=shape).astype(dtype.numpy)
 

@@ -168,21 +168,29 @@ def update(kind: str, rate: float, params: list[Array], grads: list[Array], stat
     if kind == "momentum":
         speed = [0.9 * s + g for s, g in zip(state, grads, strict=True)]
         return [p - rate * s for p, s in zip(params, speed, strict=True)], speed
-    return adam(rate, params, grads, state, decay=0.01 if kind == "adamw" else 0.0)
+    decay, tables = 0.01 if kind == "adamw" else 0.0, 1 if kind == "lazy_adam" else 0
+    return adam(rate, params, grads, state, decay=decay, tables=tables)
 
 
-def adam(rate: float, params: list[Array], grads: list[Array], state: Any, *, decay: float) -> Any:
-    """Adam, and AdamW with a decay."""
+def adam(
+    rate: float, params: list[Array], grads: list[Array], state: Any, *, decay: float, tables: int
+) -> Any:
+    """Adam, and AdamW with a decay.
+
+    The first parameters are tables, whose bias Paddle corrects as that of the next step.
+    """
     first, second, count = state
     count = count + 1
+    times = [count + 1 if at < tables else count for at in range(len(params))]
     first = [0.9 * m + 0.1 * g for m, g in zip(first, grads, strict=True)]
     second = [0.999 * v + 0.001 * g * g for v, g in zip(second, grads, strict=True)]
-    step = rate * jnp.sqrt(1 - 0.999**count) / (1 - 0.9**count)
-    tiny = 1e-8 * jnp.sqrt(1 - 0.999**count)
-    new = [
-        p * (1 - rate * decay) - step * m / (jnp.sqrt(v) + tiny)
-        for p, m, v in zip(params, first, second, strict=True)
-    ]
+
+    def moved(p: Array, m: Array, v: Array, time: Array) -> Array:
+        root = jnp.sqrt(1 - 0.999**time)
+        step, tiny = rate * root / (1 - 0.9**time), 1e-8 * root
+        return p * (1 - rate * decay) - step * m / (jnp.sqrt(v) + tiny)
+
+    new = list(map(moved, params, first, second, times))
     return new, (first, second, count)
 
 

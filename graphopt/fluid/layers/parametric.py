@@ -46,8 +46,8 @@ def embedding(
     """Rows of a table of its own, `size` [rows, width], for numbers [..., 1] (layers.embedding).
 
     The trailing 1 is replaced by the width; fluid.embedding takes numbers without it. Row
-    `padding_idx` reads as zeros. Gradients are dense: `is_sparse` and `is_distributed` have no
-    effect.
+    `padding_idx` reads as zeros. `is_sparse` is the `sparse` of `nn.functional.embedding`;
+    `is_distributed` has no effect.
     """
     arguments.variable(input, "input", "embedding")
     if input.shape[-1:] != (1,):

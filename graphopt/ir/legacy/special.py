@@ -27,7 +27,8 @@ from graphopt.ir.legacy.scaling import SCALING
 from graphopt.ir.legacy.sequences import SEQUENCES
 from graphopt.ir.legacy.shapes import SHAPES
 from graphopt.ir.legacy.slices import SLICES
-from graphopt.ir.legacy.storage import STORAGE, is_sparse_lookup, sparse_embedding
+from graphopt.ir.legacy.sparse import is_sparse_lookup, sparse_embedding
+from graphopt.ir.legacy.storage import STORAGE
 from graphopt.ir.legacy.table import BY_TYPE
 from graphopt.ir.legacy.updates import UPDATES, translate_update
 from graphopt.ir.op import attr_kinds

@@ -1,7 +1,7 @@
 """Legacy operators about how tensors are stored, which values do not show: they only pass through.
 
-Startup programs of recurrent networks lay all weights out in one flat tensor; sparse embeddings
-keep the rows of their gradient by number.
+Startup programs of recurrent networks lay all weights out in one flat tensor; sparse gradients
+(`sparse.py`) are merged.
 """
 
 from __future__ import annotations
@@ -15,11 +15,10 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.legacy.making import Maker
 from graphopt.ir.ops.creation import FullLike
-from graphopt.ir.ops.index import Embedding
-from graphopt.ir.ops.math import Add, Cast, Subtract
+from graphopt.ir.ops.math import Add, Cast
 from graphopt.ir.ops.rearrange import Pad
-from graphopt.ir.ops.shape import Assign, Concat, Reshape, StopGradient
-from graphopt.ir.program import EMPTY, Operator
+from graphopt.ir.ops.shape import Assign, Concat, Reshape
+from graphopt.ir.program import Operator
 from graphopt.ir.types import dtype_of, shape_of
 
 if TYPE_CHECKING:
@@ -64,27 +63,6 @@ def _zeros_like(self: Translator, op: Operator) -> dict[str, SSAValue]:
 def _grad_add(self: Translator, op: Operator) -> dict[str, SSAValue]:
     x, y = self.read(op.input("X")[0]), self.read(op.input("Y")[0])
     return {op.output("Out")[0]: self.emit(Add, op, x, y).results[0]}
-
-
-def sparse_embedding(
-    self: Translator, op: Operator, ids: SSAValue, table: SSAValue, padding: int
-) -> SSAValue:
-    """The rows of a table whose gradient is sparse: it includes the row for padding.
-
-    Paddle leaves that row out of dense gradients only, so it is zero where it is looked up and
-    moves nevertheless.
-    """
-    rows = self.emit(Embedding, op, ids, table, padding_idx=-1).results[0]
-    masked = self.emit(Embedding, op, ids, table, padding_idx=padding).results[0]
-    difference = self.emit(Subtract, op, masked, rows).results[0]
-    fixed = self.emit(StopGradient, op, difference).results[0]
-    return self.emit(Add, op, rows, fixed).results[0]
-
-
-def is_sparse_lookup(op: Operator) -> bool:
-    """True for a lookup whose gradient has only the rows that were looked up."""
-    is_lookup = op.type in ("lookup_table", "lookup_table_v2")
-    return is_lookup and bool(op.attrs.get("is_sparse")) and op.input("W") != [EMPTY]
 
 
 STORAGE: Mapping[str, Callable[[Translator, Operator], dict[str, SSAValue]]] = {

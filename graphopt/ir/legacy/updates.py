@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING, Any
 
 from xdsl.ir import SSAValue
 
+from graphopt.ir.legacy.sparse import Ids, counted, declared_lookups
 from graphopt.ir.legacy.table import BY_TYPE, Row
 from graphopt.ir.ops.creation import FullLike
 from graphopt.ir.ops.math import Cast, Where
 from graphopt.ir.ops.optimizer import Update
 from graphopt.ir.ops.plain_update import Dpsgd
+from graphopt.ir.ops.sparse_update import SparseAdam, SparseAdamw
 from graphopt.ir.program import Operator
 from graphopt.ir.types import dtype_of
 
@@ -26,8 +28,31 @@ MASTER_OUT = ("MasterParamOut", "master_param_out")
 
 
 def translate_update(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """An update, of the master weight where there is one, unless a value says to skip it."""
+    """An update, of the master weight where there is one, unless a value says to skip it.
+
+    Adam and AdamW know the sparse gradient of an embedding, which its variable declares.
+    """
+    lookups = declared_lookups(self, op)
+    return run_sparse_update(self, op, lookups) if lookups else _update(self, op, BY_TYPE[op.type])
+
+
+def run_sparse_update(self: Translator, op: Operator, lookups: Ids) -> dict[str, SSAValue]:
+    """Adam or AdamW with the sparse gradient of lookups of these numbers of rows.
+
+    With `lazy_mode` only their rows move.
+    """
     row = BY_TYPE[op.type]
+    lazy = bool(op.attrs.get("lazy_mode"))
+    if op.attrs.get("amsgrad") or (op.type == "adamw" and not lazy):
+        return _update(self, op, row)
+    kind = SparseAdam if op.type == "adam" else SparseAdamw
+    sparse = Row(op.type, kind, row.inputs[:-1], row.outputs[:-1])
+    counts = [counted(self, op, lookups)] if lazy else []
+    return _update(self, op, sparse, *counts)
+
+
+def _update(self: Translator, op: Operator, row: Row, *more: SSAValue) -> dict[str, SSAValue]:
+    """The update of a row of the table, with more operands behind those of its slots."""
     master, skip = _first(op, MASTER), _first(op, SKIP)
     kept = {slot: names for slot, names in op.inputs.items() if slot not in MASTER + SKIP}
     plain = Operator(op.block, op.type, kept, op.outputs, op.attrs, op.location)
@@ -38,7 +63,7 @@ def translate_update(self: Translator, op: Operator) -> dict[str, SSAValue]:
     if master is not None:
         operands[0] = self.read(master)
         operands[1] = self.emit(Cast, op, operands[1], dtype=dtype_of(operands[0].type)).results[0]
-    written = self.by_row(plain, row, *operands, **_attrs(op, row))
+    written = self.by_row(plain, row, *operands, *more, **_attrs(op, row))
     if master is not None:
         (param,) = op.output(row.outputs[0])
         moved = written[param]

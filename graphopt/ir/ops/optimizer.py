@@ -60,6 +60,8 @@ class Update(PureOp, ABC):
 
     COUNTERS: ClassVar[frozenset[str]] = frozenset({"beta1_pow", "beta2_pow", "rho"})
     """Operands that count steps: their new values follow from the old ones alone."""
+    PER_ELEMENT: ClassVar[frozenset[str]] = frozenset({"param", "grad"})
+    """Operands that have an element for each of the parameter's, besides state that may."""
 
     def singles(self) -> list[Single]:
         """The updates of one parameter each that this is."""

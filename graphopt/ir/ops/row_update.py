@@ -13,10 +13,11 @@ from collections.abc import Sequence
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, var_operand_def
 
 from graphopt.errors import ProgramError
-from graphopt.ir.attrs import integers
+from graphopt.ir.attrs import flag, integers, number
 from graphopt.ir.op import SEGMENTS
 from graphopt.ir.ops.base import PureOp
 from graphopt.ir.ops.index import check_integer
+from graphopt.ir.ops.optimizer import updated
 from graphopt.ir.types import Tensor, compatible, dtype_of, like, rank_of, shape_of, show
 
 
@@ -65,3 +66,86 @@ class SgdRows(RowUpdate):
     ) -> Tensor:
         check_rows(param, ids, grads, padding)
         return param
+
+
+@irdl_op_definition
+class AdagradRows(RowUpdate):
+    """m += g², then param - lr * g / (sqrt(m) + epsilon), for the rows that were looked up.
+
+    Paddle: adagrad with sparse gradients.
+    """
+
+    name = "pd.adagrad_rows"
+    param = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    moment = operand_def(Tensor)
+    ids = var_operand_def(Tensor)
+    grads = var_operand_def(Tensor)
+    param_out = result_def(Tensor)
+    moment_out = result_def(Tensor)
+    epsilon = number(1e-6)
+    padding = integers(())
+
+    @staticmethod
+    def infer(
+        param: Tensor,
+        moment: Tensor,
+        ids: tuple[Tensor, ...],
+        grads: tuple[Tensor, ...],
+        padding: tuple[int, ...],
+    ) -> tuple[Tensor, ...]:
+        check_rows(param, ids, grads, padding)
+        return updated(param, param, moment)
+
+
+class AdamRowsBase(RowUpdate, ABC):
+    """As `pd.sparse_adam` and `pd.sparse_adamw` with the counts of these lookups."""
+
+    param = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    moment1 = operand_def(Tensor)
+    moment2 = operand_def(Tensor)
+    beta1_pow = operand_def(Tensor)
+    beta2_pow = operand_def(Tensor)
+    ids = var_operand_def(Tensor)
+    grads = var_operand_def(Tensor)
+    param_out = result_def(Tensor)
+    moment1_out = result_def(Tensor)
+    moment2_out = result_def(Tensor)
+    beta1_pow_out = result_def(Tensor)
+    beta2_pow_out = result_def(Tensor)
+    beta1 = number(0.9)
+    beta2 = number(0.999)
+    epsilon = number(1e-8)
+    padding = integers(())
+
+    @staticmethod
+    def infer(
+        param: Tensor,
+        moment1: Tensor,
+        moment2: Tensor,
+        beta1_pow: Tensor,
+        beta2_pow: Tensor,
+        ids: tuple[Tensor, ...],
+        grads: tuple[Tensor, ...],
+        padding: tuple[int, ...],
+    ) -> tuple[Tensor, ...]:
+        check_rows(param, ids, grads, padding)
+        return updated(param, param, moment1, moment2, beta1_pow, beta2_pow)
+
+
+@irdl_op_definition
+class AdamRows(AdamRowsBase):
+    """Adam, for the rows that were looked up. Paddle: adam with sparse gradients, lazy_mode."""
+
+    name = "pd.adam_rows"
+
+
+@irdl_op_definition
+class AdamwRows(AdamRowsBase):
+    """AdamW, for the rows that were looked up. Paddle: adamw with sparse gradients, lazy_mode."""
+
+    name = "pd.adamw_rows"
+    coeff = number(0.01)
+    lr_ratio = number(1.0)
+    with_decay = flag(True)

@@ -14,18 +14,20 @@ from xdsl.ir import Operation, SSAValue
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.gradients.backward_pass import Raised
 from graphopt.ir.gradients.explicit import Link
+from graphopt.ir.gradients.flow import Contribution
 from graphopt.ir.gradients.raising import Plan
 from graphopt.ir.gradients.versions import Place, Value
+from graphopt.ir.legacy.sparse import SPARSE_UPDATES, is_sparse_lookup
 from graphopt.ir.legacy.translator import errors_of
+from graphopt.ir.legacy.updates import run_sparse_update
 from graphopt.ir.op import PdOp, attr_kinds
 from graphopt.ir.ops.control import RegionOp
 from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.late import Late, draws
 from graphopt.ir.ops.math import Add
-from graphopt.ir.ops.shape import Assign, Reshape
+from graphopt.ir.ops.shape import Assign, Reshape, Squeeze
 from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.parse.sparse_updates import run_sparse_adam, sparse_lookups
 from graphopt.ir.program import Operator
 from graphopt.ir.types import compatible, dtype_of, shape_of
 
@@ -74,10 +76,9 @@ class GradientParser:
         else:
             block = self.parser.frame.target
             before = block.last_op
-            lookups = sparse_lookups(self.flow, at)
+            lookups = self._sparse_lookups(at)
             if lookups:
-                ids = [(self.plan.ops[i], self.values[self._ids(i)]) for i in lookups]
-                run_sparse_adam(self.parser, op, ids, lambda plain: self.parser.run([plain]))
+                self._run_sparse_update(op, lookups)
             else:
                 self.parser.run([prepare(op)])
             if at in self.forwards:
@@ -97,8 +98,24 @@ class GradientParser:
         marked = self._emit(Grad, [copy], [source], [self.fitting(value, copy)], parameters=(0,))
         self.parser.bind(gradient.name, marked)
 
-    def _ids(self, lookup: int) -> Value:
-        return self.versions.reads[lookup][Place("Ids", 0)]
+    def _sparse_lookups(self, at: int) -> list[int]:
+        """The lookups that make up the sparse gradient that an update reads; else nothing."""
+        gradient = self.versions.reads[at].get(Place("Grad", 0))
+        if self.plan.ops[at].type not in SPARSE_UPDATES or gradient is None:
+            return []
+        terms = self.flow.pure[gradient][1] if gradient in self.flow.pure else ()
+        found = {self.flow.links[t.at].forward for t in terms if isinstance(t, Contribution)}
+        return sorted(found) if all(is_sparse_lookup(self.plan.ops[i]) for i in found) else []
+
+    def _run_sparse_update(self, op: Operator, lookups: Sequence[int]) -> None:
+        """Adam or AdamW with the sparse gradient of these lookups."""
+        numbers: list[SSAValue] = []
+        for at in lookups:
+            value = self.values[self.versions.reads[at][Place("Ids", 0)]]
+            old = self.plan.ops[at].type == "lookup_table" and _sizes(value)[-1:] == (1,)
+            numbers.append(self._emit(Squeeze, value, axis=(-1,)) if old else value)
+        for name, value in run_sparse_update(self.parser.translator, op, numbers).items():
+            self.parser.bind(name, value)
 
     def _note(self, value: Value) -> None:
         """Remember what a name means now."""

@@ -47,11 +47,15 @@ def embedding(
     """The rows of `weight` [n, d] that the integers x name (paddle.nn.functional.embedding).
 
     The result has x's shape and a last axis of size d; row `padding_idx` reads as zeros and gets
-    no gradient. `sparse` has no effect: SGD updates the rows that were looked up either way,
-    and other optimizers all rows.
+    no gradient, unless it is sparse. With `sparse` the gradient is that of the rows that were
+    looked up: Adam and AdamW with `lazy_mode` leave the others alone, and Adam corrects the bias of
+    its moments as Paddle's CPU does there. To other optimizers it is the same.
     Raises ValueError when padding_idx is outside [-n, n).
     """
     inputs = {"Ids": arguments.variable(x, "x", "embedding")}
     inputs["W"] = arguments.variable(weight, "weight", "embedding")
-    attrs = {"padding_idx": table_padding(padding_idx, weight.shape[0], "embedding")}
+    attrs: dict[str, Any] = {
+        "padding_idx": table_padding(padding_idx, weight.shape[0], "embedding"),
+        "is_sparse": arguments.flag(sparse, "sparse", "embedding"),
+    }
     return emit("lookup_table_v2", inputs, attrs, layer="embedding", name=name)

@@ -56,8 +56,8 @@ class Linear(Layer):
 class Embedding(Layer):
     """Rows of a table [num_embeddings, embedding_dim] by number (paddle.nn.Embedding).
 
-    Row `padding_idx` reads as zeros and gets no gradient. `sparse` has no effect: SGD
-    updates the rows that were looked up either way, and other optimizers all rows.
+    Row `padding_idx` reads as zeros and gets no gradient; `sparse` is that of
+    `nn.functional.embedding`.
     """
 
     def __init__(
@@ -73,11 +73,11 @@ class Embedding(Layer):
         if num_embeddings <= 0 or embedding_dim <= 0:
             raise ValueError("Embedding(): num_embeddings and embedding_dim must be greater than 0")
         table_padding(padding_idx, num_embeddings, "Embedding")
-        self._padding_idx, self._name = padding_idx, name
+        self._padding_idx, self._sparse, self._name = padding_idx, sparse, name
         self.weight: Any = self.create_parameter([num_embeddings, embedding_dim], weight_attr)
 
     def forward(self, x: Any) -> Any:
-        return embedding(x, self.weight, self._padding_idx, name=self._name)
+        return embedding(x, self.weight, self._padding_idx, self._sparse, self._name)
 
     def extra_repr(self) -> str:
         rows, width = self.weight.shape

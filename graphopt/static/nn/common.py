@@ -122,14 +122,17 @@ def embedding(
     """Rows of a table of its own, `size` [rows, width], by number (paddle.static.nn.embedding).
 
     `input` is an integer tensor; the result has a last axis of size `width`. Row `padding_idx`
-    reads as zeros. `is_sparse` and `is_distributed` have no effect: SGD updates the rows that were
-    looked up, whatever they say, and other optimizers all rows.
+    reads as zeros. `is_sparse` is the `sparse` of `nn.functional.embedding`; `is_distributed` has
+    no effect.
     """
     arguments.variable(input, "input", "embedding")
     helper = LayerHelper("embedding")
     sizes = arguments.pair(list(size), "size", "embedding")
     weight = helper.parameter(as_weight_attr(param_attr, "embedding"), sizes, dtype)
-    attrs = {"padding_idx": table_padding(padding_idx, sizes[0], "embedding")}
+    attrs: dict[str, Any] = {
+        "padding_idx": table_padding(padding_idx, sizes[0], "embedding"),
+        "is_sparse": arguments.flag(is_sparse, "is_sparse", "embedding"),
+    }
     return helper.emit("lookup_table_v2", {"Ids": input, "W": weight}, attrs)
 
 

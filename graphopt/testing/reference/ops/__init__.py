@@ -26,4 +26,5 @@ from graphopt.testing.reference.ops import scan as scan
 from graphopt.testing.reference.ops import scatter as scatter
 from graphopt.testing.reference.ops import shape as shape
 from graphopt.testing.reference.ops import sort as sort
+from graphopt.testing.reference.ops import sparse_update as sparse_update
 from graphopt.testing.reference.ops import transformer as transformer
