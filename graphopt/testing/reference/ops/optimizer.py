@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.ir.ops.adaptive_update import Adagrad
 from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd
 from graphopt.testing.reference.registry import rule
 from graphopt.testing.reference.tape import Array
@@ -37,6 +38,14 @@ def momentum(
     speed = mu * velocity + grad
     step = grad + mu * speed if use_nesterov else speed
     return param - scalar(learning_rate) * step, speed
+
+
+@rule(Adagrad)
+def adagrad(
+    param: Array, grad: Array, learning_rate: Array, moment: Array, epsilon: float
+) -> tuple[Array, ...]:
+    squares = moment + grad * grad
+    return param - scalar(learning_rate) * grad / (np.sqrt(squares) + epsilon), squares
 
 
 @rule(Adam)

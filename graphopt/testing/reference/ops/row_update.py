@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.ir.ops.row_update import AdagradRows, AdamRows, AdamwRows, SgdRows
-from graphopt.testing.reference.ops.optimizer import scalar, sgd
+from graphopt.testing.reference.ops.optimizer import adagrad, sgd
 from graphopt.testing.reference.ops.sparse_update import sparse_adam, sparse_adamw
 from graphopt.testing.reference.registry import rule
 from graphopt.testing.reference.tape import Array
@@ -53,9 +53,7 @@ def adagrad_rows(
     padding: tuple[int, ...],
     epsilon: float,
 ) -> tuple[Array, ...]:
-    grad = whole(param, ids, grads, padding)
-    squares = moment + grad * grad
-    return param - scalar(learning_rate) * grad / (np.sqrt(squares) + epsilon), squares
+    return adagrad(param, whole(param, ids, grads, padding), learning_rate, moment, epsilon)
 
 
 _ADAM = ("learning_rate", "moment1", "moment2", "beta1_pow", "beta2_pow")
