@@ -160,11 +160,14 @@ def test_every_pass_has_a_class() -> None:
         "fused-attention",
         "fused-feedforward",
         "fuse-dot-product-attention",
+        "fuse-cudnn-attention",
         "fuse-long-attention",
+        "fuse-pallas-attention",
         "reassociate-matmul",
         "update-rows",
         "fold-batch-norm",
         "assign-layout",
+        "choose-attention",
         "choose-convolution",
     }
 

@@ -16,7 +16,7 @@ from graphopt.ir.op import PdOp
 from graphopt.ir.ops.math import Scale
 from graphopt.ir.signature import signature_of
 from graphopt.passes.fold_identity import FoldIdentity
-from graphopt.passes.fuse_dot_product_attention import FuseLongAttention
+from graphopt.passes.fuse_dot_product_attention import FuseDotProductAttention
 from graphopt.passes.fusion import (
     Applied,
     Declined,
@@ -40,8 +40,8 @@ CASES = [case for page in PAGES for case in load_page(page)]
 FUSIONS = [
     loaded
     for loaded in (load() for load in own_passes().values())
-    # long sequences are the picture of every sequence; see test_attention
-    if issubclass(loaded, FusionPass) and loaded is not FuseLongAttention
+    # these have a picture that is tested, of some sizes; see test_attention and ..._kernels
+    if issubclass(loaded, FusionPass) and FuseDotProductAttention not in loaded.__mro__[1:]
 ]
 # how often a fusion must fire in the programs that plant its pictures
 EXAMPLES, MUST_FIRE = 10, 3

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from xdsl.ir import SSAValue
+from xdsl.ir import Attribute, SSAValue
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.activation import Softmax
@@ -23,6 +23,7 @@ from graphopt.ir.ops.random import Dropout
 from graphopt.ir.ops.shape import Transpose
 from graphopt.ir.ops.transformer import FusedDotProductAttention
 from graphopt.ir.types import UNKNOWN, compatible, dtype_of, like, rank_of, shape_of, show
+from graphopt.passes.attention_kernels import KERNELS, Asked, Kernel, drops, keys_of, refusal_by
 from graphopt.passes.fusion import (
     Fusion,
     FusionPass,
@@ -163,6 +164,14 @@ class Core:
             mask = before(Add.make(match.value(self.other_mask), mask))
         return mask if factor == 1 else before(Scale.make(mask, scale=factor))
 
+    def mask_type(self, match: Match) -> Attribute | None:
+        """The type of what `mask_in` gives."""
+        if match.get(self.hidden):
+            return match.value(self.seen).type
+        if match.get(self.blanked):
+            return match.value(self.unseen).type
+        return match.value(self.mask).type if match.get(self.masked) else None
+
     def attrs(self, match: Match) -> Mapping[str, Any]:
         """The properties of the fused ops for what is between the products."""
         behind = self.rescaled.factor(match)
@@ -257,3 +266,44 @@ class FuseLongAttention(FuseDotProductAttention):
 
     name = "fuse-long-attention"
     RULES = (LongAttention(),)
+
+
+class KernelAttention(DotProductAttention):
+    """The core where a library's kernel takes it: without one, XLA's own ways are as good."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+    def check(self, match: Match) -> Reason | None:
+        reason = super().check(match)
+        if reason is not None:
+            return reason
+        core = self.core
+        transposed = not match[core.product].attr("transpose_y")
+        dropout = match.get(core.dropout)
+        asked = Asked(
+            match.value(self.q).type,
+            keys_of(match.value(self.k).type, transposed),
+            match.value(self.v).type,
+            core.mask_type(match),
+            core.attrs(match).get("fill", float("-inf")),
+            dropout is not None and drops(dropout, "p", "mode"),
+        )
+        return refusal_by(self.kernel, asked)
+
+
+@dataclass(frozen=True)
+class FuseCudnnAttention(FuseDotProductAttention):
+    """The same where cuDNN has a kernel for it, whatever the strategy says."""
+
+    name = "fuse-cudnn-attention"
+    RULES = (KernelAttention(KERNELS["cudnn"]),)
+
+
+@dataclass(frozen=True)
+class FusePallasAttention(FuseDotProductAttention):
+    """The same where JAX has a Pallas kernel for it on TPUs, whatever the strategy says."""
+
+    name = "fuse-pallas-attention"
+    RULES = (KernelAttention(KERNELS["pallas"]),)

@@ -16,6 +16,7 @@ from xdsl.passes import ModulePass
 from graphopt.passes.add_to import AddTo
 from graphopt.passes.all_reduce_gradients import AllReduceGradients
 from graphopt.passes.assign_layout import AssignLayout
+from graphopt.passes.choose_attention import ChooseAttention
 from graphopt.passes.choose_convolution import ChooseConvolution
 from graphopt.passes.conflicts import refusal_of
 from graphopt.passes.drop_dropout import DropDropout
@@ -30,8 +31,10 @@ from graphopt.passes.fuse_bn_act import FuseBnAct
 from graphopt.passes.fuse_bn_add_act import FuseBnAddAct
 from graphopt.passes.fuse_broadcast_ops import FuseBroadcastOps
 from graphopt.passes.fuse_dot_product_attention import (
+    FuseCudnnAttention,
     FuseDotProductAttention,
     FuseLongAttention,
+    FusePallasAttention,
 )
 from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
 from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
@@ -117,6 +120,11 @@ def _long_attention(setup: Setup) -> ModulePass | None:
     flag = "fuse_dot_product_attention"
     asked = setup.flags.get(flag) and not refusal_of(setup, flag)
     return None if asked else FuseLongAttention()
+
+
+def _by_kernel(kernel: str, make: Callable[[], ModulePass]) -> Callable[[Setup], ModulePass | None]:
+    """Where the devices have this kernel for attention."""
+    return lambda setup: make() if setup.attention_kernel == kernel else None
 
 
 def _stacks_refused(setup: Setup) -> str:
@@ -319,6 +327,27 @@ ROWS: tuple[Row, ...] = (
         FuseLongAttention.name,
         _on(("cpu",), _long_attention),
         "behind the fusions, which have larger pictures with attention in them",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
+        FuseCudnnAttention.name,
+        _by_kernel("cudnn", FuseCudnnAttention),
+        "as fuse-long-attention, on GPUs",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
+        FusePallasAttention.name,
+        _by_kernel("pallas", FusePallasAttention),
+        "as fuse-long-attention, on TPUs",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
+        ChooseAttention.name,
+        lambda setup: ChooseAttention(setup.attention_kernel) if setup.attention_kernel else None,
+        "behind what makes attention one op",
     ),
     Row(
         ANY_PROGRAM,

@@ -24,6 +24,8 @@ class Setup:
     """Replicas count by their rows."""
     platform: str = ""
     """What the program is to run on: cpu, gpu or tpu. Empty when it is to run anywhere."""
+    attention_kernel: str = ""
+    """Which library's kernel for attention the devices have: cudnn, pallas, or empty for none."""
     without: frozenset[str] = frozenset()
     """The names of passes to leave out."""
 

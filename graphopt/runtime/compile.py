@@ -48,7 +48,7 @@ from graphopt.passes.setup import Setup
 from graphopt.runtime.cache import use_cache
 from graphopt.runtime.flags import hashes_dropout, left_out
 from graphopt.runtime.generator import default_generator
-from graphopt.runtime.places import Place, device_of, distinct_devices
+from graphopt.runtime.places import Place, about, device_of, distinct_devices
 from graphopt.runtime.prepare import Prepare
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import Slots, holder, scope_slot, take, whole_of
@@ -259,11 +259,11 @@ def _memory() -> int:
 
 def _setup(request: Request) -> Setup:
     """What the pipeline needs to know; a plain program has no flags."""
-    platform = request.places[0].platform
+    devices = about(request.places[0])
     if request.strategy is None:
-        return Setup({}, platform=platform, without=left_out())
+        return Setup({}, without=left_out(), **devices)
     return request.strategy.setup(
-        platform=platform,
+        **devices,
         replicas=len(request.places),
         data_parallel=request.data_parallel,
         sample_weighted=request.sample_weighted,

@@ -28,7 +28,7 @@ from graphopt.passes.instance import Validator
 from graphopt.passes.manager import optimize
 from graphopt.passes.report import Report
 from graphopt.runtime.fetch import fetch_names
-from graphopt.runtime.places import default_place
+from graphopt.runtime.places import about, default_place
 from graphopt.runtime.strategies import BuildStrategy
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def explain(
     feeds = column_names(program, "feed") or data_names(program)
     again = functools.partial(parse_program, program, feeds, names)
     strategy = build_strategy or BuildStrategy()
-    setup = strategy.setup(platform=default_place().platform).quiet()
+    setup = strategy.setup(**about(default_place())).quiet()
     report = optimize(again(), setup, near=True, again=again, validate=validator)
     explanation = Explanation(report)
     if strict:

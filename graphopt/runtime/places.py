@@ -113,6 +113,16 @@ def device_of(place: Place) -> Any:
     return devices[index]
 
 
+def about(place: Place) -> dict[str, Any]:
+    """What passes are told about the devices: fields of their `Setup`."""
+    from graphopt.lowering.attention_kernels import kernel_of
+
+    return {
+        "platform": place.platform,
+        "attention_kernel": kernel_of(place.platform, devices_of(place.platform)),
+    }
+
+
 def distinct_devices(places: Sequence[Place]) -> tuple[Any, ...] | None:
     """One device for each place, or None when places must share a device."""
     if all(place.platform == "cpu" for place in places):

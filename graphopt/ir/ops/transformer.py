@@ -34,6 +34,7 @@ from graphopt.ir.types import (
 
 NORMS = ("none", "pre", "post")
 LAYOUTS = ("split", "heads")
+ALGORITHMS = ("", "cudnn", "pallas")
 
 
 def core_type(
@@ -64,7 +65,8 @@ class FusedDotProductAttention(RandomOp):
     """softmax(scaling_factor * q k^T + mask) v, q [..., t, d], k [..., s, d], v [..., s, e].
 
     With `transpose_k` k is [..., d, s]. Where a boolean mask is false the score is `fill`. Dropout,
-    as by pd.dropout, is on the softmax.
+    as by pd.dropout, is on the softmax. `algorithm` names a library's kernel (`ALGORITHMS`) that is
+    to compute it on the devices that have it; it comes from a pass.
     Paddle: fused_dot_product_attention, whose tensors have the heads behind the length.
     """
 
@@ -80,6 +82,7 @@ class FusedDotProductAttention(RandomOp):
     dropout_probability = number(0.0)
     dropout_implementation = string("upscale_in_train")
     is_test = flag(False)
+    algorithm = string("")
 
     def draws(self) -> tuple[tuple[int, int], ...]:
         """Nothing without dropout."""
@@ -95,7 +98,12 @@ class FusedDotProductAttention(RandomOp):
         transpose_k: bool,
         dropout_probability: float,
         dropout_implementation: str,
+        algorithm: str = "",
     ) -> Tensor:
+        if algorithm not in ALGORITHMS:
+            raise ProgramError(
+                f"algorithm should be one of {list(ALGORITHMS)}, found '{algorithm}'"
+            )
         Dropout.infer(q, dropout_probability, dropout_implementation)
         return core_type(q, k, v, mask, transpose_k)
 

@@ -16,6 +16,7 @@ from graphopt.ir.ops.transformer import (
     FusedFeedforward,
 )
 from graphopt.lowering.attention import Operands, Weighing
+from graphopt.lowering.attention_kernels import by_kernel
 from graphopt.lowering.flash import attention
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
@@ -37,6 +38,7 @@ def fused_dot_product_attention(
     is_test: bool,
     key: Any,
     transpose_k: bool = False,
+    algorithm: str = "",
 ) -> Array:
     k = k.mT if transpose_k else k
     rate, kept, keep = dropout_probability, 1.0, None
@@ -52,8 +54,15 @@ def fused_dot_product_attention(
         # the draw of pd.dropout on the scores
         shape = (*batch, q.shape[-2], k.shape[-2])
         keep = jax.random.bernoulli(key, np.float32(1 - rate), shape)
-    operands = Operands(wide(q), wide(k), wide(v), _wide_mask(mask), keep)
-    return attention(operands, Weighing(scaling_factor, fill, kept)).astype(q.dtype)
+    how = Weighing(scaling_factor, fill, kept)
+
+    def by_tiles(operands: Operands) -> Array:
+        q, k, v, mask, keep = operands
+        own = Operands(wide(q), wide(k), wide(v), _wide_mask(mask), keep)
+        return attention(own, how).astype(q.dtype)
+
+    operands = Operands(q, k, v, mask, keep)
+    return by_kernel(algorithm, operands, how, by_tiles) if algorithm else by_tiles(operands)
 
 
 def _wide_mask(mask: Array | None) -> Array | None:
