@@ -39,10 +39,9 @@ WEIGHING = Weighing(0.4, -np.inf, 1.25)
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Seven queries are three blocks, and five keys too; the last ones are filled up."""
-    monkeypatch.setattr(flash, "LONG", 4)
-    monkeypatch.setattr(flash, "LONG_DIFFERENTIATED", 4)
-    monkeypatch.setattr(flash, "QUERIES", 3)
-    monkeypatch.setattr(flash, "KEYS", 2)
+    short = {"LONG": 4, "QUERIES": 3, "KEYS": 2, "ALL_KEYS": 2, "VECTOR": 1}
+    for name, size in short.items():
+        monkeypatch.setattr(flash, name, size)
     with jax.enable_x64(True):
         yield
 
@@ -55,10 +54,17 @@ def whole(operands: Operands) -> Any:
     return at_once(operands, WEIGHING)
 
 
-@pytest.mark.parametrize("dropped", [False, True])
+@pytest.mark.parametrize(("dropped", "scores"), [(False, 2**16), (False, 13), (True, 0)])
 @pytest.mark.parametrize("mask", MASKS)
-def test_same_numbers_and_gradients(mask: str, dropped: bool) -> None:
-    """For every form of mask, with and without dropout, for all operands."""
+def test_same_numbers_and_gradients(
+    mask: str, dropped: bool, scores: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For every form of mask, with and without dropout, for all operands.
+
+    One head after the other, three at once, and all at once.
+    """
+    monkeypatch.setattr(flash, "SCORES", scores)
+    monkeypatch.setattr(flash, "CORES", 2)
     keep = flags(2, 3, 7, 5) if dropped else None
     operands = Operands(f64(2, 3, 7, 4), f64(2, 1, 5, 4), f64(2, 3, 5, 2), MASKS[mask](), keep)
     weights = f64(2, 3, 7, 2)
@@ -91,6 +97,13 @@ def test_second_derivative() -> None:
     np.testing.assert_allclose(second(by_rows), second(whole), rtol=1e-9)
 
 
+def test_even_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks are alike, with few rows that only fill up, and as long as vectors are."""
+    monkeypatch.setattr(flash, "VECTOR", 16)
+    found = [flash._even(count, 256) for count in (7, 256, 257, 300, 512, 640, 767)]
+    assert found == [7, 256, 144, 160, 256, 224, 256]
+
+
 def test_a_row_without_keys() -> None:
     """Where everything is hidden by -inf the result is nan, in this row alone."""
     hidden = np.ones((7, 5), bool)
@@ -107,7 +120,7 @@ def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatc
     case = sample(make(1, 300, 4), make(1, 200, 4), make(1, 200, 4), dropout_probability=0.3)
     operands = case.operands
     (long,) = rule_of(FusedDotProductAttention, case)(*operands)
-    monkeypatch.setattr(flash, "LONG_DIFFERENTIATED", 1000)
+    monkeypatch.setattr(flash, "LONG", 1000)
     (short,) = rule_of(FusedDotProductAttention, case)(*operands)
     assert long.dtype == short.dtype
     np.testing.assert_allclose(
@@ -121,8 +134,8 @@ def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatc
 @pytest.mark.parametrize(
     ("length", "trains", "outcome"),
     [
-        (1024, False, "one op"),
-        (1023, False, "short-sequence"),
+        (512, False, "one op"),
+        (511, False, "short-sequence"),
         (512, True, "one op"),
         (511, True, "short-sequence"),
         (None, False, "length-unknown"),

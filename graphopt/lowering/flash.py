@@ -7,6 +7,9 @@ the derivative computes the weights of each tile anew.
 
 from __future__ import annotations
 
+import math
+import os
+from collections.abc import Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -25,15 +28,20 @@ from graphopt.lowering.attention import (
     scores_of,
 )
 
-# queries and keys from which on tiles are faster on a CPU, forward alone and with the derivative
-LONG, LONG_DIFFERENTIATED = 1024, 512
-# how many queries and keys a tile has
-QUERIES, KEYS = 256, 256
+# queries and keys from which on tiles are faster on a CPU
+LONG = 512
+# how many queries and keys a tile has, at most; that many keys are one tile where there are no more
+QUERIES, KEYS, ALL_KEYS = 512, 256, 512
+# blocks of a sequence are multiples of what the widest registers hold
+VECTOR = 16
+# how many scores of a tile each core of a CPU has in its cache, with what is computed beside them
+SCORES = 2**16
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def attention(operands: Operands, how: Weighing) -> Array:
     """[..., t, e], in the dtype of the operands; leading dimensions broadcast."""
-    if _sizes(operands) < LONG_DIFFERENTIATED:
+    if min(operands.q.shape[-2], operands.k.shape[-2]) < LONG:
         return at_once(operands, how)
     q, k, v, mask, keep = operands
     batch = jnp.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
@@ -43,16 +51,46 @@ def attention(operands: Operands, how: Weighing) -> Array:
         columns = jnp.broadcast_shapes(mask.shape[-1:], k.shape[-2:-1])
         mask = jnp.broadcast_to(mask, (*mask.shape[:-1], *columns))
     q, k, v = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
-    return _attention(Operands(q, k, v, mask, keep), how)
+    whole = Operands(q, k, v, mask, keep)
+    # a batch that varies is a symbol here
+    if not all(isinstance(n, int) for n in batch) or math.prod(batch) <= _heads_at_once(whole):
+        return _attention(whole, how)
+    # other devices have more cores than one head keeps busy
+    return lax.platform_dependent(
+        whole, cpu=partial(_in_parts, how=how), default=lambda operands: _attention(operands, how)
+    )
 
 
-def _sizes(operands: Operands) -> int:
-    return min(operands.q.shape[-2], operands.k.shape[-2])
+def _heads_at_once(operands: Operands) -> int:
+    """Of how many heads the tiles fit into the caches of a CPU."""
+    return max(SCORES * CORES // (_queries(operands) * _keys(operands)), 1)
+
+
+def _in_parts(operands: Operands, how: Weighing) -> Array:
+    """A few heads after the other, so that their tiles stay in the caches."""
+    batch, fit = operands.q.shape[:-2], _heads_at_once(operands)
+    if math.prod(batch) <= fit:
+        return _attention(operands, how)
+    most = max(fit // math.prod(batch[1:]), 1)
+    size = max(n for n in range(1, min(most, batch[0]) + 1) if batch[0] % n == 0)
+    # what is the same for all of them stays outside of the loop
+    fixed = [x is None or x.shape[0] != batch[0] for x in operands]
+
+    def part(cut: Sequence[Any]) -> Array:
+        pairs = zip(operands, cut, strict=True)
+        full: list[Any] = [own if own is None or x is None else x for own, x in pairs]
+        if size > 1:
+            return _attention(Operands(*full), how)
+        one: list[Any] = [None if x is None else x[0] for x in full]
+        return _in_parts(Operands(*one), how)[None]
+
+    pairs = zip(operands, fixed, strict=True)
+    cut = [None if x is None or f else x.reshape(-1, size, *x.shape[1:]) for x, f in pairs]
+    width = operands.v.shape[-1]
+    return lax.map(part, cut).reshape(*operands.q.shape[:-1], width)
 
 
 def _undifferentiated(operands: Operands, how: Weighing) -> Array:
-    if _sizes(operands) < LONG:
-        return at_once(operands, how)
     return _forward(operands, how)[0]
 
 
@@ -93,25 +131,43 @@ def _rows(operands: Operands) -> Rows:
 
     A row that only fills up the last block is unmasked, so that its softmax is a number.
     """
-    mask, keep = operands.mask, operands.keep
+    mask, keep, size = operands.mask, operands.keep, _queries(operands)
     return Rows(
-        _cut(operands.q, -2, QUERIES),
-        _cut(mask, -2, QUERIES, 1) if mask is not None and _has_rows(operands) else None,
-        None if keep is None else _cut(keep, -2, QUERIES),
+        _cut(operands.q, -2, size),
+        _cut(mask, -2, size, 1) if mask is not None and _has_rows(operands) else None,
+        None if keep is None else _cut(keep, -2, size),
     )
 
 
 def _columns(operands: Operands, rows: Rows) -> Columns:
     """Blocks of keys along a new first axis, for all rows or for a block of them."""
     mask = rows.mask if _has_rows(operands) else operands.mask
-    size = operands.k.shape[-2]
+    size, keys = operands.k.shape[-2], _keys(operands)
     return Columns(
-        _cut(operands.k, -2, KEYS),
-        _cut(operands.v, -2, KEYS),
-        None if mask is None else _cut(mask, -1, KEYS),
-        None if rows.keep is None else _cut(rows.keep, -1, KEYS),
-        _cut(jnp.ones((1, size), bool), -1, KEYS) if size % KEYS else None,
+        _cut(operands.k, -2, keys),
+        _cut(operands.v, -2, keys),
+        None if mask is None else _cut(mask, -1, keys),
+        None if rows.keep is None else _cut(rows.keep, -1, keys),
+        _cut(jnp.ones((1, size), bool), -1, keys) if size % keys else None,
     )
+
+
+def _queries(operands: Operands) -> int:
+    """How many queries a tile has."""
+    return _even(operands.q.shape[-2], QUERIES)
+
+
+def _keys(operands: Operands) -> int:
+    """How many keys a tile has."""
+    count = operands.k.shape[-2]
+    return _even(count, KEYS if count > ALL_KEYS else max(KEYS, ALL_KEYS))
+
+
+def _even(count: int, most: int) -> int:
+    """The size of equal blocks, of `most` at most, that together have little more than `count`."""
+    blocks = -(-count // most)
+    size = -(-count // blocks)
+    return min(-(-size // VECTOR) * VECTOR, most) if blocks > 1 else size
 
 
 def _tile(q: Array, columns: Columns, how: Weighing) -> Array:
@@ -216,7 +272,7 @@ def _backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
     """For each block of keys a pass over the blocks of queries."""
     operands, out, log_sum = saved
     shift = jnp.sum(out * of_out, -1, keepdims=True)
-    parts = Saved(*(_cut(x, -2, QUERIES) for x in (of_out, log_sum, shift)))
+    parts = Saved(*(_cut(x, -2, _queries(operands)) for x in (of_out, log_sum, shift)))
     rows, by_row = _rows(operands), _has_rows(operands)
     adds = operands.mask is not None and operands.mask.dtype != np.bool_
 

@@ -16,7 +16,6 @@ from xdsl.ir import Attribute, SSAValue
 
 from graphopt.ir.op import PdOp
 from graphopt.ir.ops.activation import Softmax
-from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.linear import Matmul
 from graphopt.ir.ops.math import Add, Cast, LogicalNot, Scale, Where
 from graphopt.ir.ops.random import Dropout
@@ -235,9 +234,9 @@ class FuseDotProductAttention(FusionPass):
     RULES = (DotProductAttention(),)
 
 
-# Scores of so many queries and keys take longer to write down and to read than to compute twice,
-# measured on a CPU: alone, and with their derivative.
-LONG, LONG_DIFFERENTIATED = 1024, 512
+# Scores of so many queries and keys take longer to write down and to read than to compute head by
+# head and, for the derivative, twice; measured on a CPU.
+LONG = 512
 
 
 class LongAttention(DotProductAttention):
@@ -251,11 +250,8 @@ class LongAttention(DotProductAttention):
                 "whether the sequences are long is known only when the program runs",
                 "declare the data with known lengths, or set fuse_dot_product_attention",
             )
-        block = match.root.parent
-        assert block is not None
-        least = LONG_DIFFERENTIATED if any(isinstance(op, Grad) for op in block.ops) else LONG
-        if min(scores[-2:]) < least:
-            text = f"{scores[-2]} queries and {scores[-1]} keys; from {least} on this pays"
+        if min(scores[-2:]) < LONG:
+            text = f"{scores[-2]} queries and {scores[-1]} keys; from {LONG} on this pays"
             return Reason("short-sequence", text, "set fuse_dot_product_attention")
         return super().check(match)
 
