@@ -3,11 +3,13 @@
 The rules come from measurements on x86 with XLA 0.10, in images with the channels last:
 one input channel per filter as multiplications and additions of the whole image (10 to 60 times
 as fast), filters of one position as a matrix product, small images as one matrix product with all
-that the filter meets, and the gradient of a filter with strides as a product for each position.
+that the filter meets, larger ones of filters of 3 x 3 by the algorithm of Winograd where nothing is
+differentiated, and the gradient of a filter with strides as a product for each position.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
@@ -26,6 +28,9 @@ from graphopt.passes.rewrite import Log, RewritePass, replace
 SMALL = 7 * 7
 # with fewer channels the matrices are too thin
 CHANNELS = 16
+# with fewer channels or tiles of 4 x 4 places, turning images and filters for Winograd's algorithm
+# takes longer than its products save
+WINOGRAD_CHANNELS, WINOGRAD_TILES, SIDE = 64, 49, 4
 # every position of a filter is read apart; beyond this many XLA's way is as good
 POSITIONS = 7 * 7
 
@@ -100,4 +105,15 @@ def _for_size(op: PdOp, channels: int, positions: int, *, trained: bool) -> str 
         return "taps"
     if UNKNOWN in places:
         return Reason("unknown-size", "the size of its result is not known")
+    if not trained and channels >= WINOGRAD_CHANNELS and _takes_winograd(op, places):
+        return "winograd"
     return Reason("large-image", "XLA's own convolution is the fastest for images of this size")
+
+
+def _takes_winograd(op: PdOp, places: Sequence[int]) -> bool:
+    """True for a filter of 3 x 3 that meets neighbours, at enough places."""
+    _, _, *kernel = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))
+    tiles = product([-(-place // SIDE) for place in places])
+    batch = shape_of(op.operands[0].type)[0]
+    meets_neighbours = all(step == 1 for step in (*op.attr("strides"), *op.attr("dilations")))
+    return kernel == [3, 3] and meets_neighbours and batch * tiles >= WINOGRAD_TILES

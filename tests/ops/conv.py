@@ -114,6 +114,9 @@ SAMPLES = {
             ).gives(convolution((2, 1), (1, 0, 0, 2), (1, 2)))
             for algorithm in ("im2col", "taps")
         ),
+        sample(
+            *(f64(2, 3, 5, 9), f64(2, 3, 3, 3)), paddings=(1, 0, 2, 2), algorithm="winograd"
+        ).gives(convolution((1, 1), (1, 0, 2, 2))),
         sample(f32(0, 2, 3, 3), f32(1, 2, 2, 2)),
     ],
     DepthwiseConv2d: [

@@ -112,8 +112,13 @@ def filter_sizes(shape: Sequence[int], filter_format: str) -> tuple[int, ...]:
     raise ProgramError(f"filter_format must be OIHW, or HWIO of rank 4, found '{filter_format}'")
 
 
-def check_algorithm(algorithm: str, filter: Sequence[int], groups: int) -> None:
-    """ProgramError unless a filter [out, in / groups, height, width] can be applied this way."""
+def check_algorithm(
+    algorithm: str, filter: Sequence[int], groups: int, steps: Sequence[int] = ()
+) -> None:
+    """ProgramError unless a filter [out, in / groups, height, width] can be applied this way.
+
+    `steps` are strides and dilations.
+    """
     outs, own, *kernel = filter
     one = (1, UNKNOWN)
     fits = {
@@ -121,6 +126,7 @@ def check_algorithm(algorithm: str, filter: Sequence[int], groups: int) -> None:
         "shifts": own in one,
         "matmul": groups == 1 and all(size in one for size in kernel),
         "im2col": groups == 1,
+        "winograd": groups == 1 and kernel == [3, 3] and all(step == 1 for step in steps),
         "taps": groups == 1,
     }
     if algorithm not in fits:
@@ -168,7 +174,7 @@ class Conv2dBase(PureOp, ABC):
         same_dtype(input, filter)
         x, w = shape_of(input), filter_sizes(shape_of(filter), filter_format)
         check_convolution(x, w, len(strides), groups, (*w, 1, 1)[1], data_format)
-        check_algorithm(algorithm, w, groups)
+        check_algorithm(algorithm, w, groups, (*strides, *dilations))
         if w[0] != UNKNOWN and w[0] % groups:
             raise ProgramError(f"{w[0]} output channels cannot be split in {groups} groups")
         kernel, spatial = w[2:], spatial_sizes(x, data_format)
