@@ -66,28 +66,33 @@ def _heads_at_once(operands: Operands) -> int:
     return max(SCORES * CORES // (_queries(operands) * _keys(operands)), 1)
 
 
-def _in_parts(operands: Operands, how: Weighing) -> Array:
-    """A few heads after the other, so that their tiles stay in the caches."""
+def _in_parts(operands: Operands, how: Weighing, axis: int = 0) -> Array:
+    """A few heads after the other, from this axis of the batch on: their tiles stay in the caches.
+
+    All axes stay, because XLA multiplies batches of one matrix faster than matrices.
+    """
     batch, fit = operands.q.shape[:-2], _heads_at_once(operands)
     if math.prod(batch) <= fit:
         return _attention(operands, how)
-    most = max(fit // math.prod(batch[1:]), 1)
-    size = max(n for n in range(1, min(most, batch[0]) + 1) if batch[0] % n == 0)
+    count = batch[axis]
+    most = max(fit // math.prod(batch[axis + 1 :]), 1)
+    size = max(n for n in range(1, min(most, count) + 1) if count % n == 0)
+    if size == count:
+        return _in_parts(operands, how, axis + 1)
     # what is the same for all of them stays outside of the loop
-    fixed = [x is None or x.shape[0] != batch[0] for x in operands]
+    fixed = [x is None or x.shape[axis] != count for x in operands]
+    parts = [
+        None if f or x is None else _cut(x, axis - x.ndim, size)
+        for x, f in zip(operands, fixed, strict=True)
+    ]
 
     def part(cut: Sequence[Any]) -> Array:
         pairs = zip(operands, cut, strict=True)
-        full: list[Any] = [own if own is None or x is None else x for own, x in pairs]
-        if size > 1:
-            return _attention(Operands(*full), how)
-        one: list[Any] = [None if x is None else x[0] for x in full]
-        return _in_parts(Operands(*one), how)[None]
+        full: list[Any] = [own if x is None else x for own, x in pairs]
+        return _in_parts(Operands(*full), how, axis + 1)
 
-    pairs = zip(operands, fixed, strict=True)
-    cut = [None if x is None or f else x.reshape(-1, size, *x.shape[1:]) for x, f in pairs]
-    width = operands.v.shape[-1]
-    return lax.map(part, cut).reshape(*operands.q.shape[:-1], width)
+    out = lax.map(part, parts)
+    return _joined(out, axis - len(batch) - 2, count)
 
 
 def _undifferentiated(operands: Operands, how: Weighing) -> Array:
