@@ -1,0 +1,73 @@
+"""Saved models with branches, loops and recurrent layers go on training: derivatives and a step.
+
+The derivative is compared with differences of the loss along it; of models that a corpus has, too.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.program import Variable
+from graphopt.ir.reader import LoadedModel
+from graphopt_tests.runtime.test_models import CASES, load, put_parameters, recorded
+
+MODELS = (
+    "fluid18_while_array",
+    "infer_crnn_ctc",
+    "infer_loop_if",
+    "infer_lstm_classifier",
+    "infer_static_case_nested",
+    "infer_static_cond",
+    "infer_static_while_array",
+    "infer_tdnn_speech",
+)
+
+
+def trainable(model: LoadedModel) -> list[Variable]:
+    """The parameters; not what the program itself changes, as a batch norm its statistics."""
+    block = model.program.global_block()
+    changed = {name for op in block.ops for name in op.output_arg_names}
+    names = [n for n, array in model.parameters.items() if array.dtype.kind == "f"]
+    return [block.var(n) for n in names if n not in changed and block.has_var(n)]
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_derivatives_and_a_step(name: str) -> None:
+    """A step against the derivative makes the loss smaller, by as much as it says."""
+    if name not in CASES:
+        pytest.skip(f"{name} is in the corpus only")
+    model = load(CASES[name])
+    feeds, _ = recorded(CASES[name])[0]
+    with static.scope_guard(static.Scope()):
+        put_parameters(model)
+        block = model.program.global_block()
+        with static.program_guard(model.program, static.Program()):
+            outputs = [block.var(fetched) for fetched in model.fetch_names]
+            means = [paddle.mean(x * x) for x in outputs if x.dtype == "float32"]
+            loss = sum(means[1:], start=means[0])
+            pairs = zip(trainable(model), static.gradients([loss], trainable(model)), strict=True)
+            found: list[tuple[Variable, Any]] = [(p, g) for p, g in pairs if g is not None]
+        executor = static.Executor(paddle.CPUPlace())
+        given = {feed: feeds[feed] for feed in model.feed_names}
+        before, *gradients = executor.run(
+            model.program, given, [loss, *(gradient for _, gradient in found)]
+        )
+        assert len(gradients) >= 2
+        slope = float(np.sqrt(sum(np.sum(np.square(g, dtype="float64")) for g in gradients)))
+
+        def moved(step: float) -> float:
+            """The loss with parameters that far along the derivative."""
+            for (parameter, _), gradient in zip(found, gradients, strict=True):
+                new = model.parameters[parameter.name] + np.float32(step / slope) * gradient
+                static.global_scope().var(parameter.name).get_tensor().set(new)
+            return float(executor.run(model.program, given, [loss])[0])
+
+        width = 2e-3
+        differences = (moved(width) - moved(-width)) / (2 * width)
+        np.testing.assert_allclose(slope, differences, rtol=2e-2, atol=1e-5)
+        assert moved(-width) < before
