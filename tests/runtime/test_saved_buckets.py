@@ -1,0 +1,63 @@
+"""Saved recurrent models in buckets: the rnn operator, and operators on sequences with lengths."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.buckets import Buckets, multiples_of, powers_of_two
+from graphopt.ir.reader import LoadedModel
+from graphopt_tests.runtime.test_models import (
+    CASES,
+    load,
+    put_parameters,
+    recorded,
+    sequence_case,
+)
+
+
+def assert_same(model: LoadedModel, feeds: list[dict[str, Any]], buckets: Buckets) -> None:
+    """The outputs of all feeds, from fewer programs."""
+    exact = static.Executor(paddle.CPUPlace())
+    padded = static.Executor(paddle.CPUPlace(), buckets=buckets)
+    for feed in feeds:
+        wanted = exact.run(model.program, feed, model.fetch_names)
+        found = padded.run(model.program, feed, model.fetch_names)
+        for new, old in zip(found, wanted, strict=True):
+            assert new.shape == old.shape
+            np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-6)
+    assert padded.stats["exact"] == []
+    assert padded.stats["padding"] > 0
+    assert padded.stats["compiled_shapes"] < exact.stats["compiled_shapes"]
+
+
+def test_a_saved_rnn_with_states_of_its_own() -> None:
+    """Paddle makes the first states with the sizes of the feed, which are data: nothing is padded.
+
+    The program runs as it is, and says why.
+    """
+    model = load(CASES["infer_lstm_classifier"])
+    put_parameters(model)
+    feeds, outputs = recorded(CASES["infer_lstm_classifier"])[0]
+    executor = static.Executor(paddle.CPUPlace(), buckets=Buckets({"batch": multiples_of(7)}))
+    found = executor.run(
+        model.program, {name: feeds[name] for name in model.feed_names}, model.fetch_names
+    )
+    for new, old in zip(found, outputs, strict=True):
+        np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-6)
+    (reason,) = executor.stats["exact"]
+    assert reason.startswith("no-rule: pd.shape")
+
+
+def test_saved_sequences() -> None:
+    """The lengths of a feed of Paddle 1.8."""
+    model, given, _ = sequence_case()
+    words = given["words"]
+    feeds = [
+        {"words": words[: sum(lengths)], "words@lens": np.array(lengths)}
+        for lengths in ([2, 1], [3], [1, 1, 2], [4, 2])
+    ]
+    assert_same(model, feeds, Buckets({"batch": powers_of_two(4), "rows": multiples_of(16)}))
