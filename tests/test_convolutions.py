@@ -11,13 +11,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from jax import numpy as jnp
+from xdsl.dialects.builtin import ModuleOp
 
+from graphopt.ir.ops.conv import Conv2d
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.convolution import WAYS, Window
 from graphopt.lowering.ops.norm import batch_norm
+from graphopt.passes import choose_convolution
 from graphopt.passes.assign_layout import AssignLayout
 from graphopt.passes.choose_convolution import ChooseConvolution
-from graphopt.passes.fusion import Applied, Declined, Fusion
+from graphopt.passes.fusion import Applied, Declined, Fusion, Outcome
 from graphopt.passes.manager import optimize
 from graphopt.passes.pipeline import ANY_PROGRAM, ROWS
 from graphopt.passes.registry import own_passes
@@ -63,6 +66,9 @@ def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -
     window, shape, count = case
     if name == "matmul":
         window = Window((1, 1), window.strides, window.pads, (1, 1))
+    if name == "winograd":
+        pads = tuple((before + 1, after + 1) for before, after in window.pads)
+        window = Window((3, 3), (1, 1), pads, (1, 1))
     random = np.random.default_rng(seed)
     groups = shape[3] if name == "shifts" else 1
     x = random.normal(size=shape)
@@ -194,3 +200,27 @@ def test_all_for_cpus_preserve_meaning() -> None:
 
     check()
     assert min(seen[row.pass_name] for row in ROWS if row.flag == ANY_PROGRAM) >= 1, seen
+
+
+@pytest.mark.slow
+def test_winograd_preserves_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Winograd's algorithm on the small images of generated networks, also with odd sizes."""
+    for name in ("SMALL", "CHANNELS", "WINOGRAD_CHANNELS", "WINOGRAD_TILES"):
+        monkeypatch.setattr(choose_convolution, name, 0)
+    seen = 0
+
+    def transform(module: ModuleOp) -> list[Outcome]:
+        nonlocal seen
+        outcomes = ChooseConvolution().rewrite(module)
+        seen += sum(
+            isinstance(op, Conv2d) and op.attr("algorithm") == "winograd" for op in module.walk()
+        )
+        return outcomes
+
+    @settings(QUICK, max_examples=6)
+    @given(programs(plant=pictures("fuse-resunit", "fold-batch-norm"), training=False))
+    def check(made: Generated) -> None:
+        check_preserves_meaning(made.module, transform)
+
+    check()
+    assert seen >= 1

@@ -126,7 +126,9 @@ def check_algorithm(
         "shifts": own in one,
         "matmul": groups == 1 and all(size in one for size in kernel),
         "im2col": groups == 1,
-        "winograd": groups == 1 and kernel == [3, 3] and all(step == 1 for step in steps),
+        "winograd": groups == 1
+        and all(size in (3, UNKNOWN) for size in kernel)
+        and all(step == 1 for step in steps),
         "taps": groups == 1,
     }
     if algorithm not in fits:
