@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graphopt import lengths
 from graphopt.errors import UnsupportedError
 from graphopt.framework import current_op_attrs, get_default_dtype, require_static
 from graphopt.initializer.base import Initializer
@@ -66,7 +67,9 @@ class LayerHelper:
     ) -> Operator:
         """Append an operator to the current block; ProgramError when the operands do not fit."""
         merged = {**current_op_attrs(), **(attrs or {})}
-        return self.main_program.current_block().append_op(type, inputs, outputs, merged)
+        op = self.main_program.current_block().append_op(type, inputs, outputs, merged)
+        lengths.hand_on(op)
+        return op
 
     def emit(
         self,

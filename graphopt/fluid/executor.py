@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from graphopt.fluid.lod_tensor import LoDTensor, noted_lengths
-from graphopt.ir.program import Program, default_main_program
+import numpy as np
+
+from graphopt.fluid.lod_tensor import LoDTensor
+from graphopt.ir.program import Block, Program, default_main_program
+from graphopt.lengths import Levels, fed_name, levels_of
 from graphopt.runtime.executor import Executor as _Executor
+from graphopt.runtime.feed import lengths_fed
 from graphopt.runtime.fetch import fetch_names, split_updates
 from graphopt.runtime.scope import Scope as Scope
-from graphopt.runtime.scope import Tensor
 from graphopt.runtime.scope import global_scope as global_scope
 from graphopt.runtime.scope import scope_guard as scope_guard
 
@@ -27,21 +31,72 @@ class Executor(_Executor):
     ) -> list[Any]:
         """Run a program once; see `paddle.static.Executor.run`.
 
-        Tensors that are fetched without `return_numpy` have the lengths that functions of
-        `fluid.layers` noted on their variables, most of them none.
+        Tensors that are fetched without `return_numpy` have the lengths of the sequences in them
+        (see `graphopt.lengths`); dense ones have none.
         """
-        values = super().run(program, feed, fetch_list, *args, **kwargs)
-        if not any(type(value) is Tensor for value in values):
-            return values
         source = default_main_program() if program is None else program
+        if self._is_closed_to_lengths(source, args, kwargs):
+            return super().run(program, feed, fetch_list, *args, **kwargs)
+        block = source.global_block()
         names = fetch_names(split_updates(fetch_list)[0])
-        block = source.global_block() if isinstance(source, Program) else None
-        made: list[Any] = []
-        for name, value in zip(names, values, strict=True):
-            tensor = LoDTensor()
-            tensor._slot = value._slot
-            rows = (tensor.shape() or [0])[0]
-            variable = None if block is None else block.vars.get(name)
-            tensor.set_recursive_sequence_lengths(noted_lengths(variable, feed, rows))
-            made.append(tensor)
+        levels = [levels_of(block.find_var(name)) for name in names]
+        extra = _computed(block, levels)
+        fetched = [*_as_list(fetch_list), *extra]
+        values = super().run(program, feed, fetched, *args, **kwargs)
+        made = [_with_slot(value) for value in values[: len(names)]]
+        known = _fed(feed)
+        known |= {n: np.asarray(v) for n, v in zip(extra, values[len(names) :], strict=True)}
+        for tensor, own in zip(made, levels, strict=True):
+            tensor.set_recursive_sequence_lengths(_numbers(own, known, tensor))
         return made
+
+    def _is_closed_to_lengths(self, source: Any, args: Any, kwargs: dict[str, Any]) -> bool:
+        """Whether what is fetched has no place for lengths: arrays, and results of replicas."""
+        names = ("feed_var_name", "fetch_var_name", "scope", "return_numpy")
+        given = dict(zip(names, args, strict=False)) | kwargs
+        return not isinstance(source, Program) or bool(given.get("return_numpy", True))
+
+
+def _as_list(fetch_list: Any) -> list[Any]:
+    if fetch_list is None:
+        return []
+    return list(fetch_list) if isinstance(fetch_list, (list, tuple)) else [fetch_list]
+
+
+def _with_slot(value: Any) -> LoDTensor:
+    tensor = LoDTensor()
+    tensor._slot = value._slot
+    return tensor
+
+
+def _computed(block: Block, levels: Sequence[Levels]) -> list[str]:
+    """The variables with lengths that operators compute."""
+    names = {level: None for own in levels for level in own if isinstance(level, str)}
+    found = {name: block.vars.get(name) for name in names}
+    return [name for name, v in found.items() if v is not None and not v.is_data]
+
+
+def _fed(feed: Any) -> dict[str, Any]:
+    """The lengths in a feed by the names of their variables."""
+    known: dict[str, Any] = {}
+    for name, value in feed.items() if isinstance(feed, dict) else ():
+        known[name] = value
+        levels = lengths_fed(value)
+        known |= {fed_name(name, i, len(levels)): own for i, own in enumerate(levels)}
+    return known
+
+
+def _numbers(levels: Levels, known: dict[str, Any], tensor: LoDTensor) -> list[list[int]]:
+    """The lengths of a fetched tensor; [] where they are not known or do not fit its rows."""
+    rows = (tensor.shape() or [0])[0]
+    found: list[list[int]] = []
+    for level in levels:
+        if isinstance(level, int):
+            found.append([level] * (rows // level))
+        elif isinstance(level, tuple):
+            found.append(list(level))
+        elif level in known:
+            found.append([int(n) for n in np.asarray(known[level]).reshape(-1)])
+        else:
+            return []
+    return found if found and sum(found[-1]) == rows else []

@@ -1,6 +1,7 @@
 """Tensors with sequence lengths, as scripts of 1.8 feed and fetch them (paddle.fluid.LoDTensor).
 
-The lengths are kept beside the dense values; no operator here reads them.
+The lengths are kept beside the dense values. A feed of one fills `x` and `x@lens`; see
+`graphopt.lengths`.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.program import Variable
 from graphopt.runtime.scope import Slot
 from graphopt.runtime.scope import Tensor as _Tensor
 
@@ -52,27 +52,11 @@ class LoDTensor(_Tensor):
 
 
 LoDTensorArray = list
-_NOTE = "_sequence_lengths"
 
 
 def lengths_between(offsets: Sequence[int]) -> list[int]:
     """The lengths of sequences that start at these offsets; the last one is the end."""
     return np.diff(offsets).tolist()
-
-
-def note_lengths(variable: Variable, lengths: Lengths | str | int) -> Variable:
-    """Let fetches of a variable have lengths: these, those fed to a name, or all alike."""
-    setattr(variable, _NOTE, lengths)
-    return variable
-
-
-def noted_lengths(variable: Variable | None, feed: Any, rows: int) -> Lengths:
-    """The lengths of a fetched variable with so many rows; [] for a dense tensor."""
-    note = getattr(variable, _NOTE, ())
-    if isinstance(note, str):
-        fed = feed.get(note) if isinstance(feed, dict) else None
-        return fed.recursive_sequence_lengths() if isinstance(fed, LoDTensor) else []
-    return [[note] * (rows // note)] if isinstance(note, int) else [list(level) for level in note]
 
 
 def create_lod_tensor(

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt import arguments
-from graphopt.errors import UnsupportedError
 from graphopt.fluid import layers
 from graphopt.ir.program import Variable
 
@@ -141,9 +140,17 @@ def scaled_dot_product_attention(
     return layers.reshape(layers.transpose(out, [0, 2, 1, 3]), [0, 0, own])
 
 
-def sequence_conv_pool(*args: Any, **kwargs: Any) -> Variable:
-    """Unsupported: its rows are sequences of different lengths (fluid.nets.sequence_conv_pool)."""
-    raise UnsupportedError(
-        "fluid.nets.sequence_conv_pool is not supported: its rows are sequences of different "
-        "lengths; pad them to one length, and use conv1d and reduce_max"
+def sequence_conv_pool(
+    input: Variable,
+    num_filters: int,
+    filter_size: int,
+    param_attr: Any = None,
+    act: str | None = "sigmoid",
+    pool_type: str = "max",
+    bias_attr: Any = None,
+) -> Variable:
+    """A convolution over sequences and a pool (fluid.nets.sequence_conv_pool)."""
+    made = layers.sequence_conv(
+        input, num_filters, filter_size, param_attr=param_attr, bias_attr=bias_attr, act=act
     )
+    return layers.sequence_pool(made, pool_type)

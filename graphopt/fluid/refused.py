@@ -13,33 +13,12 @@ _READER = "it reads data inside the program, where graphopt has only feeds"
 _DECODER = "it decodes sequences of different lengths with tensor arrays"
 _SERVER = "it belongs to the parameter server, which graphopt does not have"
 _FEED = "feed arrays, from a generator or paddle.io.DataLoader"
-_PADDED = "pad the sequences to one length, and use sequence_mask(lengths, maxlen) with "
 _HOST = "fetch the scores and boxes, and choose with NumPy"
 
 # name in fluid.layers -> why it is refused, what to use instead
 LAYERS: dict[str, tuple[str, str]] = {
-    "sequence_concat": (_RAGGED, _PADDED + "concat"),
-    "sequence_conv": (_RAGGED, _PADDED + "paddle.nn.functional.conv1d"),
-    "sequence_enumerate": (_RAGGED, _PADDED + "unfold or slices"),
-    "sequence_expand": (_RAGGED, _PADDED + "expand"),
-    "sequence_expand_as": (_RAGGED, _PADDED + "expand"),
-    "sequence_first_step": (_RAGGED, "take x[:, 0] of sequences padded to one length"),
-    "sequence_last_step": (_RAGGED, "gather_nd the last steps of sequences padded to one length"),
-    "sequence_pad": (_RAGGED, "pad the sequences with NumPy before feeding them"),
-    "sequence_pool": (_RAGGED, _PADDED + "reduce_sum, reduce_max or reduce_mean"),
-    "sequence_reshape": (_RAGGED, _PADDED + "reshape"),
-    "sequence_reverse": (_RAGGED, _PADDED + "reverse"),
-    "sequence_scatter": (_RAGGED, _PADDED + "scatter_nd_add"),
-    "sequence_slice": (_RAGGED, _PADDED + "slice"),
-    "sequence_softmax": (_RAGGED, _PADDED + "softmax"),
-    "sequence_unpad": (_RAGGED, "fetch the padded tensor, and cut its rows with NumPy"),
-    "lod_append": (_RAGGED, "keep the lengths in a tensor of their own"),
-    "reorder_lod_tensor_by_rank": (_RAGGED, "argsort the lengths, and gather"),
     "hash": (_RAGGED, "hash with NumPy before feeding"),
     "DynamicRNN": (_RAGGED, "StaticRNN, or fluid.layers.rnn with sequence_length"),
-    "dynamic_gru": (_RAGGED, "fluid.layers.rnn(GRUCell(...), sequence_length=...)"),
-    "dynamic_lstm": (_RAGGED, "fluid.layers.rnn(LSTMCell(...), sequence_length=...)"),
-    "dynamic_lstmp": (_RAGGED, "fluid.layers.rnn(LSTMCell(...)) and a fc"),
     "linear_chain_crf": (_RAGGED, "write it with fluid.layers.while_loop over padded sequences"),
     "crf_decoding": (_RAGGED, "fetch the emissions, and decode with NumPy"),
     "chunk_eval": (_RAGGED, "fetch the labels, and count chunks in Python"),

@@ -233,27 +233,56 @@ def _repeat(variable: Variable, array: Array, count: int) -> Array:
     )
 
 
-def _with_lengths(program: Program, feed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The feed with the lengths that LoDTensors carry, for a program that has variables for them.
+def lengths_fed(value: Any) -> list[Any]:
+    """The lengths that come with the rows of a feed, a list for each level: those of a LoDTensor,
+    or of a tuple (rows, lengths). [] for plain rows.
+    """
+    if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "shape"):
+        given: Any = value[1]
+        nested = len(given) > 0 and isinstance(given[0], (list, tuple))
+        return list(given) if nested else [given]
+    return getattr(value, "recursive_sequence_lengths", list)()
 
-    FeedError when lengths do not add up to the rows.
+
+def _with_lengths(program: Program, feed: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The feed with the lengths that come with rows, for a program that has variables for them.
+
+    FeedError when they are missing, negative, or do not add up to the rows.
     """
     block, found = program.global_block(), dict(feed)
     for name, value in feed.items():
+        if not block.has_var(name) or not block.vars[name].lod_level:
+            continue
+        levels = lengths_fed(value)
+        if isinstance(value, tuple) and levels:
+            found[name] = value[0]
+        rows = as_array(block.vars[name], found[name]).shape[:1]
+        # the outer of two levels counts the sequences of the inner one
+        for at in range(len(levels) - 2, -1, -1):
+            outer = f"{name}{LENGTHS}{at}"
+            if block.has_var(outer) and outer not in feed:
+                found[outer] = np.asarray(levels[at], "int64")
+                _check_lengths(name, outer, found, (len(levels[at + 1]),))
         lengths = f"{name}{LENGTHS}"
         if not block.has_var(lengths):
             continue
-        levels = getattr(value, "recursive_sequence_lengths", list)()
         if levels and lengths not in feed:
             found[lengths] = np.asarray(levels[-1], "int64")
-        rows = as_array(block.vars[name], value).shape[:1]
-        if lengths not in found or (np.sum(found[lengths]),) != rows:
-            raise FeedError(
-                f"'{name}' has sequences of different lengths: feed a LoDTensor "
-                f"(fluid.create_lod_tensor), or the int64 lengths as '{lengths}' beside the rows; "
-                f"they must add up to {list(rows)} rows, found {found.get(lengths, 'none')}"
-            )
+        _check_lengths(name, lengths, found, rows)
     return found
+
+
+def _check_lengths(
+    name: str, lengths: str, found: Mapping[str, Any], rows: tuple[int, ...]
+) -> None:
+    given = found.get(lengths)
+    if given is None or (np.sum(given),) != rows or np.any(np.asarray(given) < 0):
+        raise FeedError(
+            f"'{name}' has sequences of different lengths: feed a LoDTensor "
+            f"(fluid.create_lod_tensor), a tuple (rows, lengths), or the int64 lengths as "
+            f"'{lengths}' beside the rows; none may be negative, and they must add up to "
+            f"{list(rows)} rows, found {'none' if given is None else given}"
+        )
 
 
 def _known(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Variable, Any]]:

@@ -212,7 +212,7 @@ def test_tensors_keep_their_lengths() -> None:
         x = fluid.data("x", [None, 1], "int64", lod_level=1)
         exe = fluid.Executor(fluid.CPUPlace())
         (out,) = exe.run(feed={"x": made}, fetch_list=[layers.cast(x, "int32")], return_numpy=False)
-    assert out.recursive_sequence_lengths() == []
+    assert out.recursive_sequence_lengths() == [[2, 1]]
     assert np.array(out).tolist() == [[1], [2], [3]]
 
 
@@ -257,12 +257,10 @@ def test_fetches_have_the_lengths_that_functions_note() -> None:
             layers.im2sequence(image, 2),
         ]
         exe = fluid.Executor(fluid.CPUPlace())
-        rows = fluid.create_lod_tensor(np.zeros([3, 1], "float32"), [[1, 2]], None)
+        rows = fluid.create_lod_tensor(np.zeros([2, 1], "float32"), [[1, 1]], None)
         feed = {"x": X, "y": rows, "image": np.arange(12, dtype="float32").reshape(2, 1, 2, 3)}
         found = exe.run(feed=feed, fetch_list=outs, return_numpy=False)
-        with pytest.raises(UnsupportedError, match="lengths that operators compute are not read"):
-            layers.lod_reset(x, outs[1])
-    assert [t.recursive_sequence_lengths() for t in found] == [[[2]], [[1, 2]], [[2, 2]]]
+    assert [t.recursive_sequence_lengths() for t in found] == [[[2]], [[1, 1]], [[2, 2]]]
     assert np.array(found[2])[:2].tolist() == [[0, 1, 3, 4], [1, 2, 4, 5]]
 
 
@@ -311,7 +309,7 @@ def test_refused_names_say_why(name: str) -> None:
         (lambda x: layers.reshape(x, [3, 2], actual_shape=x), "'actual_shape' is a tensor"),
         (lambda x: layers.sequence_mask(x), "give 'maxlen'"),
         (lambda x: fluid.clip.set_gradient_clip(None), "grad_clip="),
-        (lambda x: fluid.nets.sequence_conv_pool(x), "different lengths"),
+        (lambda x: fluid.nets.sequence_conv_pool(x, 2, 3), "nothing says their lengths"),
     ],
 )
 def test_unsupported_uses_say_why(call: Any, message: str) -> None:

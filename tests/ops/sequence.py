@@ -11,6 +11,7 @@ from graphopt.ir.ops.sequence import (
     SequenceExpand,
     SequenceGru,
     SequenceLstm,
+    SequenceLstmp,
     SequencePad,
     SequencePool,
     SequenceReverse,
@@ -40,6 +41,21 @@ def lstm(x: Array, lengths: Array, weight: Array, bias: Array, *_: Any) -> tuple
             candidate, into, keep, out = np.split(row + h @ weight + bias[0], 4)
             c = np.tanh(candidate) * sigmoid(into) + c * sigmoid(keep)
             h = sigmoid(out) * np.tanh(c)
+            rows.append((h, c))
+    return np.stack([h for h, _ in rows]), np.stack([c for _, c in rows])
+
+
+def lstmp(
+    x: Array, lengths: Array, weight: Array, projection: Array, bias: Array, *_: Any
+) -> tuple[Array, Array]:
+    """Without peepholes, sequence by sequence."""
+    rows: list[tuple[Array, Array]] = []
+    for part in parts(x):
+        h, c = np.zeros(2), np.zeros(2)
+        for row in part:
+            candidate, into, keep, out = np.split(row + h @ weight + bias[0], 4)
+            c = np.tanh(candidate) * sigmoid(into) + c * sigmoid(keep)
+            h = np.tanh(sigmoid(out) * np.tanh(c) @ projection)
             rows.append((h, c))
     return np.stack([h for h, _ in rows]), np.stack([c for _, c in rows])
 
@@ -116,10 +132,26 @@ SAMPLES = {
     SequenceLstm: [
         sample(f32(5, 8), i64(LENGTHS), f32(2, 8), f32(1, 8), use_peepholes=False)
         .known_sizes()
+        .gradient_through(0)
         .gives(lstm),
         sample(
             f64(5, 8), i64(LENGTHS), f64(2, 8), f64(1, 14), f64(3, 2), f64(3, 2), is_reverse=True
-        ).known_sizes(),
+        )
+        .known_sizes()
+        .gradient_through(0),
+    ],
+    SequenceLstmp: [
+        sample(f32(5, 8), i64(LENGTHS), f32(2, 8), f32(2, 2), f32(1, 8), use_peepholes=False)
+        .known_sizes()
+        .gradient_through(0)
+        .gives(lstmp),
+        sample(
+            *(f64(5, 8), i64(LENGTHS), f64(3, 8), f64(2, 3), f64(1, 14), f64(3, 3), f64(3, 2)),
+            is_reverse=True,
+            proj_activation="identity",
+        )
+        .known_sizes()
+        .gradient_through(0),
     ],
     SequenceGru: [
         sample(f32(5, 6), i64(LENGTHS), f32(2, 6), f32(1, 6), f32(3, 2), is_reverse=True)

@@ -213,7 +213,29 @@ from graphopt.fluid.layers.sampled import (
 )
 from graphopt.fluid.layers.sampled import similarity_focus as similarity_focus
 from graphopt.fluid.layers.sequence_lod import im2sequence as im2sequence
+from graphopt.fluid.layers.sequence_lod import lod_append as lod_append
 from graphopt.fluid.layers.sequence_lod import lod_reset as lod_reset
+from graphopt.fluid.layers.sequence_lod import (
+    reorder_lod_tensor_by_rank as reorder_lod_tensor_by_rank,
+)
+from graphopt.fluid.layers.sequence_lod import sequence_concat as sequence_concat
+from graphopt.fluid.layers.sequence_lod import sequence_conv as sequence_conv
+from graphopt.fluid.layers.sequence_lod import sequence_enumerate as sequence_enumerate
+from graphopt.fluid.layers.sequence_lod import sequence_expand as sequence_expand
+from graphopt.fluid.layers.sequence_lod import sequence_expand_as as sequence_expand_as
+from graphopt.fluid.layers.sequence_lod import sequence_first_step as sequence_first_step
+from graphopt.fluid.layers.sequence_lod import sequence_last_step as sequence_last_step
+from graphopt.fluid.layers.sequence_lod import sequence_pad as sequence_pad
+from graphopt.fluid.layers.sequence_lod import sequence_pool as sequence_pool
+from graphopt.fluid.layers.sequence_lod import sequence_reshape as sequence_reshape
+from graphopt.fluid.layers.sequence_lod import sequence_reverse as sequence_reverse
+from graphopt.fluid.layers.sequence_lod import sequence_scatter as sequence_scatter
+from graphopt.fluid.layers.sequence_lod import sequence_slice as sequence_slice
+from graphopt.fluid.layers.sequence_lod import sequence_softmax as sequence_softmax
+from graphopt.fluid.layers.sequence_lod import sequence_unpad as sequence_unpad
+from graphopt.fluid.layers.sequence_rnn import dynamic_gru as dynamic_gru
+from graphopt.fluid.layers.sequence_rnn import dynamic_lstm as dynamic_lstm
+from graphopt.fluid.layers.sequence_rnn import dynamic_lstmp as dynamic_lstmp
 from graphopt.fluid.layers.shaping import crop as crop
 from graphopt.fluid.layers.shaping import crop_tensor as crop_tensor
 from graphopt.fluid.layers.shaping import expand as expand

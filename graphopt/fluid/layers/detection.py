@@ -16,8 +16,8 @@ from graphopt.fluid.layers.regions import prroi_pool as prroi_pool
 from graphopt.fluid.layers.regions import psroi_pool as psroi_pool
 from graphopt.fluid.layers.regions import roi_align as roi_align
 from graphopt.fluid.layers.regions import roi_pool as roi_pool
-from graphopt.fluid.lod_tensor import note_lengths
 from graphopt.ir.program import Variable
+from graphopt.lengths import levels_of, note
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.tensor.creation import assign, full_like
 from graphopt.tensor.elementary import log1p
@@ -164,7 +164,7 @@ def box_clip(input: Variable, im_info: Variable, name: str | None = None) -> Var
     corners = _columns(input)
     cut = [maximum(minimum(c, last[i % 2]), zero[i % 2]) for i, c in enumerate(corners)]
     made = concat(cut, rank - 1)
-    return note_lengths(made, input.name) if input.is_data and input.lod_level else made
+    return note(made, levels_of(input))
 
 
 def polygon_box_transform(input: Variable, name: str | None = None) -> Variable:

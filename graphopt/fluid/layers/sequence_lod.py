@@ -1,44 +1,315 @@
-"""Rows that are sequences: what only says where they start (paddle.fluid.layers.sequence_lod).
+"""Functions of sequences of different lengths (paddle.fluid.layers.sequence_lod).
 
-No operator reads lengths. These functions note on their result which lengths a fetch of it has.
+A variable of sequences has all their rows one behind the other; where their lengths are is known
+to `graphopt.lengths`. Functions that read lengths name them in the operator they append.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphopt import arguments
 from graphopt.errors import UnsupportedError
-from graphopt.fluid.lod_tensor import lengths_between, note_lengths
+from graphopt.fluid.lod_tensor import lengths_between
+from graphopt.ir.legacy.sequences import SLOT
 from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper
+from graphopt.lengths import Levels, levels_of, note, of_one_level, variable_of
 from graphopt.nn.functional.vision import unfold
-from graphopt.tensor.creation import clone
+from graphopt.param_attr import as_param_attr, as_weight_attr
+from graphopt.tensor.creation import assign, clone
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import reshape
+from graphopt.tensor.manipulation import cast, gather, reshape, slice
+from graphopt.tensor.math import add, scale, subtract
+from graphopt.tensor.search import argsort
+
+POOLS = ("sum", "average", "sqrt", "max", "last", "first")
+
+
+def constant(x: Variable) -> Variable:
+    """x, through which no gradient flows: numbers that say lengths and places."""
+    x.stop_gradient = True
+    return x
+
+
+def noted(made: Variable, lengths: Variable) -> Variable:
+    """A result with these lengths."""
+    return note(made, [lengths.name])
+
+
+def _emitted(
+    type: str,
+    inputs: Mapping[str, Any],
+    attrs: Mapping[str, Any] | None = None,
+    name: str | None = None,
+    out: str = "Out",
+) -> Variable:
+    """The result of an operator on sequences; their lengths are among the inputs."""
+    return LayerHelper(type, name).emit(type, inputs, attrs, out=out)
+
+
+def _inputs(x: Variable, function: str, argument: str = "input") -> dict[str, Variable]:
+    arguments.variable(x, argument, function)
+    return {"X": x, SLOT: of_one_level(x, function, argument)}
+
+
+def sequence_pool(
+    input: Variable, pool_type: str, is_test: bool = False, pad_value: float = 0.0
+) -> Variable:
+    """One row for each sequence: [sequences, ...] (fluid.layers.sequence_pool).
+
+    `pool_type` is sum, average, sqrt (the sum over the root of the length), max, last or first;
+    an empty sequence gives `pad_value`. `is_test` has no effect.
+    """
+    kind = str(pool_type).lower()
+    arguments.choice(kind, "pool_type", "sequence_pool", POOLS)
+    value = arguments.number(pad_value, "pad_value", "sequence_pool")
+    attrs = {"pooltype": kind.upper(), "pad_value": value, "is_test": bool(is_test)}
+    return _emitted("sequence_pool", _inputs(input, "sequence_pool"), attrs)
+
+
+def sequence_first_step(input: Variable) -> Variable:
+    """The first row of each sequence (fluid.layers.sequence_first_step)."""
+    return sequence_pool(input, "first")
+
+
+def sequence_last_step(input: Variable) -> Variable:
+    """The last row of each sequence (fluid.layers.sequence_last_step)."""
+    return sequence_pool(input, "last")
+
+
+def sequence_softmax(input: Variable, use_cudnn: bool = False, name: str | None = None) -> Variable:
+    """The softmax over each sequence of numbers [n, 1] (fluid.layers.sequence_softmax)."""
+    inputs = _inputs(input, "sequence_softmax")
+    return note(_emitted("sequence_softmax", inputs, None, name), levels_of(input))
+
+
+def sequence_reverse(x: Variable, name: str | None = None) -> Variable:
+    """Each sequence backwards (fluid.layers.sequence_reverse)."""
+    inputs = _inputs(x, "sequence_reverse", "x")
+    return note(_emitted("sequence_reverse", inputs, None, name, "Y"), levels_of(x))
+
+
+def sequence_conv(
+    input: Variable,
+    num_filters: int,
+    filter_size: int = 3,
+    filter_stride: int = 1,
+    padding: bool = True,
+    padding_start: int | None = None,
+    bias_attr: Any = None,
+    param_attr: Any = None,
+    act: str | None = None,
+    name: str | None = None,
+) -> Variable:
+    """A filter over each row [d] and those around it in its sequence (fluid.layers.sequence_conv).
+
+    The `filter_size` rows start `padding_start` rows from its own, by default half of them before
+    it; outside the sequence they are 0. The weight is [filter_size * d, num_filters].
+    `filter_stride` must be 1, and `padding` has no effect, as in Paddle.
+    """
+    function = "sequence_conv"
+    inputs = _inputs(input, function)
+    size = arguments.integer(filter_size, "filter_size", function)
+    count = arguments.integer(num_filters, "num_filters", function)
+    if arguments.integer(filter_stride, "filter_stride", function) != 1:
+        raise UnsupportedError(f"{function}(): only filter_stride 1 is supported, as in Paddle")
+    start = -(size // 2) if padding_start is None else padding_start
+    helper = LayerHelper(function, name)
+    weight = as_weight_attr(param_attr, function)
+    inputs["Filter"] = helper.parameter(weight, [size * input.shape[1], count], input.dtype)
+    attrs = {
+        "contextStride": 1,
+        "contextStart": arguments.integer(start, "padding_start", function),
+        "contextLength": size,
+    }
+    made = note(helper.emit(function, inputs, attrs), levels_of(input))
+    made = helper.append_bias(made, as_param_attr(bias_attr), count, 1)
+    return helper.append_activation(made, act)
+
+
+def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
+    """Sequence i of every input behind each other (fluid.layers.sequence_concat)."""
+    given = arguments.variables(input, "input", "sequence_concat")
+    if not given:
+        raise ValueError("sequence_concat(): 'input' must have at least one Variable")
+    lengths = [of_one_level(x, "sequence_concat", f"input[{i}]") for i, x in enumerate(given)]
+    made = _emitted("sequence_concat", {"X": given, SLOT: lengths}, None, name)
+    total = lengths[0]
+    for own in lengths[1:]:
+        total = constant(add(total, own))
+    return noted(made, total)
+
+
+def sequence_expand(
+    x: Variable, y: Variable, ref_level: int = -1, name: str | None = None
+) -> Variable:
+    """Row i of x, or sequence i, as often as sequence i of y has items (layers.sequence_expand).
+
+    `ref_level` is the level of y that counts; -1 is the last. x has one level at most.
+    """
+    function = "sequence_expand"
+    arguments.variable(x, "x", function)
+    arguments.variable(y, "y", function)
+    level, count = arguments.integer(ref_level, "ref_level", function), len(levels_of(y))
+    if not -1 <= level < max(count, 1):
+        raise ValueError(f"{function}(): 'ref_level' {level} is no level of '{y.name}' ({count})")
+    counts = variable_of(y, function, "y", level)
+    helper = LayerHelper(function, name)
+    attrs = {"ref_level": level}
+    if levels_of(x):
+        own = of_one_level(x, function, "x")
+        inputs = {"X": x, "Y": y, "Counts": counts, "OwnLengths": own}
+        made, lengths = helper.emit_all(function, inputs, attrs, ("Out", "OutLengths"))
+        return noted(made, constant(lengths))
+    slot = SLOT if level in (-1, count - 1) else "Counts"
+    return note(helper.emit(function, {"X": x, "Y": y, slot: counts}, attrs), ())
+
+
+def sequence_expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
+    """Row i of x for each row of sequence i of y (fluid.layers.sequence_expand_as)."""
+    function = "sequence_expand_as"
+    arguments.variable(x, "x", function)
+    lengths = of_one_level(arguments.variable(y, "y", function), function, "y")
+    return note(_emitted(function, {"X": x, "Y": y, SLOT: lengths}, None, name), levels_of(y))
+
+
+def sequence_pad(
+    x: Variable, pad_value: Variable, maxlen: int | None = None, name: str | None = None
+) -> tuple[Variable, Variable]:
+    """The sequences side by side [sequences, length, ...], and their lengths (layers.sequence_pad).
+
+    `pad_value` is one number or a row. Without `maxlen` the length is the longest one's. Raises
+    ValueError at a run when a sequence is longer than `maxlen`.
+    """
+    function = "sequence_pad"
+    inputs = _inputs(x, function, "x")
+    inputs["PadValue"] = constant(arguments.variable(pad_value, "pad_value", function))
+    longest = -1 if maxlen is None else arguments.integer(maxlen, "maxlen", function)
+    helper = LayerHelper(function, name)
+    attrs = {"padded_length": longest}
+    made, lengths = helper.emit_all(function, inputs, attrs, ("Out", "Length"))
+    return made, constant(lengths)
+
+
+def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Variable:
+    """The first length[i] rows of each x[i], as sequences (fluid.layers.sequence_unpad)."""
+    inputs = {"X": arguments.variable(x, "x", "sequence_unpad")}
+    inputs["Length"] = constant(arguments.variable(length, "length", "sequence_unpad"))
+    made = note(_emitted("sequence_unpad", inputs, None, name), ())
+    return noted(made, _flat(length))
+
+
+def sequence_reshape(input: Variable, new_dim: int) -> Variable:
+    """The numbers of each sequence in rows of `new_dim` (fluid.layers.sequence_reshape).
+
+    Raises ValueError at a run when a sequence does not make whole rows.
+    """
+    function = "sequence_reshape"
+    lengths = of_one_level(arguments.variable(input, "input", function), function, "input")
+    size, width = arguments.integer(new_dim, "new_dim", function), input.shape[-1]
+    if len(input.shape) != 2 or width < 1 or size < 1:
+        raise ValueError(f"{function}(): {list(input.shape)} cannot become rows of {new_dim}")
+    if width % size == 0:
+        return noted(reshape(input, [-1, size]), constant(scale(lengths, width // size)))
+    inputs = {"X": input, SLOT: lengths}
+    helper = LayerHelper(function)
+    made, lengths = helper.emit_all(function, inputs, {"new_dim": size}, ("Out", "OutLengths"))
+    return noted(made, constant(lengths))
+
+
+def sequence_scatter(
+    input: Variable, index: Variable, updates: Variable, name: str | None = None
+) -> Variable:
+    """Row i with the updates of sequence i added where its index says (layers.sequence_scatter)."""
+    function = "sequence_scatter"
+    inputs = {"X": arguments.variable(input, "input", function)}
+    inputs["Ids"] = arguments.variable(index, "index", function)
+    inputs["Updates"] = arguments.variable(updates, "updates", function)
+    inputs[SLOT] = of_one_level(index, function, "index")
+    return _emitted(function, inputs, None, name)
+
+
+def sequence_enumerate(
+    input: Variable, win_size: int, pad_value: int = 0, name: str | None = None
+) -> Variable:
+    """Each number and those behind it: [n, win_size] (fluid.layers.sequence_enumerate).
+
+    Behind the end of a sequence there is `pad_value`.
+    """
+    function = "sequence_enumerate"
+    inputs = _inputs(input, function)
+    attrs = {
+        "win_size": arguments.integer(win_size, "win_size", function),
+        "pad_value": arguments.integer(pad_value, "pad_value", function),
+    }
+    return constant(note(_emitted(function, inputs, attrs, name), levels_of(input)))
+
+
+def sequence_slice(
+    input: Variable, offset: Variable, length: Variable, name: str | None = None
+) -> Variable:
+    """length[i] rows of sequence i from offset[i] on (fluid.layers.sequence_slice).
+
+    Raises ValueError at a run when a sequence does not have these rows.
+    """
+    function = "sequence_slice"
+    inputs = _inputs(input, function)
+    inputs["Offset"] = constant(arguments.variable(offset, "offset", function))
+    inputs["Length"] = constant(arguments.variable(length, "length", function))
+    return noted(_emitted(function, inputs, None, name), _flat(length))
+
+
+def _flat(lengths: Variable) -> Variable:
+    """Numbers [n] or [n, 1] as lengths [n] of int64."""
+    flat = reshape(lengths, [-1]) if len(lengths.shape) != 1 else assign(lengths)
+    return constant(flat if flat.dtype == "int64" else cast(flat, "int64"))
 
 
 def lod_reset(
     x: Variable, y: Variable | None = None, target_lod: Sequence[int] | None = None
 ) -> Variable:
-    """x with the lengths that y is fed with, or with sequences that start at `target_lod`.
+    """x with the lengths of y, or with sequences that start at `target_lod`.
 
-    `target_lod` has the first row of each sequence and the end of the last. Raises UnsupportedError
-    when y holds such numbers as data. Paddle page: fluid.layers.lod_reset.
+    `target_lod`, or a y without lengths, has the first row of each sequence and the end of the
+    last. Paddle page: fluid.layers.lod_reset.
     """
-    made = clone(x)
+    made = clone(arguments.variable(x, "x", "lod_reset"))
     if y is not None:
-        arguments.variable(y, "y", "lod_reset")
-        if not y.is_data or not y.lod_level:
-            raise UnsupportedError(
-                "lod_reset(): 'y' must be a variable that is fed with lengths (lod_level 1 or "
-                "more); lengths that operators compute are not read"
-            )
-        return note_lengths(made, y.name)
+        return note(made, _levels_in(arguments.variable(y, "y", "lod_reset")))
     if target_lod is None:
         raise ValueError("lod_reset(): give one of 'y' and 'target_lod'")
     offsets = arguments.integers(target_lod, "target_lod", "lod_reset")
-    return note_lengths(made, [lengths_between(offsets)])
+    return note(made, [tuple(lengths_between(offsets))])
+
+
+def _levels_in(y: Variable) -> Levels:
+    """The lengths of y, or those between the offsets that it holds."""
+    levels = levels_of(y)
+    if levels:
+        return levels
+    flat = reshape(y, [-1])
+    ends, starts = slice(flat, [0], [1], [2**31 - 1]), slice(flat, [0], [0], [-1])
+    return (constant(cast(subtract(ends, starts), "int64")).name,)
+
+
+def lod_append(x: Variable, level: Any) -> Variable:
+    """x with one more level of lengths, inside those that it has (fluid.layers.lod_append).
+
+    `level` has where each sequence starts and the last ends, as `lod_reset`; or is a Variable, of
+    which the lengths are taken.
+    """
+    function = "lod_append"
+    arguments.variable(x, "x", function)
+    if not isinstance(level, (Variable, list, tuple)):
+        raise ValueError(f"{function}(): 'level' must be a list, a tuple or a Variable")
+    if isinstance(level, Variable):
+        added = _levels_in(level)
+    else:
+        offsets = arguments.integers(level, "level", function)
+        added = (tuple(lengths_between(offsets)),)
+    return note(clone(x), [*levels_of(x), *added])
 
 
 def im2sequence(
@@ -66,4 +337,30 @@ def im2sequence(
     if count < 1:
         raise ValueError(f"im2sequence(): the image {list(input.shape)} must have a known size")
     rows = reshape(transpose(columns, [0, 2, 1]), [-1, width], name)
-    return note_lengths(rows, count)
+    return note(rows, [count])
+
+
+def lod_rank_table(x: Variable, level: int = 0) -> Variable:
+    """The numbers of the sequences, the longest one's first, int64 (layers.lod_rank_table).
+
+    Of sequences that are equally long, the first comes first.
+    """
+    if arguments.integer(level, "level", "lod_rank_table"):
+        raise UnsupportedError("lod_rank_table(): only level 0 is supported")
+    lengths = of_one_level(arguments.variable(x, "x", "lod_rank_table"), "lod_rank_table", "x")
+    return constant(argsort(scale(lengths, -1)))
+
+
+def reorder_lod_tensor_by_rank(x: Variable, rank_table: Variable) -> Variable:
+    """The sequences of x, or its rows, in the order of a rank table.
+
+    Paddle page: fluid.layers.reorder_lod_tensor_by_rank.
+    """
+    function = "reorder_lod_tensor_by_rank"
+    arguments.variable(x, "x", function)
+    order = arguments.variable(rank_table, "rank_table", function)
+    if not levels_of(x):
+        return gather(x, order)
+    lengths = of_one_level(x, function, "x")
+    made = _emitted(function, {"X": x, "RankTable": order, SLOT: lengths})
+    return noted(made, constant(gather(lengths, order)))

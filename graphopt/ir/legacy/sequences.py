@@ -1,7 +1,9 @@
 """Saved operators on sequences of different lengths (LoD), and where they find the lengths.
 
 In Paddle a tensor carries its lengths. Here they are a variable: `x@lens` beside a fed `x`, int64,
-one length for each sequence. Operators hand the lengths of their first input on, as Paddle's do.
+one length for each sequence. Operators that the front end appends name it in their slot `Lengths`;
+for those of files it is found by walking over the block, where operators hand the lengths of their
+first input on, as Paddle's do.
 """
 
 from __future__ import annotations
@@ -12,20 +14,34 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.legacy.making import Maker, Translation, Written, translation
+from graphopt.ir.ops.data_sized import RepeatInterleave
 from graphopt.ir.ops.sequence import (
     SequenceConv,
     SequenceExpand,
     SequenceGru,
     SequenceLstm,
+    SequenceLstmp,
     SequencePad,
     SequencePool,
     SequenceReverse,
     SequenceSoftmax,
     SequenceUnpad,
 )
+from graphopt.ir.ops.sequence_rows import (
+    SequenceConcat,
+    SequenceEnumerate,
+    SequenceErase,
+    SequenceReorder,
+    SequenceRepeat,
+    SequenceReshape,
+    SequenceScatter,
+    SequenceSlice,
+)
 from graphopt.ir.program import Operator, Program
 
 LENGTHS = "@lens"
+# the slot of operators of the front end with the lengths of their first input
+SLOT = "Lengths"
 # operators whose results are dense
 _DENSE = ("sequence_pool", "sequence_pad", "reduce_sum", "reduce_mean", "reduce_max", "mean")
 
@@ -78,43 +94,55 @@ def _lengths_of(op: Operator, slot: str) -> str:
     return sources[names[0]]
 
 
-def _sequences(make: Maker, slot: str = "X") -> tuple[SSAValue, SSAValue]:
+def sequences(make: Maker, slot: str = "X") -> tuple[SSAValue, SSAValue]:
     """The rows in a slot and their lengths."""
-    name = _lengths_of(make.op, slot)
+    given = make.op.input(SLOT)
+    name = given[0] if given else _lengths_of(make.op, slot)
     return make.input(slot), make.reshaped(make.translator.read(name), -1)
 
 
 def _pool(make: Maker) -> Written:
-    make.only("X")
+    make.only("X", SLOT)
     attrs = {"pooltype": make.attr("pooltype", "AVERAGE"), "pad_value": make.attr("pad_value", 0.0)}
-    return make.results(Out=make(SequencePool, *_sequences(make), **attrs))
+    return make.results(Out=make(SequencePool, *sequences(make), **attrs))
 
 
 def _conv(make: Maker) -> Written:
-    make.only("X", "Filter")
+    make.only("X", "Filter", SLOT)
     if make.attr("contextStride", 1) != 1 or make.attr("paddingTrainable", False):
         raise UnsupportedError("sequence_conv with a stride or with trainable padding")
     attrs = {
         "context_length": make.attr("contextLength", 1),
         "context_start": make.attr("contextStart", 0),
     }
-    return make.results(Out=make(SequenceConv, *_sequences(make), make.input("Filter"), **attrs))
+    return make.results(Out=make(SequenceConv, *sequences(make), make.input("Filter"), **attrs))
 
 
 def _softmax(make: Maker) -> Written:
-    make.only("X")
-    return make.results(Out=make(SequenceSoftmax, *_sequences(make)))
+    make.only("X", SLOT)
+    return make.results(Out=make(SequenceSoftmax, *sequences(make)))
 
 
 def _reverse(make: Maker) -> Written:
-    make.only("X")
-    return make.results(Y=make(SequenceReverse, *_sequences(make)))
+    make.only("X", SLOT)
+    return make.results(Y=make(SequenceReverse, *sequences(make)))
 
 
 def _expand(make: Maker) -> Written:
-    """Rows without lengths of their own, each as often as a sequence of y has rows."""
-    make.only("X", "Y")
-    rows, lengths = _sequences(make, "Y")
+    """Rows without lengths of their own, each as often as a sequence of y has rows.
+
+    The front end gives the counts of sequences that are repeated as a whole.
+    """
+    make.only("X", "Y", SLOT, "Counts", "OwnLengths")
+    counts = make.optional("Counts")
+    if counts is not None:
+        own = make.optional("OwnLengths")
+        rows = make.input("X")
+        if own is None:
+            return make.results(Out=make(RepeatInterleave, rows, counts, axis=0))
+        out, lengths = make.all(SequenceRepeat, rows, own, counts)
+        return make.results(Out=out, OutLengths=lengths)
+    rows, lengths = sequences(make, "Y")
     if make.op.type == "sequence_expand":
         variable = make.op.block.find_var(make.op.input("X")[0])
         if (variable is not None and variable.lod_level) or make.attr("ref_level", -1) > 0:
@@ -123,22 +151,22 @@ def _expand(make: Maker) -> Written:
 
 
 def _pad(make: Maker) -> Written:
-    make.only("X", "PadValue")
-    rows, lengths = _sequences(make)
+    make.only("X", "PadValue", SLOT)
+    rows, lengths = sequences(make)
     length = make.attr("padded_length", -1)
     out = make(SequencePad, rows, lengths, make.input("PadValue"), padded_length=length)
     return make.results(Out=out, Length=lengths)
 
 
 def _unpad(make: Maker) -> Written:
-    make.only("X", "Length")
+    make.only("X", "Length", SLOT)
     lengths = make.reshaped(make.input("Length"), -1)
     return make.results(Out=make(SequenceUnpad, make.input("X"), lengths))
 
 
 def _lstm(make: Maker) -> Written:
-    make.only("Input", "Weight", "Bias", "H0", "C0")
-    rows, lengths = _sequences(make, "Input")
+    make.only("Input", "Weight", "Bias", "H0", "C0", SLOT)
+    rows, lengths = sequences(make, "Input")
     states = make.optional("H0"), make.optional("C0")
     names = ("gate_activation", "cell_activation", "candidate_activation")
     defaults = ("sigmoid", "tanh", "tanh")
@@ -152,11 +180,34 @@ def _lstm(make: Maker) -> Written:
     return make.results(Hidden=hidden, Cell=cell)
 
 
+def _lstmp(make: Maker) -> Written:
+    make.only("Input", "Weight", "ProjWeight", "Bias", "H0", "C0", SLOT)
+    rows, lengths = sequences(make, "Input")
+    needed = [make.input(slot) for slot in ("Weight", "ProjWeight", "Bias")]
+    defaults = {
+        "is_reverse": False,
+        "use_peepholes": True,
+        "gate_activation": "sigmoid",
+        "cell_activation": "tanh",
+        "candidate_activation": "tanh",
+        "proj_activation": "tanh",
+        "cell_clip": 0.0,
+        "proj_clip": 0.0,
+    }
+    attrs = {name: make.attr(name, default) for name, default in defaults.items()}
+    if attrs["proj_activation"] != "identity":
+        # Paddle's kernel applies the activation of the cells to the projection, too
+        attrs["proj_activation"] = attrs["cell_activation"]
+    states = make.optional("H0"), make.optional("C0")
+    projection, cell = make.all(SequenceLstmp, rows, lengths, *needed, *states, **attrs)
+    return make.results(Projection=projection, Cell=cell)
+
+
 def _gru(make: Maker) -> Written:
-    make.only("Input", "Weight", "Bias", "H0")
+    make.only("Input", "Weight", "Bias", "H0", SLOT)
     hidden = make(
         SequenceGru,
-        *_sequences(make, "Input"),
+        *sequences(make, "Input"),
         *(make.input("Weight"), make.optional("Bias"), make.optional("H0")),
         is_reverse=make.attr("is_reverse", False),
         gate_activation=make.attr("gate_activation", "sigmoid"),
@@ -164,6 +215,51 @@ def _gru(make: Maker) -> Written:
         origin_mode=make.attr("origin_mode", False),
     )
     return make.results(Hidden=hidden)
+
+
+def _concat(make: Maker) -> Written:
+    make.only("X", SLOT)
+    lengths = [make.reshaped(each, -1) for each in make.inputs(SLOT)]
+    if not lengths:
+        raise UnsupportedError("sequence_concat of a file: the lengths of its result are unknown")
+    return make.results(Out=make(SequenceConcat, make.inputs("X"), lengths))
+
+
+def _reshape(make: Maker) -> Written:
+    make.only("X", SLOT)
+    out, lengths = make.all(SequenceReshape, *sequences(make), new_dim=make.attr("new_dim", 1))
+    return make.results(Out=out, OutLengths=lengths)
+
+
+def _scatter(make: Maker) -> Written:
+    make.only("X", "Ids", "Updates", SLOT)
+    index, lengths = sequences(make, "Ids")
+    out = make(SequenceScatter, make.input("X"), index, make.input("Updates"), lengths)
+    return make.results(Out=out)
+
+
+def _enumerate(make: Maker) -> Written:
+    make.only("X", SLOT)
+    attrs = {"win_size": make.attr("win_size", 1), "pad_value": make.attr("pad_value", 0)}
+    return make.results(Out=make(SequenceEnumerate, *sequences(make), **attrs))
+
+
+def _slice(make: Maker) -> Written:
+    make.only("X", "Offset", "Length", SLOT)
+    numbers = [make.reshaped(make.input(slot), -1) for slot in ("Offset", "Length")]
+    return make.results(Out=make(SequenceSlice, *sequences(make), *numbers))
+
+
+def _erase(make: Maker) -> Written:
+    make.only("X", SLOT)
+    tokens = make.attr("tokens", [])
+    out, lengths = make.all(SequenceErase, *sequences(make), tokens=tuple(tokens))
+    return make.results(Out=out, OutLengths=lengths)
+
+
+def _reorder(make: Maker) -> Written:
+    make.only("X", "RankTable", SLOT)
+    return make.results(Out=make(SequenceReorder, *sequences(make), make.input("RankTable")))
 
 
 SEQUENCES: Mapping[str, Translation] = {
@@ -177,7 +273,15 @@ SEQUENCES: Mapping[str, Translation] = {
         "sequence_expand_as": _expand,
         "sequence_pad": _pad,
         "sequence_unpad": _unpad,
+        "sequence_concat": _concat,
+        "sequence_reshape": _reshape,
+        "sequence_scatter": _scatter,
+        "sequence_enumerate": _enumerate,
+        "sequence_slice": _slice,
+        "sequence_erase": _erase,
+        "reorder_lod_tensor_by_rank": _reorder,
         "lstm": _lstm,
+        "lstmp": _lstmp,
         "gru": _gru,
     }.items()
 }

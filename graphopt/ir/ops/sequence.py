@@ -220,6 +220,66 @@ class SequenceLstm(PureOp):
 
 
 @irdl_op_definition
+class SequenceLstmp(PureOp):
+    """As SequenceLstm with hidden states projected by [d, p], of which the gates see p numbers.
+
+    Cells and projections are cut to within the clips above 0. Paddle: lstmp.
+    """
+
+    name = "pd.sequence_lstmp"
+    x = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    weight = operand_def(Tensor)
+    proj_weight = operand_def(Tensor)
+    bias = operand_def(Tensor)
+    h0 = opt_operand_def(Tensor)
+    c0 = opt_operand_def(Tensor)
+    projection = result_def(Tensor)
+    cell = result_def(Tensor)
+    is_reverse = flag(False)
+    use_peepholes = flag(True)
+    gate_activation = string("sigmoid")
+    cell_activation = string("tanh")
+    candidate_activation = string("tanh")
+    proj_activation = string("tanh")
+    cell_clip = number(0.0)
+    proj_clip = number(0.0)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        lengths: Tensor,
+        weight: Tensor,
+        proj_weight: Tensor,
+        bias: Tensor,
+        use_peepholes: bool,
+        gate_activation: str,
+        cell_activation: str,
+        candidate_activation: str,
+        proj_activation: str,
+    ) -> tuple[Tensor, Tensor]:
+        check_sequences(x, lengths, 2)
+        same_dtype(x, weight)
+        same_dtype(x, proj_weight)
+        pair = rank_of(weight), rank_of(proj_weight)
+        size, projected = shape_of(proj_weight)[:2] if pair == (2, 2) else (UNKNOWN, UNKNOWN)
+        wide = shape_of(x)[1]
+        if UNKNOWN in (size, projected) or shape_of(weight) != (projected, 4 * size):
+            raise ProgramError(f"weights {show(weight)} and {show(proj_weight)} do not fit")
+        if rank_of(x) != 2 or wide not in (4 * size, UNKNOWN):
+            raise ProgramError(f"the weight {show(weight)} does not fit rows {show(x)}")
+        if shape_of(bias)[-1] != size * (7 if use_peepholes else 4):
+            raise ProgramError(f"the bias {show(bias)} does not fit cells of {size} numbers")
+        names = gate_activation, cell_activation, candidate_activation, proj_activation
+        if not set(names) <= set(ACTIVATIONS):
+            raise ProgramError(f"activations {names}: known are {', '.join(ACTIVATIONS)}")
+        rows = shape_of(x)[0]
+        return like(x, shape=(rows, projected)), like(x, shape=(rows, size))
+
+
+@irdl_op_definition
 class SequenceGru(PureOp):
     """A GRU over sequences. Paddle: gru."""
 

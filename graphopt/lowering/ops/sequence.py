@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
@@ -11,6 +13,7 @@ from graphopt.ir.ops.sequence import (
     SequenceExpand,
     SequenceGru,
     SequenceLstm,
+    SequenceLstmp,
     SequencePad,
     SequencePool,
     SequenceReverse,
@@ -27,14 +30,14 @@ def _applied(name: str, x: Array) -> Array:
     return x if name == "identity" else activate(name, x)
 
 
-def _ends(lengths: Array) -> Array:
+def ends_of(lengths: Array) -> Array:
     """The first row behind each sequence."""
     return jnp.cumsum(lengths.astype(np.int64))
 
 
-def _numbers(lengths: Array, rows: int) -> Array:
+def numbers_of(lengths: Array, rows: int) -> Array:
     """The number of the sequence of each row."""
-    return jnp.searchsorted(_ends(lengths), jnp.arange(rows), side="right").astype(np.int32)
+    return jnp.searchsorted(ends_of(lengths), jnp.arange(rows), side="right").astype(np.int32)
 
 
 def _column(values: Array, rank: int) -> Array:
@@ -50,11 +53,11 @@ def sequence_pool(x: Array, lengths: Array, pooltype: str, pad_value: float) -> 
     if rows == 0:
         out = jnp.zeros((count, *x.shape[1:]), full.dtype)
     elif pooltype in ("FIRST", "LAST"):
-        ends = _ends(lengths)
+        ends = ends_of(lengths)
         at = ends - 1 if pooltype == "LAST" else ends - lengths
         out = jnp.take(full, jnp.clip(at, 0, rows - 1), 0)
     else:
-        numbers = _numbers(lengths, rows)
+        numbers = numbers_of(lengths, rows)
         if pooltype == "MAX":
             low = jnp.full((count, *x.shape[1:]), -jnp.inf, full.dtype)
             out = low.at[numbers].max(full, mode="drop")
@@ -72,7 +75,7 @@ def sequence_conv(
     x: Array, lengths: Array, filter: Array, context_length: int, context_start: int
 ) -> Array:
     rows = x.shape[0]
-    numbers, own = _numbers(lengths, rows), jnp.arange(rows)
+    numbers, own = numbers_of(lengths, rows), jnp.arange(rows)
     parts: list[Array] = []
     for step in range(context_start, context_start + context_length):
         at = own + step
@@ -86,7 +89,7 @@ def sequence_conv(
 @lowers(SequenceSoftmax)
 def sequence_softmax(x: Array, lengths: Array) -> Array:
     full = wide(x).reshape(-1)
-    numbers, count = _numbers(lengths, x.shape[0]), lengths.shape[0]
+    numbers, count = numbers_of(lengths, x.shape[0]), lengths.shape[0]
     top = jnp.full(count, -jnp.inf, full.dtype).at[numbers].max(full, mode="drop")
     powers = jnp.exp(full - lax.stop_gradient(jnp.take(top, numbers)))
     total = jnp.zeros(count, full.dtype).at[numbers].add(powers, mode="drop")
@@ -95,15 +98,15 @@ def sequence_softmax(x: Array, lengths: Array) -> Array:
 
 @lowers(SequenceReverse)
 def sequence_reverse(x: Array, lengths: Array) -> Array:
-    numbers = _numbers(lengths, x.shape[0])
-    ends = jnp.take(_ends(lengths), numbers)
+    numbers = numbers_of(lengths, x.shape[0])
+    ends = jnp.take(ends_of(lengths), numbers)
     starts = ends - jnp.take(lengths.astype(np.int64), numbers)
     return jnp.take(x, starts + ends - 1 - jnp.arange(x.shape[0]), 0)
 
 
 @lowers(SequenceExpand)
 def sequence_expand_as(x: Array, y: Array, lengths: Array) -> Array:
-    return jnp.take(x, _numbers(lengths, y.shape[0]), 0)
+    return jnp.take(x, numbers_of(lengths, y.shape[0]), 0)
 
 
 @lowers(SequencePad)
@@ -133,17 +136,21 @@ def sequence_unpad(x: Array, lengths: Array) -> Array:
 
 
 def _steps(
-    x: Array, lengths: Array, initial: tuple[Array | None, ...], size: int, is_reverse: bool
+    x: Array,
+    lengths: Array,
+    initial: tuple[Array | None, ...],
+    sizes: tuple[int, ...],
+    is_reverse: bool,
 ) -> tuple[Array, Array, tuple[Array, ...]]:
     """Where each row starts a sequence, and the states before it, in the order of the steps."""
     rows = x.shape[0]
-    numbers = _numbers(lengths, rows)
-    ends = jnp.take(_ends(lengths), numbers)
+    numbers = numbers_of(lengths, rows)
+    ends = jnp.take(ends_of(lengths), numbers)
     own = jnp.arange(rows)
     first = own == (ends - 1 if is_reverse else ends - jnp.take(lengths, numbers))
     states = tuple(
         jnp.zeros((rows, size), x.dtype) if state is None else jnp.take(wide(state), numbers, 0)
-        for state in initial
+        for state, size in zip(initial, sizes, strict=True)
     )
     return x, first, states
 
@@ -162,8 +169,84 @@ def sequence_lstm(
     cell_activation: str,
     candidate_activation: str,
 ) -> tuple[Array, Array]:
-    size = weight.shape[0]
-    biases, matrix = wide(bias).reshape(-1), wide(weight)
+    names = gate_activation, cell_activation, candidate_activation
+    hidden, cell = _lstm(
+        x, lengths, (weight, None), bias, (h0, c0), names, is_reverse, use_peepholes
+    )
+    # as in Paddle, whose derivative leaves the cells out
+    return hidden, lax.stop_gradient(cell)
+
+
+@lowers(SequenceLstmp)
+def sequence_lstmp(
+    x: Array,
+    lengths: Array,
+    weight: Array,
+    proj_weight: Array,
+    bias: Array,
+    h0: Array | None,
+    c0: Array | None,
+    is_reverse: bool,
+    use_peepholes: bool,
+    gate_activation: str,
+    cell_activation: str,
+    candidate_activation: str,
+    proj_activation: str,
+    cell_clip: float,
+    proj_clip: float,
+) -> tuple[Array, Array]:
+    names = gate_activation, cell_activation, candidate_activation
+
+    def project(hidden: Array) -> Array:
+        made = hidden @ wide(proj_weight)
+        return _activated_within(proj_clip, proj_activation, made)
+
+    made, cell = _lstm(
+        *(x, lengths, (weight, proj_weight), bias, (h0, c0), names, is_reverse, use_peepholes),
+        project=project,
+        cell_clip=cell_clip,
+    )
+    return made, lax.stop_gradient(cell)
+
+
+def _clipped(x: Array, limit: float) -> Array:
+    """x within the limit; what is cut passes no gradient on."""
+    if limit <= 0:
+        return x
+    return jnp.where(jnp.abs(x) < limit, x, lax.stop_gradient(jnp.clip(x, -limit, limit)))
+
+
+def _activated_within(limit: float, name: str, x: Array) -> Array:
+    """The activation of x, cut to within a limit above 0.
+
+    As in Paddle the derivative is that of the activation where its result is the cut one, and the
+    cut itself passes gradients on.
+    """
+    out = _applied(name, x)
+    if limit <= 0:
+        return out
+    cut = lax.stop_gradient(jnp.clip(out, -limit, limit))
+    slopes = {"tanh": 1 - cut * cut, "sigmoid": cut * (1 - cut), "relu": (cut > 0) * 1.0}
+    slope = slopes.get(name, jnp.ones_like(cut)).astype(cut.dtype)
+    return cut + slope * (x - lax.stop_gradient(x))
+
+
+def _lstm(
+    x: Array,
+    lengths: Array,
+    weights: tuple[Array, Array | None],
+    bias: Array,
+    initial: tuple[Array | None, Array | None],
+    activations: tuple[str, str, str],
+    is_reverse: bool,
+    use_peepholes: bool,
+    project: Callable[[Array], Array] = lambda hidden: hidden,
+    cell_clip: float = 0.0,
+) -> tuple[Array, Array]:
+    """The hidden states, projected, and the cells of every row."""
+    matrix, biases = wide(weights[0]), wide(bias).reshape(-1)
+    size = matrix.shape[1] // 4
+    of_gate, of_cell, of_candidate = activations
     checks = (
         biases[4 * size :].reshape(3, size) if use_peepholes else np.zeros((3, 1), matrix.dtype)
     )
@@ -175,16 +258,17 @@ def sequence_lstm(
         gate, first, (start_h, start_c) = row
         h, c = jnp.where(first, start_h, before[0]), jnp.where(first, start_c, before[1])
         candidate, into, keep, out = jnp.split(gate + h @ matrix, 4)
-        into = _applied(gate_activation, into + c * checks[0])
-        keep = _applied(gate_activation, keep + c * checks[1])
-        cell = _applied(candidate_activation, candidate) * into + c * keep
-        out = _applied(gate_activation, out + cell * checks[2])
-        hidden = out * _applied(cell_activation, cell)
+        into = _applied(of_gate, into + c * checks[0])
+        keep = _applied(of_gate, keep + c * checks[1])
+        cell = _clipped(_applied(of_candidate, candidate) * into + c * keep, cell_clip)
+        out = _applied(of_gate, out + cell * checks[2])
+        hidden = project(out * _applied(of_cell, cell))
         return (hidden, cell), (hidden, cell)
 
-    zero = jnp.zeros(size, gates.dtype)
-    rows = _steps(gates, lengths, (h0, c0), size, is_reverse)
-    _, (hidden, cell) = lax.scan(step, (zero, zero), rows, reverse=is_reverse)
+    sizes = matrix.shape[0], size
+    zeros = tuple(jnp.zeros(n, gates.dtype) for n in sizes)
+    rows = _steps(gates, lengths, initial, sizes, is_reverse)
+    _, (hidden, cell) = lax.scan(step, (zeros[0], zeros[1]), rows, reverse=is_reverse)
     return hidden.astype(x.dtype), cell.astype(x.dtype)
 
 
@@ -217,6 +301,6 @@ def sequence_gru(
         hidden = (1 - share) * h + share * candidate
         return hidden, hidden
 
-    rows = _steps(gates, lengths, (h0,), size, is_reverse)
+    rows = _steps(gates, lengths, (h0,), (size,), is_reverse)
     hidden = lax.scan(step, jnp.zeros(size, gates.dtype), rows, reverse=is_reverse)[1]
     return hidden.astype(x.dtype)

@@ -24,6 +24,7 @@ from graphopt.testing.reference.ops import reduce as reduce
 from graphopt.testing.reference.ops import row_update as row_update
 from graphopt.testing.reference.ops import scan as scan
 from graphopt.testing.reference.ops import scatter as scatter
+from graphopt.testing.reference.ops import sequence_rows as sequence_rows
 from graphopt.testing.reference.ops import shape as shape
 from graphopt.testing.reference.ops import sort as sort
 from graphopt.testing.reference.ops import sparse_update as sparse_update

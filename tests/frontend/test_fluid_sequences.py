@@ -1,0 +1,200 @@
+"""Sequences of different lengths in paddle.fluid: where lengths come from and how far they go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import fluid
+from graphopt.errors import FeedError, UnsupportedError
+from graphopt.fluid import layers
+
+ROWS = np.arange(10, dtype="float32").reshape(5, 2)
+
+
+@contextmanager
+def fresh() -> Iterator[None]:
+    programs = fluid.Program(), fluid.Program()
+    with fluid.scope_guard(fluid.Scope()), fluid.program_guard(*programs):
+        yield
+
+
+def fed(rows: Any, lengths: list[int]) -> Any:
+    return fluid.create_lod_tensor(rows, [lengths], fluid.CPUPlace())
+
+
+def run(feed: dict[str, Any], *outs: Any) -> list[tuple[list[Any], list[list[int]]]]:
+    """Values and lengths of what is fetched, each run from new parameters."""
+    exe = fluid.Executor(fluid.CPUPlace())
+    if fluid.default_startup_program().global_block().ops:
+        exe.run(fluid.default_startup_program())
+    found = exe.run(feed=feed, fetch_list=list(outs), return_numpy=False)
+    return [(np.array(t).tolist(), t.recursive_sequence_lengths()) for t in found]
+
+
+def rows_of() -> Any:
+    return fluid.data("x", [None, 2], lod_level=1)
+
+
+def test_a_sentiment_model_learns_from_sequences() -> None:
+    """Words 0-4 are good, 5-9 bad; sentences have from one to five of one kind."""
+    rng = np.random.default_rng(0)
+    with fresh():
+        words = fluid.data("words", [None, 1], "int64", lod_level=1)
+        label = fluid.data("label", [None, 1], "int64")
+        rows = layers.fc(layers.embedding(words, [10, 8]), 16)
+        hidden, cell = layers.dynamic_lstm(rows, 16)
+        assert (rows.lod_level, hidden.lod_level, cell.lod_level) == (1, 1, 1)
+        pooled = layers.concat([layers.sequence_pool(hidden, k) for k in ("max", "last")], 1)
+        assert pooled.lod_level == 0
+        scores = layers.fc(pooled, 2, act="softmax")
+        loss = layers.mean(layers.cross_entropy(scores, label))
+        test = fluid.default_main_program().clone(for_test=True)
+        fluid.optimizer.Adam(0.05).minimize(loss)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        feeder = fluid.DataFeeder([words, label], fluid.CPUPlace())
+
+        def batch() -> Any:
+            kinds = rng.integers(0, 2, 8)
+            sizes = rng.permutation([1, 2, 2, 3, 3, 4, 4, 5])
+            rows = [(rng.integers(0, 5, n) + 5 * k, [k]) for k, n in zip(kinds, sizes, strict=True)]
+            return feeder.feed([(words.tolist(), kind) for words, kind in rows])
+
+        losses = [exe.run(feed=batch(), fetch_list=[loss])[0].item() for _ in range(40)]
+        feed = batch()
+        (found,) = exe.run(test, feed=feed, fetch_list=[scores])
+    assert losses[0] > 0.5 and max(losses[-5:]) < 0.1, losses
+    assert found.argmax(1).tolist() == feed["label"].ravel().tolist()
+
+
+def test_lengths_come_with_the_rows_or_beside_them() -> None:
+    with fresh():
+        out = layers.sequence_pool(rows_of(), "sum")
+        feeds: list[dict[str, Any]] = [
+            {"x": fed(ROWS, [2, 3])},
+            {"x": (ROWS, [2, 3])},
+            {"x": (ROWS, [[2, 3]])},
+            {"x": ROWS, "x@lens": np.array([2, 3], "int64")},
+        ]
+        found = [run(feed, out) for feed in feeds]
+    assert found == [[([[2, 4], [18, 21]], [])]] * 4
+
+
+@pytest.mark.parametrize(
+    "feed",
+    [
+        {"x": ROWS},
+        {"x": (ROWS, [2, 2])},
+        {"x": (ROWS, [6, -1])},
+        {"x": ROWS, "x@lens": np.array([1, 1], "int64")},
+    ],
+)
+def test_lengths_that_do_not_fit_are_errors(feed: dict[str, Any]) -> None:
+    with fresh():
+        out = layers.sequence_pool(rows_of(), "sum")
+        with pytest.raises(FeedError, match=r"'x' has sequences .* add up to \[5\] rows"):
+            run(feed, out)
+
+
+def test_lengths_that_nobody_reads_may_be_missing() -> None:
+    with fresh():
+        out = layers.scale(rows_of(), 2.0)
+        assert run({"x": ROWS}, out) == [((ROWS * 2).tolist(), [])]
+        assert run({"x": (ROWS, [1, 4])}, out) == [((ROWS * 2).tolist(), [[1, 4]])]
+        assert "x@lens" not in fluid.default_main_program().global_block().vars
+
+
+def test_dense_rows_have_no_lengths() -> None:
+    with fresh():
+        x = fluid.data("x", [None, 2], lod_level=1)
+        dense = fluid.data("dense", [None, 2])
+        for made in (layers.transpose(x, [0, 1]), layers.elementwise_add(dense, x), dense):
+            assert made.lod_level == 0
+            with pytest.raises(UnsupportedError, match="nothing says their lengths"):
+                layers.sequence_pool(made, "sum")
+        assert layers.elementwise_add(x, dense).lod_level == 1
+
+
+def test_sequences_of_sequences() -> None:
+    """The outer level counts where a function has a level to choose; others refuse."""
+    with fresh():
+        x = fluid.data("x", [None, 1])
+        y = fluid.data("y", [None, 2], lod_level=2)
+        out = layers.sequence_expand(x, y, ref_level=0)
+        with pytest.raises(UnsupportedError, match="'y', sequences of sequences"):
+            layers.sequence_pool(y, "sum")
+        nested = fluid.create_lod_tensor(ROWS, [[1, 2], [2, 2, 1]], fluid.CPUPlace())
+        (found,) = run({"x": np.array([[7], [8]], "float32"), "y": nested}, out)
+    assert found == ([[7], [8], [8]], [])
+
+
+def test_lengths_of_results() -> None:
+    with fresh():
+        x = rows_of()
+        offset, length = (fluid.data(n, [None, 1], "int64") for n in ("offset", "length"))
+        outs = [
+            layers.sequence_concat([x, x]),
+            layers.sequence_reshape(x, 1),
+            layers.sequence_reshape(x, 4),
+            layers.sequence_slice(x, offset, length),
+            layers.sequence_expand(x, x),
+            layers.sequence_expand_as(layers.sequence_first_step(x), x),
+            layers.lod_append(x, [0, 1, 4, 6]),
+            layers.reorder_lod_tensor_by_rank(x, layers.control_flow.lod_rank_table(x)),
+        ]
+        feed = {
+            "x": fed(np.arange(12, dtype="float32").reshape(6, 2), [2, 4]),
+            "offset": np.array([[1], [0]], "int64"),
+            "length": np.array([[1], [2]], "int64"),
+        }
+        found = [lengths for _, lengths in run(feed, *outs)]
+    assert found == [
+        [[4, 8]],
+        [[4, 8]],
+        [[1, 2]],
+        [[1, 2]],
+        [[2, 2, 4, 4, 4, 4]],
+        [[2, 4]],
+        [[2, 4], [1, 3, 2]],
+        [[4, 2]],
+    ]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda x, n: layers.sequence_slice(x, n, n), "do not have"),
+        (
+            lambda x, n: layers.sequence_pad(x, layers.fill_constant([1], "float32", 0), 2)[0],
+            "has 3",
+        ),
+        (lambda x, n: layers.sequence_reshape(x, 5), "whole rows"),
+    ],
+)
+def test_rows_that_are_not_there(call: Any, message: str) -> None:
+    with fresh():
+        out = call(rows_of(), fluid.data("n", [None, 1], "int64"))
+        with pytest.raises(ValueError, match=message):
+            run({"x": fed(ROWS, [2, 3]), "n": np.array([[2], [2]], "int64")}, out)
+
+
+def test_a_saved_model_takes_its_lengths_as_a_feed(tmp_path: Any) -> None:
+    with fresh():
+        x = rows_of()
+        out = layers.sequence_pool(layers.fc(x, 3), "sqrt")
+        lengths = fluid.default_main_program().global_block().var("x@lens")
+        feed = {"x": ROWS, "x@lens": np.array([1, 4], "int64")}
+        ((before, _),) = run(feed, out)
+        exe = fluid.Executor(fluid.CPUPlace())
+        path = str(tmp_path / "model")
+        paddle.static.save_inference_model(path, [x, lengths], [out], exe)
+        program, names, fetches = paddle.static.load_inference_model(path, exe)
+        assert names == ["x", "x@lens"]
+        (after,) = exe.run(program, feed={"x": fed(ROWS, [1, 4])}, fetch_list=fetches)
+    np.testing.assert_allclose(after, before, rtol=1e-6)
