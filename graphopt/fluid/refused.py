@@ -19,9 +19,6 @@ _HOST = "fetch the scores and boxes, and choose with NumPy"
 LAYERS: dict[str, tuple[str, str]] = {
     "hash": (_RAGGED, "hash with NumPy before feeding"),
     "DynamicRNN": (_RAGGED, "StaticRNN, or fluid.layers.rnn with sequence_length"),
-    "linear_chain_crf": (_RAGGED, "write it with fluid.layers.while_loop over padded sequences"),
-    "crf_decoding": (_RAGGED, "fetch the emissions, and decode with NumPy"),
-    "chunk_eval": (_RAGGED, "fetch the labels, and count chunks in Python"),
     "filter_by_instag": (_COUNT, "multiply by a mask of the rows"),
     "beam_search": (_DECODER, "topk over the scores of padded beams, and gather_tree"),
     "beam_search_decode": (_DECODER, "gather_tree over padded beams"),

@@ -198,3 +198,35 @@ def test_a_saved_model_takes_its_lengths_as_a_feed(tmp_path: Any) -> None:
         assert names == ["x", "x@lens"]
         (after,) = exe.run(program, feed={"x": fed(ROWS, [1, 4])}, fetch_list=fetches)
     np.testing.assert_allclose(after, before, rtol=1e-6)
+
+
+def test_a_tagger_learns_which_tags_follow_each_other() -> None:
+    """Tags 0 1 0 1 ... that a single word does not tell: only the transitions do."""
+    rng = np.random.default_rng(0)
+    with fresh():
+        words = fluid.data("words", [None, 1], "int64", lod_level=1)
+        tags = fluid.data("tags", [None, 1], "int64", lod_level=1)
+        scores = layers.fc(layers.embedding(words, [4, 4]), 3)
+        attr = fluid.ParamAttr(name="crf")
+        loss = layers.mean(layers.linear_chain_crf(scores, tags, attr))
+        path = layers.crf_decoding(scores, attr)
+        f1 = layers.chunk_eval(path, tags, "IOB", 1)[2]
+        fluid.optimizer.Adam(0.1).minimize(loss)
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        for _ in range(30):
+            sizes = [3, 5, 2]
+            given = np.concatenate([np.arange(n) % 2 for n in sizes]).astype("int64")[:, None]
+            feed = {
+                "words": fed(rng.integers(0, 4, (10, 1)), sizes),
+                "tags": fed(given, sizes),
+            }
+            last, score, found = exe.run(feed=feed, fetch_list=[loss, f1, path], return_numpy=False)
+    assert found.recursive_sequence_lengths() == [[3, 5, 2]]
+    assert np.array(found).tolist() == given.tolist()
+    assert np.array(last).item() < 0.5 and np.array(score).item() == 1.0
+
+
+def test_decoding_needs_the_parameter_of_the_field() -> None:
+    with fresh(), pytest.raises(paddle.errors.ProgramError, match="no parameter 'crf'"):
+        layers.crf_decoding(rows_of(), fluid.ParamAttr(name="crf"))

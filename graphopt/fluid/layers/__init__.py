@@ -265,6 +265,9 @@ from graphopt.fluid.layers.shaping import unique_with_counts as unique_with_coun
 from graphopt.fluid.layers.shaping import unsqueeze as unsqueeze
 from graphopt.fluid.layers.shaping import unstack as unstack
 from graphopt.fluid.layers.shaping import where as where
+from graphopt.fluid.layers.tagging import chunk_eval as chunk_eval
+from graphopt.fluid.layers.tagging import crf_decoding as crf_decoding
+from graphopt.fluid.layers.tagging import linear_chain_crf as linear_chain_crf
 from graphopt.fluid.layers.tensor import argmax as argmax
 from graphopt.fluid.layers.tensor import argmin as argmin
 from graphopt.fluid.layers.tensor import argsort as argsort

@@ -30,6 +30,7 @@ from graphopt.ir.legacy.slices import SLICES
 from graphopt.ir.legacy.sparse import is_sparse_lookup, sparse_embedding
 from graphopt.ir.legacy.storage import STORAGE
 from graphopt.ir.legacy.table import BY_TYPE
+from graphopt.ir.legacy.tagging import TAGGING
 from graphopt.ir.legacy.updates import UPDATES, translate_update
 from graphopt.ir.op import attr_kinds
 from graphopt.ir.ops.activation import Hardswish
@@ -353,6 +354,7 @@ SPECIAL: Mapping[str, Special] = {
     **LOSSES,
     **QUANTISED,
     **SEQUENCES,
+    **TAGGING,
     **SHAPES,
     **{t: _interpolate for t in BY_TYPE if t.endswith("_interp_v2")},
     **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},

@@ -57,6 +57,7 @@ from graphopt.ir.ops import (
     sparse_update,
     special,
     spectral,
+    tagging,
     transformer,
     vision,
     vjp,
@@ -120,6 +121,7 @@ FAMILIES = (
     sparse_update,
     special,
     spectral,
+    tagging,
     transformer,
 )
 

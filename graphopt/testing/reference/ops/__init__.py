@@ -28,4 +28,5 @@ from graphopt.testing.reference.ops import sequence_rows as sequence_rows
 from graphopt.testing.reference.ops import shape as shape
 from graphopt.testing.reference.ops import sort as sort
 from graphopt.testing.reference.ops import sparse_update as sparse_update
+from graphopt.testing.reference.ops import tagging as tagging
 from graphopt.testing.reference.ops import transformer as transformer

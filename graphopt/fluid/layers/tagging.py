@@ -1,0 +1,101 @@
+"""Tags of sequences: conditional random fields and chunks (paddle.fluid.layers).
+
+Sequences are rows with lengths, or padded steps with a `length` for each sequence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt import arguments
+from graphopt.errors import ProgramError
+from graphopt.ir.legacy.sequences import SLOT
+from graphopt.ir.ops.tagging import SCHEMES
+from graphopt.ir.program import Variable
+from graphopt.layer_helper import LayerHelper
+from graphopt.lengths import levels_of, note, of_one_level
+from graphopt.param_attr import as_weight_attr
+
+
+def _steps(x: Variable, slot: str, length: Variable | None, function: str) -> dict[str, Any]:
+    arguments.variable(x, "input", function)
+    if length is None:
+        return {slot: x, SLOT: of_one_level(x, function, "input")}
+    name = "SeqLength" if slot == "Inference" else "Length"
+    return {slot: x, name: arguments.variable(length, "length", function)}
+
+
+def linear_chain_crf(
+    input: Variable, label: Variable, param_attr: Any = None, length: Variable | None = None
+) -> Variable:
+    """Minus the log-likelihood of the tags of each sequence: [sequences, 1] (linear_chain_crf).
+
+    `input` has the scores of the tags, [rows, tags], or [sequences, steps, tags] with `length`.
+    The parameter is [tags + 2, tags]: the scores of the first tag, of the last, and between tags.
+    Paddle page: fluid.layers.linear_chain_crf.
+    """
+    function = "linear_chain_crf"
+    inputs = _steps(input, "Emission", length, function)
+    tags = input.shape[-1]
+    helper = LayerHelper(function)
+    weight = as_weight_attr(param_attr, function)
+    inputs["Transition"] = helper.parameter(weight, [tags + 2, tags], input.dtype)
+    inputs["Label"] = arguments.variable(label, "label", function)
+    return helper.emit(function, inputs, out="LogLikelihood")
+
+
+def crf_decoding(
+    input: Variable,
+    param_attr: Any,
+    label: Variable | None = None,
+    length: Variable | None = None,
+) -> Variable:
+    """The likeliest tags, int64 [rows, 1] or [sequences, steps] (fluid.layers.crf_decoding).
+
+    `param_attr` names the parameter of `linear_chain_crf`. With a label 1 where it is the same tag.
+    """
+    function = "crf_decoding"
+    inputs = _steps(input, "Emission", length, function)
+    name = getattr(as_weight_attr(param_attr, function), "name", None)
+    helper = LayerHelper(function)
+    found = None if name is None else helper.main_program.global_block().vars.get(name)
+    if found is None:
+        raise ProgramError(
+            f"{function}(): there is no parameter {name!r}; 'param_attr' must name that of "
+            "linear_chain_crf"
+        )
+    inputs["Transition"] = found
+    if label is not None:
+        inputs["Label"] = arguments.variable(label, "label", function)
+    made = helper.emit(function, inputs, out="ViterbiPath", stop_gradient=True)
+    return note(made, levels_of(input)) if length is None else made
+
+
+def chunk_eval(
+    input: Variable,
+    label: Variable,
+    chunk_scheme: str,
+    num_chunk_types: int,
+    excluded_chunk_types: Sequence[int] | None = None,
+    seq_length: Variable | None = None,
+) -> tuple[Variable, ...]:
+    """Precision, recall, F1, and the numbers of chunks found, there, and correctly found.
+
+    Tags are int64 [rows, 1], or [sequences, steps] with `seq_length`; `chunk_scheme` is IOB, IOE,
+    IOBES or plain. Each result is [1]. Paddle page: fluid.layers.chunk_eval.
+    """
+    function = "chunk_eval"
+    inputs = _steps(input, "Inference", seq_length, function)
+    inputs["Label"] = arguments.variable(label, "label", function)
+    excluded = arguments.integers(
+        list(excluded_chunk_types or []), "excluded_chunk_types", function
+    )
+    attrs = {
+        "chunk_scheme": arguments.choice(chunk_scheme, "chunk_scheme", function, SCHEMES),
+        "num_chunk_types": arguments.integer(num_chunk_types, "num_chunk_types", function),
+        "excluded_chunk_types": excluded,
+    }
+    shares, numbers = ("Precision", "Recall", "F1-Score"), ("Infer", "Label", "Correct")
+    slots = (*shares, *(f"Num{kind}Chunks" for kind in numbers))
+    return tuple(LayerHelper(function).emit_all(function, inputs, attrs, slots, stop_gradient=True))
