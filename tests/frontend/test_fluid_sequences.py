@@ -197,7 +197,13 @@ def test_a_saved_model_takes_its_lengths_as_a_feed(tmp_path: Any) -> None:
         program, names, fetches = paddle.static.load_inference_model(path, exe)
         assert names == ["x", "x@lens"]
         (after,) = exe.run(program, feed={"x": fed(ROWS, [1, 4])}, fetch_list=fetches)
+        unnamed = str(tmp_path / "unnamed")
+        paddle.static.save_inference_model(unnamed, [x], [out], exe)
+        program, names, fetches = paddle.static.load_inference_model(unnamed, exe)
+        assert names == ["x"]
+        (again,) = exe.run(program, feed={"x": (ROWS, [1, 4])}, fetch_list=fetches)
     np.testing.assert_allclose(after, before, rtol=1e-6)
+    np.testing.assert_allclose(again, before, rtol=1e-6)
 
 
 def test_a_tagger_learns_which_tags_follow_each_other() -> None:
