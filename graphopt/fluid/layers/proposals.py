@@ -14,6 +14,7 @@ from graphopt import arguments
 from graphopt.fluid.layers.detection import box_coder
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper
+from graphopt.lengths import note
 from graphopt.nn.functional.activation import softmax
 from graphopt.tensor.linalg import transpose
 
@@ -91,12 +92,12 @@ def _chosen(
     function: str,
     name: str | None,
 ) -> tuple[Variable, Variable]:
-    """The rows and which boxes they are."""
+    """The rows, with the number of each image as their lengths, and which boxes they are."""
     slots = zip(("BBoxes", "Scores"), ("bboxes", "scores"), boxes, strict=True)
     inputs = {slot: arguments.variable(value, known, function) for slot, known, value in slots}
     helper = LayerHelper(function, name)
     made = helper.emit_all(type, inputs, attrs, ("Out", "Index", number), stop_gradient=True)
-    return made[0], made[1]
+    return note(made[0], [made[2].name]), made[1]
 
 
 def detection_output(
