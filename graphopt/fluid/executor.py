@@ -14,6 +14,7 @@ from graphopt.runtime.executor import Executor as _Executor
 from graphopt.runtime.feed import lengths_fed
 from graphopt.runtime.fetch import fetch_names, split_updates
 from graphopt.runtime.scope import Scope as Scope
+from graphopt.runtime.scope import Tensor
 from graphopt.runtime.scope import global_scope as global_scope
 from graphopt.runtime.scope import scope_guard as scope_guard
 
@@ -36,7 +37,8 @@ class Executor(_Executor):
         """
         source = default_main_program() if program is None else program
         if self._is_closed_to_lengths(source, args, kwargs):
-            return super().run(program, feed, fetch_list, *args, **kwargs)
+            values = super().run(program, feed, fetch_list, *args, **kwargs)
+            return [_with_slot(value) if type(value) is Tensor else value for value in values]
         block = source.global_block()
         names = fetch_names(split_updates(fetch_list)[0])
         levels = [levels_of(block.find_var(name)) for name in names]

@@ -236,3 +236,13 @@ def test_a_tagger_learns_which_tags_follow_each_other() -> None:
 def test_decoding_needs_the_parameter_of_the_field() -> None:
     with fresh(), pytest.raises(paddle.errors.ProgramError, match="no parameter 'crf'"):
         layers.crf_decoding(rows_of(), fluid.ParamAttr(name="crf"))
+
+
+def test_what_a_compiled_program_fetches_is_a_tensor_with_lengths() -> None:
+    """It does not know them; the method is there all the same."""
+    with fresh():
+        out = layers.scale(rows_of(), 2.0)
+        compiled = fluid.CompiledProgram(fluid.default_main_program())
+        exe = fluid.Executor(fluid.CPUPlace())
+        (found,) = exe.run(compiled, {"x": fed(ROWS, [2, 3])}, [out], return_numpy=False)
+    assert found.recursive_sequence_lengths() == []
