@@ -33,7 +33,7 @@ from graphopt.passes.setup import Setup
 from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs
 from graphopt.testing.compare import interpreted, run_module
 from graphopt.testing.programs import Generated
-from graphopt.testing.transformers import PLANTERS
+from graphopt.testing.transformers import planter_of
 
 PAGES = sorted((Path(__file__).parent / "passes").glob("*.md"))
 CASES = [case for page in PAGES for case in load_page(page)]
@@ -61,7 +61,7 @@ quick = settings(
 
 def is_large(rule: Fusion) -> bool:
     """True for pictures that are planted as a whole."""
-    return type(rule) in PLANTERS
+    return planter_of(rule) is not None
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")

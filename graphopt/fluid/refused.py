@@ -18,7 +18,6 @@ _HOST = "fetch the scores and boxes, and choose with NumPy"
 # name in fluid.layers -> why it is refused, what to use instead
 LAYERS: dict[str, tuple[str, str]] = {
     "hash": (_RAGGED, "hash with NumPy before feeding"),
-    "DynamicRNN": (_RAGGED, "StaticRNN, or fluid.layers.rnn with sequence_length"),
     "filter_by_instag": (_COUNT, "multiply by a mask of the rows"),
     "beam_search": (_DECODER, "topk over the scores of padded beams, and gather_tree"),
     "beam_search_decode": (_DECODER, "gather_tree over padded beams"),

@@ -100,7 +100,8 @@ def _of_length(kernel: Kernel, lengths: tuple[int, int], step: int) -> Reason | 
         text = f"{lengths[0]} queries and {lengths[1]} keys; the kernel of {kernel.name} is for "
         text += f"{kernel.least_length} and more"
         text += f", in steps of {step}" if step > 1 else ""
-        return Reason("kernel-length", text, "pad the sequences" if step > 1 else "")
+        fix = "pad the sequences" if step > 1 else "none: XLA computes short attention as fast"
+        return Reason("kernel-length", text, fix)
     return None
 
 

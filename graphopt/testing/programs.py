@@ -26,7 +26,7 @@ from graphopt.ir.types import dtype_of, shape_of, tensor
 from graphopt.passes.fusion import Fusion, Node, Value
 from graphopt.testing.idioms import Idiom
 from graphopt.testing.makers import MAKERS, PLANTED, Draw, Recipe, Shape
-from graphopt.testing.transformers import PLANTERS
+from graphopt.testing.transformers import planter_of
 from graphopt.testing.updates import PlainUpdates, Updates
 
 SHAPES: Sequence[Shape] = ((2, 3), (1, 4), (3, 1), (2, 1, 3), (2, 3, 2, 2), (1, 2, 3, 1))
@@ -62,7 +62,7 @@ def programs(
         shape = draw(st.sampled_from(SHAPES))
         if choices and draw(st.integers(0, 3)):
             fusion = draw(st.sampled_from(choices))
-            if type(fusion) in PLANTERS:
+            if planter_of(fusion) is not None:
                 choices = []  # one of these is enough for a program
             planted = builder.plant_fusion(fusion, shape)
             outputs.append(planted if planted is not None else builder.random_op(shape, 2))
@@ -117,7 +117,7 @@ class _Builder:
         """The picture of a fusion, giving this shape, or its own if the fusion has a planter."""
         if isinstance(fusion, Idiom):
             return fusion.plant(self)
-        planter = PLANTERS.get(type(fusion))
+        planter = planter_of(fusion)
         if planter is not None:
             return planter(self, fusion)
         planted = self.plant(fusion.root, shape)

@@ -229,8 +229,14 @@ def feed_forward(builder: Builder, fusion: Fusion) -> SSAValue:
     return write.rest(write.linear(hidden, out, bias=write.maybe()), x, fusion.where)
 
 
-PLANTERS: Mapping[type[Fusion], Callable[[Builder, Fusion], SSAValue]] = {
+Planter = Callable[[Builder, Fusion], SSAValue]
+PLANTERS: Mapping[type[Fusion], Planter] = {
     DotProductAttention: core,
     Attention: attention,
     FeedForward: feed_forward,
 }
+
+
+def planter_of(fusion: Fusion) -> Planter | None:
+    """What plants the picture of a fusion as a whole, also of one that only adds conditions."""
+    return next((PLANTERS[kind] for kind in type(fusion).__mro__ if kind in PLANTERS), None)

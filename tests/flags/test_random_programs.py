@@ -16,7 +16,7 @@ from graphopt.runtime import BuildStrategy
 from graphopt.testing import programs
 from graphopt.testing.compare import assert_same_results
 from graphopt.testing.programs import Generated
-from graphopt.testing.transformers import PLANTERS
+from graphopt.testing.transformers import planter_of
 from graphopt_tests.flags.nets import strategy
 
 FLAGS = [
@@ -29,7 +29,7 @@ PICTURES = [
     for load in own_passes().values()
     if issubclass(load(), FusionPass)
     for rule in load().RULES  # pyright: ignore
-    if type(rule) not in PLANTERS
+    if planter_of(rule) is None
 ]
 
 

@@ -38,6 +38,7 @@ from graphopt.fluid.layers.distributions import Categorical as Categorical
 from graphopt.fluid.layers.distributions import MultivariateNormalDiag as MultivariateNormalDiag
 from graphopt.fluid.layers.distributions import Normal as Normal
 from graphopt.fluid.layers.distributions import Uniform as Uniform
+from graphopt.fluid.layers.dynamic_rnn import DynamicRNN as DynamicRNN
 from graphopt.fluid.layers.elementwise import addcmul as addcmul
 from graphopt.fluid.layers.elementwise import elementwise_add as elementwise_add
 from graphopt.fluid.layers.elementwise import elementwise_div as elementwise_div

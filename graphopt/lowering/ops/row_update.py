@@ -59,7 +59,8 @@ def updated_rows(
     Tables are [rows, width]; `step` takes [n, width] of each, and their gradient.
     """
     tables = [jnp.asarray(table) for table in tables]
-    numbers, rows = merged(len(tables[0]), *rows_of(tables[0], ids, grads, padding))
+    numbers, rows = rows_of(tables[0], ids, grads, padding)
+    numbers, rows = merged(len(tables[0]), numbers, wide(rows))
     found = step(*(table.at[numbers].get(mode="clip") for table in tables), rows)
     kept = [
         table.at[numbers].set(new, mode="drop") for table, new in zip(tables, found, strict=False)

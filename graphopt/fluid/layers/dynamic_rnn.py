@@ -1,0 +1,178 @@
+"""DynamicRNN: a step, written once, over sequences of different lengths (fluid.layers.DynamicRNN).
+
+Paddle sorts the sequences by length and lets the batch shrink from step to step. Here they are
+padded to the longest one, and a sequence that has ended keeps its memories; the results are the
+same rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from graphopt import arguments
+from graphopt.errors import UnsupportedError
+from graphopt.fluid.layers.sequence_lod import constant, sequence_pad, sequence_unpad
+from graphopt.ir.program import Variable, default_main_program
+from graphopt.layer_helper import emit
+from graphopt.lengths import levels_of, note
+from graphopt.static.nn.static_rnn import StaticRNN
+from graphopt.static.nn.sub_blocks import parent_of_current
+from graphopt.tensor.creation import full
+from graphopt.tensor.linalg import transpose
+from graphopt.tensor.manipulation import cast, unsqueeze
+from graphopt.tensor.search import where
+
+
+class DynamicRNN:
+    """Walk over sequences, each to its own end.
+
+        rnn = DynamicRNN()
+        with rnn.block():
+            word = rnn.step_input(words)            # sequences [total, d] -> [sequences, d]
+            hidden = rnn.memory(shape=[8], value=0.0)
+            new = layers.fc([word, hidden], 8, act="tanh")
+            rnn.update_memory(hidden, new)
+            rnn.output(new)
+        outputs = rnn()                             # sequences [total, 8]
+
+    What an ended sequence computes is not kept. Programs with it run op by op, because the longest
+    sequence is known only when they run. Paddle page: fluid.layers.DynamicRNN.
+    """
+
+    BEFORE_RNN, IN_RNN, AFTER_RNN = 0, 1, 2
+
+    def __init__(self, name: str | None = None) -> None:
+        self._rnn = StaticRNN(name)
+        self._lengths: Variable | None = None
+        self._goes_on: Variable | None = None
+
+    @property
+    def status(self) -> int:
+        """Whether the step is still to be described, is being described, or has been."""
+        return self._rnn.status
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """What is appended inside happens at each step of each sequence."""
+        if self.status != self.BEFORE_RNN:
+            raise ValueError("rnn.block() can only be invoke once")
+        with self._rnn.step():
+            yield
+
+    def step_input(self, x: Variable, level: int = 0) -> Variable:
+        """The rows of this step, one for each sequence of x; all inputs have the same lengths.
+
+        Raises UnsupportedError for `level` above 0, and for an x whose rows are no sequences.
+        """
+        self._in_block("step_input")
+        arguments.variable(x, "x", "DynamicRNN.step_input")
+        if level:
+            raise UnsupportedError("DynamicRNN.step_input(): only level 0 is supported")
+        with _around():
+            if self._lengths is None:
+                ones = _filled(x, [-1, 1], 1.0, "float32")
+                steps, self._lengths = _steps(note(ones, levels_of(x)))
+            else:
+                steps = None
+            rows, _ = _steps(x)
+        if steps is not None:
+            self._goes_on = cast(self._rnn.step_input(steps), "bool")
+        return self._rnn.step_input(rows)
+
+    def static_input(self, x: Variable) -> Variable:
+        """x as it is at every step: a row, or a sequence, for each sequence of the step inputs."""
+        self._in_block("static_input")
+        self._started("static_input")
+        return arguments.variable(x, "x", "DynamicRNN.static_input")
+
+    def memory(
+        self,
+        init: Variable | None = None,
+        shape: Sequence[int] | None = None,
+        value: float = 0.0,
+        need_reorder: bool = False,
+        dtype: Any = "float32",
+    ) -> Variable:
+        """What a step takes from the one before: [sequences, ...].
+
+        It starts as `init`, or as `value` in the `shape` of one row. `need_reorder` has no effect:
+        the sequences are in the order in which they were fed.
+        """
+        self._in_block("memory")
+        lengths = self._started("memory")
+        if init is None:
+            if shape is None:
+                raise ValueError("DynamicRNN.memory(): give one of 'init' and 'shape'")
+            with _around():
+                init = _filled(lengths, [-1, *shape], value, dtype)
+        return self._rnn.memory(init=init)
+
+    def update_memory(self, ex_mem: Variable, new_mem: Variable) -> None:
+        """Let `ex_mem` be `new_mem` in the next step of the sequences that have one."""
+        self._in_block("update_memory")
+        self._started("update_memory")
+        arguments.variable(ex_mem, "ex_mem", "DynamicRNN.update_memory")
+        arguments.variable(new_mem, "new_mem", "DynamicRNN.update_memory")
+        assert self._goes_on is not None
+        more = list(range(2, len(ex_mem.shape)))
+        goes_on = unsqueeze(self._goes_on, more) if more else self._goes_on
+        self._rnn.update_memory(ex_mem, where(goes_on, new_mem, ex_mem))
+
+    def output(self, *outputs: Variable) -> None:
+        """Collect these values of every step."""
+        self._in_block("output")
+        self._rnn.output(*outputs)
+
+    def __call__(self) -> Variable | list[Variable]:
+        """The outputs as sequences like the first step input; one alone when there is one."""
+        if self.status != self.AFTER_RNN:
+            raise ValueError("Output of the dynamic RNN can only be visited outside the rnn block.")
+        lengths = self._started("output")
+        made = self._rnn()
+        if isinstance(made, Variable):
+            return sequence_unpad(_turned(made), lengths)
+        return [sequence_unpad(_turned(each), lengths) for each in made]
+
+    def _in_block(self, method: str) -> None:
+        if self.status != self.IN_RNN:
+            raise ValueError(f"{method} can only be invoked inside rnn block.")
+
+    def _started(self, method: str) -> Variable:
+        if self._lengths is None:
+            raise ValueError(f"step_input should be invoked before {method}(...)")
+        return self._lengths
+
+
+@contextmanager
+def _around() -> Iterator[None]:
+    """Append to the block around the step."""
+    program = default_main_program()
+    inside = program.current_block_idx
+    program.current_block_idx = parent_of_current(program).idx
+    try:
+        yield
+    finally:
+        program.current_block_idx = inside
+
+
+def _steps(x: Variable) -> tuple[Variable, Variable]:
+    """Sequences [total, ...] as [steps, sequences, ...], and their lengths."""
+    padded, lengths = sequence_pad(x, constant(full([1], 0, x.dtype)))
+    return _turned(padded), lengths
+
+
+def _turned(x: Variable) -> Variable:
+    """With the first two axes exchanged."""
+    return transpose(x, [1, 0, *range(2, len(x.shape))])
+
+
+def _filled(like: Variable, shape: Sequence[int], value: float, dtype: Any) -> Variable:
+    """A tensor of one value with as many rows as `like`."""
+    attrs = {
+        "shape": [int(size) for size in shape],
+        "value": float(value),
+        "dtype": arguments.dtype(dtype, "dtype", "DynamicRNN.memory").code,
+    }
+    return constant(emit("fill_constant_batch_size_like", {"Input": like}, attrs))
