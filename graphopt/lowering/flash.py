@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -35,7 +35,7 @@ QUERIES, KEYS, ALL_KEYS = 512, 256, 512
 # blocks of a sequence are multiples of what the widest registers hold
 VECTOR = 16
 # how many scores of a tile each core of a CPU has in its cache, with what is computed beside them
-SCORES = 2**16
+SCORES = 2**17
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -57,7 +57,7 @@ def attention(operands: Operands, how: Weighing) -> Array:
         return _attention(whole, how)
     # other devices have more cores than one head keeps busy
     return lax.platform_dependent(
-        whole, cpu=partial(_in_parts, how=how), default=lambda operands: _attention(operands, how)
+        whole, cpu=partial(_by_heads, how=how), default=lambda operands: _attention(operands, how)
     )
 
 
@@ -66,33 +66,92 @@ def _heads_at_once(operands: Operands) -> int:
     return max(SCORES * CORES // (_queries(operands) * _keys(operands)), 1)
 
 
-def _in_parts(operands: Operands, how: Weighing, axis: int = 0) -> Array:
+def _in_parts(
+    compute: Callable[[Operands, Array | None], Array],
+    operands: Operands,
+    packed: Array | None,
+    axis: int = 0,
+) -> Array:
     """A few heads after the other, from this axis of the batch on: their tiles stay in the caches.
 
     All axes stay, because XLA multiplies batches of one matrix faster than matrices.
     """
     batch, fit = operands.q.shape[:-2], _heads_at_once(operands)
     if math.prod(batch) <= fit:
-        return _attention(operands, how)
+        return compute(operands, packed)
     count = batch[axis]
     most = max(fit // math.prod(batch[axis + 1 :]), 1)
     size = max(n for n in range(1, min(most, count) + 1) if count % n == 0)
     if size == count:
-        return _in_parts(operands, how, axis + 1)
+        return _in_parts(compute, operands, packed, axis + 1)
     # what is the same for all of them stays outside of the loop
-    fixed = [x is None or x.shape[axis] != count for x in operands]
+    arrays = (*operands, packed)
+    fixed = [x is None or x.shape[axis] != count for x in arrays]
     parts = [
         None if f or x is None else _cut(x, axis - x.ndim, size)
-        for x, f in zip(operands, fixed, strict=True)
+        for x, f in zip(arrays, fixed, strict=True)
     ]
 
     def part(cut: Sequence[Any]) -> Array:
-        pairs = zip(operands, cut, strict=True)
-        full: list[Any] = [own if x is None else x for own, x in pairs]
-        return _in_parts(Operands(*full), how, axis + 1)
+        *own, known = (a if x is None else x for a, x in zip(arrays, cut, strict=True))
+        return _in_parts(compute, Operands(*own), known, axis + 1)
 
     out = lax.map(part, parts)
     return _joined(out, axis - len(batch) - 2, count)
+
+
+def _all_packed(operands: Operands, how: Weighing) -> Array:
+    """The results of all heads with the logarithms of their sums as a last column.
+
+    In one array, so that a program that needs both and one that needs the results have the same
+    loop, which XLA then runs once.
+    """
+
+    def packed(own: Operands, _: Array | None) -> Array:
+        return jnp.concatenate(_forward(own, how), -1)
+
+    return _in_parts(packed, operands, None)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(1,))
+def _by_heads(operands: Operands, how: Weighing) -> Array:
+    return _all_packed(operands, how)[..., :-1]
+
+
+def _by_heads_saving(operands: Operands, how: Weighing) -> tuple[Array, tuple[Operands, Array]]:
+    packed = _all_packed(operands, how)
+    return packed[..., :-1], (operands, packed)
+
+
+def _by_heads_backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
+    operands, packed = saved
+
+    def again(operands: Operands) -> Array:
+        return _in_parts(lambda own, known: _known(own, known, how), operands, packed)
+
+    return jax.vjp(again, operands)[1](of_out)
+
+
+_by_heads.defvjp(_by_heads_saving, _by_heads_backward)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(2,))
+def _known(operands: Operands, packed: Any, how: Weighing) -> Array:
+    """The results that were computed before, as a function of what they were computed from."""
+    return packed[..., :-1]
+
+
+def _known_saving(operands: Operands, packed: Any, how: Weighing) -> tuple[Array, Any]:
+    return packed[..., :-1], (operands, packed)
+
+
+def _known_backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands, Array]:
+    operands, packed = saved
+    (of_operands,) = _backward(how, (operands, packed[..., :-1], packed[..., -1:]), of_out)
+    return of_operands, jnp.zeros_like(packed)
+
+
+_known.defvjp(_known_saving, _known_backward)
 
 
 def _undifferentiated(operands: Operands, how: Weighing) -> Array:
