@@ -20,7 +20,8 @@ class ClipGradBase(ABC):
 
     def __call__(self, params_grads: list[Pair]) -> list[Pair]:
         """Append the operators that clip, and return the pairs with the new gradients."""
-        chosen = [(p, g) for p, g in params_grads if g is not None and p.need_clip]
+        given = [(p, g) for p, g in params_grads if g is not None]
+        chosen = [(p, g) for p, g in given if getattr(p, "need_clip", True)]
         clipped = dict(zip((p.name for p, _ in chosen), self.clip(chosen), strict=True))
         return [(p, clipped.get(p.name, g)) for p, g in params_grads]
 

@@ -134,7 +134,8 @@ class Optimizer(ABC):
 
     def _decayed(self, parameter: Parameter, grad: Variable) -> Variable:
         """The gradient with the regularizer's term added in place, which makes it dense."""
-        regularizer = parameter.regularizer or self.regularization
+        # what was saved without its training information has plain variables for parameters
+        regularizer = getattr(parameter, "regularizer", None) or self.regularization
         if regularizer is None:
             return grad
         with op_attrs(op_role_var=[parameter.name, grad.name]):
@@ -251,7 +252,7 @@ class Optimizer(ABC):
 
     def _parameter_rate(self, rate: Variable, parameter: Parameter) -> Variable:
         """The rate times the parameter's own factor."""
-        own = parameter.optimize_attr.get("learning_rate", 1.0)
+        own = getattr(parameter, "optimize_attr", {}).get("learning_rate", 1.0)
         if isinstance(own, Variable):
             return own
         if float(own) == 1.0:

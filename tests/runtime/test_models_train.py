@@ -5,6 +5,7 @@ The derivative is compared with differences of the loss along it; of models that
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -71,3 +72,36 @@ def test_derivatives_and_a_step(name: str) -> None:
         differences = (moved(width) - moved(-width)) / (2 * width)
         np.testing.assert_allclose(slope, differences, rtol=2e-2, atol=1e-5)
         assert moved(-width) < before
+
+
+def test_text_in_pictures_is_learnt() -> None:
+    """A saved CRNN, whose parameters are plain variables, with CTC, Adam and a clip."""
+    if "infer_crnn_ctc" not in CASES:
+        pytest.skip("infer_crnn_ctc is in the corpus only")
+    model = load(CASES["infer_crnn_ctc"])
+    feeds, _ = recorded(CASES["infer_crnn_ctc"])[0]
+    count, steps = len(feeds["x"]), 15
+    startup = static.Program()
+    with static.scope_guard(static.Scope()):
+        with static.program_guard(model.program, startup):
+            found = model.program.global_block().var(model.fetch_names[0])
+            label = static.data("label", [count, 3], "int32")
+            ends = [static.data(name, [count], "int64") for name in ("steps", "letters")]
+            for parameter in trainable(model):
+                parameter.stop_gradient = False
+            logits = paddle.transpose(found, [1, 0, 2])
+            loss = paddle.nn.functional.ctc_loss(logits, label, *ends)
+            clip = paddle.nn.ClipGradByGlobalNorm(10.0)
+            adam = paddle.optimizer.Adam(0.01, parameters=trainable(model), grad_clip=clip)
+            adam.minimize(loss)
+        executor = static.Executor(paddle.CPUPlace())
+        executor.run(startup)
+        put_parameters(model)
+        feed = {
+            "x": feeds["x"],
+            "label": np.tile(np.array([1, 2, 3], "int32"), (count, 1)),
+            "steps": np.full(count, steps),
+            "letters": np.full(count, 3),
+        }
+        losses = [float(executor.run(model.program, feed, [loss])[0]) for _ in range(8)]
+    assert all(later < earlier for earlier, later in itertools.pairwise(losses))
