@@ -93,8 +93,9 @@ def _in_parts(
     ]
 
     def part(cut: Sequence[Any]) -> Array:
-        *own, known = (a if x is None else x for a, x in zip(arrays, cut, strict=True))
-        return _in_parts(compute, Operands(*own), known, axis + 1)
+        pairs = zip(arrays, cut, strict=True)
+        full: list[Any] = [own if x is None else x for own, x in pairs]
+        return _in_parts(compute, Operands(*full[:-1]), full[-1], axis + 1)
 
     out = lax.map(part, parts)
     return _joined(out, axis - len(batch) - 2, count)
