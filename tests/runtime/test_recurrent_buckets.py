@@ -46,6 +46,11 @@ def lengths(generator: Any, rows: int, length: int) -> Any:
     return generator.integers(1, length + 2, rows)
 
 
+def short_lengths(generator: Any, rows: int, length: int) -> Any:
+    """As `lengths`, in int32."""
+    return lengths(generator, rows, length).astype("int32")
+
+
 def data() -> Any:
     x = static.data("x", [None, None, 3], "float32")
     x.stop_gradient = False
@@ -78,8 +83,7 @@ def own_lengths() -> Built:
     """A cell whose outputs past the lengths are what it makes of them."""
     x, ends = data(), static.data("ends", [None], "int32")
     out, state = nn.RNN(nn.GRUCell(3, 4), is_reverse=True)(x, sequence_length=ends)
-    short = lambda *of: lengths(*of).astype("int32")  # noqa: E731
-    return trained([out, state], x), sequences(ends=short)
+    return trained([out, state], x), sequences(ends=short_lengths)
 
 
 def backwards() -> Built:
