@@ -14,9 +14,9 @@ import graphopt as paddle
 from graphopt import nn, static, utils
 from graphopt.ir.ops.transformer import FusedDotProductAttention
 from graphopt.ir.parse.program import parse_program
-from graphopt.lowering import flash
+from graphopt.lowering import attention_heads, flash
 from graphopt.lowering.attention import Operands, Weighing, at_once
-from graphopt.lowering.flash import attention
+from graphopt.lowering.attention_heads import attention
 from graphopt.passes.fuse_dot_product_attention import FuseLongAttention
 from graphopt.passes.fusion import Applied
 from graphopt.passes.manager import optimize
@@ -39,7 +39,8 @@ WEIGHING = Weighing(0.4, -np.inf, 1.25)
 @pytest.fixture(autouse=True)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Seven queries are three blocks, and five keys too; the last ones are filled up."""
-    short = {"LONG": 4, "QUERIES": 3, "KEYS": 2, "ALL_KEYS": 2, "VECTOR": 1}
+    monkeypatch.setattr(attention_heads, "LONG", 4)
+    short = {"QUERIES": 3, "KEYS": 2, "ALL_KEYS": 2, "VECTOR": 1}
     for name, size in short.items():
         monkeypatch.setattr(flash, name, size)
     with jax.enable_x64(True):
@@ -63,8 +64,8 @@ def test_same_numbers_and_gradients(
 
     One head after the other, three at once, and all at once.
     """
-    monkeypatch.setattr(flash, "SCORES", scores)
-    monkeypatch.setattr(flash, "CORES", 2)
+    monkeypatch.setattr(attention_heads, "SCORES", scores)
+    monkeypatch.setattr(attention_heads, "CORES", 2)
     keep = flags(2, 3, 7, 5) if dropped else None
     operands = Operands(f64(2, 3, 7, 4), f64(2, 1, 5, 4), f64(2, 3, 5, 2), MASKS[mask](), keep)
     weights = f64(2, 3, 7, 2)
@@ -120,7 +121,7 @@ def test_long_sequences(make: Callable[..., Any], monkeypatch: pytest.MonkeyPatc
     case = sample(make(1, 300, 4), make(1, 200, 4), make(1, 200, 4), dropout_probability=0.3)
     operands = case.operands
     (long,) = rule_of(FusedDotProductAttention, case)(*operands)
-    monkeypatch.setattr(flash, "LONG", 1000)
+    monkeypatch.setattr(attention_heads, "LONG", 1000)
     (short,) = rule_of(FusedDotProductAttention, case)(*operands)
     assert long.dtype == short.dtype
     np.testing.assert_allclose(

@@ -1,7 +1,7 @@
 """softmax(scale * q k^T + mask) v, at once or by blocks; what the attention ops compute with.
 
 At once it needs the whole matrix of scores, and several of them for its derivative. By blocks it
-never has more than a tile of it: see `flash.py`.
+never has more than a tile of it: see `flash.py` and `attention_heads.py`.
 """
 
 from __future__ import annotations

@@ -7,9 +7,6 @@ the derivative computes the weights of each tile anew.
 
 from __future__ import annotations
 
-import math
-import os
-from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,149 +19,15 @@ from graphopt.lowering.attention import (
     Array,
     Operands,
     Weighing,
-    at_once,
     kept,
     number,
     scores_of,
 )
 
-# queries and keys from which on tiles are faster on a CPU
-LONG = 512
 # how many queries and keys a tile has, at most; that many keys are one tile where there are no more
 QUERIES, KEYS, ALL_KEYS = 512, 256, 512
 # blocks of a sequence are multiples of what the widest registers hold
 VECTOR = 16
-# how many scores of a tile each core of a CPU has in its cache, with what is computed beside them
-SCORES = 2**17
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-
-
-def attention(operands: Operands, how: Weighing) -> Array:
-    """[..., t, e], in the dtype of the operands; leading dimensions broadcast."""
-    if min(operands.q.shape[-2], operands.k.shape[-2]) < LONG:
-        return at_once(operands, how)
-    q, k, v, mask, keep = operands
-    batch = jnp.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
-    if mask is not None:
-        batch = jnp.broadcast_shapes(batch, mask.shape[:-2])
-        mask = mask.reshape((1,) * (len(batch) + 2 - mask.ndim) + mask.shape)
-        columns = jnp.broadcast_shapes(mask.shape[-1:], k.shape[-2:-1])
-        mask = jnp.broadcast_to(mask, (*mask.shape[:-1], *columns))
-    q, k, v = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
-    whole = Operands(q, k, v, mask, keep)
-    # a batch that varies is a symbol here
-    if not all(isinstance(n, int) for n in batch) or math.prod(batch) <= _heads_at_once(whole):
-        return _attention(whole, how)
-    # other devices have more cores than one head keeps busy
-    return lax.platform_dependent(
-        whole, cpu=partial(_by_heads, how=how), default=lambda operands: _attention(operands, how)
-    )
-
-
-def _heads_at_once(operands: Operands) -> int:
-    """Of how many heads the tiles fit into the caches of a CPU."""
-    return max(SCORES * CORES // (_queries(operands) * _keys(operands)), 1)
-
-
-def _in_parts(
-    compute: Callable[[Operands, Array | None], Array],
-    operands: Operands,
-    packed: Array | None,
-    axis: int = 0,
-) -> Array:
-    """A few heads after the other, from this axis of the batch on: their tiles stay in the caches.
-
-    All axes stay, because XLA multiplies batches of one matrix faster than matrices.
-    """
-    batch, fit = operands.q.shape[:-2], _heads_at_once(operands)
-    if math.prod(batch) <= fit:
-        return compute(operands, packed)
-    count = batch[axis]
-    most = max(fit // math.prod(batch[axis + 1 :]), 1)
-    size = max(n for n in range(1, min(most, count) + 1) if count % n == 0)
-    if size == count:
-        return _in_parts(compute, operands, packed, axis + 1)
-    # what is the same for all of them stays outside of the loop
-    arrays = (*operands, packed)
-    fixed = [x is None or x.shape[axis] != count for x in arrays]
-    parts = [
-        None if f or x is None else _cut(x, axis - x.ndim, size)
-        for x, f in zip(arrays, fixed, strict=True)
-    ]
-
-    def part(cut: Sequence[Any]) -> Array:
-        pairs = zip(arrays, cut, strict=True)
-        full: list[Any] = [own if x is None else x for own, x in pairs]
-        return _in_parts(compute, Operands(*full[:-1]), full[-1], axis + 1)
-
-    out = lax.map(part, parts)
-    return _joined(out, axis - len(batch) - 2, count)
-
-
-def _all_packed(operands: Operands, how: Weighing) -> Array:
-    """The results of all heads with the logarithms of their sums as a last column.
-
-    In one array, so that a program that needs both and one that needs the results have the same
-    loop, which XLA then runs once.
-    """
-
-    def packed(own: Operands, _: Array | None) -> Array:
-        return jnp.concatenate(_forward(own, how), -1)
-
-    return _in_parts(packed, operands, None)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(1,))
-def _by_heads(operands: Operands, how: Weighing) -> Array:
-    return _all_packed(operands, how)[..., :-1]
-
-
-def _by_heads_saving(operands: Operands, how: Weighing) -> tuple[Array, tuple[Operands, Array]]:
-    packed = _all_packed(operands, how)
-    return packed[..., :-1], (operands, packed)
-
-
-def _by_heads_backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
-    operands, packed = saved
-
-    def again(operands: Operands) -> Array:
-        return _in_parts(lambda own, known: _known(own, known, how), operands, packed)
-
-    return jax.vjp(again, operands)[1](of_out)
-
-
-_by_heads.defvjp(_by_heads_saving, _by_heads_backward)
-
-
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _known(operands: Operands, packed: Any, how: Weighing) -> Array:
-    """The results that were computed before, as a function of what they were computed from."""
-    return packed[..., :-1]
-
-
-def _known_saving(operands: Operands, packed: Any, how: Weighing) -> tuple[Array, Any]:
-    return packed[..., :-1], (operands, packed)
-
-
-def _known_backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands, Array]:
-    operands, packed = saved
-    (of_operands,) = _backward(how, (operands, packed[..., :-1], packed[..., -1:]), of_out)
-    return of_operands, jnp.zeros_like(packed)
-
-
-_known.defvjp(_known_saving, _known_backward)
-
-
-def _undifferentiated(operands: Operands, how: Weighing) -> Array:
-    return _forward(operands, how)[0]
-
-
-_attention = jax.custom_vjp(_undifferentiated, nondiff_argnums=(1,))
-
-
-def _saving(operands: Operands, how: Weighing) -> tuple[Array, tuple[Operands, Array, Array]]:
-    out, log_sum = _forward(operands, how)
-    return out, (operands, out, log_sum)
 
 
 # Tiles --------------------------------------------------------------------------------------------
@@ -196,33 +59,33 @@ def _rows(operands: Operands) -> Rows:
 
     A row that only fills up the last block is unmasked, so that its softmax is a number.
     """
-    mask, keep, size = operands.mask, operands.keep, _queries(operands)
+    mask, keep, size = operands.mask, operands.keep, tile_queries(operands)
     return Rows(
-        _cut(operands.q, -2, size),
-        _cut(mask, -2, size, 1) if mask is not None and _has_rows(operands) else None,
-        None if keep is None else _cut(keep, -2, size),
+        cut_up(operands.q, -2, size),
+        cut_up(mask, -2, size, 1) if mask is not None and _has_rows(operands) else None,
+        None if keep is None else cut_up(keep, -2, size),
     )
 
 
 def _columns(operands: Operands, rows: Rows) -> Columns:
     """Blocks of keys along a new first axis, for all rows or for a block of them."""
     mask = rows.mask if _has_rows(operands) else operands.mask
-    size, keys = operands.k.shape[-2], _keys(operands)
+    size, keys = operands.k.shape[-2], tile_keys(operands)
     return Columns(
-        _cut(operands.k, -2, keys),
-        _cut(operands.v, -2, keys),
-        None if mask is None else _cut(mask, -1, keys),
-        None if rows.keep is None else _cut(rows.keep, -1, keys),
-        _cut(jnp.ones((1, size), bool), -1, keys) if size % keys else None,
+        cut_up(operands.k, -2, keys),
+        cut_up(operands.v, -2, keys),
+        None if mask is None else cut_up(mask, -1, keys),
+        None if rows.keep is None else cut_up(rows.keep, -1, keys),
+        cut_up(jnp.ones((1, size), bool), -1, keys) if size % keys else None,
     )
 
 
-def _queries(operands: Operands) -> int:
+def tile_queries(operands: Operands) -> int:
     """How many queries a tile has."""
     return _even(operands.q.shape[-2], QUERIES)
 
 
-def _keys(operands: Operands) -> int:
+def tile_keys(operands: Operands) -> int:
     """How many keys a tile has."""
     count = operands.k.shape[-2]
     return _even(count, KEYS if count > ALL_KEYS else max(KEYS, ALL_KEYS))
@@ -257,7 +120,7 @@ def _has_rows(operands: Operands) -> bool:
     return operands.mask is not None and operands.mask.shape[-2] != 1
 
 
-def _cut(array: Array, axis: int, size: int, filling: int = 0) -> Array:
+def cut_up(array: Array, axis: int, size: int, filling: int = 0) -> Array:
     """Blocks of an axis, filled up, along a new first axis."""
     at = array.ndim + axis
     count = -(-array.shape[at] // size)
@@ -268,8 +131,8 @@ def _cut(array: Array, axis: int, size: int, filling: int = 0) -> Array:
     return jnp.moveaxis(filled.reshape(shape), at, 0)
 
 
-def _joined(blocks: Array, axis: int, size: int) -> Array:
-    """The inverse of `_cut`."""
+def put_together(blocks: Array, axis: int, size: int) -> Array:
+    """The inverse of `cut_up`."""
     at = blocks.ndim - 1 + axis
     array = jnp.moveaxis(blocks, 0, at)
     array = array.reshape(*array.shape[:at], -1, *array.shape[at + 2 :])
@@ -279,7 +142,7 @@ def _joined(blocks: Array, axis: int, size: int) -> Array:
 # Forward ------------------------------------------------------------------------------------------
 
 
-def _forward(operands: Operands, how: Weighing) -> tuple[Array, Array]:
+def forward(operands: Operands, how: Weighing) -> tuple[Array, Array]:
     """The result, and the logarithm of the sum of each row's exponentials."""
 
     def block(rows: Rows) -> tuple[Array, Array]:
@@ -299,7 +162,7 @@ def _forward(operands: Operands, how: Weighing) -> tuple[Array, Array]:
 
     out, log_sum = lax.map(block, _rows(operands))
     count = operands.q.shape[-2]
-    return _joined(out, -2, count), _joined(log_sum, -2, count)
+    return put_together(out, -2, count), put_together(log_sum, -2, count)
 
 
 def _added(carry: Any, q: Array, tile: Columns, how: Weighing) -> tuple[Any, None]:
@@ -333,11 +196,11 @@ class Saved(NamedTuple):
     shift: Array
 
 
-def _backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
+def backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
     """For each block of keys a pass over the blocks of queries."""
     operands, out, log_sum = saved
     shift = jnp.sum(out * of_out, -1, keepdims=True)
-    parts = Saved(*(_cut(x, -2, _queries(operands)) for x in (of_out, log_sum, shift)))
+    parts = Saved(*(cut_up(x, -2, tile_queries(operands)) for x in (of_out, log_sum, shift)))
     rows, by_row = _rows(operands), _has_rows(operands)
     adds = operands.mask is not None and operands.mask.dtype != np.bool_
 
@@ -361,16 +224,13 @@ def _backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
     count, size = operands.q.shape[-2], operands.k.shape[-2]
     return (
         Operands(
-            _joined(of_q, -2, count),
-            _joined(of_k, -2, size),
-            _joined(of_v, -2, size),
+            put_together(of_q, -2, count),
+            put_together(of_k, -2, size),
+            put_together(of_v, -2, size),
             _of_mask(operands, of_mask),
             None if operands.keep is None else _nothing(operands.keep),
         ),
     )
-
-
-_attention.defvjp(_saving, _backward)
 
 
 def _pulled_back(
@@ -398,8 +258,8 @@ def _of_mask(operands: Operands, found: Array | None) -> Any:
     mask = operands.mask
     if mask is None or found is None:
         return None if mask is None else _nothing(mask)
-    joined = _joined(found, -1, mask.shape[-1])
-    return _joined(joined, -2, mask.shape[-2]) if _has_rows(operands) else joined
+    joined = put_together(found, -1, mask.shape[-1])
+    return put_together(joined, -2, mask.shape[-2]) if _has_rows(operands) else joined
 
 
 def _nothing(array: Array) -> Any:

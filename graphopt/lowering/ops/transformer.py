@@ -16,8 +16,8 @@ from graphopt.ir.ops.transformer import (
     FusedFeedforward,
 )
 from graphopt.lowering.attention import Operands, Weighing
+from graphopt.lowering.attention_heads import attention
 from graphopt.lowering.attention_kernels import by_kernel
-from graphopt.lowering.flash import attention
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.norm import layer_norm
