@@ -94,28 +94,20 @@ def _in_parts(
     return put_together(out, axis - len(batch) - 2, count)
 
 
-def _all_packed(operands: Operands, how: Weighing, fit: int | None) -> Array:
-    """The results of all heads with the logarithms of their sums as a last column.
-
-    In one array, so that a program that needs both and one that needs the results have the same
-    loop, which XLA then runs once.
-    """
-
-    def packed(own: Operands, _: Array | None) -> Array:
-        return jnp.concatenate(forward(own, how), -1)
-
-    return _in_parts(packed, operands, None, fit)
+def _packed(operands: Operands, how: Weighing, fit: int | None) -> Array:
+    """What `forward` gives for all heads."""
+    return _in_parts(lambda own, _: forward(own, how), operands, None, fit)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1, 2))
 def _by_heads(operands: Operands, how: Weighing, fit: int | None) -> Array:
-    return _all_packed(operands, how, fit)[..., :-1]
+    return _packed(operands, how, fit)[..., :-1]
 
 
 def _by_heads_saving(
     operands: Operands, how: Weighing, fit: int | None
 ) -> tuple[Array, tuple[Operands, Array]]:
-    packed = _all_packed(operands, how, fit)
+    packed = _packed(operands, how, fit)
     return packed[..., :-1], (operands, packed)
 
 

@@ -142,10 +142,14 @@ def put_together(blocks: Array, axis: int, size: int) -> Array:
 # Forward ------------------------------------------------------------------------------------------
 
 
-def forward(operands: Operands, how: Weighing) -> tuple[Array, Array]:
-    """The result, and the logarithm of the sum of each row's exponentials."""
+def forward(operands: Operands, how: Weighing) -> Array:
+    """The result, and as a last column the logarithm of the sum of each row's exponentials.
 
-    def block(rows: Rows) -> tuple[Array, Array]:
+    In one array, so that a program that needs both and one that needs the result have the same
+    loop, which XLA then runs once.
+    """
+
+    def block(rows: Rows) -> Array:
         shape = (*rows.q.shape[:-1], operands.v.shape[-1])
         start = (
             jnp.full((*shape[:-1], 1), -jnp.inf, rows.q.dtype),
@@ -158,11 +162,9 @@ def forward(operands: Operands, how: Weighing) -> tuple[Array, Array]:
             return _unless_hidden(columns, how, work, carry, None)
 
         (top, total, out), _ = lax.scan(add, start, _columns(operands, rows))
-        return out / total, _finite(top) + lax.log(total)
+        return jnp.concatenate([out / total, _finite(top) + lax.log(total)], -1)
 
-    out, log_sum = lax.map(block, _rows(operands))
-    count = operands.q.shape[-2]
-    return put_together(out, -2, count), put_together(log_sum, -2, count)
+    return put_together(lax.map(block, _rows(operands)), -2, operands.q.shape[-2])
 
 
 def _added(carry: Any, q: Array, tile: Columns, how: Weighing) -> tuple[Any, None]:
