@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from graphopt.errors import ProgramError
+from graphopt.ir.dialect import context
 from graphopt.ir.differentiated import segment_of
 from graphopt.ir.ops.debug import Assert
 from graphopt.ir.ops.grad import Grad
@@ -45,6 +46,7 @@ from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.mask import Masked, mask_padding
 from graphopt.passes.report import Report
 from graphopt.passes.setup import Setup
+from graphopt.passes.sync_batch_norm import SyncBatchNorm
 from graphopt.runtime.cache import use_cache
 from graphopt.runtime.flags import hashes_dropout, left_out
 from graphopt.runtime.generator import default_generator
@@ -182,14 +184,15 @@ def compile_masked(request: Request, axes: Mapping[str, Axes]) -> tuple[Compiled
     """
     parsed = _source(request)
 
-    def source() -> ModuleOp:
+    def source() -> tuple[ModuleOp, Masked]:
         module = parsed()
-        mask_padding(module, axes)
-        return module
+        # masked norms are written out, so that they must know before whose rows they count
+        if request.strategy is not None and request.strategy.sync_batch_norm:
+            SyncBatchNorm().apply(context(), module)
+        return module, mask_padding(module, axes)
 
-    module = parsed()
-    masked = mask_padding(module, axes)
-    return _optimized(request, module, source), masked
+    module, masked = source()
+    return _optimized(request, module, lambda: source()[0]), masked
 
 
 def _optimized(request: Request, module: ModuleOp, source: Callable[[], ModuleOp]) -> Compiled:

@@ -101,24 +101,27 @@ class DataParallel:
         # in sorted order, so that dicts of another order share what was compiled
         fed = tuple(sorted(parts.whole if parts.whole is not None else parts.chunks[0]))
         key = (fed, names, parts.count, parts.stacked)
-        request = Request(
-            program,
-            fed,
-            names,
-            strategy,
-            places[: parts.count],
-            data_parallel=True,
-            steps=max(owner._exec_strategy.num_iteration_per_run, 1),
-            stacked=parts.stacked,
-            sample_weighted=self.sample_weighted and self.training,
-        )
+
+        def request() -> Request:
+            return Request(
+                program,
+                fed,
+                names,
+                strategy,
+                places[: parts.count],
+                data_parallel=True,
+                steps=max(owner._exec_strategy.num_iteration_per_run, 1),
+                stacked=parts.stacked,
+                sample_weighted=self.sample_weighted and self.training,
+            )
+
         if self.session is not None and not even:
-            fetches, mapper = self.session.run_uneven(request, parts, scope)
+            fetches, mapper = self.session.run_uneven(request(), parts, scope)
             self.stats |= {"mapper": mapper, "devices": parts.count}
             return fetches
         compiled = self.compiled.get(key)
         if compiled is None:
-            compiled = self.compiled[key] = compile_program(request)
+            compiled = self.compiled[key] = compile_program(request())
         arrays = [parts.whole] if parts.whole is not None else list(parts.chunks)
         shapes = tuple(tuple((part[n].shape, part[n].dtype) for n in fed) for part in arrays)
         if self.session is not None:

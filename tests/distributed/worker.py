@@ -23,13 +23,15 @@ STEPS = 4
 ROWS = 8
 
 
-def build(optimizer: Any, *, width: int = 6, drop: bool = False) -> Any:
+def build(optimizer: Any, *, width: int = 6, drop: bool = False, norm: bool = False) -> Any:
     """Main program, startup program and loss of a net."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         x = static.data("x", [None, 4], "float32")
         y = static.data("y", [None, 1], "float32")
         hidden = static.nn.fc(x, width, activation="tanh")
+        if norm:
+            hidden = static.nn.batch_norm(hidden)
         if drop:
             hidden = paddle.nn.functional.dropout(hidden, 0.3)
         loss = paddle.mean((static.nn.fc(hidden, 1) - y) ** 2)
@@ -37,9 +39,9 @@ def build(optimizer: Any, *, width: int = 6, drop: bool = False) -> Any:
     return main, startup, loss
 
 
-def batch(step: int) -> dict[str, Any]:
+def batch(step: int, rows: int = ROWS) -> dict[str, Any]:
     """All trainers' rows of a step."""
-    x = np.random.RandomState(step).rand(ROWS, 4).astype("float32")
+    x = np.random.RandomState(step).rand(rows, 4).astype("float32")
     return {"x": x, "y": x.sum(1, keepdims=True) * 0.5}
 
 
@@ -94,30 +96,36 @@ def check_parts(scope: static.Scope, names: list[str], devices: int) -> None:
         assert all(part.size == -(-slot.numpy().size // devices) for part in parts)
 
 
-def train_unevenly(trainer: int, trainers: int) -> dict[str, Any]:
-    """Losses, outputs and parameters after steps in which devices have 2, 1, 2 and 1 rows."""
-    main, startup, loss = build(paddle.optimizer.SGD(0.1))
+def train_unevenly(trainer: int, trainers: int, *, sync: bool) -> dict[str, Any]:
+    """Losses, outputs and parameters after steps in which devices have 5, 4, 5 and 4 rows."""
+    main, startup, loss = build(paddle.optimizer.SGD(0.1), norm=True)
+    strategy, name = static.BuildStrategy(), f"uneven {sync}"
+    strategy.sync_batch_norm = sync
     (output,) = [op for op in main.global_block().ops if op.type == "elementwise_sub"][:1]
     exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
     with static.scope_guard(scope):
         paddle.seed(3)
         exe.run(startup)
         places = [paddle.CPUPlace()] * (4 // trainers)
-        program = static.CompiledProgram(main).with_data_parallel(loss.name, places=places)
+        program = static.CompiledProgram(main)
+        program.with_data_parallel(loss.name, strategy, places=places)
         for step in range(3):
-            rows = batch(step)
-            cuts = [(0, 2), (2, 3), (3, 5), (5, 6)][trainer * len(places) :][: len(places)]
+            rows = batch(step, 18)
+            cuts = [(0, 5), (5, 9), (9, 14), (14, 18)][trainer * len(places) :][: len(places)]
             feed = [{key: array[a:b] for key, array in rows.items()} for a, b in cuts]
             fetched = exe.run(program, feed=feed, fetch_list=[loss, output.output("Out")[0]])
-        found = {"uneven.loss": fetched[0], "uneven.out.loss": fetched[1]}
-        for index, parameter in enumerate(main.all_parameters()):
-            found[f"uneven.{index}"] = np.array(scope.find_var(parameter.name).get_tensor())
+        found = {f"{name}.loss": fetched[0], f"{name}.out.loss": fetched[1]}
+        # without sync the running statistics are each device's own
+        kept = [p for p in main.all_parameters() if sync or p.trainable]
+        for index, parameter in enumerate(kept):
+            found[f"{name}.{index}"] = np.array(scope.find_var(parameter.name).get_tensor())
     return found
 
 
 def results(trainer: int, trainers: int, seed: int) -> dict[str, Any]:
     """What the test compares between one process and several."""
-    found = train_unevenly(trainer, trainers)
+    found = train_unevenly(trainer, trainers, sync=False)
+    found |= train_unevenly(trainer, trainers, sync=True)
     for name, optimizer in optimizers().items():
         found |= train(name, optimizer, trainer, trainers, seed)
     return found

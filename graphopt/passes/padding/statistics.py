@@ -8,6 +8,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.dtypes import DType
 from graphopt.ir.ops.alignment import EditDistance
+from graphopt.ir.ops.comm import AllReduce
 from graphopt.ir.ops.creation import Full, FullLike
 from graphopt.ir.ops.index import Accuracy
 from graphopt.ir.ops.math import (
@@ -25,7 +26,7 @@ from graphopt.ir.ops.math import (
 from graphopt.ir.ops.metric import Auc
 from graphopt.ir.ops.norm import BatchNorm, channel_axis
 from graphopt.ir.ops.reduce import Any, Mean, Sum
-from graphopt.ir.ops.shape import Reshape, Slice
+from graphopt.ir.ops.shape import Reshape, Slice, StopGradient
 from graphopt.ir.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of
 from graphopt.passes.inserting import Before
 from graphopt.passes.padding.carrying import (
@@ -117,14 +118,21 @@ def _(op: BatchNorm, padded: Padded) -> Carried:
 
 
 def _normalised(op: BatchNorm, real: Real, axes: Axes) -> Sequence[SSAValue]:
-    """A normalisation by statistics that are computed before it, from the rows that count."""
+    """A normalisation by statistics that are computed before it, from the rows that count.
+
+    Those of all replicas where the op is synchronised.
+    """
     new, x = Before(op), op.operands[0]
     _, (mean,), (variance,), scale, bias = op.operand_groups()
     dtype = _wide(dtype_of(x.type))
     values = x if dtype_of(x.type) == dtype else new(Cast.make(x, dtype=dtype))
     channel = channel_axis(len(axes), op.attr("data_format"))
     reduced = [at for at in range(len(axes)) if at != channel]
-    count = _count(new, real, x, axes, reduced, dtype)
+
+    def total(value: SSAValue) -> SSAValue:
+        return new(AllReduce.make(value)) if op.attr("sync") else value
+
+    count = total(_count(new, real, x, axes, reduced, dtype))
     zero = new(Full.make(shape=[], value=0.0, dtype=dtype))
 
     def average(value: SSAValue) -> SSAValue:
@@ -132,7 +140,7 @@ def _normalised(op: BatchNorm, real: Real, axes: Axes) -> Sequence[SSAValue]:
             dim = axes[at]
             if dim is not None:
                 value = new(Where.make(real.mask(dim, len(axes), at), value, zero))
-        return new(Divide.make(new(Sum.make(value, axis=reduced)), count))
+        return new(Divide.make(total(new(Sum.make(value, axis=reduced))), count))
 
     own_mean = average(values)
     shape = [-1 if at == channel else 1 for at in range(len(axes))]
@@ -143,10 +151,10 @@ def _normalised(op: BatchNorm, real: Real, axes: Axes) -> Sequence[SSAValue]:
     normal = BatchNorm.make(x, *means, *(g[0] if g else None for g in (scale, bias)), **attrs)
     out = new(normal)
     # what is left of the statistics passes no gradient on, as those of any batch_norm
-    share = op.attr("momentum")
+    share, fixed = op.attr("momentum"), [new(StopGradient.make(value)) for value in means]
     moved = [
         new(Add.make(new(Scale.make(old, scale=share)), new(Scale.make(now, scale=1 - share))))
-        for old, now in zip((mean, variance), normal.results[1:3], strict=True)
+        for old, now in zip((mean, variance), fixed, strict=True)
     ]
     return [out, *moved, *normal.results[3:]]
 
