@@ -6,8 +6,8 @@ UnsupportedError, which is a NotImplementedError. The documentation lists this t
 
 from __future__ import annotations
 
-_RAGGED = "its rows are sequences of different lengths (LoD), whose shapes depend on the data"
-_COUNT = "the number of results depends on the data, and XLA needs shapes before a run"
+_RAGGED = "it is not there for rows that are sequences of different lengths (LoD)"
+_COUNT = "it is not there: the number of its results depends on the data"
 _SAMPLES = "it draws or matches a number of boxes that depends on the data"
 _READER = "it reads data inside the program, where graphopt has only feeds"
 _DECODER = "it decodes sequences of different lengths with tensor arrays"
@@ -26,7 +26,6 @@ LAYERS: dict[str, tuple[str, str]] = {
     "generate_proposals": (_COUNT, "topk of the scores, box_coder, and a mask"),
     "collect_fpn_proposals": (_COUNT, "concat and topk of the scores"),
     "distribute_fpn_proposals": (_COUNT, "compute the levels, and pool with a mask for each"),
-    "box_decoder_and_assign": (_COUNT, "box_coder, and gather by argmax of the scores"),
     "rpn_target_assign": (_SAMPLES, "assign with NumPy, and feed the targets"),
     "retinanet_target_assign": (_SAMPLES, "assign with NumPy, and feed the targets"),
     "generate_proposal_labels": (_SAMPLES, "assign with NumPy, and feed the targets"),
@@ -45,7 +44,6 @@ LAYERS: dict[str, tuple[str, str]] = {
     "continuous_value_model": (_SERVER, "slice and concat"),
     "get_tensor_from_selected_rows": (_SERVER, "use the gradient as it is: gradients are dense"),
     "merge_selected_rows": (_SERVER, "use the gradient as it is: gradients are dense"),
-    "mean_iou": (_COUNT, "fetch the classes, and count in NumPy"),
 }
 
 # name in fluid -> why it is refused, what to use instead

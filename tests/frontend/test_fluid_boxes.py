@@ -78,3 +78,31 @@ def test_training_to_find_a_box() -> None:
     # the second anchor suits, in the cell of the upper right quarter
     assert np.unravel_index(sure.argmax(), sure.shape) == (1, 0, 1)
     assert (sure > 0).sum() == 1
+
+
+def test_the_box_of_the_best_class() -> None:
+    """No offset is the prior; the background is not chosen, and sizes grow to the clip at most."""
+    with fresh():
+        prior, variance = fluid.data("prior", [1, 4]), fluid.data("variance", [4])
+        offsets, scores = fluid.data("offsets", [1, 8]), fluid.data("scores", [1, 2])
+        found = layers.box_decoder_and_assign(prior, variance, offsets, scores, np.log(2.0))
+        flat, best = run(
+            *found,
+            prior=np.array([[2, 2, 5, 5]], "float32"),
+            variance=np.ones(4, "float32"),
+            offsets=np.array([[0, 0, 0, 0, 1, 0, 99, 0]], "float32"),
+            scores=np.array([[0.9, 0.1]], "float32"),
+        )
+    np.testing.assert_allclose(flat, [[2, 2, 5, 5, 4, 2, 11, 5]], rtol=1e-6)
+    np.testing.assert_allclose(best, [[4, 2, 11, 5]], rtol=1e-6)
+
+
+def test_mean_of_what_classes_have_in_common() -> None:
+    """Class 0 has 1 of 2 in common, class 1 two of 3; class 2 is nowhere and does not count."""
+    with fresh():
+        found, wanted = fluid.data("found", [4], "int32"), fluid.data("wanted", [4], "int32")
+        classes = np.array([0, 1, 1, 1], "int32"), np.array([0, 0, 1, 1], "int32")
+        iou = layers.mean_iou(found, wanted, 3)
+        mean, wrong, right = run(*iou, found=classes[0], wanted=classes[1])
+    np.testing.assert_allclose(mean, [(1 / 2 + 2 / 3) / 2], rtol=1e-6)
+    assert (wrong.tolist(), right.tolist()) == ([1, 1, 0], [1, 2, 0])

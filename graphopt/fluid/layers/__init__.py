@@ -112,6 +112,7 @@ from graphopt.fluid.layers.loss import softmax_with_cross_entropy as softmax_wit
 from graphopt.fluid.layers.loss import square_error_cost as square_error_cost
 from graphopt.fluid.layers.loss import teacher_student_sigmoid_loss as teacher_student_sigmoid_loss
 from graphopt.fluid.layers.metric_op import accuracy as accuracy
+from graphopt.fluid.layers.metric_op import mean_iou as mean_iou
 from graphopt.fluid.layers.ops import abs as abs
 from graphopt.fluid.layers.ops import acos as acos
 from graphopt.fluid.layers.ops import asin as asin
@@ -174,6 +175,7 @@ from graphopt.fluid.layers.pooling import adaptive_pool2d as adaptive_pool2d
 from graphopt.fluid.layers.pooling import adaptive_pool3d as adaptive_pool3d
 from graphopt.fluid.layers.pooling import pool2d as pool2d
 from graphopt.fluid.layers.pooling import pool3d as pool3d
+from graphopt.fluid.layers.proposals import box_decoder_and_assign as box_decoder_and_assign
 from graphopt.fluid.layers.proposals import detection_output as detection_output
 from graphopt.fluid.layers.proposals import matrix_nms as matrix_nms
 from graphopt.fluid.layers.proposals import multiclass_nms as multiclass_nms

@@ -1,4 +1,4 @@
-"""Boxes of fixed number (paddle.fluid.layers.detection); what depends on data is refused."""
+"""Boxes of fixed number (paddle.fluid.layers.detection); see `proposals.py` for others."""
 
 from __future__ import annotations
 
@@ -43,15 +43,15 @@ from graphopt.tensor.math import (
 from graphopt.tensor.search import where
 
 
-def _columns(boxes: Variable, count: int = 4) -> list[Variable]:
+def sides_of(boxes: Variable, count: int = 4) -> list[Variable]:
     """The last axis of size `count`, one by one, kept with size 1."""
     axis = len(boxes.shape) - 1
     return [slice_(boxes, [axis], [i], [i + 1]) for i in range(count)]
 
 
-def _centred(boxes: Variable, extra: float) -> tuple[Variable, ...]:
+def centred(boxes: Variable, extra: float) -> tuple[Variable, ...]:
     """Centre x, centre y, width and height of corners (x, y, x, y)."""
-    left, top, right, bottom = _columns(boxes)
+    left, top, right, bottom = sides_of(boxes)
     width = scale(subtract(right, left), 1.0, extra)
     height = scale(subtract(bottom, top), 1.0, extra)
     return add(left, scale(width, 0.5)), add(top, scale(height, 0.5)), width, height
@@ -68,8 +68,8 @@ def iou_similarity(
     arguments.variable(x, "x", "iou_similarity")
     arguments.variable(y, "y", "iou_similarity")
     extra = 0.0 if box_normalized else 1.0
-    first = _columns(unsqueeze(x, [1]))
-    second = _columns(unsqueeze(y, [0]))
+    first = sides_of(unsqueeze(x, [1]))
+    second = sides_of(unsqueeze(y, [0]))
 
     def area(box: list[Variable]) -> Variable:
         width = scale(subtract(box[2], box[0]), 1.0, extra)
@@ -108,12 +108,12 @@ def box_coder(
     if along not in (0, 1):
         raise ValueError(f"box_coder(): 'axis' should be 0 or 1, found {axis}")
     extra = 0.0 if box_normalized else 1.0
-    x, y, width, height = _centred(unsqueeze(prior_box, [along]), extra)
+    x, y, width, height = centred(unsqueeze(prior_box, [along]), extra)
     spread = _variances(prior_box_var, along, target_box.dtype.numpy)
     if encode:
         boxes = unsqueeze(target_box, [1])
-        _, _, own_width, own_height = _centred(boxes, extra)
-        left, top, right, bottom = _columns(boxes)
+        _, _, own_width, own_height = centred(boxes, extra)
+        left, top, right, bottom = sides_of(boxes)
         centres = scale(add(left, right), 0.5), scale(add(top, bottom), 0.5)
         code = concat(
             [
@@ -126,7 +126,7 @@ def box_coder(
         )
         return code if spread is None else divide(code, spread)
     code = target_box if spread is None else multiply(target_box, spread)
-    right, down, wide, tall = _columns(code)
+    right, down, wide, tall = sides_of(code)
     middle = add(multiply(right, width), x), add(multiply(down, height), y)
     half = scale(multiply(exp(wide), width), 0.5), scale(multiply(exp(tall), height), 0.5)
     low = [subtract(m, h) for m, h in zip(middle, half, strict=True)]
@@ -157,11 +157,11 @@ def box_clip(input: Variable, im_info: Variable, name: str | None = None) -> Var
             "box_clip(): boxes [m, 4] of several images need their lengths (LoD); give them as "
             "[n, m, 4]"
         )
-    height, width, ratio = _columns(im_info, 3)
+    height, width, ratio = sides_of(im_info, 3)
     last = [scale(round_(divide(side, ratio)), 1.0, -1.0) for side in (width, height)]
     last = [unsqueeze(side, [1]) for side in last] if rank == 3 else last
     zero = [full_like(side, 0.0) for side in last]
-    corners = _columns(input)
+    corners = sides_of(input)
     cut = [maximum(minimum(c, last[i % 2]), zero[i % 2]) for i, c in enumerate(corners)]
     made = concat(cut, rank - 1)
     return note(made, levels_of(input))
@@ -245,7 +245,7 @@ def yolo_box(
         return slice_(apart, [2], [start], [end])
 
     image = cast(arguments.variable(img_size, "img_size", "yolo_box"), x.dtype)
-    height, width = (reshape(side, [-1, 1, 1, 1, 1]) for side in _columns(image, 2))
+    height, width = (reshape(side, [-1, 1, 1, 1, 1]) for side in sides_of(image, 2))
     grid = np.mgrid[:rows, :columns].astype(dtype).reshape(2, 1, 1, 1, rows, columns)
     shift = -0.5 * (scale_x_y - 1.0)
     halves: list[Variable] = []

@@ -11,12 +11,18 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt import arguments
-from graphopt.fluid.layers.detection import box_coder
+from graphopt.fluid.layers.detection import box_coder, centred, sides_of
 from graphopt.ir.program import Variable
 from graphopt.layer_helper import LayerHelper
 from graphopt.lengths import note
 from graphopt.nn.functional.activation import softmax
+from graphopt.nn.functional.input import one_hot
+from graphopt.tensor.creation import assign, full_like
 from graphopt.tensor.linalg import transpose
+from graphopt.tensor.manipulation import cast, concat, reshape, unsqueeze
+from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.math import add, exp, minimum, multiply, scale, subtract, sum
+from graphopt.tensor.search import argmax, where
 
 
 def multiclass_nms(
@@ -134,6 +140,45 @@ def detection_output(
     rows = boxes, marks
     out, index = _chosen("multiclass_nms3", "NmsRoisNum", rows, attrs, "detection_output", None)
     return (out, index) if return_index else out
+
+
+def box_decoder_and_assign(
+    prior_box: Variable,
+    prior_box_var: Variable,
+    target_box: Variable,
+    box_score: Variable,
+    box_clip: float,
+    name: str | None = None,
+) -> tuple[Variable, Variable]:
+    """The boxes [n, 4 classes] that offsets from priors [n, 4] mean, and the best of each row.
+
+    `target_box` [n, 4 classes] are the offsets for each class, times `prior_box_var` [4]; those of
+    the sizes are at most `box_clip`. The second result [n, 4] is the box of the class with the
+    largest score of `box_score` [n, classes] but for class 0, the background; without another class
+    it is the prior. Corners are pixels. Paddle page: fluid.layers.box_decoder_and_assign.
+    """
+    function = "box_decoder_and_assign"
+    arguments.variable(prior_box, "prior_box", function)
+    spread = reshape(arguments.variable(prior_box_var, "prior_box_var", function), [1, 1, 4])
+    classes = arguments.variable(box_score, "box_score", function).shape[-1]
+    offsets = reshape(arguments.variable(target_box, "target_box", function), [-1, classes, 4])
+    right, down, wide, tall = sides_of(multiply(offsets, spread))
+    x, y, width, height = centred(unsqueeze(prior_box, [1]), 1.0)
+    middle = add(multiply(right, width), x), add(multiply(down, height), y)
+    limit = full_like(wide, arguments.number(box_clip, "box_clip", function))
+    half = [
+        scale(multiply(exp(minimum(share, limit)), side), 0.5)
+        for share, side in ((wide, width), (tall, height))
+    ]
+    low = [subtract(m, h) for m, h in zip(middle, half, strict=True)]
+    high = [scale(add(m, h), 1.0, -1.0) for m, h in zip(middle, half, strict=True)]
+    boxes = concat([*low, *high], 2)
+    flat = reshape(boxes, [-1, 4 * classes])
+    if classes == 1:
+        return flat, assign(prior_box)
+    best = scale(argmax(slice_(box_score, [1], [1], [classes]), 1), 1.0, 1.0)
+    chosen = unsqueeze(cast(one_hot(best, classes), "bool"), [2])
+    return flat, sum(where(chosen, boxes, full_like(boxes, 0.0)), 1)
 
 
 def yolov3_loss(
