@@ -43,17 +43,17 @@ def multiclass_nms(
     `nms_top_k` of each class are looked at, and the best `keep_top_k` of an image kept (-1: all).
     Paddle page: fluid.layers.multiclass_nms.
     """
-    function = "multiclass_nms"
-    attrs = {
-        "score_threshold": float(score_threshold),
-        "nms_top_k": arguments.integer(nms_top_k, "nms_top_k", function),
-        "keep_top_k": arguments.integer(keep_top_k, "keep_top_k", function),
-        "nms_threshold": float(nms_threshold),
-        "normalized": arguments.flag(normalized, "normalized", function),
-        "nms_eta": float(nms_eta),
-        "background_label": arguments.integer(background_label, "background_label", function),
-    }
-    return _chosen("multiclass_nms3", "NmsRoisNum", (bboxes, scores), attrs, function, name)[0]
+    attrs = _attrs(
+        "multiclass_nms",
+        score_threshold=score_threshold,
+        nms_top_k=nms_top_k,
+        keep_top_k=keep_top_k,
+        nms_threshold=nms_threshold,
+        normalized=normalized,
+        nms_eta=nms_eta,
+        background_label=background_label,
+    )
+    return _multiclass((bboxes, scores), attrs, "multiclass_nms", name)[0]
 
 
 def matrix_nms(
@@ -76,18 +76,40 @@ def matrix_nms(
     int32 [rows, 1]. Paddle page: fluid.layers.matrix_nms.
     """
     function = "matrix_nms"
-    attrs = {
-        "score_threshold": float(score_threshold),
-        "post_threshold": float(post_threshold),
-        "nms_top_k": arguments.integer(nms_top_k, "nms_top_k", function),
-        "keep_top_k": arguments.integer(keep_top_k, "keep_top_k", function),
-        "use_gaussian": arguments.flag(use_gaussian, "use_gaussian", function),
-        "gaussian_sigma": float(gaussian_sigma),
-        "background_label": arguments.integer(background_label, "background_label", function),
-        "normalized": arguments.flag(normalized, "normalized", function),
-    }
+    attrs = _attrs(
+        function,
+        score_threshold=score_threshold,
+        post_threshold=post_threshold,
+        nms_top_k=nms_top_k,
+        keep_top_k=keep_top_k,
+        use_gaussian=use_gaussian,
+        gaussian_sigma=gaussian_sigma,
+        background_label=background_label,
+        normalized=normalized,
+    )
     out, index = _chosen(function, "RoisNum", (bboxes, scores), attrs, function, name)
     return (out, index) if return_index else out
+
+
+_COUNTS = ("nms_top_k", "keep_top_k", "background_label")
+_FLAGS = ("normalized", "use_gaussian")
+
+
+def _attrs(function: str, **given: Any) -> dict[str, Any]:
+    """Attributes of an operator that chooses: counts, flags, and thresholds, all checked."""
+
+    def check(name: str) -> Any:
+        if name in _COUNTS:
+            return arguments.integer
+        return arguments.flag if name in _FLAGS else arguments.number
+
+    return {name: check(name)(value, name, function) for name, value in given.items()}
+
+
+def _multiclass(
+    boxes: Sequence[Variable], attrs: dict[str, Any], function: str, name: str | None
+) -> tuple[Variable, Variable]:
+    return _chosen("multiclass_nms3", "NmsRoisNum", boxes, attrs, function, name)
 
 
 def _chosen(
@@ -127,18 +149,16 @@ def detection_output(
     """
     boxes = box_coder(prior_box, prior_box_var, loc, "decode_center_size")
     marks = transpose(softmax(arguments.variable(scores, "scores", "detection_output")), [0, 2, 1])
-    attrs = {
-        "background_label": arguments.integer(
-            background_label, "background_label", "detection_output"
-        ),
-        "nms_threshold": float(nms_threshold),
-        "nms_top_k": arguments.integer(nms_top_k, "nms_top_k", "detection_output"),
-        "keep_top_k": arguments.integer(keep_top_k, "keep_top_k", "detection_output"),
-        "score_threshold": float(score_threshold),
-        "nms_eta": float(nms_eta),
-    }
-    rows = boxes, marks
-    out, index = _chosen("multiclass_nms3", "NmsRoisNum", rows, attrs, "detection_output", None)
+    attrs = _attrs(
+        "detection_output",
+        background_label=background_label,
+        nms_threshold=nms_threshold,
+        nms_top_k=nms_top_k,
+        keep_top_k=keep_top_k,
+        score_threshold=score_threshold,
+        nms_eta=nms_eta,
+    )
+    out, index = _multiclass((boxes, marks), attrs, "detection_output", None)
     return (out, index) if return_index else out
 
 
@@ -214,10 +234,10 @@ def yolov3_loss(
         "anchors": arguments.integers(anchors, "anchors", function),
         "anchor_mask": arguments.integers(anchor_mask, "anchor_mask", function),
         "class_num": arguments.integer(class_num, "class_num", function),
-        "ignore_thresh": float(ignore_thresh),
+        "ignore_thresh": arguments.number(ignore_thresh, "ignore_thresh", function),
         "downsample_ratio": arguments.integer(downsample_ratio, "downsample_ratio", function),
         "use_label_smooth": arguments.flag(use_label_smooth, "use_label_smooth", function),
-        "scale_x_y": float(scale_x_y),
+        "scale_x_y": arguments.number(scale_x_y, "scale_x_y", function),
     }
     outs = ("Loss", "ObjectnessMask", "GTMatchMask")
     return LayerHelper(function, name).emit_all(function, inputs, attrs, outs)[0]
