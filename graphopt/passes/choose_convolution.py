@@ -4,7 +4,9 @@ The rules come from measurements on x86 with XLA 0.10, in images with the channe
 one input channel per filter as multiplications and additions of the whole image (10 to 60 times
 as fast), filters of one position as a matrix product, small images as one matrix product with all
 that the filter meets, larger ones of filters of 3 x 3 by the algorithm of Winograd where nothing is
-differentiated, and the gradient of a filter with strides as a product for each position.
+differentiated. XLA's gradients of filters are slow where they sum over many places: with strides
+they become one product with all that the filter meets, without a product for each row of the
+filter.
 """
 
 from __future__ import annotations
@@ -31,6 +33,11 @@ CHANNELS = 16
 # with fewer channels or tiles of 4 x 4 places, turning images and filters for Winograd's algorithm
 # takes longer than its products save
 WINOGRAD_CHANNELS, WINOGRAD_TILES, SIDE = 64, 49, 4
+# where the gradient of a filter sums over so many places or more, in the whole batch, a product for
+# each row of the filter takes 0.4 to 0.8 of XLA's time; with fewer channels or places it is slower
+PLACES, GRADIENT_CHANNELS = 5000, 32
+# assumed where the size of a batch is not known
+BATCH = 8
 # every position of a filter is read apart; beyond this many XLA's way is as good
 POSITIONS = 7 * 7
 
@@ -102,12 +109,20 @@ def _for_size(op: PdOp, channels: int, positions: int, *, trained: bool) -> str 
     if UNKNOWN not in places and product(places) <= SMALL:
         return "im2col"
     if trained and any(stride > 1 for stride in op.attr("strides")):
-        return "taps"
+        return "patches"
     if UNKNOWN in places:
         return Reason("unknown-size", "the size of its result is not known")
+    if trained and channels >= GRADIENT_CHANNELS and _many(op, places):
+        return "rows"
     if not trained and channels >= WINOGRAD_CHANNELS and _takes_winograd(op, places):
         return "winograd"
     return Reason("large-image", "XLA's own convolution is the fastest for images of this size")
+
+
+def _many(op: PdOp, places: Sequence[int]) -> bool:
+    """True where the gradient of the filter sums over many places."""
+    batch = shape_of(op.operands[0].type)[0]
+    return (BATCH if batch == UNKNOWN else batch) * product(places) >= PLACES
 
 
 def _takes_winograd(op: PdOp, places: Sequence[int]) -> bool:

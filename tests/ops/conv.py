@@ -112,8 +112,14 @@ SAMPLES = {
                 dilations=(1, 2),
                 algorithm=algorithm,
             ).gives(convolution((2, 1), (1, 0, 0, 2), (1, 2)))
-            for algorithm in ("im2col", "taps")
+            for algorithm in ("im2col", "patches")
         ),
+        sample(
+            *(f64(2, 3, 5, 6), f64(2, 3, 3, 2)),
+            paddings=(1, 0, 0, 2),
+            dilations=(1, 2),
+            algorithm="rows",
+        ).gives(convolution((1, 1), (1, 0, 0, 2), (1, 2))),
         sample(
             *(f64(2, 3, 5, 9), f64(2, 3, 3, 3)), paddings=(1, 0, 2, 2), algorithm="winograd"
         ).gives(convolution((1, 1), (1, 0, 2, 2))),

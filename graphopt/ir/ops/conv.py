@@ -113,14 +113,16 @@ def filter_sizes(shape: Sequence[int], filter_format: str) -> tuple[int, ...]:
 
 
 def check_algorithm(
-    algorithm: str, filter: Sequence[int], groups: int, steps: Sequence[int] = ()
+    algorithm: str,
+    filter: Sequence[int],
+    groups: int,
+    strides: Sequence[int],
+    dilations: Sequence[int],
 ) -> None:
-    """ProgramError unless a filter [out, in / groups, height, width] can be applied this way.
-
-    `steps` are strides and dilations.
-    """
+    """ProgramError unless a filter [out, in / groups, height, width] can be applied this way."""
     outs, own, *kernel = filter
     one = (1, UNKNOWN)
+    meets_all = all(stride == 1 for stride in strides)
     fits = {
         "": True,
         "shifts": own in one,
@@ -128,8 +130,10 @@ def check_algorithm(
         "im2col": groups == 1,
         "winograd": groups == 1
         and all(size in (3, UNKNOWN) for size in kernel)
-        and all(step == 1 for step in steps),
-        "taps": groups == 1,
+        and meets_all
+        and all(dilation == 1 for dilation in dilations),
+        "patches": groups == 1,
+        "rows": groups == 1 and meets_all,
     }
     if algorithm not in fits:
         raise ProgramError(f"algorithm must be one of {list(fits)}, found '{algorithm}'")
@@ -176,7 +180,7 @@ class Conv2dBase(PureOp, ABC):
         same_dtype(input, filter)
         x, w = shape_of(input), filter_sizes(shape_of(filter), filter_format)
         check_convolution(x, w, len(strides), groups, (*w, 1, 1)[1], data_format)
-        check_algorithm(algorithm, w, groups, (*strides, *dilations))
+        check_algorithm(algorithm, w, groups, strides, dilations)
         if w[0] != UNKNOWN and w[0] % groups:
             raise ProgramError(f"{w[0]} output channels cannot be split in {groups} groups")
         kernel, spatial = w[2:], spatial_sizes(x, data_format)
