@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, i64
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.op import PdOp
@@ -59,6 +59,16 @@ def path_of(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdO
                 wanted.update(inputs)
                 path.append(inner)
     return path[::-1]
+
+
+def differentiated(module: ModuleOp) -> set[Operation]:
+    """The ops that some gradient goes through."""
+    found: set[Operation] = set()
+    for op in module.walk():
+        if isinstance(op, Grad):
+            region = ops_before(op)
+            found.update(path_of(op, region, active_values(op, region)))
+    return found
 
 
 def readers_of(value: SSAValue, grad: Grad) -> list[PdOp]:

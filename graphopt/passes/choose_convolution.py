@@ -15,12 +15,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.ir import Operation
 
-from graphopt.ir.differentiated import active_values, ops_before, path_of
+from graphopt.ir.differentiated import differentiated
 from graphopt.ir.op import PdOp, encode_attrs
 from graphopt.ir.ops.conv import Conv2d, Conv2dBase, DepthwiseConv2d, filter_sizes, spatial_sizes
-from graphopt.ir.ops.grad import Grad
 from graphopt.ir.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.fusion import Outcome, Reason
 from graphopt.passes.numerics import Numerics
@@ -50,21 +48,11 @@ class ChooseConvolution(RewritePass):
     numerics = Numerics.REASSOCIATING
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, differentiated = Log(self.name, self.numerics), _differentiated(module)
+        log, trained = Log(self.name, self.numerics), differentiated(module)
         for op in list(module.walk()):
             if isinstance(op, (Conv2d, DepthwiseConv2d)) and not op.attr("algorithm"):
-                _choose(op, log, trained=op in differentiated)
+                _choose(op, log, trained=op in trained)
         return log.outcomes
-
-
-def _differentiated(module: ModuleOp) -> set[Operation]:
-    """The ops that some gradient goes through."""
-    found: set[Operation] = set()
-    for op in module.walk():
-        if isinstance(op, Grad):
-            region = ops_before(op)
-            found.update(path_of(op, region, active_values(op, region)))
-    return found
 
 
 def _choose(op: Conv2dBase, log: Log, *, trained: bool) -> None:

@@ -18,6 +18,7 @@ from graphopt.passes.all_reduce_gradients import AllReduceGradients
 from graphopt.passes.assign_layout import AssignLayout
 from graphopt.passes.choose_attention import ChooseAttention
 from graphopt.passes.choose_convolution import ChooseConvolution
+from graphopt.passes.choose_pooling import ChoosePooling
 from graphopt.passes.conflicts import refusal_of
 from graphopt.passes.drop_dropout import DropDropout
 from graphopt.passes.drop_kept_state import DropKeptState
@@ -377,6 +378,13 @@ ROWS: tuple[Row, ...] = (
         ChooseConvolution.name,
         _on(("cpu",), lambda setup: ChooseConvolution()),
         "any place would do: no other pass looks at how a convolution is computed",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.TARGET,
+        ChoosePooling.name,
+        _on(("cpu",), lambda setup: ChoosePooling()),
+        "as choose-convolution",
     ),
     Row(
         ANY_PROGRAM,

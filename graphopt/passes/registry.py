@@ -25,6 +25,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "all-reduce-gradients": ("all_reduce_gradients", "AllReduceGradients"),
     "assign-layout": ("assign_layout", "AssignLayout"),
     "choose-convolution": ("choose_convolution", "ChooseConvolution"),
+    "choose-pooling": ("choose_pooling", "ChoosePooling"),
     "cse": ("share", "ShareCommon"),
     "drop-kept-state": ("drop_kept_state", "DropKeptState"),
     "choose-attention": ("choose_attention", "ChooseAttention"),

@@ -191,6 +191,15 @@ SAMPLES = {
             nhwc(windows(average, [(0, 1), (0, 1), (1, 2), (1, 2)], [(0, 3)]))
         ),
         pool(bf16(1, 1, 4, 4), (2, 2), "avg", strides=(2, 2)).gives(windows(average, PAIRS, PAIRS)),
+        pool(*(f64(1, 2, 5, 4), (3, 2)), strides=(2, 2), paddings=(1, 0), algorithm="shifts").gives(
+            windows(largest, [(0, 2), (1, 4), (3, 5)], PAIRS)
+        ),
+        pool(f64(2, 4, 3, 2), (2, 2), data_format="NHWC", algorithm="shifts").gives(
+            nhwc(windows(largest, [(0, 2), (1, 3), (2, 4)], [(0, 2), (1, 3)]))
+        ),
+        pool(f32(1, 2, 4, 5), (2, 3), adaptive=True, algorithm="shifts").gives(
+            windows(largest, PAIRS, [(0, 2), (1, 4), (3, 5)])
+        ),
     ],
     Conv3d: [
         sample(f32(1, 2, 1, 4, 4), f32(3, 2, 1, 2, 2)).gives(
@@ -211,6 +220,9 @@ SAMPLES = {
         ),
         pool(f64(1, 1, 2, 4, 2), (1, 2, 1), "avg", adaptive=True, data_format="NCDHW").gives(
             lambda x: x.reshape(1, 1, 2, 2, 2, 2).mean((2, 4, 5))[:, :, None, :, None]
+        ),
+        pool(f64(1, 2, 1, 4, 4), (1, 2, 2), strides=(1, 2, 2), algorithm="shifts").gives(
+            lambda x: windows(largest, PAIRS, PAIRS)(x[:, :, 0])[:, :, None]
         ),
     ],
 }

@@ -10,7 +10,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.errors import ProgramError
 from graphopt.ir.attrs import flag, integer, integers, string
 from graphopt.ir.ops.base import PureOp
-from graphopt.ir.types import UNKNOWN, Tensor, like, same_dtype, shape_of
+from graphopt.ir.types import UNKNOWN, Tensor, dtype_of, like, same_dtype, shape_of
 
 Pads = tuple[tuple[int, int], ...]
 
@@ -225,7 +225,10 @@ class Conv3d(Conv2dBase):
 
 
 class PoolBase(PureOp, ABC):
-    """Maximum or average over windows; the kernel says of how many dimensions."""
+    """Maximum or average over windows; the kernel says of how many dimensions.
+
+    `algorithm` is how to compute it, empty for the backend's way; it comes from a pass.
+    """
 
     x = operand_def(Tensor)
     out = result_def(Tensor)
@@ -239,6 +242,7 @@ class PoolBase(PureOp, ABC):
     ceil_mode = flag(False)
     exclusive = flag(True)
     data_format = string("NCHW")
+    algorithm = string("")
 
     @staticmethod
     def infer(
@@ -252,12 +256,17 @@ class PoolBase(PureOp, ABC):
         adaptive: bool,
         ceil_mode: bool,
         data_format: str,
+        algorithm: str = "",
     ) -> Tensor:
         shape, rank = shape_of(x), len(kernel_size)
         if len(shape) != rank + 2:
             raise ProgramError(f"pool{rank}d needs rank {rank + 2}, found {list(shape)}")
         if pooling_type not in ("max", "avg"):
             raise ProgramError(f"pooling_type must be max or avg, found '{pooling_type}'")
+        if algorithm not in ("", "shifts") or (algorithm and pooling_type == "avg"):
+            raise ProgramError(f"'{algorithm}' is no algorithm of a {pooling_type} pool")
+        if algorithm and not dtype_of(x).is_floating:
+            raise ProgramError(f"the algorithm '{algorithm}' is not for {dtype_of(x)!s}")
         spatial = spatial_sizes(shape, data_format)
         if global_pooling:
             out: Sequence[int] = (1,) * rank

@@ -27,6 +27,7 @@ from graphopt.ir.ops.conv import (
 from graphopt.lowering.convolution import Window, convolve
 from graphopt.lowering.ops.activation import relu
 from graphopt.lowering.ops.base import Array, is_floating, wide
+from graphopt.lowering.pooling import largest
 from graphopt.lowering.registry import lowers
 
 Ints = tuple[int, ...]
@@ -153,6 +154,7 @@ def pool2d(
     ceil_mode: bool,
     exclusive: bool,
     data_format: str,
+    algorithm: str,
 ) -> Array:
     sizes, rank = spatial_sizes(x.shape, data_format), len(kernel_size)
     first = 1 if is_channels_last(data_format) else 2
@@ -162,10 +164,14 @@ def pool2d(
         wanted = [(size, n if n >= 0 else size) for size, n in zip(sizes, numbers, strict=True)]
         windows = [adaptive_windows(*pair) for pair in wanted]
     else:
-        algorithm, ones = padding_algorithm, (1,) * rank
-        pads = explicit_pads(paddings, algorithm, sizes, kernel_size, strides, ones)
+        ones = (1,) * rank
+        pads = explicit_pads(paddings, padding_algorithm, sizes, kernel_size, strides, ones)
         shapes = zip(sizes, kernel_size, strides, pads, strict=True)
         windows = [sliding(*shape, ceil_mode, exclusive) for shape in shapes]
+    slides = [window.slide for window in windows if window.slide is not None]
+    if algorithm == "shifts" and len(slides) == rank:
+        one = (1, 1, (0, 0))
+        return largest(x, (*[one] * first, *slides, *[one] * (x.ndim - first - rank)))
     if pooling_type == "max":
         return reduce_windows(x, windows, first, lax.max, _lowest(x))
     total = reduce_windows(wide(x), windows, first, lax.add, 0)

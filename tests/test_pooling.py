@@ -1,0 +1,128 @@
+"""Maxima over windows on CPUs: the derivative of their own, and the pass that chooses it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.lowering.pooling import Slides, largest
+from graphopt.passes.choose_pooling import ChoosePooling
+from graphopt.passes.fusion import Applied
+from graphopt.testing import check_preserves_meaning, parse
+
+QUICK = settings(
+    deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
+)
+
+
+@st.composite
+def arrays(draw: Any) -> tuple[tuple[int, ...], Slides]:
+    """A shape with windows that fit it; some miss elements, some overlap."""
+    slides = draw(
+        st.lists(
+            st.tuples(
+                *(st.integers(1, 3), st.integers(1, 4)),
+                st.tuples(st.integers(0, 1), st.integers(0, 1)),
+            ).filter(lambda slide: max(slide[2]) < slide[0]),
+            min_size=1,
+            max_size=3,
+        )
+    )
+    shape = tuple(draw(st.integers(size, size + 4)) for size, _, _ in slides)
+    return shape, tuple(slides)
+
+
+@settings(QUICK, max_examples=25)
+@given(arrays(), st.integers(0, 99), st.booleans())
+def test_gradients(case: tuple[tuple[int, ...], Slides], seed: int, ties: bool) -> None:
+    """Values and gradients are those of XLA, also where several elements are the largest."""
+    shape, slides = case
+    random = np.random.default_rng(seed)
+    x = random.integers(0, 3, shape).astype(float) if ties else random.normal(size=shape)
+
+    def plain(x: Any) -> Any:
+        sizes, strides, pads = zip(*slides, strict=True)
+        return lax.reduce_window(x, -np.inf, lax.max, sizes, strides, pads)
+
+    def both(function: Any) -> Any:
+        def run(x: Any) -> Any:
+            y, pull = jax.vjp(function, x)
+            return y, *pull(jnp.cos(jnp.arange(y.size, dtype=x.dtype)).reshape(y.shape))
+
+        return jax.jit(run)(x)
+
+    with jax.enable_x64(True):
+        found, wanted = both(lambda x: largest(x, slides)), both(plain)
+    for a, b in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-12)
+
+
+def test_second_derivative() -> None:
+    """The gradient of a gradient, which is linear in the cotangent, and rows side by side."""
+    slides = ((1, 1, (0, 0)), (3, 2, (1, 1)))
+    x = np.random.default_rng(0).normal(size=(2, 7)).astype("float32")
+
+    def slope(x: Any) -> Any:
+        return jnp.sum(jnp.sin(jax.grad(lambda x: jnp.sum(largest(x, slides) ** 2))(x)))
+
+    found = jax.grad(slope)(x)
+    chosen = (jax.grad(lambda x: jnp.sum(largest(x, slides)))(x)).astype("float32")
+    np.testing.assert_allclose(found, np.cos(2 * x * chosen) * 2 * chosen, rtol=1e-5)
+    rows = jax.vmap(jax.grad(lambda row: jnp.sum(largest(row, slides[1:]))))(x)
+    np.testing.assert_allclose(rows, chosen)
+
+
+PROGRAM = """
+func.func @main(%x: tensor<{x}xf32> {{pd.feed = "x"}}) -> (tensor<{y}xf32> {{pd.fetch = "y"}}, tensor<{x}xf32> {{pd.fetch = "g"}}) {{
+  %s = pd.sin(%x) : tensor<{x}xf32>
+  %y = pd.pool2d(%s) {{kernel_size = {kernel}, strides = {strides}, paddings = {pads}, ceil_mode = {ceil}, data_format = "{layout}"}} : (tensor<{x}xf32>) -> tensor<{y}xf32>
+  %one = pd.full_like(%y) {{value = 1.0}} : tensor<{y}xf32>
+  %g = pd.grad(of = [%y], wrt = [%x], cotangents = [%one]) : (tensor<{y}xf32>, tensor<{x}xf32>, tensor<{y}xf32>) -> tensor<{x}xf32>
+  func.return %y, %g : tensor<{y}xf32>, tensor<{x}xf32>
+}}
+"""  # noqa: E501
+
+
+def test_the_pass_preserves_meaning() -> None:
+    """Generated pools of both layouts, with strides, padding and windows over the edge."""
+    fired = 0
+
+    @settings(QUICK, max_examples=20)
+    @given(st.data())
+    def check(data: Any) -> None:
+        nonlocal fired
+        pair = st.lists(st.integers(1, 3), min_size=2, max_size=2)
+        kernel = data.draw(pair)
+        strides = [data.draw(st.integers(1, size)) for size in kernel]
+        ceil, layout = data.draw(st.booleans()), data.draw(st.sampled_from(["NCHW", "NHWC"]))
+        # windows of nothing but padding have no maximum
+        pads = [0 if ceil else data.draw(st.integers(0, size // 2)) for size in kernel]
+        sizes = [data.draw(st.integers(size, size + 4)) for size in kernel]
+        outs = [
+            (n + 2 * pad - size + (stride - 1 if ceil else 0)) // stride + 1
+            for n, size, stride, pad in zip(sizes, kernel, strides, pads, strict=True)
+        ]
+
+        def shape(sizes: list[int]) -> str:
+            return "x".join(map(str, [2, *sizes, 3] if layout == "NHWC" else [2, 3, *sizes]))
+
+        text = PROGRAM.format(
+            x=shape(sizes),
+            y=shape(outs),
+            kernel=kernel,
+            strides=strides,
+            pads=pads,
+            ceil=str(ceil).lower(),
+            layout=layout,
+        )
+        outcomes = check_preserves_meaning(parse(text), ChoosePooling().rewrite)
+        fired += sum(isinstance(outcome, Applied) for outcome in outcomes)
+
+    check()
+    assert fired == 20
