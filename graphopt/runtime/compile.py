@@ -53,7 +53,7 @@ from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import Place, about, device_of, distinct_devices
 from graphopt.runtime.prepare import Prepare
 from graphopt.runtime.scope import Scope
-from graphopt.runtime.state import Slots, holder, scope_slot, take, whole_of
+from graphopt.runtime.state import Bound, Slots, scope_slot, take_all
 from graphopt.runtime.watch import watcher
 
 # A program that meets more shapes than this forgets the oldest executable.
@@ -299,14 +299,15 @@ class Executable:
         """Run one step: state from and to the scope, fetches returned as JAX arrays."""
         plan, slots = self.plan, self._slots(scope)
         mapped = self.mapped
-        updated = [take(mapped, port, slot, keep=True) for port, slot in slots.updated]
-        read_only = tuple([take(mapped, port, slot) for port, slot in slots.read_only])
-        fixed = [take(mapped, port, slot) for port, slot in slots.prepare]
+        updated = take_all(mapped, slots.updated, keep=True)
+        read_only = tuple(take_all(mapped, slots.read_only))
+        fixed = take_all(mapped, slots.prepare)
         keys = self.keys or default_generator()
         key = keys.next_key(plan.steps) if self.is_random else _NO_KEY
         ordered = tuple([feeds[name] for name in self.fed])
         if (tell := watcher()) is not None:
-            read = [port.name for port, _ in (*slots.updated, *slots.read_only, *slots.prepare)]
+            bound = (*slots.updated, *slots.read_only, *slots.prepare)
+            read = [port.name for port, *_ in bound]
             arrays = (*updated, *read_only, *fixed, *ordered)
             tell(self.compiled, dict(zip((*read, *self.fed), arrays, strict=True)), key)
         if self.prepare is not None:
@@ -318,10 +319,10 @@ class Executable:
         del updated
         if self.is_checked:
             raise_failures((fetches, written))
-        mapped = self.mapped
-        for (port, slot), array in zip(slots.written, written, strict=True):
+        home = self.mapped.home
+        for (port, slot, replicas, whole), array in zip(slots.written, written, strict=True):
             slot = slot or scope_slot(scope, port.name)
-            slot.put(array, replicas=mapped.rows(port), home=mapped.home, whole=whole_of(port))
+            slot.put(array, replicas=replicas, home=home, whole=whole)
         self._bound(fetches, written)
         return fetches
 
@@ -345,7 +346,8 @@ class Executable:
             plan = self.plan
             prepare = self.prepare.reads if self.prepare is not None else ()
             groups = (plan.updated, plan.read_only, plan.written, prepare)
-            found = Slots(*([(p, holder(scope, p)) for p in ports] for ports in groups))
+            mapped = self.mapped
+            found = Slots(*([Bound.of(mapped, p, scope) for p in ports] for ports in groups))
             scope.bound[self.serial] = Scope.changes, found
         return found
 

@@ -159,13 +159,13 @@ class Runner:
         A dict of arrays like one that passed before, unchanged, is not looked at again: in a
         training loop the checks would cost more than the call of a small step.
         """
-        key = _signature(program, feed, names)
+        key = feed_signature(program, feed, names)
         executable = self._ready.get(key)
         if executable is not None:
             return self._run(executable, program, feed, names, scope, wait=wait)
         feeds = single_feed(program, feed)
         executable = self._executable(program, feeds, names)
-        if key is not None and _passed_unchanged(program, feed, feeds):
+        if key is not None and passed_unchanged(program, feed, feeds):
             if len(self._ready) >= MOST_READY:
                 self._ready.clear()
             self._ready[key] = executable
@@ -233,7 +233,7 @@ class Runner:
         return self._pruned[key]
 
 
-def _signature(program: Program, feed: Any, names: tuple[str, ...]) -> Any:
+def feed_signature(program: Program, feed: Any, names: tuple[str, ...]) -> Any:
     """What a step depends on, None when its feed is anything but a dict of arrays."""
     if type(feed) is not dict:
         return None
@@ -245,7 +245,7 @@ def _signature(program: Program, feed: Any, names: tuple[str, ...]) -> Any:
     return program.serial, program.version, names, *arrays
 
 
-def _passed_unchanged(program: Program, feed: dict[str, Any], feeds: dict[str, Any]) -> bool:
+def passed_unchanged(program: Program, feed: dict[str, Any], feeds: dict[str, Any]) -> bool:
     """True when a feed needs no check as long as its arrays are like these."""
     block = program.global_block()
     if any(block.has_var(f"{name}{LENGTHS}") for name in feed):

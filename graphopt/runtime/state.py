@@ -20,13 +20,29 @@ from graphopt.runtime.stacks import Item, Stack, stack_in
 Holder = Slot | Stack
 
 
-class Slots(NamedTuple):
-    """The state of a step in one scope: each port with its slot, None when there is none yet."""
+class Bound(NamedTuple):
+    """A port of state, what holds its value in one scope (None as long as nothing does), and the
+    form in which the step takes and gives it: see `Slot`.
+    """
 
-    updated: list[tuple[Port, Holder | None]]
-    read_only: list[tuple[Port, Holder | None]]
-    written: list[tuple[Port, Holder | None]]
-    prepare: list[tuple[Port, Holder | None]]
+    port: Port
+    slot: Holder | None
+    replicas: int
+    whole: tuple[int, ...] | None
+
+    @classmethod
+    def of(cls, mapped: Mapped, port: Port, scope: Scope) -> Bound:
+        """A port in a scope."""
+        return cls(port, holder(scope, port), mapped.rows(port), whole_of(port))
+
+
+class Slots(NamedTuple):
+    """The state of a step in one scope."""
+
+    updated: list[Bound]
+    read_only: list[Bound]
+    written: list[Bound]
+    prepare: list[Bound]
 
 
 def holder(scope: Scope, port: Port) -> Holder | None:
@@ -44,13 +60,27 @@ def whole_of(port: Port) -> tuple[int, ...] | None:
     return None if port.shard_of is None else shape_of(port.shard_of)
 
 
-def take(mapped: Mapped, port: Port, slot: Holder | None, *, keep: bool = False) -> Any:
+def take_all(mapped: Mapped, ports: list[Bound], *, keep: bool = False) -> list[Any]:
+    """`take` for each port."""
+    home = mapped.home
+    # nearly always every array is there already, and a call for each would cost more than the rest
+    return [
+        slot.value
+        if slot is not None
+        and slot.home is home
+        and slot.replicas == replicas
+        and slot.whole == whole
+        else take(mapped, Bound(port, slot, replicas, whole), keep=keep)
+        for port, slot, replicas, whole in ports
+    ]
+
+
+def take(mapped: Mapped, bound: Bound, *, keep: bool = False) -> Any:
     """The state array where a mapped module wants it.
 
     With `keep`, or when the value is on no device yet, the slot holds it there from now on.
     """
-    home, replicas = mapped.home, mapped.rows(port)
-    whole = whole_of(port)
+    home, (port, slot, replicas, whole) = mapped.home, bound
     if slot is None or slot.value is None:
         slot = _filled(port, slot)
     if slot.home is home and slot.replicas == replicas and slot.whole == whole:

@@ -18,7 +18,7 @@ from graphopt.ir.text import parse_text, text_of
 from graphopt.ir.types import tensor
 from graphopt.lowering.mappers import Mapped, home_of
 from graphopt.runtime.scope import Scope
-from graphopt.runtime.state import holder, take
+from graphopt.runtime.state import Bound, take
 
 NAMES = ("a", "b", "c", "d")
 # stacks of programs: some share variables, some have them in another order
@@ -43,6 +43,11 @@ def grow(array: Any) -> Any:
     return array * 2 + 1
 
 
+def taken(mapped: Mapped, port: Port, scope: Scope) -> Any:
+    """The array of a port for a program that only reads it."""
+    return take(mapped, Bound.of(mapped, port, scope))
+
+
 class Stacks(RuleBasedStateMachine):
     """Programs that update or read variables, in stacks or one by one, on two devices."""
 
@@ -61,10 +66,10 @@ class Stacks(RuleBasedStateMachine):
     def update(self, names: tuple[str, ...], at: int) -> None:
         """A step of a program that donates these variables."""
         mapped, port = self.devices[at], port_of(names)
-        slot = holder(self.scope, port)
-        assert slot is not None
-        new = grow(take(mapped, port, slot, keep=True))
-        slot.put(new, replicas=0, home=mapped.home, whole=None)
+        bound = Bound.of(mapped, port, self.scope)
+        assert bound.slot is not None
+        new = grow(take(mapped, bound, keep=True))
+        bound.slot.put(new, replicas=0, home=mapped.home, whole=None)
         for name in names:
             self.model[name] = self.model[name] * 2 + 1
 
@@ -72,7 +77,7 @@ class Stacks(RuleBasedStateMachine):
     def read(self, names: tuple[str, ...], at: int) -> None:
         """A program that only reads these variables."""
         port = port_of(names)
-        found = np.array(take(self.devices[at], port, holder(self.scope, port)))
+        found = np.array(taken(self.devices[at], port, self.scope))
         wanted = [self.model[name] for name in names]
         np.testing.assert_array_equal(found, np.stack(wanted) if port.stack_of else wanted[0])
 
@@ -90,7 +95,7 @@ class Stacks(RuleBasedStateMachine):
         kid = self.scope.new_scope()
         kid.var("b").put(np.full(2, 9, "float32"))
         port = port_of(("a", "b", "c"))
-        found = np.array(take(self.devices[0], port, holder(kid, port)))
+        found = np.array(taken(self.devices[0], port, kid))
         np.testing.assert_array_equal(found[1], [9, 9])
         np.testing.assert_array_equal(found[0], self.model["a"])
         self.scope.drop_kids()
@@ -113,7 +118,7 @@ def test_a_variable_without_a_value_is_named() -> None:
     scope.var("a").put(np.zeros(2, "float32"))
     scope.var("b")
     with pytest.raises(ScopeError, match="variable 'b' has not been initialized"):
-        take(mapped_on(jax.devices("cpu")[0]), port, holder(scope, port))
+        taken(mapped_on(jax.devices("cpu")[0]), port, scope)
 
 
 def test_a_variable_of_another_shape_is_named() -> None:
@@ -122,7 +127,7 @@ def test_a_variable_of_another_shape_is_named() -> None:
     scope.var("a").put(np.zeros(2, "float32"))
     scope.var("b").put(np.zeros(3, "float32"))
     with pytest.raises(ScopeError, match=r"variable 'b' is float32 \[2\] in the program"):
-        take(mapped_on(jax.devices("cpu")[0]), port, holder(scope, port))
+        taken(mapped_on(jax.devices("cpu")[0]), port, scope)
 
 
 TEXT = """builtin.module {

@@ -72,15 +72,16 @@ def stablehlo(program: CompiledProgram) -> str:
     """What XLA was given for the last shape."""
     import jax
 
-    from graphopt.runtime.state import holder, take
+    from graphopt.runtime.state import Bound, take_all
 
     (compiled,) = program._compiled()
     (executable,) = compiled.executables.values()
     scope = static.global_scope()
     with jax.enable_x64(True):
         plan = compiled.plan
+        mapped = executable.mapped
         state = [
-            tuple(take(executable.mapped, port, holder(scope, port)) for port in ports)
+            tuple(take_all(mapped, [Bound.of(mapped, port, scope) for port in ports]))
             for ports in (plan.updated, plan.read_only)
         ]
         rows_of = {"x": (12, 3), "y": (12, 2)}
