@@ -13,7 +13,7 @@ import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, ClassVar
+from typing import Any
 
 import jax
 import numpy as np
@@ -274,14 +274,23 @@ def _setup(request: Request) -> Setup:
     )
 
 
+@dataclass
+class UnderWay:
+    """The steps of all executables since one was waited for.
+
+    No attribute of a class: whenever one changes, Python forgets what it knows of the class.
+    """
+
+    steps: int = 0
+
+
+under_way = UnderWay()
 _NO_KEY = np.zeros(2, np.uint32)
 _serial = itertools.count()
 
 
 class Executable:
     """A mapped module that XLA compiles at the first call, and the state it passes along."""
-
-    in_flight: ClassVar[int] = 0  # the steps of all executables since one was waited for
 
     def __init__(self, compiled: Compiled, mapped: Mapped) -> None:
         self.compiled = compiled
@@ -299,7 +308,7 @@ class Executable:
         """Run one step: state from and to the scope, fetches returned as JAX arrays."""
         plan, slots = self.plan, self._slots(scope)
         mapped = self.mapped
-        updated = take_all(mapped, slots.updated, keep=True)
+        updated = tuple(take_all(mapped, slots.updated, keep=True))
         read_only = tuple(take_all(mapped, slots.read_only))
         fixed = take_all(mapped, slots.prepare)
         keys = self.keys or default_generator()
@@ -314,8 +323,8 @@ class Executable:
             read_only += self.prepare(scope, fixed)
         with jax.enable_x64(True):
             if self.function is None:
-                self.function = self._compile(tuple(updated), read_only, ordered, key)
-            fetches, written = self.function(tuple(updated), read_only, ordered, key)
+                self.function = self._compile(updated, read_only, ordered, key)
+            fetches, written = self.function(updated, read_only, ordered, key)
         del updated
         if self.is_checked:
             raise_failures((fetches, written))
@@ -353,7 +362,7 @@ class Executable:
 
     def _bound(self, fetches: Sequence[Any], written: Sequence[Any]) -> None:
         """Wait now and then, so that steps whose results nobody reads do not pile up."""
-        Executable.in_flight += 1
-        if Executable.in_flight >= MAX_IN_FLIGHT:
-            Executable.in_flight = 0
+        under_way.steps += 1
+        if under_way.steps >= MAX_IN_FLIGHT:
+            under_way.steps = 0
             jax.block_until_ready(fetches or written)

@@ -13,7 +13,12 @@ from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor, Runner
 from graphopt.runtime.explain import Explanation, explain
 from graphopt.runtime.fetch import as_result
-from graphopt.runtime.losses import check_customized_seed, check_loss_name, has_backward
+from graphopt.runtime.losses import (
+    check_customized_seed,
+    check_loss_name,
+    has_backward,
+    is_customized,
+)
 from graphopt.runtime.places import Place
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
@@ -48,6 +53,7 @@ class CompiledProgram:
         self._data_parallel: DataParallel | None = None
         self._runner: Runner | None = None
         self._bound: tuple[Scope, Place] | None = None
+        self._wants_seed = False
 
     def with_data_parallel(
         self,
@@ -145,7 +151,8 @@ class CompiledProgram:
             )
         if self._runner is None:
             self._runner = executor.new_runner(self._strategy)
-        check_customized_seed(self._program, self._runner.strategy, feed)
+        if self._wants_seed:
+            check_customized_seed(self._program, self._strategy, feed)
         fetches = self._runner.step(self._program, feed, names, scope, wait=return_numpy)
         results = [as_result(array, return_numpy=return_numpy) for array in fetches]
         return results if return_merged else [[result] for result in results]
@@ -160,7 +167,8 @@ class CompiledProgram:
             self._bound = scope, place
             # flags that are set from now on change nothing
             self._strategy = self._strategy._copy()
+            self._wants_seed = is_customized(self._strategy)
         elif self._bound[0] is not scope:
             raise ValueError("Cannot compile program with different scope.")
-        elif self._bound[1] != place:
+        elif self._bound[1] is not place and self._bound[1] != place:
             raise ValueError("Cannot compile program with different place.")

@@ -61,11 +61,14 @@ def check_weighted(strategy: BuildStrategy) -> None:
         )
 
 
+def is_customized(strategy: BuildStrategy) -> bool:
+    """True when the strategy wants the gradient of the loss to be fed."""
+    return strategy.gradient_scale_strategy is GradientScaleStrategy.Customized
+
+
 def check_customized_seed(program: Program, strategy: BuildStrategy, feed: Any) -> None:
     """FeedError when the strategy wants the loss gradient to be fed and it is not."""
-    if strategy.gradient_scale_strategy is not GradientScaleStrategy.Customized:
-        return
-    if not has_backward(program):
+    if not is_customized(strategy) or not has_backward(program):
         return
     elements = feed if isinstance(feed, (list, tuple)) else [feed]
     if all(any(name.endswith(GRAD_SUFFIX) for name in element or ()) for element in elements):

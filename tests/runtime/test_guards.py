@@ -18,7 +18,7 @@ from graphopt.ir.program import Variable
 from graphopt.ir.signature import signature_of
 from graphopt.passes.mark_per_replica import MarkPerReplica, uniform_values
 from graphopt.runtime import BuildStrategy
-from graphopt.runtime.compile import MAX_IN_FLIGHT, Executable
+from graphopt.runtime.compile import MAX_IN_FLIGHT, under_way
 from graphopt.testing import parse
 from graphopt_tests.runtime.nets import build, close, fc_mean, parameter, regression_feed, rows
 from graphopt_tests.runtime.replicas import run
@@ -66,7 +66,7 @@ def test_steps_in_flight_are_bounded(reduce: Any) -> None:
     seen: set[int] = set()
     for _ in range(3 * MAX_IN_FLIGHT):
         net.run(rows(0, 1), (), program)
-        seen.add(Executable.in_flight)
+        seen.add(under_way.steps)
     assert max(seen) < MAX_IN_FLIGHT and 0 in seen
 
 
