@@ -170,6 +170,7 @@ def test_every_pass_has_a_class() -> None:
         "choose-attention",
         "choose-convolution",
         "choose-pooling",
+        "store-filters",
     }
 
 

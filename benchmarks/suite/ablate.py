@@ -33,6 +33,7 @@ PASSES: Mapping[str, tuple[str, ...]] = {
         "mobilenet-training",
     ),
     "choose-pooling": ("resnet18-training",),
+    "store-filters": ("resnet18-training", "mobilenet-training"),
     "prepare-weights": ("resnet50-b1", "mobilenet-b1"),
     "reassociate-matmul": ("matrix-chain",),
     "roll-layers": ("mlp-200", "transformer-48"),

@@ -12,6 +12,7 @@ from typing import cast
 
 from xdsl.dialects.builtin import (
     ArrayAttr,
+    DenseArrayBase,
     DictionaryAttr,
     FunctionType,
     ModuleOp,
@@ -31,6 +32,7 @@ PREPARED = "pd.prepared"
 PER_REPLICA = "pd.per_replica"
 SHARD_OF = "pd.shard_of"
 STACK_OF = "pd.stack_of"
+ORDER = "pd.order"
 # on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
 KEPT_GRADIENTS = "pd.kept_gradients"
 # on a module: its dropouts draw by a quicker generator
@@ -60,6 +62,7 @@ class Port:
 
     State with `shard_of` is a part, here, of a value of that type; the replicas together have it.
     State with `stack_of` is the variables of these names, of one type, along a new first axis.
+    That with `order` has its axes in another order: axis i is the variable's axis order[i].
     """
 
     kind: str
@@ -68,6 +71,7 @@ class Port:
     per_replica: bool = False
     shard_of: Tensor | None = None
     stack_of: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
 
     @property
     def variables(self) -> tuple[str, ...]:
@@ -197,9 +201,10 @@ def _ports(
             if isinstance(name, StringAttr):
                 per_replica = isinstance(entry.get(PER_REPLICA), UnitAttr)
                 whole = cast("Tensor | None", entry.get(SHARD_OF))
-                members = _members(entry, type_, f"{what} {position} of @main")
+                where = f"{what} {position} of @main"
+                members, order = _members(entry, type_, where), _order(entry, type_, where)
                 type_ = cast(Tensor, type_)
-                ports.append(Port(kind, name.data, type_, per_replica, whole, members))
+                ports.append(Port(kind, name.data, type_, per_replica, whole, members, order))
                 break
         else:
             raise ValueError(
@@ -233,3 +238,17 @@ def _members(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tu
             f"axis is long, each once; found {found}"
         )
     return names
+
+
+def _order(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tuple[int, ...]:
+    """The order of the axes of state; ValueError unless each axis is there once."""
+    if ORDER not in entry:
+        return ()
+    found = entry[ORDER]
+    order = found.get_values() if isinstance(found, DenseArrayBase) else ()
+    if sorted(order) != list(range(len(shape_of(type_)))):
+        raise ValueError(
+            f"{where} is {show(type_)}, and {ORDER} must be an order of its axes, as an "
+            f"array<i64: ...>; found {found}"
+        )
+    return tuple(int(axis) for axis in order)

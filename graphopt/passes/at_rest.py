@@ -27,14 +27,14 @@ Names = tuple[str, ...]
 
 
 def state_arguments(module: ModuleOp) -> dict[SSAValue, str]:
-    """The arguments that are one variable of state each, whole and the same on every replica."""
+    """The arguments that are one variable of state each, as it is and the same on all replicas."""
     arguments = main_function(module).body.block.args
     ports = signature_of(module).arguments
     return {
         argument: port.name
         for argument, port in zip(arguments, ports, strict=True)
         if port.kind == STATE
-        and not (port.per_replica or port.shard_of is not None or port.stack_of)
+        and not (port.per_replica or port.shard_of is not None or port.stack_of or port.order)
     }
 
 

@@ -57,6 +57,7 @@ from graphopt.passes.share import ShareCommon
 from graphopt.passes.simplify import Simplify
 from graphopt.passes.sort_ops import SortOps
 from graphopt.passes.stack_state import StackState
+from graphopt.passes.store_filters import StoreFilters
 from graphopt.passes.sync_batch_norm import SyncBatchNorm
 from graphopt.passes.update_rows import UpdateRows
 
@@ -129,7 +130,7 @@ def _by_kernel(kernel: str, make: Callable[[], ModulePass]) -> Callable[[Setup],
 
 
 def _stacks_refused(setup: Setup) -> str:
-    """Why state cannot be in stacks; empty where it can."""
+    """Why state cannot lie otherwise than the variables; empty where it can."""
     if setup.trainers > 1:
         return "several processes bring their state into line variable by variable"
     if setup.communicates and setup.reduction != "AllReduce":
@@ -420,6 +421,13 @@ ROWS: tuple[Row, ...] = (
         StackState.name,
         _on(("cpu",), _stack),
         "behind fuse_adamw, whose groups it lays out; in front of sums, which are then of stacks",
+    ),
+    Row(
+        ANY_PROGRAM,
+        Phase.UPDATE,
+        StoreFilters.name,
+        _on(("cpu",), lambda setup: StoreFilters(apart=_stacks_refused(setup))),
+        "behind assign-layout, whose convolutions read filters so, and behind stacks",
     ),
     Row(
         "fix_op_run_order",

@@ -62,6 +62,7 @@ _OWN: dict[str, tuple[str, str]] = {
     "simplify": ("simplify", "Simplify"),
     "sort-ops": ("sort_ops", "SortOps"),
     "stack-state": ("stack_state", "StackState"),
+    "store-filters": ("store_filters", "StoreFilters"),
     "sync-batch-norm": ("sync_batch_norm", "SyncBatchNorm"),
     "update-rows": ("update_rows", "UpdateRows"),
 }

@@ -329,9 +329,9 @@ class Executable:
         if self.is_checked:
             raise_failures((fetches, written))
         home = self.mapped.home
-        for (port, slot, replicas, whole), array in zip(slots.written, written, strict=True):
+        for (port, slot, layout), array in zip(slots.written, written, strict=True):
             slot = slot or scope_slot(scope, port.name)
-            slot.put(array, replicas=replicas, home=home, whole=whole)
+            slot.put(array, layout=layout, home=home)
         self._bound(fetches, written)
         return fetches
 

@@ -15,6 +15,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from graphopt.errors import ScopeError
+from graphopt.runtime.layout import AS_IT_IS, Layout
 from graphopt.runtime.stacks import Item, Stack
 
 Shape = tuple[int, ...]
@@ -42,15 +43,13 @@ def joined_parts(parts: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, A
 class Slot:
     """A named value: a NumPy or JAX array, or None before its first write.
 
-    `replicas` > 0 says that the array has a leading axis with one value per replica; readers see
-    replica 0. With `whole`, a shape, the replicas have parts instead, which readers see as one
-    array of that shape. `home` identifies the devices that the array is on. `copy` is what another
-    program that only reads the variable made of the value for its own devices:
-    (home, replicas, array). The value of a variable that lies in a stack with others is an `Item`
-    of it; `stacks` are the stacks that begin with this variable, by the names in them.
+    `layout` says how the array holds the value, and `home` identifies the devices that it is on.
+    `copy` is what another program that only reads the variable made of the value for its own
+    devices: (home, layout, array). The value of a variable that lies in a stack with others is an
+    `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
     """
 
-    __slots__ = ("copy", "home", "name", "replicas", "stacks", "value", "whole")
+    __slots__ = ("copy", "home", "layout", "name", "stacks", "value")
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -58,14 +57,12 @@ class Slot:
         self.value: Any = None
         self.put(None)
 
-    def put(
-        self, value: Any, *, replicas: int = 0, home: Any = None, whole: Shape | None = None
-    ) -> None:
+    def put(self, value: Any, *, layout: Layout = AS_IT_IS, home: Any = None) -> None:
         """Replace the value; a variable that lies in a stack leaves it."""
         if type(self.value) is Item:
             self.value.stack.lose()
-        self.value, self.replicas, self.home, self.whole = value, replicas, home, whole
-        self.copy: tuple[Any, int, Any] = (None, 0, None)
+        self.value, self.layout, self.home = value, layout, home
+        self.copy: tuple[Any, Layout, Any] = (None, AS_IT_IS, None)
 
     def numpy(self) -> np.ndarray[Any, Any]:
         """A copy of the value; ScopeError when there is none."""
@@ -74,12 +71,14 @@ class Slot:
         value = self.value
         if type(value) is Item:
             return value.numpy()
-        if self.replicas and not getattr(value, "is_fully_addressable", True):
+        replicas, whole, order = self.layout
+        if replicas and not getattr(value, "is_fully_addressable", True):
             value = _of_this_process(value)
         value = np.array(value)
-        if self.whole is not None:
-            return joined_parts(value, self.whole)
-        return value[0] if self.replicas else value
+        if whole is not None:
+            return joined_parts(value, whole)
+        value = value[0] if replicas else value
+        return np.ascontiguousarray(value.transpose(np.argsort(order))) if order else value
 
     def get_tensor(self) -> Tensor:
         """A view through which scripts read and write the value."""
@@ -117,7 +116,8 @@ class Tensor:
 
     def __repr__(self) -> str:
         slot = self._slot
-        plain = slot.whole is None and type(slot.value) is not Item
+        plain = not slot.layout.order and slot.layout.whole is None
+        plain = plain and type(slot.value) is not Item
         return repr(slot.value if plain else slot.numpy())
 
 

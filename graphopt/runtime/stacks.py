@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from graphopt.runtime.layout import AS_IT_IS, Layout
+
 if TYPE_CHECKING:
     from graphopt.runtime.scope import Scope, Slot
 
@@ -34,39 +36,38 @@ class Stack:
     variables as programs that only read them have them on their devices, by (home, index).
     """
 
-    __slots__ = ("copy", "held", "home", "items", "members", "name", "replicas", "value", "whole")
+    __slots__ = ("copy", "held", "home", "items", "layout", "members", "name", "value")
 
     def __init__(self, members: Sequence[Slot]) -> None:
         self.name = f"{members[0].name} .. {members[-1].name}"
         self.members = tuple(members)
         self.value: Any = None
         self.home: Any = None
-        self.replicas = 0
-        self.whole: tuple[int, ...] | None = None
+        self.layout = AS_IT_IS
         self.held = 0
         self._changed()
 
     def _changed(self) -> None:
-        self.copy: tuple[Any, int, Any] = (None, 0, None)
+        self.copy: tuple[Any, Layout, Any] = (None, AS_IT_IS, None)
         self.items: dict[tuple[Any, int], Any] = {}
 
     def first(self) -> np.ndarray[Any, Any]:
         """The array as NumPy sees it, that of the first replica; of use until the next step."""
         value = np.asarray(self.value)
-        return value[0] if self.replicas else value
+        return value[0] if self.layout.replicas else value
 
-    def put(self, value: Any, *, replicas: int, home: Any, whole: tuple[int, ...] | None) -> None:
+    def put(self, value: Any, *, layout: Layout, home: Any) -> None:
         """Replace the values of all variables."""
         if self.home is None:
             for index, slot in enumerate(self.members):
                 slot.put(Item(self, index))
             self.held = len(self.members)
-        self.value, self.replicas, self.home, self.whole = value, replicas, home, whole
+        self.value, self.layout, self.home = value, layout, home
         self._changed()
 
     def lose(self) -> None:
         """One of the variables has a value of its own now; the others can still be read here."""
-        self.home, self.copy = None, (None, 0, None)
+        self.home, self.copy = None, (None, AS_IT_IS, None)
         self.held -= 1
         if not self.held:
             self.value = None

@@ -13,6 +13,7 @@ from graphopt.ir.signature import Port
 from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, tensor
 from graphopt.lowering.across import put
 from graphopt.lowering.mappers import Mapped
+from graphopt.runtime.layout import Layout
 from graphopt.runtime.scope import Scope, Slot, in_parts
 from graphopt.runtime.stacks import Item, Stack, stack_in
 
@@ -22,18 +23,17 @@ Holder = Slot | Stack
 
 class Bound(NamedTuple):
     """A port of state, what holds its value in one scope (None as long as nothing does), and the
-    form in which the step takes and gives it: see `Slot`.
+    layout in which the step takes and gives it.
     """
 
     port: Port
     slot: Holder | None
-    replicas: int
-    whole: tuple[int, ...] | None
+    layout: Layout
 
     @classmethod
     def of(cls, mapped: Mapped, port: Port, scope: Scope) -> Bound:
         """A port in a scope."""
-        return cls(port, holder(scope, port), mapped.rows(port), whole_of(port))
+        return cls(port, holder(scope, port), layout_of(mapped, port))
 
 
 class Slots(NamedTuple):
@@ -55,9 +55,10 @@ def scope_slot(scope: Scope, name: str) -> Slot:
     return scope.find_var(name) or scope.var(name)
 
 
-def whole_of(port: Port) -> tuple[int, ...] | None:
-    """The shape of the value of which a replica has a part, None when it has all of it."""
-    return None if port.shard_of is None else shape_of(port.shard_of)
+def layout_of(mapped: Mapped, port: Port) -> Layout:
+    """How the arrays of a mapped module hold a port of state."""
+    whole = None if port.shard_of is None else shape_of(port.shard_of)
+    return Layout(mapped.rows(port), whole, port.order)
 
 
 def take_all(mapped: Mapped, ports: list[Bound], *, keep: bool = False) -> list[Any]:
@@ -66,12 +67,9 @@ def take_all(mapped: Mapped, ports: list[Bound], *, keep: bool = False) -> list[
     # nearly always every array is there already, and a call for each would cost more than the rest
     return [
         slot.value
-        if slot is not None
-        and slot.home is home
-        and slot.replicas == replicas
-        and slot.whole == whole
-        else take(mapped, Bound(port, slot, replicas, whole), keep=keep)
-        for port, slot, replicas, whole in ports
+        if slot is not None and slot.home is home and slot.layout == layout
+        else take(mapped, Bound(port, slot, layout), keep=keep)
+        for port, slot, layout in ports
     ]
 
 
@@ -80,20 +78,20 @@ def take(mapped: Mapped, bound: Bound, *, keep: bool = False) -> Any:
 
     With `keep`, or when the value is on no device yet, the slot holds it there from now on.
     """
-    home, (port, slot, replicas, whole) = mapped.home, bound
+    home, (port, slot, layout) = mapped.home, bound
     if slot is None or slot.value is None:
         slot = _filled(port, slot)
-    if slot.home is home and slot.replicas == replicas and slot.whole == whole:
+    if slot.home is home and slot.layout == layout:
         return slot.value
-    if type(slot.value) is Item and not (keep or replicas):
+    if type(slot.value) is Item and not (keep or layout.replicas):
         return _item(mapped, port, slot.value)
-    where, count, array = slot.copy
-    if where is not home or count != replicas or whole is not None:
-        array = _bring_home(mapped, slot, port, replicas)
+    where, held, array = slot.copy
+    if where is not home or held != layout or layout.whole is not None:
+        array = _bring_home(mapped, slot, port, layout)
     if keep or slot.home is None:
-        slot.put(array, replicas=replicas, home=home, whole=whole)
+        slot.put(array, layout=layout, home=home)
     else:
-        slot.copy = home, replicas, array
+        slot.copy = home, layout, array
     return array
 
 
@@ -116,7 +114,7 @@ def _item(mapped: Mapped, port: Port, item: Item) -> Any:
     if found is not None:
         return found
     with jax.enable_x64(True):
-        if stack.home is home and not stack.replicas:
+        if stack.home is home and not stack.layout.replicas:
             arrays = _unstacked(mapped.place(port))(stack.value)
             stack.items |= {(home, index): array for index, array in enumerate(arrays)}
         else:
@@ -135,13 +133,16 @@ def _unstacked(place: Any) -> Any:
     return jax.jit(unstacked, out_shardings=place)
 
 
-def _bring_home(mapped: Mapped, slot: Holder, port: Port, replicas: int) -> Any:
+def _bring_home(mapped: Mapped, slot: Holder, port: Port, layout: Layout) -> Any:
     """A copy of the value on the devices of a mapped module."""
-    if replicas and slot.replicas == replicas and slot.whole == whole_of(port):
+    replicas = layout.replicas
+    if replicas and slot.layout == layout:
         value = np.array(slot.value)
     else:
         value = _checked(slot, port)
-        if port.shard_of is not None:
+        if layout.order:
+            value = np.ascontiguousarray(value.transpose(layout.order))
+        if layout.whole is not None:
             value = in_parts(value, replicas)
         elif replicas:
             value = np.array(np.broadcast_to(value, (replicas, *value.shape)))
@@ -166,6 +167,8 @@ def check_state(port: Port, value: Any) -> None:
     """ScopeError unless the value has the shape and dtype that the program declares."""
     declared = port.type if port.shard_of is None else port.shard_of
     shape, dtype = shape_of(declared), dtype_of(declared)
+    if port.order:
+        shape = tuple(shape[port.order.index(axis)] for axis in range(len(shape)))
     fits = len(shape) == value.ndim and all(
         want in (UNKNOWN, got) for want, got in zip(shape, value.shape, strict=True)
     )

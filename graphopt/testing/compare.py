@@ -57,7 +57,7 @@ def run_module(
 
     from graphopt.lowering.mappers import Plan, alone, by_op
 
-    inputs = _with_stacks(module, inputs)
+    inputs = _at_rest(module, inputs)
     plan, device = Plan.of(module), jax.devices("cpu")[0]
     with jax.enable_x64(True), jax.disable_jit(one_by_one):
         whole = functools.partial(alone, donate=False)
@@ -71,7 +71,7 @@ def run_module(
         ports = (*plan.fetches, *plan.written)
         arrays = map(np.array, (*fetches, *written))
         found = {f"{p.kind} {p.name}": _whole(p, a) for p, a in zip(ports, arrays, strict=True)}
-    return _without_stacks(module, found)
+    return _by_variable(module, found)
 
 
 def _flat(port: Port, array: Array) -> Array:
@@ -83,16 +83,21 @@ def _whole(port: Port, array: Array) -> Array:
     return array if port.shard_of is None else array.reshape(shape_of(port.shard_of))
 
 
-def _with_stacks(module: ModuleOp, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
-    """The inputs with stacks of those that the module takes as such."""
-    ports = [port for port in signature_of(module).arguments if port.stack_of]
-    return {**inputs, **{p.name: np.stack([inputs[name] for name in p.stack_of]) for p in ports}}
+def _at_rest(module: ModuleOp, inputs: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The inputs with state as the module takes it: in stacks, or with its axes in an order."""
+    ports, found = signature_of(module).arguments, dict(inputs)
+    found |= {p.name: inputs[p.name].transpose(p.order) for p in ports if p.order}
+    stacks = [port for port in ports if port.stack_of]
+    return found | {p.name: np.stack([inputs[name] for name in p.stack_of]) for p in stacks}
 
 
-def _without_stacks(module: ModuleOp, results: Mapping[str, Array]) -> dict[str, Array]:
-    """The results with the variables of stacks one by one."""
+def _by_variable(module: ModuleOp, results: Mapping[str, Array]) -> dict[str, Array]:
+    """The results with state as its variables are."""
     found = dict(results)
     for port in signature_of(module).results:
+        if port.order:
+            name = f"{port.kind} {port.name}"
+            found[name] = found[name].transpose(np.argsort(port.order))
         if port.stack_of:
             items = found.pop(f"{port.kind} {port.name}")
             found |= {f"{port.kind} {n}": a for n, a in zip(port.stack_of, items, strict=True)}
@@ -104,8 +109,8 @@ def interpreted(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) ->
     from graphopt.testing.reference import Unsupported, evaluate
 
     try:
-        found = evaluate(module, _with_stacks(module, inputs), seed=seed)
-        return _without_stacks(module, found)
+        found = evaluate(module, _at_rest(module, inputs), seed=seed)
+        return _by_variable(module, found)
     except Unsupported:
         return run_module(module, inputs, seed)
 

@@ -123,8 +123,20 @@ def test_two_feeds_have_rows_of_their_own() -> None:
     assert_same(two, Buckets(sizes, {"a": ("a", None), "b": ("b", None)}))
 
 
+def windows() -> Built:
+    """What each word of a sequence meets beside it."""
+    filters = static.create_parameter([6, 4], "float32")
+    found = emit("sequence_conv", inputs={"X": ragged("x", 2), "Filter": filters}, contextLength=3)
+
+    def feed(generator: Any, rows: int, length: int) -> Feed:
+        lengths = np.full(rows, length)
+        return {"x": np.ones((rows * length, 2), "float32"), "x@lens": lengths}
+
+    return [found], feed
+
+
 def test_sequences_without_rows_are_refused() -> None:
-    _, _, stats = run(words, Buckets({"batch": powers_of_two(2)}))
+    _, _, stats = run(windows, Buckets({"batch": powers_of_two(2)}))
     (reason,) = stats["exact"]
     assert reason.startswith("rows-and-lengths: pd.sequence_conv")
     assert "give Buckets sizes of 'rows' and 'batch'" in reason

@@ -69,7 +69,7 @@ class Stacks(RuleBasedStateMachine):
         bound = Bound.of(mapped, port, self.scope)
         assert bound.slot is not None
         new = grow(take(mapped, bound, keep=True))
-        bound.slot.put(new, replicas=0, home=mapped.home, whole=None)
+        bound.slot.put(new, layout=bound.layout, home=mapped.home)
         for name in names:
             self.model[name] = self.model[name] * 2 + 1
 

@@ -26,7 +26,7 @@ from graphopt.runtime.feed import Parts
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import distinct_devices
 from graphopt.runtime.scope import Scope
-from graphopt.runtime.state import whole_of
+from graphopt.runtime.state import layout_of
 from graphopt.runtime.strategies import BuildStrategy
 
 # Descriptions name the state of a program variable by variable up to this many.
@@ -69,9 +69,9 @@ def absent_state(executable: Executable, scope: Scope) -> list[str]:
                 f"variable '{port.name}' has not been initialized in the scope; run the "
                 "startup_program first: exe.run(static.default_startup_program())"
             )
-        where, whole = (mapped.home, mapped.rows(port)), whole_of(port)
-        at_home = where == (slot.home, slot.replicas) and whole == slot.whole
-        if not at_home and (whole is not None or where != slot.copy[:2]):
+        wanted = mapped.home, layout_of(mapped, port)
+        at_home = wanted == (slot.home, slot.layout)
+        if not at_home and (wanted[1].whole is not None or wanted != slot.copy[:2]):
             found.append(port.name)
     return found
 
