@@ -41,6 +41,13 @@ PASSES: Mapping[str, tuple[str, ...]] = {
     "update-rows": ("recommender-sgd", "recommender-lazy-adam"),
 }
 
+# passes that do nothing on CPUs
+ELSEWHERE: Mapping[str, str] = {
+    "choose-attention": "it names the kernels of GPUs and TPUs; on CPUs it changes nothing",
+    "fuse-cudnn-attention": "for GPUs; `make bench-gpu` has attention there",
+    "fuse-pallas-attention": "for TPUs, which the suite does not measure",
+}
+
 
 class Setting(NamedTuple):
     """What a worker's environment has when the rewrite is on, and the workloads it is for."""
@@ -77,7 +84,7 @@ def wanted_ones(wanted: str) -> Iterator[Ablation | dict[str, Any]]:
             for workload in workloads:
                 yield Ablation(name, workload, on, {}, exact=False)
         elif name not in PASSES:
-            told = "no workload is named for it in suite/ablate.py"
+            told = ELSEWHERE.get(name, "no workload is named for it in suite/ablate.py")
             yield {"pass": name, "note": told if name in known else "not in this version"}
 
 
