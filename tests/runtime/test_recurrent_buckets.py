@@ -220,7 +220,7 @@ AXES = {**BUCKETS.axes, "ends": ("batch",), "h": (None, "batch", None)}
 
 OTHERS = {"normalised": normalised, "metrics": metrics, "if": branches}
 # one of each kind; the rest take long
-QUICK = ("lstm-layers", "lengths", "walk", *OTHERS)
+QUICK = ("lengths", "walk", *OTHERS)
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,6 @@ WORKLOADS = tuple(
         torch,
         head="mean_square",
         optimizer=Optimizer("sgd", 100.0),
-        flags=("fuse_dot_product_attention",),
     )
     # the longest with few heads: without fusion each of them takes a gigabyte
     for length, heads in ((512, 8), (2048, 8), (8192, 2))
