@@ -43,6 +43,7 @@ BETWEEN = (
     f"%d = pd.sum(%g) {{axis = [], keepdim = false}} : ({W}) -> tensor<f32>\n"
     f"  %e = pd.multiply(%g, %d) : ({W}, tensor<f32>) -> {W}",
     f"%d = pd.flip(%g) {{axis = [0]}} : {W}\n  %e = pd.add(%g, %d) : {W}",
+    f"%d = pd.softmax(%g) {{axis = 1}} : {W}\n  %e = pd.add(%g, %d) : {W}",
     f"%d = pd.tanh(%g) : {W}\n  %e = pd.multiply(%d, %w) : {W}",
 )
 
@@ -77,7 +78,7 @@ func.func @main(%x: tensor<2x5x5x2xf32> {{pd.feed = "x"}}{takes}, %lr: tensor<1x
 
 
 @settings(
-    max_examples=24,
+    max_examples=30,
     deadline=None,
     derandomize=True,
     database=None,

@@ -26,6 +26,7 @@ from xdsl.ir import Attribute, BlockArgument, SSAValue
 
 from graphopt.ir.bulk import replace_arguments, replace_uses
 from graphopt.ir.op import PdOp
+from graphopt.ir.ops.activation import AlongAxis
 from graphopt.ir.ops.base import Binary, Unary
 from graphopt.ir.ops.conv import Conv2d, DepthwiseConv2d
 from graphopt.ir.ops.grad import Grad
@@ -36,14 +37,13 @@ from graphopt.ir.signature import ORDER, STATE, main_function, signature_of
 from graphopt.ir.types import dtype_of, element_count, rank_of, shape_of, tensor
 from graphopt.passes.at_rest import state_arguments
 from graphopt.passes.fusion import Outcome, Reason
+from graphopt.passes.layout_rules import SHOWN
 from graphopt.passes.numerics import Numerics
 from graphopt.passes.rewrite import Log, RewritePass
 
 # from [out, in / groups, height, width] to [height, width, in / groups, out], and back
 FILTER = (2, 3, 1, 0)
 BACK = tuple(int(axis) for axis in np.argsort(FILTER))
-# of these an element of the result depends on the same element of the operands alone
-ELEMENTWISE = (Unary, Binary, AddN, Cast)
 
 
 @dataclass(frozen=True)
@@ -126,6 +126,13 @@ def _reads_turned(op: PdOp) -> bool:
     return op.attr("data_format") == "NHWC" and op.attr("filter_format") == "OIHW"
 
 
+def _is_elementwise(op: PdOp) -> bool:
+    """True when an element of the result depends on the same element of the operands alone."""
+    if isinstance(op, AlongAxis) or op.name in SHOWN:
+        return False
+    return isinstance(op, (Unary, Binary, AddN, Cast))
+
+
 class _Turning:
     """Turns arguments, and lets what reads them follow as far as it can."""
 
@@ -189,7 +196,7 @@ class _Turning:
                 self._become(op, wrt, [at - count for at in wrt])
         elif isinstance(op, Update):
             self._update(op)
-        elif isinstance(op, ELEMENTWISE) and any(v in self.turned for v in op.operands):
+        elif _is_elementwise(op) and any(v in self.turned for v in op.operands):
             values = {at: self.turned.get(v) for at, v in enumerate(op.operands)}
             wide = {at for at in values if element_count(shape_of(op.operands[at].type)) != 1}
             turned = {at: new for at, new in values.items() if at in wide and new is not None}

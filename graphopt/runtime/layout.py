@@ -4,10 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-import numpy as np
-
-Array = np.ndarray
-
 
 class Layout(NamedTuple):
     """With `replicas` > 0 there is a leading axis with one value per replica, of which readers see
