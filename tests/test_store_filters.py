@@ -20,6 +20,7 @@ from graphopt.passes.fusion import Applied, Declined, Outcome
 from graphopt.passes.store_filters import StoreFilters
 from graphopt.runtime import BuildStrategy, CompiledProgram
 from graphopt.runtime.flags import set_flags
+from graphopt.runtime.watch import watching
 from graphopt.testing import check_preserves_meaning, parse
 
 W, Y = "tensor<4x2x3x2xf32>", "tensor<2x3x4x4xf32>"
@@ -154,6 +155,19 @@ def trained(folder: Path, without: str, **parallel: Any) -> list[np.ndarray[Any,
                 static.load(main, str(folder / "model"), executor)
         set_flags({"FLAGS_graphopt_without": ""})
         return found
+
+
+def test_who_watches_sees_variables_as_they_are(tmp_path: Path) -> None:
+    """`graphopt bisect` gets what the program's own variables have."""
+    shapes: dict[str, tuple[int, ...]] = {}
+
+    def watch(compiled: Any, inputs: dict[str, Any], key: Any) -> None:
+        shapes.update({name: array.shape for name, array in inputs.items()})
+
+    with watching(watch):
+        trained(tmp_path, "")
+    filters = [shape for shape in shapes.values() if len(shape) == 4]
+    assert filters.count((4, 2, 3, 3)) == filters.count((3, 4, 2, 1)) == 2
 
 
 REDUCE = BuildStrategy.ReduceStrategy

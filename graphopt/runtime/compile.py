@@ -315,10 +315,9 @@ class Executable:
         key = keys.next_key(plan.steps) if self.is_random else _NO_KEY
         ordered = tuple([feeds[name] for name in self.fed])
         if (tell := watcher()) is not None:
-            bound = (*slots.updated, *slots.read_only, *slots.prepare)
-            read = [port.name for port, *_ in bound]
-            arrays = (*updated, *read_only, *fixed, *ordered)
-            tell(self.compiled, dict(zip((*read, *self.fed), arrays, strict=True)), key)
+            read = (*slots.updated, *slots.read_only, *slots.prepare)
+            state = {n: scope_slot(scope, n).numpy() for port, *_ in read for n in port.variables}
+            tell(self.compiled, state | dict(zip(self.fed, ordered, strict=True)), key)
         if self.prepare is not None:
             read_only += self.prepare(scope, fixed)
         with jax.enable_x64(True):

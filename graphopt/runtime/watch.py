@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-# told the compiled program, its inputs by name as they are on the devices, and the random key
+# told the compiled program, its inputs by name, of state one replica's, and the random key
 Watcher = Callable[[Any, dict[str, Any], Any], None]
 _watcher: ContextVar[Watcher | None] = ContextVar("graphopt_watcher", default=None)
 
