@@ -16,7 +16,7 @@ Feed = dict[str, Any]
 # the fetches, and the feed of a generator, a number of rows and a length
 Built = tuple[list[Any], Callable[[Any, int, int], Feed]]
 # every size is compiled as it is, and two buckets: (4, 8) and (2, 4)
-SIZES = ((3, 5), (4, 8), (1, 3))
+SIZES = ((3, 5), (4, 8), (1, 3), (3, 7), (2, 2))
 
 
 def run(build: Callable[[], Built], buckets: Buckets | None) -> tuple[Any, ...]:

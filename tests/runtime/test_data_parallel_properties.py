@@ -21,7 +21,7 @@ from graphopt.testing.compare import run_module
 from graphopt.testing.programs import Generated
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
 
-FEW = settings(max_examples=4)
+FEW = settings(max_examples=6)
 # linear layers and batch norms: random programs without them rarely have parameters
 WITH_PARAMETERS = programs(plant=[*FuseGemmEpilogue.RULES, *FuseBnAct.RULES])
 
@@ -90,7 +90,7 @@ def test_state_without_the_mark_is_the_same_everywhere() -> None:
     """Kept for each replica, state that the pass leaves unmarked has one value all the same."""
     seen = {"marked": 0, "unmarked": 0}
 
-    @settings(max_examples=6)
+    @settings(max_examples=10)
     @given(programs(plant=FuseBnAct.RULES), st.booleans())
     def check(generated: Generated, sync: bool) -> None:
         module = parallel(generated.module, 3, sync_batch_norm=sync)
