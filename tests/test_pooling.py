@@ -79,14 +79,19 @@ def test_second_derivative() -> None:
 
 
 PROGRAM = """
-func.func @main(%x: tensor<{x}xf32> {{pd.feed = "x"}}) -> (tensor<{y}xf32> {{pd.fetch = "y"}}, tensor<{x}xf32> {{pd.fetch = "g"}}) {{
+func.func @main(%x: tensor<{x}xf32> {{pd.feed = "x"}})
+  -> (tensor<{y}xf32> {{pd.fetch = "y"}}, tensor<{x}xf32> {{pd.fetch = "g"}}) {{
   %s = pd.sin(%x) : tensor<{x}xf32>
-  %y = pd.pool2d(%s) {{kernel_size = {kernel}, strides = {strides}, paddings = {pads}, ceil_mode = {ceil}, data_format = "{layout}"}} : (tensor<{x}xf32>) -> tensor<{y}xf32>
+  %y = pd.pool2d(%s) {{
+    kernel_size = {kernel}, strides = {strides}, paddings = {pads}, ceil_mode = {ceil},
+    data_format = "{layout}"
+  }} : (tensor<{x}xf32>) -> tensor<{y}xf32>
   %one = pd.full_like(%y) {{value = 1.0}} : tensor<{y}xf32>
-  %g = pd.grad(of = [%y], wrt = [%x], cotangents = [%one]) : (tensor<{y}xf32>, tensor<{x}xf32>, tensor<{y}xf32>) -> tensor<{x}xf32>
+  %g = pd.grad(of = [%y], wrt = [%x], cotangents = [%one])
+    : (tensor<{y}xf32>, tensor<{x}xf32>, tensor<{y}xf32>) -> tensor<{x}xf32>
   func.return %y, %g : tensor<{y}xf32>, tensor<{x}xf32>
 }}
-"""  # noqa: E501
+"""
 
 
 def test_the_pass_preserves_meaning() -> None:

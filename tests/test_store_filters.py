@@ -66,16 +66,19 @@ def model(update: str, between: str, twice: bool, fetched: bool) -> str:
         else f"%y = pd.sin(%c) : {Y}"
     )
     return f"""
-func.func @main(%x: tensor<2x5x5x2xf32> {{pd.feed = "x"}}{takes}, %lr: tensor<1xf32> {{pd.state = "lr"}}) -> ({Y} {{pd.fetch = "y"}}{extra}{gives}) {{
+func.func @main(
+  %x: tensor<2x5x5x2xf32> {{pd.feed = "x"}}{takes}, %lr: tensor<1xf32> {{pd.state = "lr"}}
+) -> ({Y} {{pd.fetch = "y"}}{extra}{gives}) {{
   %c = pd.conv2d(%x, %w) {{data_format = "NHWC"}} : (tensor<2x5x5x2xf32>, {W}) -> {Y}
   {second}
   %one = pd.full_like(%y) {{value = 1.0}} : {Y}
-  %g = pd.grad(of = [%y], wrt = [%w], cotangents = [%one]) {{parameters = [0]}} : ({Y}, {W}, {Y}) -> {W}
+  %g = pd.grad(of = [%y], wrt = [%w], cotangents = [%one]) {{parameters = [0]}}
+    : ({Y}, {W}, {Y}) -> {W}
   {between}
   {line.format(g="%e" if between else "%g", W=W)}
   func.return {", ".join("%" + name for name in results)} : {", ".join(types)}
 }}
-"""  # noqa: E501
+"""
 
 
 @settings(

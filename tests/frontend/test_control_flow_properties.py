@@ -133,7 +133,7 @@ def _deeper(inner: st.SearchStrategy[Step]) -> st.SearchStrategy[Step]:
 PROGRAMS = st.lists(st.recursive(MIX, _deeper, max_leaves=4), min_size=1, max_size=3).map(_all)
 
 
-@settings(max_examples=5, suppress_health_check=list(HealthCheck))
+@settings(max_examples=8, suppress_health_check=list(HealthCheck))
 @given(program=PROGRAMS, seed=st.integers(0, 1000))
 def test_programs_compute_what_numpy_computes(program: Step, seed: int) -> None:
     """The values, the gradient (by differences along a direction), and both after the passes."""

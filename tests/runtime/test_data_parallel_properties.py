@@ -90,7 +90,7 @@ def test_state_without_the_mark_is_the_same_everywhere() -> None:
     """Kept for each replica, state that the pass leaves unmarked has one value all the same."""
     seen = {"marked": 0, "unmarked": 0}
 
-    @settings(max_examples=10)
+    @settings(max_examples=12)
     @given(programs(plant=FuseBnAct.RULES), st.booleans())
     def check(generated: Generated, sync: bool) -> None:
         module = parallel(generated.module, 3, sync_batch_norm=sync)

@@ -26,7 +26,7 @@ from graphopt_tests.runtime.nets import build, parameter
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
 
 
-@settings(max_examples=4)
+@settings(max_examples=6)
 @given(programs(plant=FuseBnAct.RULES), st.sampled_from([2, 3]), st.booleans())
 def test_random_training_modules(generated: Generated, count: int, sync: bool) -> None:
     """Fetches, updated weights and moving statistics, with and without synchronised norms."""
@@ -41,7 +41,7 @@ def test_updates_in_parts() -> None:
     """With Reduce all mappers agree, and train as AllReduce does, bucketed or not."""
     spread = 0
 
-    @settings(max_examples=4)
+    @settings(max_examples=6)
     @given(programs(plant=FuseGemmEpilogue.RULES), st.sampled_from([2, 3]), st.booleans())
     def check(generated: Generated, count: int, joined: bool) -> None:
         nonlocal spread
@@ -62,7 +62,7 @@ def test_updates_in_parts() -> None:
     assert spread >= 3
 
 
-@settings(max_examples=4)
+@settings(max_examples=6)
 @given(programs(plant=FuseGemmEpilogue.RULES), st.sampled_from([1, 2, 3]))
 def test_replicas_are_plain_runs(generated: Generated, count: int) -> None:
     """Forward values are those of each replica alone; the new weights are the replicas' mean.
