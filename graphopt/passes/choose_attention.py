@@ -13,13 +13,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.ir.differentiated import active_values, ops_before, path_of
-from graphopt.ir.op import encode_attrs
 from graphopt.ir.ops.grad import Grad
 from graphopt.ir.ops.transformer import FusedDotProductAttention
 from graphopt.passes.attention_kernels import KERNELS, Asked, drops, keys_of, refusal_by
 from graphopt.passes.fusion import Outcome, Reason
 from graphopt.passes.numerics import Numerics
-from graphopt.passes.rewrite import Log, RewritePass, replace
+from graphopt.passes.rewrite import Log, RewritePass, change
 
 
 @dataclass(frozen=True)
@@ -37,9 +36,8 @@ class ChooseAttention(RewritePass):
                 reason = self._refusal(op, op in twice)
                 if reason is not None:
                     log.declined(op, reason)
-                elif log.allow(op):
-                    log.applied(op)
-                    _give(op, self.kernel, log)
+                else:
+                    change(op, {"algorithm": self.kernel}, log)
         return log.outcomes
 
     def _refusal(self, op: FusedDotProductAttention, twice: bool) -> Reason | None:
@@ -55,14 +53,6 @@ class ChooseAttention(RewritePass):
             drops(op, "dropout_probability", "dropout_implementation"),
         )
         return refusal_by(KERNELS[self.kernel], asked)
-
-
-def _give(op: FusedDotProductAttention, algorithm: str, log: Log) -> None:
-    new = op.clone()
-    new.properties.update(encode_attrs(type(op), {"algorithm": algorithm}))
-    assert op.parent is not None
-    op.parent.insert_op_before(new, op)
-    replace(op, {op.results[0]: new.results[0]}, log)
 
 
 def _differentiated_twice(module: ModuleOp) -> Iterator[Operation]:

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.differentiated import differentiated
-from graphopt.ir.op import PdOp, encode_attrs
+from graphopt.ir.op import PdOp
 from graphopt.ir.ops.conv import Conv2d, Conv2dBase, DepthwiseConv2d, filter_sizes, spatial_sizes
 from graphopt.ir.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.fusion import Outcome, Reason
 from graphopt.passes.numerics import Numerics
-from graphopt.passes.rewrite import Log, RewritePass, replace
+from graphopt.passes.rewrite import Log, RewritePass, change
 
 # up to so many places for the filter, one matrix product takes 0.6 to 0.8 of XLA's time
 SMALL = 7 * 7
@@ -59,13 +59,8 @@ def _choose(op: Conv2dBase, log: Log, *, trained: bool) -> None:
     chosen = _algorithm(op, trained=trained)
     if isinstance(chosen, Reason):
         log.declined(op, chosen)
-    elif log.allow(op):
-        log.applied(op)
-        assert op.parent is not None
-        new = op.clone()
-        new.properties.update(encode_attrs(type(op), {"algorithm": chosen}))
-        op.parent.insert_op_before(new, op)
-        replace(op, dict(zip(op.results, new.results, strict=True)), log)
+    else:
+        change(op, {"algorithm": chosen}, log)
 
 
 def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.differentiated import differentiated
-from graphopt.ir.op import encode_attrs
 from graphopt.ir.ops.conv import Pool2d, Pool3d, PoolBase, spatial_sizes
 from graphopt.ir.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.fusion import Outcome, Reason
 from graphopt.passes.numerics import Numerics
-from graphopt.passes.rewrite import Log, RewritePass, replace
+from graphopt.passes.rewrite import Log, RewritePass, change
 
 # every position of a window is read apart; beyond this many XLA's way is as good
 POSITIONS = 7 * 7
@@ -40,13 +39,8 @@ def _choose(op: PoolBase, log: Log, *, trained: bool) -> None:
     reason = _refusal(op, trained=trained)
     if reason is not None:
         log.declined(op, reason)
-    elif log.allow(op):
-        log.applied(op)
-        assert op.parent is not None
-        new = op.clone()
-        new.properties.update(encode_attrs(type(op), {"algorithm": "shifts"}))
-        op.parent.insert_op_before(new, op)
-        replace(op, dict(zip(op.results, new.results, strict=True)), log)
+    else:
+        change(op, {"algorithm": "shifts"}, log)
 
 
 def _refusal(op: PoolBase, *, trained: bool) -> Reason | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp, UnknownLoc
@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.bulk import replace_uses
-from graphopt.ir.op import PdOp
+from graphopt.ir.op import PdOp, encode_attrs
 from graphopt.ir.ops.grad import Grad
 from graphopt.passes import bisect, instance
 from graphopt.passes.fusion import Applied, Declined, Outcome, Reason
@@ -106,6 +106,17 @@ def replace(
     op.detach()
     op.erase()
     return True
+
+
+def change(op: PdOp, attrs: Mapping[str, Any], log: Log) -> None:
+    """Put an op with other properties in the place of `op`, if the log allows it, and note that."""
+    if log.allow(op):
+        log.applied(op)
+        assert op.parent is not None
+        new = op.clone()
+        new.properties.update(encode_attrs(type(op), attrs))
+        op.parent.insert_op_before(new, op)
+        replace(op, dict(zip(op.results, new.results, strict=True)), log)
 
 
 def insert(op: PdOp, before: Operation, named: SSAValue | None = None) -> SSAValue:
