@@ -37,6 +37,9 @@ CONSTRAINTS := $(if $(is_3_11),constraints.txt,constraints-latest.txt)
 
 # A test process holds JAX and its compiled programs, so two of them unless told otherwise.
 WORKERS ?= $(shell n=$$(getconf _NPROCESSORS_ONLN 2>/dev/null || echo 1); echo $$((n < 2 ? n : 2)))
+# Each takes a half of the tests, so that those of one module share what they compile, and then what
+# the other has left.
+PARALLEL := -n $(WORKERS) --dist worksteal
 TESTS ?=
 # Paddle, PyTorch and ONNX Runtime for the benchmarks; an environment each, beside the project's.
 PEERS := .venv-peers
@@ -54,12 +57,17 @@ demo: $(VENV)/.demo ## train the digits example; results go to out/
 
 .PHONY: test
 test: $(VENV)/.dev ## run the tests (some of them: make test TESTS=tests/test_architecture.py)
-	$(BIN)/python -m pytest -n $(WORKERS) $(TESTS)
+	$(BIN)/python -m pytest $(PARALLEL) $(TESTS)
+
+.PHONY: test-all
+test-all: $(VENV)/.dev ## run the tests and the exhaustive ones: every case where `test` takes some
+	HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} \
+		$(BIN)/python -m pytest $(PARALLEL) -m "not slow" $(TESTS)
 
 .PHONY: test-slow
 test-slow: $(VENV)/.dev ## run the slow tests: exports of every model, every model of Paddle 3
-	XLA_FLAGS="--xla_backend_optimization_level=3 --xla_llvm_disable_expensive_passes=false" \
-		$(BIN)/python -m pytest -n $(WORKERS) -m slow $(TESTS)
+	GRAPHOPT_OPTIMIZED_TESTS=1 HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} \
+		$(BIN)/python -m pytest $(PARALLEL) -m slow $(TESTS)
 
 .PHONY: conformance
 conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/reference/conformance.md
@@ -67,6 +75,11 @@ conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/ref
 		--tiers tests/conformance/tiers.tsv --reasons tests/conformance/reasons.tsv \
 		--report docs/reference/conformance.md --operators tests/conformance/operators.tsv \
 		--require A=99 --require B=99 --require C=90
+
+KILLS ?= 250
+.PHONY: storm-checkpoints
+storm-checkpoints: $(VENV)/.dev ## kill and read beside savers (make storm-checkpoints KILLS=1000)
+	$(BIN)/python tests/storms/checkpoints.py $(KILLS)
 
 FUZZ ?= 100000
 .PHONY: fuzz
@@ -83,6 +96,11 @@ MUTANTS ?= 250
 .PHONY: mutants
 mutants: $(VENV)/.dev ## break every guard of the passes; the tests must notice (make mutants MUTANTS=500)
 	PYTHONPATH=. $(BIN)/python tests/proof/run.py mutants $(MUTANTS) --jobs $(WORKERS)
+
+STORMS ?= 1000
+.PHONY: storms
+storms: $(VENV)/.dev ## interrupt training and let its callbacks raise (make storms STORMS=100); none may lose state
+	$(BIN)/python tests/storms/run.py $(STORMS)
 
 .PHONY: test-latest
 test-latest: $(LATEST_VENV)/.dev ## run the smoke tests on Python 3.12 or newer with the newest JAX

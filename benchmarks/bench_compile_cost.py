@@ -26,13 +26,14 @@ from typing import Any
 import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import static
-from graphopt.ir.dot import to_dot
-from graphopt.ir.parse.program import parse_program
-from graphopt.ir.reader.program_desc import read_program
-from graphopt.ir.text import parse_text, text_of
-from graphopt.ir.verify_ssa import verify_ssa
-from graphopt.passes.manager import optimize
-from graphopt.passes.report import Report
+from graphopt.ir.dialect.context import parse_text
+from graphopt.ir.dialect.dot import to_dot
+from graphopt.ir.dialect.text import text_of
+from graphopt.ir.dialect.verify_ssa import verify_ssa
+from graphopt.ir.formats.protobuf.program_desc import read_program
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.report import Report
 
 SIZES = (1_000, 10_000, 100_000)
 MOST_RUNS = 9

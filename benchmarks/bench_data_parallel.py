@@ -5,7 +5,7 @@
 Variants take turns in one process, so that a busy machine slows all of them alike; the medians and
 their ratio to hand-written `jax.pmap` and `jax.shard_map` are printed. `--buckets` measures one sum
 over the devices for several gradients against one for each, by size: where JOIN_BYTES in
-graphopt/passes/joining.py comes from.
+graphopt/passes/parallel/joining.py comes from.
 """
 
 from __future__ import annotations

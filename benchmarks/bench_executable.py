@@ -24,11 +24,11 @@ import numpy as np
 import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import static
-from graphopt.ir.parse.program import parse_program
-from graphopt.ir.signature import Port
-from graphopt.ir.types import dtype_of, shape_of
-from graphopt.lowering import mappers
-from graphopt.passes.manager import optimize
+from graphopt.ir.dialect.signature import Port
+from graphopt.ir.dialect.types import dtype_of, shape_of
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.lowering import replication as mappers
+from graphopt.passes.table.manager import optimize
 from graphopt.runtime.places import CPUPlace, device_of
 
 FLAGS = (

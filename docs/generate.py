@@ -16,21 +16,25 @@ from typing import Any
 
 from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 
+import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt import launch
+from graphopt.cli import main as cli
+from graphopt.cli import opt
 from graphopt.fluid import refused
-from graphopt.ir.legacy.special import SPECIAL
-from graphopt.ir.legacy.table import BY_TYPE, ROWS
-from graphopt.ir.op import PdOp, attr_kinds, default_attrs, definition
-from graphopt.ir.ops import ALL, FAMILIES
-from graphopt.ir.parse.program import HANDLERS
-from graphopt.lowering.evaluate import RULES
-from graphopt.passes import pipeline
-from graphopt.passes.conflicts import CONFLICTS
-from graphopt.passes.flag_notes import NOTES, versions_of
-from graphopt.passes.registry import own_passes
-from graphopt.runtime.settings import Setting, as_size, as_tristate
+from graphopt.ir.dialect.definition import attr_kinds, default_attrs, definition
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import ALL, FAMILIES
+from graphopt.ir.translate.blocks.program import HANDLERS
+from graphopt.ir.translate.operators.special import SPECIAL
+from graphopt.ir.translate.operators.table import BY_TYPE, ROWS
+from graphopt.lowering.registry import RULES
+from graphopt.passes.table import pipeline
+from graphopt.passes.table.conflicts import CONFLICTS
+from graphopt.passes.table.flag_notes import NOTES, versions_of
+from graphopt.passes.table.registry import own_passes
+from graphopt.runtime.flag_table import FLAGS, Flag
+from graphopt.runtime.settings import Setting, as_count, as_size, as_tristate
 from graphopt.runtime.strategies import EXECUTION, BuildStrategy, ExecutionStrategy
-from graphopt.tools import cli, opt
 
 DOCS = Path(__file__).parent
 OPERATORS = DOCS.parent / "tests" / "conformance" / "operators.tsv"
@@ -77,6 +81,8 @@ def type_of(setting: Setting) -> str:
         return "None or bool"
     if setting.convert is as_size:
         return "int, 0 or more"
+    if setting.convert is as_count:
+        return "int, 1 or more"
     default = setting.default
     if isinstance(default, Enum):
         members = ", ".join(member.name for member in type(default))
@@ -123,7 +129,7 @@ def effect_of(flag: str) -> str:
     if flag in pipeline.RUNTIME:
         return pipeline.RUNTIME[flag]
     if not passes_of(flag):
-        raise LookupError(f"passes/pipeline.py does not say what '{flag}' does")
+        raise LookupError(f"passes/table/pipeline.py does not say what '{flag}' does")
     return "CPU, GPU, TPU: fewer ops in the IR"
 
 
@@ -206,7 +212,7 @@ def build_strategy_page() -> str:
         "",
         *table(("flag", "why it is refused"), ((code(c.flag), c.why) for c in CONFLICTS)),
         "",
-        "`explain` tells about a refused flag, and `strict=True` makes it an error; Paddle only",
+        "`explain` reports a refused flag, and `strict=True` makes it an error; Paddle only",
         "switches it off. Reading the strategy gives what was set.",
         "",
         "## The passes in their order",
@@ -366,6 +372,36 @@ def refused_page() -> str:
     )
 
 
+def flags_page() -> str:
+    """reference/flags.md."""
+    obeyed = [flag for flag in FLAGS.values() if flag.obeyed]
+    others: dict[str, list[Flag]] = {}
+    for flag in FLAGS.values():
+        if not flag.obeyed:
+            others.setdefault(flag.effect, []).append(flag)
+    rows = ((code(f"FLAGS_{f.name}"), code(repr(f.default)), f.effect) for f in obeyed)
+    lines = table(("flag", "default", "what it does"), rows)
+    kept = (
+        (reason, ", ".join(code(f"FLAGS_{flag.name}") for flag in flags))
+        for reason, flags in sorted(others.items())
+    )
+    return page(
+        "# Flags",
+        "",
+        "`paddle.set_flags` and the environment take every flag below, with values of the type",
+        "that it has in Paddle; `paddle.get_flags` gives what was set, or Paddle's default.",
+        "Another value raises `FlagError`, a `RuntimeError`; another name warns and is kept.",
+        "",
+        "## Obeyed",
+        "",
+        *lines,
+        "",
+        "## Known, and without effect here",
+        "",
+        *table(("because", "flags"), kept),
+    )
+
+
 def page(title: str, *lines: str) -> str:
     """A whole page, with the note that it is generated."""
     return "\n".join([title, "", NOTE, *lines, ""])
@@ -433,6 +469,7 @@ PAGES = {
     "operators.md": operators_page,
     "fluid-refused.md": refused_page,
     "commands.md": commands_page,
+    "flags.md": flags_page,
 }
 
 

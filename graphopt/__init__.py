@@ -8,7 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from graphopt import lazy as _lazy
+from graphopt.frontend import lazy as _lazy
 
 __version__ = "0.1.0"
 
@@ -18,11 +18,13 @@ __all__ = _lazy.public(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
 def __getattr__(name: str) -> Any:
     if name in _NAMES:
-        found = _lazy.load(_NAMES[name])
+        from graphopt.frontend.calls import published
+
+        found = published(_lazy.load(_NAMES[name]), __name__, name)
         globals()[name] = found
         return found
     if not name.startswith("_"):
-        from graphopt.refused import NAMES, refuse
+        from graphopt.frontend.refused import NAMES, refuse
 
         if name in NAMES:
             return refuse("paddle", name, NAMES)

@@ -12,27 +12,28 @@ from graphopt import regularizer as regularizer
 from graphopt import static as static
 from graphopt import utils as utils
 from graphopt import vision as vision
+from graphopt.debug.explaining import explain as explain
 from graphopt.device import get_cudnn_version as get_cudnn_version
 from graphopt.device import get_device as get_device
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
 from graphopt.device import is_compiled_with_rocm as is_compiled_with_rocm
 from graphopt.device import is_compiled_with_xpu as is_compiled_with_xpu
 from graphopt.device import set_device as set_device
-from graphopt.explaining import explain as explain
-from graphopt.framework import disable_static as disable_static
-from graphopt.framework import enable_static as enable_static
-from graphopt.framework import get_default_dtype as get_default_dtype
-from graphopt.framework import in_dynamic_mode as in_dynamic_mode
-from graphopt.framework import seed as seed
-from graphopt.framework import set_default_dtype as set_default_dtype
-from graphopt.framework_io import load as load
-from graphopt.framework_io import save as save
-from graphopt.grad_mode import enable_grad as enable_grad
-from graphopt.grad_mode import is_grad_enabled as is_grad_enabled
-from graphopt.grad_mode import no_grad as no_grad
-from graphopt.grad_mode import set_grad_enabled as set_grad_enabled
-from graphopt.importing.model import ImportedModel as ImportedModel
-from graphopt.importing.model import import_model as import_model
+from graphopt.frontend.framework_io import load as load
+from graphopt.frontend.framework_io import save as save
+from graphopt.frontend.grad_mode import enable_grad as enable_grad
+from graphopt.frontend.grad_mode import is_grad_enabled as is_grad_enabled
+from graphopt.frontend.grad_mode import no_grad as no_grad
+from graphopt.frontend.grad_mode import set_grad_enabled as set_grad_enabled
+from graphopt.frontend.mode import disable_static as disable_static
+from graphopt.frontend.mode import enable_static as enable_static
+from graphopt.frontend.mode import get_default_dtype as get_default_dtype
+from graphopt.frontend.mode import in_dynamic_mode as in_dynamic_mode
+from graphopt.frontend.mode import seed as seed
+from graphopt.frontend.mode import set_default_dtype as set_default_dtype
+from graphopt.frontend.parameters import ParamAttr as ParamAttr
+from graphopt.frontend.type_info import finfo as finfo
+from graphopt.frontend.type_info import iinfo as iinfo
 from graphopt.ir.dtypes import DType, bool_
 from graphopt.ir.dtypes import bfloat16 as bfloat16
 from graphopt.ir.dtypes import complex64 as complex64
@@ -46,8 +47,9 @@ from graphopt.ir.dtypes import int32 as int32
 from graphopt.ir.dtypes import int64 as int64
 from graphopt.ir.dtypes import uint8 as uint8
 from graphopt.ir.program import Variable
+from graphopt.models.model import ImportedModel as ImportedModel
+from graphopt.models.model import import_model as import_model
 from graphopt.nn.functional.activation import sigmoid as sigmoid
-from graphopt.param_attr import ParamAttr as ParamAttr
 from graphopt.runtime import CPUPlace as CPUPlace
 from graphopt.runtime import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime import CUDAPlace as CUDAPlace
@@ -415,8 +417,6 @@ from graphopt.tensor.stat import nansum as nansum
 from graphopt.tensor.stat import quantile as quantile
 from graphopt.tensor.stat import std as std
 from graphopt.tensor.stat import var as var
-from graphopt.type_info import finfo as finfo
-from graphopt.type_info import iinfo as iinfo
 
 __version__: str
 

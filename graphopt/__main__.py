@@ -2,6 +2,6 @@
 
 import sys
 
-from graphopt.tools.cli import main
+from graphopt.cli.main import main
 
 sys.exit(main())

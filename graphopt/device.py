@@ -1,10 +1,10 @@
-"""Which devices there are and which one is meant by default (paddle.device)."""
+"""The devices there are, and the default one (paddle.device)."""
 
 from __future__ import annotations
 
 from importlib.util import find_spec
 
-from graphopt.runtime.places import Place, as_place, choose_place, chosen_place
+from graphopt.runtime.places import Place, as_place, check_place, choose_place, chosen_place
 
 _CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
@@ -30,10 +30,10 @@ def get_cudnn_version() -> int | None:
 
 
 def set_device(device: str) -> Place:
-    """Where executors run from now on, 'cpu' or 'gpu:<n>' (paddle.device.set_device).
+    """Set the default device of executors, 'cpu' or 'gpu:<n>' (paddle.device.set_device).
 
     An Executor that is given a place keeps to that. Raises TypeError or ValueError for anything
-    else.
+    else, DeviceError (ValueError) for a device that JAX was not installed for.
     """
     if not isinstance(device, (str, Place)):
         raise TypeError(f"set_device(): 'device' must be a str, found {type(device).__name__}")
@@ -43,6 +43,7 @@ def set_device(device: str) -> Place:
         raise ValueError(
             f"set_device(): The device must be a string such as 'cpu' or 'gpu:0', got {device!r}"
         ) from None
+    check_place(place)
     choose_place(place)
     return place
 

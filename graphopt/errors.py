@@ -1,4 +1,4 @@
-"""The exceptions of graphopt: each says what is wrong, where (op and source line), and what to do.
+"""The exceptions of graphopt. Each names the error, its place (op and source line), and a remedy.
 
 Most also derive from the built-in class that Paddle 2.x raises in the same place, so scripts that
 catch `ValueError` keep working.
@@ -11,16 +11,28 @@ class GraphoptError(Exception):
     """Base class of every error that graphopt raises on purpose."""
 
 
-class ProgramError(GraphoptError, ValueError):
+class OperatorError(GraphoptError):
+    """An operator cannot be built or run; scripts catch it as `fluid.core.EnforceNotMet`."""
+
+
+class ProgramError(OperatorError, ValueError):
     """An operator was appended with operands or attributes that it does not accept."""
 
 
+class OperandError(ProgramError, TypeError):
+    """An argument is of a kind, or a Variable of a dtype, that the function does not take."""
+
+
 class UnsupportedError(GraphoptError, NotImplementedError):
-    """Something that Paddle has and graphopt has not; the message says what to use instead."""
+    """Something that Paddle has and graphopt has not; the message names a replacement."""
+
+
+class DeviceError(UnsupportedError, ValueError):
+    """A device that this machine or the installed JAX does not have."""
 
 
 class FormatError(GraphoptError, ValueError):
-    """A file is not what it claims to be; carries the file and the byte offset."""
+    """A file does not have the format that it claims; carries the file and the byte offset."""
 
 
 class LimitError(FormatError):
@@ -31,7 +43,7 @@ class UnsafeError(FormatError):
     """A file asks for something that a reader must not do (run code, leave its folder)."""
 
 
-class FeedError(GraphoptError, ValueError):
+class FeedError(OperatorError, ValueError):
     """A feed is missing, or has a dtype, rank, shape or row count that its variable refuses."""
 
 
@@ -39,19 +51,38 @@ class FeedSizeError(FeedError, RuntimeError):
     """Fewer samples than devices; Paddle 2.x raises RuntimeError here."""
 
 
-class FetchError(GraphoptError, KeyError, RuntimeError):
+class FetchError(OperatorError, KeyError, RuntimeError):
     """A fetch names a variable that the program does not compute."""
 
     def __str__(self) -> str:
         return str(self.args[0]) if self.args else ""
 
 
-class ScopeError(GraphoptError, RuntimeError):
+class ScopeError(OperatorError, RuntimeError):
     """A parameter is used before it has a value (run the startup program first)."""
 
 
-class CheckError(GraphoptError, ValueError):
+class CheckError(OperatorError, ValueError):
     """The condition of an Assert was false when the program ran; the step stored nothing."""
+
+
+class CallbackError(GraphoptError, RuntimeError):
+    """A Python function that a program calls raised; its exception is the cause of this one.
+
+    The step stored nothing.
+    """
+
+
+class NotFiniteError(GraphoptError, RuntimeError):
+    """With FLAGS_check_nan_inf, an operator made NaN or an infinity; the step stored nothing."""
+
+
+class FlagError(GraphoptError, RuntimeError, ValueError):
+    """A FLAGS_… name was given a value of another type, by `set_flags` or in the environment."""
+
+
+class IndexRangeError(FeedError, IndexError):
+    """A fed number names no row, class or element; the step did not run."""
 
 
 class StrategyError(GraphoptError, RuntimeError):
@@ -71,7 +102,7 @@ class LockError(GraphoptError, RuntimeError):
 
 
 class WorldError(GraphoptError, ValueError):
-    """What describes the trainers of a job (environment, strategy) does not fit together."""
+    """The descriptions of a job's trainers (environment, strategy) contradict each other."""
 
 
 class TrainerError(GraphoptError, RuntimeError):

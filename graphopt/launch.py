@@ -2,10 +2,12 @@
 
 Each trainer is a process with Paddle's environment (PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID,
 PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT) on ports of the loopback address that are free
-now. What it prints is shown behind its number. The script may import graphopt or paddle.
+now. What it prints is shown after its number. The script may import graphopt or paddle.
 
-Signals are passed on. When one trainer fails, the others are ended, and the exit code is that of
-the first failure (128 + n for signal n).
+Signals are passed on. After SIGTERM to the launcher or to a trainer all trainers end after the same
+step, with SystemExit where the script is; those that have not ended in --stop-timeout seconds are
+killed. When one trainer fails, the others are ended, and the exit code is that of the first failure
+(128 + n for signal n, 143 for SIGTERM).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from graphopt.runtime.distributed.member import FAULT_EXIT
+from graphopt.runtime.distributed.stopping import STOPPED
 from graphopt.runtime.distributed.wire import listen
 from graphopt.runtime.distributed.world import (
     LAUNCHER,
@@ -34,8 +37,10 @@ from graphopt.runtime.distributed.world import (
     Timeouts,
 )
 
-# Seconds that trainers have to end after SIGTERM.
+# Seconds that trainers have to end when another one has failed.
 TO_END = 4.0
+# Seconds that they have after SIGTERM from outside: `docker stop` kills after 10.
+TO_STOP = 8.0
 _SIGNALS = tuple(
     getattr(signal, name) for name in ("SIGINT", "SIGTERM", "SIGHUP") if hasattr(signal, name)
 )
@@ -43,7 +48,7 @@ _SIGNALS = tuple(
 
 @dataclass
 class Trainer:
-    """A process that was started, and the thread that shows what it prints."""
+    """A process that was started, and the thread that shows its output."""
 
     number: int
     process: subprocess.Popen[bytes]
@@ -56,12 +61,12 @@ class Trainer:
         return self.process.poll()
 
     def show(self) -> None:
-        """Print what it prints from now on."""
+        """Start to print its output."""
         self.reader = threading.Thread(target=_show, args=(self.number, self.output), daemon=True)
         self.reader.start()
 
     def signal(self, number: int) -> None:
-        """Send a signal to it and to what it has started."""
+        """Send a signal to it and to its child processes."""
         try:
             os.killpg(self.process.pid, number)
         except (OSError, AttributeError):
@@ -69,14 +74,34 @@ class Trainer:
                 self.process.send_signal(number)
 
 
+@dataclass
+class Stop:
+    """The end requested by a signal, and until when trainers may save."""
+
+    timeout: float
+    number: int = 0
+    limit: float | None = None
+
+    def begin(self, number: int) -> None:
+        """The first signal counts; Ctrl-C sets no limit, as who pressed it can do so again."""
+        self.number = self.number or number
+        if number != signal.SIGINT and self.limit is None:
+            self.limit = time.monotonic() + self.timeout
+
+    @property
+    def is_over(self) -> bool:
+        """True when the time is over."""
+        return self.limit is not None and time.monotonic() > self.limit
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command; returns the exit code."""
     options = _parser().parse_args(arguments)
     trainers: list[Trainer] = []
-    passed_on: list[int] = []
+    stop = Stop(options.stop_timeout)
 
     def pass_on(number: int, _: Any) -> None:
-        passed_on.append(number)
+        stop.begin(number)
         for trainer in trainers:
             trainer.signal(number)
 
@@ -92,9 +117,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for trainer in trainers:  # threads only now: a process with threads should not fork
             trainer.show()
         explain = Timeouts.of(environments[0]).grace + 1.5
-        return _watch(trainers, passed_on, explain)
+        return _watch(trainers, stop, explain)
     finally:
-        _end(trainers)
+        _end(trainers, 0.0 if stop.limit is not None else TO_END)
         for number, handler in before.items():
             signal.signal(number, handler)
 
@@ -138,6 +163,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         metavar="S",
         help=f"seconds that one step may take, or others wait ({STEP_TIMEOUT}, {limits.step:g})",
+    )
+    add(
+        "--stop-timeout",
+        type=float,
+        default=TO_STOP,
+        metavar="S",
+        help=f"seconds that trainers have to save and end after SIGTERM ({TO_STOP:g})",
     )
     add("script", help="the script to run")
     add("arguments", nargs=argparse.REMAINDER, help="its arguments")
@@ -183,7 +215,7 @@ def trainer_environments(options: Any, base: Any) -> list[dict[str, str]]:
 
 
 def _free_ports(host: str, count: int) -> list[int]:
-    """So many different ports on which nobody listens now."""
+    """So many different ports that are free now."""
     sockets = [listen(host, 0) for _ in range(count)]
     ports = [socket.getsockname()[1] for socket in sockets]
     for socket in sockets:
@@ -219,7 +251,7 @@ _output = threading.Lock()
 
 
 def _show(number: int, stream: IO[bytes]) -> None:
-    """Print what a trainer prints, line by line."""
+    """Print a trainer's output, line by line."""
     for line in stream:
         text = line.decode("utf-8", "replace").rstrip("\n")
         with _output:
@@ -231,10 +263,11 @@ def _say(text: str) -> None:
         print(f"graphopt.launch: {text}", file=sys.stderr, flush=True)
 
 
-def _watch(trainers: Sequence[Trainer], passed_on: list[int], explain: float) -> int:
+def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
     """Wait until all have ended well, or one has not; returns the exit code.
 
-    After a failure the others have `explain` seconds to say what they know and end.
+    After a failure the others have `explain` seconds to say what they know and end; after SIGTERM
+    to one of them those of `stop`.
     """
     while True:
         ended = [trainer for trainer in trainers if trainer.code]
@@ -242,17 +275,23 @@ def _watch(trainers: Sequence[Trainer], passed_on: list[int], explain: float) ->
             break
         if all(trainer.code == 0 for trainer in trainers):
             return 0
+        if stop.is_over:
+            return _killed(trainers, stop)
         time.sleep(0.05)
+    if any(trainer.code == STOPPED for trainer in ended):
+        stop.begin(signal.SIGTERM)
     # a trainer that stopped because of another one is not the first failure
-    limit = time.monotonic() + explain
+    limit = stop.limit if stop.limit is not None else time.monotonic() + explain
     while time.monotonic() < limit and any(trainer.code is None for trainer in trainers):
         time.sleep(0.05)
+    if stop.number:
+        if stop.is_over and any(trainer.code is None for trainer in trainers):
+            return _killed(trainers, stop)
+        _say(f"ended by {signal.Signals(stop.number).name}")
+        return 128 + stop.number
     failed = [trainer for trainer in trainers if trainer.code and trainer.code != FAULT_EXIT]
     first = next((t for t in ended if t in failed), (failed or ended)[0])
     code = first.code or 0
-    if passed_on:
-        _say(f"ended by {signal.Signals(passed_on[0]).name}")
-        return 128 + passed_on[0]
     how = f"failed with code {code}"
     if code < 0:
         how = f"was ended by {signal.Signals(-code).name}"
@@ -264,12 +303,22 @@ def _watch(trainers: Sequence[Trainer], passed_on: list[int], explain: float) ->
     return 128 - code if code < 0 else code
 
 
-def _end(trainers: Sequence[Trainer]) -> None:
-    """End what still runs, and wait until everything that was printed is shown."""
+def _killed(trainers: Sequence[Trainer], stop: Stop) -> int:
+    """The exit code when trainers have not ended in time, which is said."""
+    still = ", ".join(str(trainer.number) for trainer in trainers if trainer.code is None)
+    _say(
+        f"{signal.Signals(stop.number).name}, and trainer {still} did not end within "
+        f"{stop.timeout:g} s (--stop-timeout); killed"
+    )
+    return 128 + stop.number
+
+
+def _end(trainers: Sequence[Trainer], patience: float) -> None:
+    """End the processes that still run, and wait until all their output is shown."""
     running = [trainer for trainer in trainers if trainer.code is None]
     for trainer in running:
         trainer.signal(signal.SIGTERM)
-    limit = time.monotonic() + TO_END
+    limit = time.monotonic() + patience
     while time.monotonic() < limit and any(trainer.code is None for trainer in running):
         time.sleep(0.05)
     for trainer in trainers:

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
-from graphopt.ir import unique_name
+from graphopt.frontend import arguments
+from graphopt.frontend.calls import publish
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.tensor.creation import create_global_var
 
 
@@ -23,7 +23,7 @@ def accuracy(
     total: Variable | None = None,
     name: str | None = None,
 ) -> Variable:
-    """How often the label is among the k largest scores: a float32 scalar (paddle.metric.accuracy).
+    """Share of rows with the label among the k largest scores: float32 scalar (metric.accuracy).
 
     `input` is [n, classes], `label` integer [n, 1]. `correct` and `total` receive the counts.
     """
@@ -62,26 +62,40 @@ def auc(
 
     Raises ProgramError for another curve or other shapes.
     """
+    stats = auc_statistics(num_thresholds, slide_steps)
+    whole, last = auc_areas(input, label, stats, curve, num_thresholds, slide_steps)
+    return whole, last, stats
+
+
+def auc_statistics(num_thresholds: int, slide_steps: int) -> list[Variable]:
+    """The state of `auc`: the positive and negative counts of the last batches, and of all.
+
+    Paddle's names, `_generated_var_0`, …, are those by which scripts find and reset them.
+    """
+    buckets, steps = num_thresholds + 1, arguments.integer(slide_steps, "slide_steps", "auc")
+    shapes = [[(1 + steps) * buckets + 1] if steps else [1, buckets]] * 2 + [[1, buckets]] * 2
+    return [create_global_var(shape, 0, "int64", persistable=True) for shape in shapes]
+
+
+def auc_areas(
+    input: Variable,
+    label: Variable,
+    stats: Sequence[Variable],
+    curve: str,
+    num_thresholds: int,
+    slide_steps: int,
+) -> tuple[Variable, Variable]:
+    """The areas of all batches and of the last ones, float64 scalars."""
     arguments.variable(input, "input", "auc")
     arguments.variable(label, "label", "auc")
     helper = LayerHelper("auc")
-    buckets, steps = num_thresholds + 1, arguments.integer(slide_steps, "slide_steps", "auc")
-    shapes = [[(1 + steps) * buckets + 1] if steps else [1, buckets]] * 2 + [[1, buckets]] * 2
-    stats = [
-        create_global_var(
-            shape, 0, "int64", persistable=True, name=unique_name.generate("auc.stat")
-        )
-        for shape in shapes
-    ]
-    areas: list[Variable] = []
-    for (pos, neg), slide in ((stats[:2], steps), (stats[2:], 0)):
-        area = helper.temporary(stop_gradient=True)
+    whole, last = helper.temporary(stop_gradient=True), helper.temporary(stop_gradient=True)
+    for area, (pos, neg), slide in ((last, stats[:2], slide_steps), (whole, stats[2:], 0)):
         inputs = {"Predict": input, "Label": label, "StatPos": pos, "StatNeg": neg}
         outputs = {"AUC": area, "StatPosOut": pos, "StatNegOut": neg}
         attrs = {"curve": curve, "num_thresholds": num_thresholds, "slide_steps": slide}
         helper.append_op("auc", inputs, outputs, attrs)
-        areas.append(area)
-    return areas[1], areas[0], stats
+    return whole, last
 
 
 class Metric(ABC):
@@ -89,7 +103,7 @@ class Metric(ABC):
 
     @abstractmethod
     def reset(self) -> None:
-        """Forget what was added."""
+        """Forget everything added so far."""
 
     @abstractmethod
     def update(self, *args: Any, **kwargs: Any) -> Any:
@@ -104,12 +118,12 @@ class Metric(ABC):
         """The metric's name."""
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """What `update` takes, from outputs and labels; operators of a program may do it."""
+        """The arguments of `update`, from outputs and labels; operators of a program may do it."""
         return args
 
 
 class Accuracy(Metric):
-    """How often the label is among the k best scores, for each k of `topk` (metric.Accuracy)."""
+    """Share of rows with the label among the k best scores, for all of `topk` (metric.Accuracy)."""
 
     def __init__(self, topk: Sequence[int] = (1,), name: str | None = None) -> None:
         self.topk = topk
@@ -136,7 +150,7 @@ class Accuracy(Metric):
         return cast(equal(best, cast(label, best.dtype)), "float32")
 
     def update(self, correct: Any, *args: Any) -> Any:
-        """Add what `compute` gave; this batch's accuracy, a list if there are several k."""
+        """Add the results of `compute`; this batch's accuracy, a list if there are several k."""
         right = np.asarray(correct)
         count = int(np.prod(right.shape[:-1]))
         found: list[float] = []
@@ -197,7 +211,7 @@ class Precision(_Binary):
 
     @property
     def fp(self) -> int:
-        """How many positive answers were wrong."""
+        """The number of wrong positive answers."""
         return self._wrong
 
     def update(self, preds: Any, labels: Any) -> None:
@@ -216,7 +230,7 @@ class Recall(_Binary):
 
     @property
     def fn(self) -> int:
-        """How many positive labels were missed."""
+        """The number of missed positive labels."""
         return self._wrong
 
     def update(self, preds: Any, labels: Any) -> None:
@@ -261,3 +275,6 @@ class Auc(Metric):
 
     def name(self) -> str:
         return self._name
+
+
+publish(globals(), __name__)

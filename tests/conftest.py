@@ -2,7 +2,7 @@
 
 JAX reads its settings when it is first imported, so they are set here, before any test module:
 the CPU, as four devices (`DEVICES`), and code that is compiled quickly rather than well, which
-takes less than half the time. What XLA_FLAGS already says is left: `make test-slow` and
+takes a third of the time. `make test-slow` (which sets GRAPHOPT_OPTIMIZED_TESTS) and
 `make conformance` run the code that users run.
 
 Test modules share code (samples, comparisons) by importing it from `graphopt_tests`, which stands
@@ -16,8 +16,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from importlib.machinery import ModuleSpec
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -26,19 +28,32 @@ from hypothesis import settings
 DEVICES = 4
 TESTS = Path(__file__).parent
 
+# Variables that say something to a test run. What else programs listen to is taken away, so that
+# tests do the same wherever they are run, and so do the processes that they start.
+SAID = ("GRAPHOPT_CORPUS", "GRAPHOPT_OPTIMIZED_TESTS", "GRAPHOPT_UPDATE_PAGES")
+HEARD = re.compile(
+    r"(FLAGS|GRAPHOPT|JAX|PADDLE|XLA)_\w+|CPU_NUM|XDG_CACHE_HOME"
+    r"|COLUMNS|LINES|(NO|FORCE)_COLOR|PYTHON(OPTIMIZE|WARNINGS)"
+)
 
-def set_jax_environment() -> None:
-    """Ask for the CPU with several devices, as far as the environment leaves that open."""
-    os.environ.setdefault("JAX_PLATFORMS", "cpu")
-    flags = os.environ.get("XLA_FLAGS", "").split()
-    given = {flag.partition("=")[0] for flag in flags}
-    wanted = {
-        "--xla_force_host_platform_device_count": DEVICES,
-        "--xla_backend_optimization_level": 0,
-        "--xla_llvm_disable_expensive_passes": "true",
-    }
-    flags += [f"{flag}={value}" for flag, value in wanted.items() if flag not in given]
-    os.environ["XLA_FLAGS"] = " ".join(flags)
+
+def set_environment() -> None:
+    """Leave the environment with what every test run has: the CPU, as several devices."""
+    for name in list(os.environ):
+        if HEARD.fullmatch(name) and name not in SAID:
+            del os.environ[name]
+    flags = {"--xla_force_host_platform_device_count": str(DEVICES)}
+    if not os.environ.get("GRAPHOPT_OPTIMIZED_TESTS"):
+        flags |= {
+            "--xla_backend_optimization_level": "0",
+            "--xla_llvm_disable_expensive_passes": "true",
+            "--xla_cpu_parallel_codegen_split_count": "1",
+        }
+        # half of the time that is left; later versions end when they see a flag they do not know
+        if version("jaxlib").startswith("0.10."):
+            flags["--xla_cpu_use_fusion_emitters"] = "false"
+    os.environ["XLA_FLAGS"] = " ".join(f"{flag}={value}" for flag, value in flags.items())
+    os.environ["JAX_PLATFORMS"] = "cpu"
 
 
 def name_this_folder(name: str) -> None:
@@ -49,10 +64,10 @@ def name_this_folder(name: str) -> None:
 
 
 assert "jax" not in sys.modules, "JAX was imported before its settings: see tests/conftest.py"
-set_jax_environment()
+set_environment()
 
 # passes are checked one by one, and a wrong one is named
-os.environ.setdefault("GRAPHOPT_VERIFY_EACH", "1")
+os.environ["GRAPHOPT_VERIFY_EACH"] = "1"
 # and those that fail on purpose leave no file
 os.environ["GRAPHOPT_CRASH_DIR"] = ""
 # nothing is kept in the cache directory of whoever runs the tests
@@ -61,8 +76,9 @@ os.environ["FLAGS_graphopt_cache_dir"] = ""
 pytest.register_assert_rewrite("graphopt_tests")
 name_this_folder("graphopt_tests")
 
-# `ci` tries the same examples every time; `search` looks for new ones:
+# `ci` and `all` (make test-all) try the same examples every time; `search` looks for new ones:
 # HYPOTHESIS_PROFILE=search make test
-settings.register_profile("ci", deadline=None, derandomize=True, max_examples=25)
+settings.register_profile("ci", deadline=None, derandomize=True, max_examples=8)
+settings.register_profile("all", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))

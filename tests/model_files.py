@@ -1,6 +1,6 @@
-"""The saved models that tests run over: a few kept here, and a whole corpus where there is one.
+"""The saved models that tests run over: a few kept here, and those of the folder GRAPHOPT_CORPUS.
 
-The corpus is the folder that GRAPHOPT_CORPUS names, else `shared/models` beside the checkout.
+Nothing else is looked for: a test run reads the repository alone unless that variable is set.
 """
 
 from __future__ import annotations
@@ -12,13 +12,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 MODELS = Path(__file__).parent / "data" / "models"
-_ROOT = Path(__file__).parents[1]
 
 
 def model_folders() -> list[Path]:
-    """The folders that hold cases: ours, then the corpus."""
-    corpus = Path(os.environ.get("GRAPHOPT_CORPUS") or _ROOT.parent / "shared" / "models")
-    return [MODELS, corpus] if corpus.is_dir() else [MODELS]
+    """The folders that hold cases: ours, then the corpus. FileNotFoundError when it is missing."""
+    corpus = os.environ.get("GRAPHOPT_CORPUS")
+    return [MODELS, Path(corpus).resolve(strict=True)] if corpus else [MODELS]
 
 
 def cases() -> list[Path]:

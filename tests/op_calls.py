@@ -8,11 +8,12 @@ from typing import Any
 import jax
 from xdsl.ir import Block
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.late import draws
-from graphopt.ir.types import Tensor, tensor
+import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.late import draws
+from graphopt.ir.dialect.types import Tensor, tensor
+from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE, Replicas
-from graphopt.lowering.evaluate import Call
 from graphopt_tests.ops.base import Array, Sample, sample
 
 

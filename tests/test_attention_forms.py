@@ -12,10 +12,10 @@ import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.parse.program import parse_program
-from graphopt.passes.fusion import Applied
-from graphopt.passes.manager import Report, optimize
-from graphopt.passes.setup import Setup
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.engine.fusion import Applied
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.manager import Report, optimize
 from graphopt.runtime import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.runtime.nets import strategy

@@ -21,21 +21,21 @@ from xdsl.dialects.builtin import ModuleOp
 import graphopt as paddle
 from graphopt import nn, static, utils
 from graphopt.errors import ProgramError
-from graphopt.ir.ops.transformer import ALGORITHMS, FusedDotProductAttention
-from graphopt.ir.parse.program import parse_program
-from graphopt.lowering import attention_kernels
-from graphopt.lowering.attention_kernels import kernel_of
-from graphopt.passes import attention_kernels as kernels
-from graphopt.passes.attention_kernels import KERNELS, Kernel
-from graphopt.passes.choose_attention import ChooseAttention
-from graphopt.passes.fuse_dot_product_attention import (
+from graphopt.ir.dialect.ops.transformer import ALGORITHMS, FusedDotProductAttention
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.lowering.kernels import attention_kernels
+from graphopt.lowering.kernels.attention_kernels import kernel_of
+from graphopt.passes.engine.fusion import Applied, Outcome, sweep
+from graphopt.passes.fusions import attention_kernels as kernels
+from graphopt.passes.fusions.attention_kernels import KERNELS, Kernel
+from graphopt.passes.fusions.choose_attention import ChooseAttention
+from graphopt.passes.fusions.fuse_dot_product_attention import (
     FuseCudnnAttention,
     FuseDotProductAttention,
     KernelAttention,
 )
-from graphopt.passes.fusion import Applied, Outcome, sweep
-from graphopt.passes.manager import optimize
-from graphopt.passes.setup import Setup
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.manager import optimize
 from graphopt.testing import check_preserves_meaning, programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.op_calls import build, rule_of

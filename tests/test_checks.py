@@ -10,15 +10,15 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from graphopt.errors import PassError
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Relu, Tanh
-from graphopt.ir.ops.math import Exp
-from graphopt.ir.signature import main_function
-from graphopt.passes import bisect
-from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Value
-from graphopt.passes.manager import Run
-from graphopt.passes.numerics import Numerics
-from graphopt.passes.setup import Setup
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Relu, Tanh
+from graphopt.ir.dialect.ops.math import Exp
+from graphopt.ir.dialect.signature import main_function
+from graphopt.passes.engine import bisect
+from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Value
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.manager import Run
 from graphopt.testing import parse
 from graphopt_tests.test_opt import MODELS, opt
 
@@ -99,7 +99,7 @@ def test_bisection_counts_rewrites() -> None:
 def test_command_bisects() -> None:
     """--opt-bisect-limit counts over all passes of the call, and tells on stderr."""
     model = str(MODELS / "infer_lenet" / "model.pdmodel")
-    given = [model, "--build-strategy", "fuse_gemm_epilogue", "--verify-each"]
+    given = [model, "--build-strategy", "fuse_gemm_epilogue", "--platform", "none", "--verify-each"]
     _, everything, err = opt(*given, "--opt-bisect-limit", "-1")
     total = err.count("BISECT: running")
     assert total > 2

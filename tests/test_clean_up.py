@@ -12,19 +12,19 @@ from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
 from graphopt import static, utils
-from graphopt.ir.dialect import context
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.linear import Matmul
-from graphopt.ir.ops.math import Exp, Scale
-from graphopt.ir.ops.random import Dropout
-from graphopt.ir.ops.shape import Reshape, Transpose
-from graphopt.ir.types import shape_of
-from graphopt.passes.fusion import Applied, Fusion, FusionPass, Match, Node, Value
-from graphopt.passes.manager import optimize
-from graphopt.passes.numerics import Numerics
-from graphopt.passes.pipeline import ROWS, Phase
-from graphopt.passes.reassociate_matmul import ReassociateMatmul
-from graphopt.passes.registry import all_passes, own_passes
+from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import Exp, Scale
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.shape import Reshape, Transpose
+from graphopt.ir.dialect.types import shape_of
+from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, Match, Node, Value
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.pipeline import ROWS, Phase
+from graphopt.passes.table.registry import all_passes, own_passes
+from graphopt.passes.target.reassociate_matmul import ReassociateMatmul
 from graphopt.testing import assert_same_bits, check_pass, check_preserves_meaning, parse
 from graphopt_tests.test_passes import FUSIONS
 

@@ -14,18 +14,18 @@ from hypothesis import strategies as st
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.ops.conv import Conv2d
-from graphopt.lowering import convolution
+from graphopt.ir.dialect.ops.conv import Conv2d
 from graphopt.lowering.collectives import ALONE
-from graphopt.lowering.convolution import WAYS, Window
+from graphopt.lowering.kernels import convolution
+from graphopt.lowering.kernels.convolution import WAYS, Window
 from graphopt.lowering.ops.norm import batch_norm
-from graphopt.passes import choose_convolution
-from graphopt.passes.assign_layout import AssignLayout
-from graphopt.passes.choose_convolution import ChooseConvolution
-from graphopt.passes.fusion import Applied, Declined, Fusion, Outcome
-from graphopt.passes.manager import optimize
-from graphopt.passes.registry import own_passes
-from graphopt.passes.setup import Setup
+from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Outcome
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.registry import own_passes
+from graphopt.passes.target import choose_convolution
+from graphopt.passes.target.assign_layout import AssignLayout
+from graphopt.passes.target.choose_convolution import ChooseConvolution
 from graphopt.testing import check_pass, check_preserves_meaning, parse, programs
 from graphopt.testing.programs import Generated
 

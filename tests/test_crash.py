@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 from graphopt import explain, import_model, static
+from graphopt.cli import main as cli
 from graphopt.errors import PassError
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Relu
-from graphopt.passes import crash, replay_file
-from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue, Linear
-from graphopt.passes.fusion import Match
-from graphopt.tools import cli
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Relu
+from graphopt.passes.engine import crash, replay_file
+from graphopt.passes.engine.fusion import Match
+from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue, Linear
 from graphopt_tests.model_files import MODELS
 from graphopt_tests.test_opt import opt
 

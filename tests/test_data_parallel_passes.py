@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from graphopt.ir.signature import signature_of
-from graphopt.passes.manager import optimize
+from graphopt.ir.dialect.signature import signature_of
+from graphopt.passes.table.explain import as_text
+from graphopt.passes.table.manager import optimize
 from graphopt.runtime.strategies import BuildStrategy, GradientScaleStrategy
 from graphopt.testing import parse
 
@@ -115,8 +116,8 @@ def test_explain_counts_what_was_inserted() -> None:
     """The report says how many collectives a flag put into the program."""
     module = parse(NET)
     report = optimize(module, BuildStrategy().setup(replicas=2, data_parallel=True))
-    assert "reduce_strategy (all-reduce-gradients" in report.explain()
-    assert "+1 pd.all_reduce" in report.explain()
+    assert "reduce_strategy (all-reduce-gradients" in as_text(report)
+    assert "+1 pd.all_reduce" in as_text(report)
 
 
 def test_a_constant_of_two_users() -> None:

@@ -18,12 +18,15 @@ import numpy as np
 import pytest
 
 from graphopt import static, utils
-from graphopt.tools import cli, opt
+from graphopt.cli import main as cli
+from graphopt.cli import opt
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
-WITH_CODE = [page for page in PAGES if re.search(r"^```python", (DOCS / page).read_text(), re.M)]
+WITH_CODE = [
+    page for page in PAGES if re.search(r"^```python", (DOCS / page).read_text("utf-8"), re.M)
+]
 # What the blocks of a page need besides the package.
 NEEDED = {"how-to/take-a-model-out.md": ("flatbuffers", "safetensors")}
 OUTPUT_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -156,7 +159,7 @@ def test_every_page_is_linked() -> None:
 
 def test_every_reason_of_the_engine_is_explained() -> None:
     """The page on declined fusions has a row for each reason that the fusion engine gives."""
-    engine = (ROOT / "graphopt" / "passes" / "fusion.py").read_text("utf-8")
+    engine = (ROOT / "graphopt" / "passes" / "engine" / "fusion.py").read_text("utf-8")
     page = (DOCS / "how-to" / "why-did-a-fusion-not-fire.md").read_text("utf-8")
     explained = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
     assert sorted(explained) == sorted(re.findall(r'Reason\(\s*"([a-z-]+)"', engine))

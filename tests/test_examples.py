@@ -160,17 +160,17 @@ def test_digits_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert digits().main(epochs=1, out=tmp_path) > 0.5
     told = capsys.readouterr().out
     for flag, count in {
-        "fuse_gemm_epilogue": 2,
-        "fuse_bn_add_act_ops": 1,
-        "fuse_bn_act_ops": 2,
-        "fuse_elewise_add_act_ops": 1,
+        "fuse_gemm_epilogue": "2 times",
+        "fuse_bn_add_act_ops": "once",
+        "fuse_bn_act_ops": "2 times",
+        "fuse_elewise_add_act_ops": "once",
     }.items():
         assert any(
-            line.startswith(f"{flag} ") and f"applied {count} times" in line
+            line.startswith(f"{flag} ") and f"applied {count}, " in line
             for line in told.splitlines()
         )
     assert (tmp_path / "training.png").stat().st_size > 10_000
-    assert "pd.fused_gemm_epilogue" in (tmp_path / "test_fused_graph.mlir").read_text()
+    assert "pd.fused_gemm_epilogue" in (tmp_path / "test_fused_graph.mlir").read_text("utf-8")
 
 
 @pytest.mark.slow
@@ -204,7 +204,9 @@ def custom_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
     import tomllib
 
     folder = EXAMPLES / "custom_pass"
-    points = tomllib.loads((folder / "pyproject.toml").read_text())["project"]["entry-points"]
+    points = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"][
+        "entry-points"
+    ]
     (info := tmp_path / "custom_pass-0.1.0.dist-info").mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: custom-pass\nVersion: 0.1.0\n")
     lines = [
@@ -223,7 +225,7 @@ def test_custom_pass(custom_pass: ModuleType) -> None:
     from graphopt.testing import check_pass
     from graphopt_tests.test_opt import opt
 
-    assert len((EXAMPLES / "custom_pass" / "custom_pass.py").read_text().splitlines()) <= 60
+    assert len((EXAMPLES / "custom_pass" / "custom_pass.py").read_text("utf-8").splitlines()) <= 60
     program = """
     func.func @main(%x: tensor<?x4xf32> {pd.feed = "x"}) -> (tensor<?x4xf32> {pd.fetch = "y"}) {
       %s = pd.sigmoid(%x) : tensor<?x4xf32>
@@ -240,7 +242,7 @@ def test_custom_pass(custom_pass: ModuleType) -> None:
 def test_custom_pass_by_decorator(custom_pass: ModuleType) -> None:
     """register_pass needs no installation; names of built-in passes cannot be taken."""
     from graphopt.errors import PassError
-    from graphopt.passes.registry import all_passes, register_pass
+    from graphopt.passes.table.registry import all_passes, register_pass
 
     class Mine(custom_pass.FuseSilu):
         name = "fuse-silu-of-a-test"
@@ -260,7 +262,7 @@ def test_broken_entry_points_name_themselves(
 ) -> None:
     """An entry point that does not load, or is no pass, says which package it is from."""
     from graphopt.errors import PassError
-    from graphopt.passes.registry import all_passes
+    from graphopt.passes.table.registry import all_passes
 
     (info := tmp_path / "broken-0.1.0.dist-info").mkdir()
     (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 0.1.0\n")

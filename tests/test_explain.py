@@ -21,17 +21,18 @@ from xdsl.ir import Attribute, SSAValue
 import graphopt as paddle
 from graphopt import static, utils
 from graphopt.errors import LockError, StrictError
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.math import Add, Exp, Multiply, Scale
-from graphopt.ir.ops.shape import Assign
-from graphopt.ir.signature import FEED, FETCH, main_function
-from graphopt.passes.explain import as_json, as_text
-from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Value, refusal, sweep
-from graphopt.passes.manager import Run
-from graphopt.passes.matching import matches
-from graphopt.passes.nearmiss import NearMisses
-from graphopt.passes.registry import own_passes
-from graphopt.passes.setup import Setup
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.math import Add, Exp, Multiply, Scale
+from graphopt.ir.dialect.ops.shape import Assign
+from graphopt.ir.dialect.signature import FEED, FETCH, main_function
+from graphopt.models.model import import_model
+from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Value, refusal, sweep
+from graphopt.passes.engine.matching import matches
+from graphopt.passes.engine.near_misses import NearMisses
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.explain import as_json, as_text
+from graphopt.passes.table.manager import Run
+from graphopt.passes.table.registry import own_passes
 from graphopt.testing import Case, load_page, parse
 from graphopt_tests.test_opt import MODELS, opt
 
@@ -360,11 +361,22 @@ def test_lock_file(program: Net, tmp_path: Path) -> None:
 # -- the command -----------------------------------------------------------------------------------
 
 RESNET = str(MODELS / "infer_resnet18" / "model.pdmodel")
+PORTABLE = (RESNET, "--platform", "none", "--build-strategy")
+
+
+def test_a_saved_model_is_told_as_it_runs() -> None:
+    """With the passes of its platform, without a strategy too; portably when that is asked for."""
+    model = import_model(MODELS / "infer_lenet" / "model")
+    told = model.explain()
+    assert "after, for cpu\n" in told and "any program (prepare-weights" in told
+    assert "func.func @prepare" in str(model.module())
+    assert "after, for any platform (portable" in model.explain(portable=True)
+    assert "func.func @prepare" not in str(model.module(portable=True))
 
 
 def test_command_explains_one_flag_and_json() -> None:
     """--explain=FLAG tells about one flag, --explain-format json is the data."""
-    given = [RESNET, "--build-strategy", "fuse_bn_act_ops,fuse_gemm_epilogue"]
+    given = [*PORTABLE, "fuse_bn_act_ops,fuse_gemm_epilogue"]
     _, _, err = opt(*given, "--explain=fuse_gemm_epilogue")
     assert "fuse_gemm_epilogue (" in err
     assert "fuse_bn_act_ops" not in err
@@ -379,9 +391,9 @@ def test_command_explains_one_flag_and_json() -> None:
 def test_command_locks_and_is_strict(tmp_path: Path) -> None:
     """--write-lock, --check-lock and --strict end with status 1 and one message."""
     lock = str(tmp_path / "fusions.lock")
-    assert opt(RESNET, "--build-strategy", "fuse_bn_act_ops", "--write-lock", lock)[0] == 0
-    assert opt(RESNET, "--build-strategy", "fuse_bn_act_ops", "--check-lock", lock)[0] == 0
-    status, _, err = opt(RESNET, "--build-strategy", "fuse_bn_act_ops=0", "--check-lock", lock)
+    assert opt(*PORTABLE, "fuse_bn_act_ops", "--write-lock", lock)[0] == 0
+    assert opt(*PORTABLE, "fuse_bn_act_ops", "--check-lock", lock)[0] == 0
+    status, _, err = opt(*PORTABLE, "fuse_bn_act_ops=0", "--check-lock", lock)
     assert (status, "fuse-bn-act: 9 in the file, 0 now" in err) == (1, True)
     status, _, err = opt(RESNET, "--build-strategy", "fuse_adamw", "--strict")
     assert (status, "fuse_adamw: nothing to do" in err) == (1, True)

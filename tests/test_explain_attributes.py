@@ -14,13 +14,13 @@ from typing import Any
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from graphopt.debug.compare import assert_same_results
 from graphopt.errors import ProgramError
-from graphopt.ir.op import PdOp
-from graphopt.passes.explain import fix_of
-from graphopt.passes.fusion import Applied, Declined, Fusion, Node, Reason, sweep
-from graphopt.passes.nearmiss import NearMisses
+from graphopt.ir.dialect.op import PdOp
+from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Node, Reason, sweep
+from graphopt.passes.engine.near_misses import NearMisses
+from graphopt.passes.table.explain import fix_of
 from graphopt.testing import Case, parse
-from graphopt.testing.compare import assert_same_results
 from graphopt_tests.test_explain import CASES, FUSIONS, RULES, matched
 
 CHOICES = {

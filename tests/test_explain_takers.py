@@ -10,12 +10,12 @@ from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
 from graphopt import nn, static
-from graphopt.ir.parse.program import parse_program
-from graphopt.passes.explain import as_json
-from graphopt.passes.fusion import Applied, FusionPass
-from graphopt.passes.manager import optimize
-from graphopt.passes.pipeline import ROWS, Phase, select
-from graphopt.passes.setup import Setup
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.engine.fusion import Applied, FusionPass
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.explain import as_json
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.pipeline import ROWS, Phase, select
 from graphopt.runtime import BuildStrategy
 from graphopt_tests.frontend.programs import fresh
 

@@ -12,17 +12,17 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
+from graphopt.cli.opt import main
+from graphopt.debug.numerics import error_of, inputs_for, measure
 from graphopt.errors import FeedError
-from graphopt.ir.ops.activation import Gelu
-from graphopt.passes.fold_batch_norm import FoldBatchNorm
-from graphopt.passes.fold_identity import FoldIdentity
-from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
-from graphopt.passes.fusion import Outcome
-from graphopt.passes.numerics import Numerics
-from graphopt.passes.rewrite import Log, RewritePass, replace
+from graphopt.ir.dialect.ops.activation import Gelu
+from graphopt.passes.cleanup.fold_identity import FoldIdentity
+from graphopt.passes.engine.fusion import Outcome
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass, replace
+from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.passes.target.fold_batch_norm import FoldBatchNorm
 from graphopt.testing import parse
-from graphopt.tools.numerics import error_of, inputs_for, measure
-from graphopt.tools.opt import main
 
 PROGRAM = """builtin.module {
   func.func @main(%x: tensor<?x4xf32> {pd.feed = "x"}, %w: tensor<4x3xf32> {pd.state = "w"}, %b: tensor<3xf32> {pd.state = "b"}) -> (tensor<?x3xf32> {pd.fetch = "y"}) {

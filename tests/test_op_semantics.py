@@ -11,21 +11,28 @@ import pytest
 from jax import numpy as jnp
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Hardsigmoid, Hardswish, LeakyRelu, Relu, Relu6
-from graphopt.ir.ops.comm import AllReduce
-from graphopt.ir.ops.conv import Pool2d
-from graphopt.ir.ops.fused import FusedBatchNormAct, FusedGemmEpilogue
-from graphopt.ir.ops.index import Embedding
-from graphopt.ir.ops.loss import CrossEntropyWithSoftmax
-from graphopt.ir.ops.math import Abs, Clip, Maximum
-from graphopt.ir.ops.norm import BatchNorm
-from graphopt.ir.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
-from graphopt.ir.ops.shape import Squeeze
-from graphopt.ir.types import shape_of, tensor
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import (
+    Hardsigmoid,
+    Hardswish,
+    LeakyRelu,
+    Relu,
+    Relu6,
+    Softmax,
+)
+from graphopt.ir.dialect.ops.comm import AllReduce
+from graphopt.ir.dialect.ops.conv import Pool2d
+from graphopt.ir.dialect.ops.fused import FusedBatchNormAct, FusedGemmEpilogue
+from graphopt.ir.dialect.ops.index import Embedding
+from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax
+from graphopt.ir.dialect.ops.math import Abs, Clip, Maximum
+from graphopt.ir.dialect.ops.norm import BatchNorm
+from graphopt.ir.dialect.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
+from graphopt.ir.dialect.ops.shape import Squeeze
+from graphopt.ir.dialect.types import shape_of, tensor
 from graphopt.lowering.collectives import AXIS, Replicas
 from graphopt_tests.op_calls import compute, rule_of
-from graphopt_tests.ops.base import bf16, f32, f64, i64, sample
+from graphopt_tests.ops.base import Array, bf16, f32, f64, i64, sample
 from graphopt_tests.ops.norm import vectors
 
 
@@ -91,9 +98,21 @@ def test_cross_entropy_gradient() -> None:
 
 
 def test_cross_entropy_of_large_logits() -> None:
-    """The loss is exact where probabilities are not: log(softmax) would be infinite."""
-    loss = compute(CrossEntropyWithSoftmax, f32([[300.0, 0.0]]), i64([1]))[1]
-    close(loss, [[300]])
+    """As in Paddle no probability is below exp(-64); the gradient does not see it."""
+    loss = compute(CrossEntropyWithSoftmax, f32([[50.0, 0.0], [300.0, 0.0]]), i64([1, 1]))[1]
+    close(loss, [[50], [64]])
+
+
+def test_softmax_has_a_floor() -> None:
+    """A class whose probability is lost still gets a finite loss, and a gradient."""
+
+    def loss(x: Array) -> Array:
+        p = compute(Softmax, x)
+        return compute(CrossEntropyWithSoftmax, p, i64([0]), use_softmax=False)[1].sum()
+
+    value, gradient = jax.value_and_grad(loss)(jnp.asarray(f32([[0.0, 200.0, 0.0]])))
+    close(value, 64)
+    close(gradient, [[-1, 1, np.exp(-64)]])
 
 
 def test_max_pool_gradient_goes_to_the_first() -> None:

@@ -6,6 +6,7 @@ A RUN line is a pipe of `graphopt-opt` and `filecheck` commands, `%s` being the 
 from __future__ import annotations
 
 import io
+import json
 import shlex
 import sys
 from collections.abc import Iterator
@@ -18,13 +19,13 @@ from filecheck.matcher import Matcher
 from filecheck.options import parse_argv_options
 from filecheck.parser import Parser
 
-from graphopt.tools.opt import main
+from graphopt.cli.opt import main
 
 HERE = Path(__file__).parent
 RUNS = [
     (file, line.partition("RUN:")[2].strip())
     for file in sorted((HERE / "filecheck").glob("*.mlir"))
-    for line in file.read_text().splitlines()
+    for line in file.read_text("utf-8").splitlines()
     if "RUN:" in line
 ]
 MODELS = HERE / "data" / "models"
@@ -64,7 +65,7 @@ def test_run_line(file: Path, run: str) -> None:
     """Each RUN line of each file succeeds."""
     text = ""
     for command in run.split(" | "):
-        tool, *args = shlex.split(command.replace("%s", str(file)))
+        tool, *args = shlex.split(command.replace("%s", shlex.quote(str(file))))
         if tool == "filecheck":
             assert check(text, args) == ""
         else:
@@ -79,14 +80,15 @@ def test_model_file_with_build_strategy() -> None:
     _, plain, _ = opt(model)
     assert (plain.count("pd.batch_norm("), plain.count("pd.relu(")) == (20, 17)
     strategy = "fuse_bn_act_ops=1,fuse_bn_add_act_ops=0"
-    status, fused, err = opt(model, "--build-strategy", strategy, "--emit", "mlir", "--explain")
+    portable = ("--platform", "none", "--build-strategy")
+    status, fused, err = opt(model, *portable, strategy, "--emit", "mlir", "--explain")
     assert status == 0
     assert fused.count("pd.fused_batch_norm_act(") == 9
     # the other eight activations follow the add of a residual block
     assert (fused.count("pd.batch_norm("), fused.count("pd.relu(")) == (11, 8)
     assert "fuse_bn_act_ops (fuse-bn-act" in err
     assert "applied 9 times" in err
-    _, everything, _ = opt(model, "--build-strategy", "fuse_bn_act_ops")
+    _, everything, _ = opt(model, *portable, "fuse_bn_act_ops")
     assert everything.count("pd.fused_bn_add_activation(") == 8
     assert "pd.relu(" not in everything
 
@@ -95,10 +97,28 @@ def test_strategy_names_its_passes() -> None:
     """`--dump-pass-pipeline` prints what `-p` would take."""
     model = str(MODELS / "infer_lenet" / "model.pdmodel")
     flags = "fuse_gemm_epilogue=1,fuse_bn_add_act_ops=0"
-    status, by_flag, err = opt(model, "--build-strategy", flags, "--dump-pass-pipeline")
+    given = [model, "--build-strategy", flags, "--dump-pass-pipeline"]
+    status, by_flag, err = opt(*given, "--platform", "none")
     first = "fold-identity,drop-dropout,fold-constants,settle-shapes,simplify"
     assert (status, err) == (0, f"{first},fuse-gemm-epilogue,cse\n")
     assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
+    status, by_flag, err = opt(*given)
+    assert (status, err.split(",")[-1]) == (0, "store-filters\n")  # as programs run here
+    assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
+
+
+def test_the_platform_of_the_passes() -> None:
+    """The report says which platform it is about; a program without a strategy has passes too."""
+    model = str(MODELS / "infer_resnet18" / "model.pdmodel")
+    _, plain, err = opt(model, "--explain")
+    assert "after, for cpu\n" in err and "any program (fold-batch-norm" in err
+    assert "pd.batch_norm(" not in plain
+    _, portable, err = opt(model, "--platform", "none", "--explain")
+    assert "after, for any platform (portable" in err
+    assert portable == opt(model, "-p", "dce")[1]
+    for platform, word in (("tpu", "tpu"), ("none", None)):
+        given = ("--platform", platform, "--explain", "--explain-format", "json")
+        assert json.loads(opt(model, *given)[2])["platform"] == word
 
 
 def test_a_program_of_paddle_3_is_read() -> None:

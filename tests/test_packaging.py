@@ -56,8 +56,8 @@ def test_wheel_metadata(built: tuple[Path, Path]) -> None:
     """The command, the xDSL entry point, the extras and the licence are declared."""
     files = {name.partition("/")[2]: data.decode() for name, data in contents(built[1]).items()}
     entry_points = files["entry_points.txt"]
-    assert "graphopt-opt = graphopt.tools.opt:main" in entry_points
-    assert "[xdsl.universe]\ngraphopt = graphopt.universe:UNIVERSE" in entry_points
+    assert "graphopt-opt = graphopt.cli.opt:main" in entry_points
+    assert "[xdsl.universe]\ngraphopt = graphopt.cli.universe:UNIVERSE" in entry_points
     assert files["licenses/LICENSE"] == (ROOT / "LICENSE").read_text("utf-8")
     metadata = Parser().parsestr(files["METADATA"])
     assert metadata["Requires-Python"] == ">=3.11"

@@ -21,22 +21,23 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Region
 
+from graphopt.debug.compare import run_module
 from graphopt.errors import ProgramError
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops import ALL
-from graphopt.ir.ops.base import DataSizedOp
-from graphopt.ir.ops.control import RegionOp, Yield
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.late import Late
-from graphopt.ir.ops.random import RandomOp
-from graphopt.ir.signature import FEED, FETCH
-from graphopt.ir.types import UNKNOWN, tensor
-from graphopt.ir.verify_ssa import verify_ssa
-from graphopt.passes.padding.carrying import carry
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import ALL
+from graphopt.ir.dialect.ops.base import DataSizedOp
+from graphopt.ir.dialect.ops.control import RegionOp, Yield
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.late import Late
+from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.signature import FEED, FETCH
+from graphopt.ir.dialect.traits import Elementwise, Rowwise
+from graphopt.ir.dialect.types import UNKNOWN, tensor
+from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.passes.padding.dims import Axes, CannotPad, joined, reshaped
 from graphopt.passes.padding.mask import Masked, count_name, mask_name, mask_padding
+from graphopt.passes.padding.rules import carry
 from graphopt.runtime.bucketed import _padded, count_of, cut, mask_of
-from graphopt.testing.compare import run_module
 from graphopt_tests.op_calls import flat, groups_of
 from graphopt_tests.ops.base import Array, Sample
 from graphopt_tests.sample_modules import modules_in
@@ -58,7 +59,8 @@ def sixty_four_bits() -> Iterator[None]:
 
 
 def has_rule(op_class: type[PdOp]) -> bool:
-    return carry.dispatch(op_class) is not carry.dispatch(object)
+    by_trait = op_class.has_trait(Elementwise) or op_class.has_trait(Rowwise)
+    return by_trait or carry.dispatch(op_class) is not carry.dispatch(object)
 
 
 CASES = [

@@ -11,13 +11,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
-from graphopt.ir.dialect import context
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.math import Scale
-from graphopt.ir.signature import signature_of
-from graphopt.passes.fold_identity import FoldIdentity
-from graphopt.passes.fuse_dot_product_attention import FuseDotProductAttention
-from graphopt.passes.fusion import (
+from graphopt.debug.compare import interpreted, run_module
+from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.math import Scale
+from graphopt.ir.dialect.signature import signature_of
+from graphopt.passes.cleanup.fold_identity import FoldIdentity
+from graphopt.passes.engine.fusion import (
     Applied,
     Declined,
     Fusion,
@@ -27,11 +27,12 @@ from graphopt.passes.fusion import (
     Value,
     sweep,
 )
-from graphopt.passes.pipeline import ROWS, select
-from graphopt.passes.registry import own_passes
-from graphopt.passes.setup import Setup
+from graphopt.passes.fusions.fuse_dot_product_attention import FuseDotProductAttention
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.pipeline import ROWS, select
+from graphopt.passes.table.registry import own_passes
+from graphopt.passes.table.schedule import steps
 from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs
-from graphopt.testing.compare import interpreted, run_module
 from graphopt.testing.programs import Generated
 from graphopt.testing.transformers import planter_of
 
@@ -68,10 +69,17 @@ def is_large(rule: Fusion) -> bool:
 def test_page(case: Case) -> None:
     """What the page says happens, and a rewritten program computes the same numbers.
 
-    By XLA in the first cases of each page, in the reference interpreter in the others.
+    By XLA in the first case of each page, in the reference interpreter in the others.
     """
-    first = [other for other in CASES if other.page == case.page][:3]
-    check_case(case, run_module if case in first else interpreted)
+    first = next(other for other in CASES if other.page == case.page)
+    check_case(case, run_module if case is first else interpreted)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("case", CASES, ids=lambda c: f"{c.pass_name}: {c.title}")
+def test_page_by_xla(case: Case) -> None:
+    """The same of every case, computed by XLA."""
+    check_case(case, run_module)
 
 
 def test_every_pass_has_a_page() -> None:
@@ -86,9 +94,11 @@ def test_every_reason_has_a_page() -> None:
     source = Path(__file__).parent.parent / "graphopt" / "passes"
     named = {
         name
-        for file in source.glob("*.py")
-        if file.name != "nearmiss.py"  # see test_explain
-        for name in re.findall(r"(?:Reason|wrong_attrs?)\(\s*\"([a-z-]+)\"", file.read_text())
+        for file in source.rglob("*.py")
+        if file.name != "near_misses.py"  # see test_explain
+        for name in re.findall(
+            r"(?:Reason|wrong_attrs?)\(\s*\"([a-z-]+)\"", file.read_text("utf-8")
+        )
     }
     shown = {c.expected.partition(":")[0] for c in CASES if c.expected_kind == "refused"}
     # see test_larger_picture_wins; in test_transformer_fusions.py, because a smaller picture fires;
@@ -225,8 +235,8 @@ def generated_ops(module: ModuleOp) -> list[Operation]:
 def test_larger_picture_wins() -> None:
     """An add that ends a linear layer is not taken by add + activation, and the reason says so."""
     page = next(page for page in PAGES if page.stem == "fuse-gemm-epilogue")
-    from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
-    from graphopt.passes.fuse_gemm_epilogue import Linear
+    from graphopt.passes.fusions.fuse_elewise_add_act import FuseElewiseAddAct
+    from graphopt.passes.fusions.fuse_gemm_epilogue import Linear
     from graphopt.testing import parse
 
     case = next(c for c in load_page(page) if c.title == "A linear layer with its activation")
@@ -238,3 +248,16 @@ def test_larger_picture_wins() -> None:
     assert declined.reason.name == "left-to-larger"
     assert isinstance(applied, Applied)
     assert applied.rule == "fuse-gemm-epilogue"
+
+
+def test_one_schedule() -> None:
+    """Fusions share a sweep between two clean-ups; every other pass is a step of its own."""
+    setup = Setup({"fuse_gemm_epilogue": True, "fuse_bn_act_ops": True}, platform="cpu")
+    found = steps(setup)
+    assert [name for step in found for name in step.names.split(", ") if name != "dce"] == [
+        made.name for _, made in select(setup)
+    ]
+    (at,) = (i for i, step in enumerate(found) if step.together)
+    assert found[at].names == "fuse-gemm-epilogue, fuse-bn-act"
+    assert [found[i].names for i in (at - 1, at + 1)] == ["dce", "dce"]
+    assert not any(step.together for step in steps(Setup({}, platform="cpu")))

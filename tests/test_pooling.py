@@ -11,10 +11,11 @@ from hypothesis import strategies as st
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.pooling import Slides, largest
-from graphopt.passes.choose_pooling import ChoosePooling
-from graphopt.passes.fusion import Applied
+from graphopt.lowering.kernels.pooling import Slides, largest
+from graphopt.passes.engine.fusion import Applied
+from graphopt.passes.target.choose_pooling import ChoosePooling
 from graphopt.testing import check_preserves_meaning, parse
+from graphopt_tests.example_counts import examples
 
 QUICK = settings(
     deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck)
@@ -38,7 +39,7 @@ def arrays(draw: Any) -> tuple[tuple[int, ...], Slides]:
     return shape, tuple(slides)
 
 
-@settings(QUICK, max_examples=25)
+@settings(QUICK, max_examples=examples(25))
 @given(arrays(), st.integers(0, 99), st.booleans())
 def test_gradients(case: tuple[tuple[int, ...], Slides], seed: int, ties: bool) -> None:
     """Values and gradients are those of XLA, also where several elements are the largest."""
@@ -98,7 +99,7 @@ def test_the_pass_preserves_meaning() -> None:
     """Generated pools of both layouts, with strides, padding and windows over the edge."""
     fired = 0
 
-    @settings(QUICK, max_examples=20)
+    @settings(QUICK, max_examples=examples(20))
     @given(st.data())
     def check(data: Any) -> None:
         nonlocal fired
@@ -130,4 +131,4 @@ def test_the_pass_preserves_meaning() -> None:
         fired += sum(isinstance(outcome, Applied) for outcome in outcomes)
 
     check()
-    assert fired == 20
+    assert fired == examples(20)

@@ -8,8 +8,8 @@ from dataclasses import replace
 
 import pytest
 
-from graphopt.passes.fusion import Applied
-from graphopt.testing.twists import TWISTS
+from graphopt.passes.engine.fusion import Applied
+from graphopt.testing.mutations import TWISTS
 from graphopt_tests.proof.corpus import FUSIONS, OTHERS, all_pictures, collect, planted_for
 from graphopt_tests.proof.mutants import EQUIVALENT, Mutant, all_mutants, verdict
 from graphopt_tests.proof.properties import Prover

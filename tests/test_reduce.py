@@ -9,14 +9,14 @@ import pytest
 from hypothesis import given, settings
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.signature import main_function, signature_of
-from graphopt.ir.verify_ssa import verify_ssa
+from graphopt.debug.compare import Array
+from graphopt.debug.differences import run
+from graphopt.debug.reduce import record
+from graphopt.debug.shrink import plain_inputs, shrink_sizes
+from graphopt.ir.dialect.signature import main_function, signature_of
+from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.testing import parse, programs, random_inputs, reduce_module
-from graphopt.testing.compare import Array
-from graphopt.testing.differences import run
 from graphopt.testing.programs import Generated
-from graphopt.testing.reduce import record
-from graphopt.testing.shrink import plain_inputs, shrink_sizes
 
 PROGRAM = """
 func.func @main(%x: tensor<?x6xf32> {pd.feed = "x"}, %w: tensor<6x4xf32> {pd.state = "w"})

@@ -11,9 +11,9 @@ import pytest
 
 from graphopt.conformance.cases import Corpus
 from graphopt.conformance.check import check
-from graphopt.ir.signature import signature_of
-from graphopt.lowering import mappers
-from graphopt.testing.reference import evaluate, is_random, supports
+from graphopt.ir.dialect.signature import signature_of
+from graphopt.lowering import replication as mappers
+from graphopt.reference import evaluate, is_random, supports
 
 CASES = Path(__file__).parent / "conformance" / "cases"
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from graphopt.errors import FormatError
 from graphopt.ir.dtypes import ALL
-from graphopt.passes import replay_file
-from graphopt.passes.replay_file import MadeUp, ReplayFile, read, write
+from graphopt.passes.engine import replay_file
+from graphopt.passes.engine.replay_file import MadeUp, ReplayFile, read, write
 from graphopt.testing import parse
 
 PROGRAM = """

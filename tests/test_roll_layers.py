@@ -6,12 +6,13 @@ from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.signature import signature_of
-from graphopt.ir.text import parse_text, text_of
-from graphopt.passes.fusion import Applied
-from graphopt.passes.roll_layers import RollLayers
-from graphopt.passes.stack_state import StackState
-from graphopt.testing.compare import assert_same_results, interpreted
+from graphopt.debug.compare import assert_same_results, interpreted
+from graphopt.ir.dialect.context import parse_text
+from graphopt.ir.dialect.signature import signature_of
+from graphopt.ir.dialect.text import text_of
+from graphopt.passes.engine.fusion import Applied
+from graphopt.passes.storage.roll_layers import RollLayers
+from graphopt.passes.storage.stack_state import StackState
 
 X, W, B, S, R = (
     "tensor<?x3xf32>",

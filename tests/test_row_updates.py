@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 
 import graphopt as paddle
 from graphopt import static, utils
-from graphopt.ir.parse.program import parse_program
-from graphopt.passes.fusion import Applied, Declined
-from graphopt.passes.update_rows import UpdateRows
-from graphopt.testing.compare import assert_same_results, interpreted, run_module
+from graphopt.debug.compare import assert_same_results, interpreted, run_module
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.engine.fusion import Applied, Declined
+from graphopt.passes.target.update_rows import UpdateRows
 
 Array = np.ndarray[Any, Any]
 ROWS, BATCH = 60, 4

@@ -9,11 +9,8 @@ import numpy as np
 import pytest
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.errors import GraphoptError
-from graphopt.passes.fuse_elewise_add_act import FuseElewiseAddAct
-from graphopt.testing import parse
-from graphopt.testing.compare import Array
-from graphopt.testing.differences import (
+from graphopt.debug.compare import Array
+from graphopt.debug.differences import (
     Difference,
     Kind,
     Outcome,
@@ -21,7 +18,10 @@ from graphopt.testing.differences import (
     difference,
     largest_gap,
 )
-from graphopt.testing.search import Suspect, find_wrong_rewrite, isolated, steps_named
+from graphopt.debug.search import Suspect, find_wrong_rewrite, isolated, steps_named
+from graphopt.errors import GraphoptError
+from graphopt.passes.fusions.fuse_elewise_add_act import FuseElewiseAddAct
+from graphopt.testing import parse
 
 LAYERS = 12
 PROGRAM = "\n".join(

@@ -14,14 +14,16 @@ from xdsl.dialects.builtin import ModuleOp
 import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import static
-from graphopt.ir import unique_name
-from graphopt.ir.text import parse_text, text_of
-from graphopt.passes.fusion import Applied, Declined, Outcome
-from graphopt.passes.store_filters import StoreFilters
+from graphopt.ir.dialect.context import parse_text
+from graphopt.ir.dialect.text import text_of
+from graphopt.ir.program import unique_name
+from graphopt.passes.engine.fusion import Applied, Declined, Outcome
+from graphopt.passes.storage.store_filters import StoreFilters
 from graphopt.runtime import BuildStrategy, CompiledProgram
 from graphopt.runtime.flags import set_flags
-from graphopt.runtime.watch import watching
+from graphopt.runtime.run_hook import watching
 from graphopt.testing import check_preserves_meaning, parse
+from graphopt_tests.example_counts import examples
 
 W, Y = "tensor<4x2x3x2xf32>", "tensor<2x3x4x4xf32>"
 # how an update is written: what it takes besides, and its line, with and without state
@@ -82,7 +84,7 @@ func.func @main(
 
 
 @settings(
-    max_examples=30,
+    max_examples=examples(30),
     deadline=None,
     derandomize=True,
     database=None,

@@ -13,12 +13,12 @@ from xdsl.dialects.builtin import ModuleOp
 import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
-from graphopt.ir.parse.program import parse_program
-from graphopt.passes.fused_feedforward import FuseFeedForward
-from graphopt.passes.fusion import Applied, Declined, sweep
-from graphopt.passes.manager import Report, optimize
-from graphopt.passes.pipeline import ROWS
-from graphopt.passes.setup import Setup
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.engine.fusion import Applied, Declined, sweep
+from graphopt.passes.fusions.fused_feedforward import FuseFeedForward
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.manager import Report, optimize
+from graphopt.passes.table.pipeline import ROWS
 from graphopt.runtime import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.runtime.nets import strategy

@@ -9,16 +9,16 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Relu
-from graphopt.ir.ops.fused import FusedElemwiseAddActivation
-from graphopt.ir.ops.linear import Matmul
-from graphopt.ir.ops.math import Abs, Add, Log, Subtract
-from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Outcome, Reason, Value
-from graphopt.passes.numerics import Numerics
-from graphopt.passes.registry import register_pass
-from graphopt.passes.rewrite import Log as Outcomes
-from graphopt.passes.rewrite import RewritePass, replace
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Relu
+from graphopt.ir.dialect.ops.fused import FusedElemwiseAddActivation
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import Abs, Add, Log, Subtract
+from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Outcome, Reason, Value
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log as Outcomes
+from graphopt.passes.engine.rewrite import RewritePass, replace
+from graphopt.passes.table.registry import register_pass
 
 
 class AddRelu(Fusion):
@@ -49,7 +49,7 @@ class AddRelu(Fusion):
             (use, *_) = match[self.relu].results[0].uses
             return Relu.make(use.operation.results[0])
         if how == "nan":
-            return Log.make(x)
+            return Log.make(y)
         if how == "no-rule":
             return FusedElemwiseAddActivation.make(
                 x, y, functor_list=["no_such_function", "elementwise_add"]

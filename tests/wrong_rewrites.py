@@ -5,44 +5,45 @@ tests/test_validation.py wants all of them to be found.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
+from xdsl.passes import ModulePass
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Gelu, LeakyRelu, Relu, Softmax
-from graphopt.ir.ops.conv import Conv2d
-from graphopt.ir.ops.creation import Full
-from graphopt.ir.ops.linear import Matmul
-from graphopt.ir.ops.math import (
+from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import BY_NAME
+from graphopt.ir.dialect.ops.activation import Gelu, LeakyRelu, Relu, Softmax
+from graphopt.ir.dialect.ops.conv import Conv2d
+from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import (
     Abs,
     Add,
     Cast,
-    Fmax,
+    Clip,
+    Maximum,
     Multiply,
     Scale,
     Sqrt,
     Subtract,
     Where,
 )
-from graphopt.ir.ops.norm import LayerNorm
-from graphopt.ir.ops.random import Dropout
-from graphopt.ir.ops.reduce import Mean
-from graphopt.ir.ops.shape import Reshape, StopGradient, Transpose
-from graphopt.ir.ops.transformer import FusedDotProductAttention
-from graphopt.passes.fusion import (
-    Fusion,
-    FusionPass,
-    Match,
-    Node,
-    Outcome,
-    Value,
-)
-from graphopt.passes.numerics import Numerics
-from graphopt.passes.rewrite import Log, RewritePass, replace
+from graphopt.ir.dialect.ops.norm import LayerNorm
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.reduce import Mean
+from graphopt.ir.dialect.ops.shape import Reshape, StopGradient, Transpose
+from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
+from graphopt.ir.dialect.types import shape_of
+from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Outcome, Value
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass, replace
 
 # what one op is replaced by: a value, or a new op
 Build = Callable[[PdOp], SSAValue | PdOp | None]
@@ -230,14 +231,14 @@ CASES: dict[str, tuple[str, RewritePass]] = {
         ),
         Reordering(LayerNorm, same_but(epsilon=1e-5)),
     ),
-    "fmax with zero as relu, which keeps nan": (
+    "maximum with zero as relu, which drops nan": (
         program(
             X,
             F23,
             f"%n = pd.full() {{shape = [2, 3], value = 0.0}} : () -> {F23}",
-            f"%out = pd.fmax(%x, %n) : ({F23}, {F23}) -> {F23}",
+            f"%out = pd.maximum(%x, %n) : ({F23}, {F23}) -> {F23}",
         ),
-        Reordering(Fmax, lambda op: Relu.make(op.operands[0])),
+        Reordering(Maximum, lambda op: Relu.make(op.operands[0])),
     ),
     "dropout in inference whose factor is lost": (
         unary(f"%out = pd.dropout(%x) {{is_test = true, p = 0.25}} : {F23}"),
@@ -305,6 +306,243 @@ CASES: dict[str, tuple[str, RewritePass]] = {
   }}
 }}""",
         Wrong(StopGradient, operand),
+    ),
+}
+
+
+def with_zero(shape: str) -> str:
+    """x + 0 for this shape."""
+    kind = f"tensor<{shape}xf32>"
+    dims = shape.replace("x", ", ")
+    return program(
+        f'%x: {kind} {{pd.feed = "x"}}',
+        kind,
+        f"%n = pd.full() {{shape = [{dims}], value = 0.0}} : () -> {kind}",
+        f"%out = pd.add(%x, %n) : ({kind}, {kind}) -> {kind}",
+    )
+
+
+def trained(line: str, kind: str = F23) -> str:
+    """The gradient of one op with respect to its operand."""
+    return f"""builtin.module {{
+  func.func @main(%x: {kind} {{pd.feed = "x"}}) -> ({kind} {{pd.fetch = "g"}}) {{
+    {line}
+    %one = pd.full_like(%y) {{value = 1.0}} : {kind}
+    %g = pd.grad(of = [%y], wrt = [%x], cotangents = [%one]) : ({kind}, {kind}, {kind}) -> {kind}
+    func.return %g : {kind}
+  }}
+}}"""
+
+
+def half_of_sum(op: PdOp) -> PdOp:
+    """relu(x) as (x + |x|) / 2, whose derivative at zero is a half."""
+    x = op.operands[0]
+    total = before(op, Add.make(x, before(op, Abs.make(x))))
+    return Scale.make(total, scale=0.5)
+
+
+def clipped(limit: float) -> Build:
+    """2 x, which does not pass a limit."""
+    return lambda op: Clip.make(before(op, op.clone()), min=-limit, max=limit)
+
+
+def larger(op: PdOp) -> PdOp:
+    """leaky_relu(x) as the larger of x and a x, which it is for a < 1."""
+    x = op.operands[0]
+    return Maximum.make(x, before(op, Scale.make(x, scale=op.attr("negative_slope"))))
+
+
+def only_if_large(op: PdOp) -> PdOp | None:
+    """x + y as x - y where there are more than 64 elements."""
+    if math.prod(shape_of(op.operands[0].type)) <= 64:
+        return None
+    return Subtract.make(op.operands[0], op.operands[1])
+
+
+DOUBLED = unary(f"%out = pd.scale(%x) {{scale = 2.0}} : {F23}")
+NORM = program(
+    X,
+    F23,
+    f"%out, %m, %v = pd.layer_norm(%x) {{epsilon = 0.00001}} : "
+    f"({F23}) -> ({F23}, tensor<2xf32>, tensor<2xf32>)",
+)
+F99 = "tensor<9x9xf32>"
+CASES |= {
+    # the numbers of a few shapes, when drawn by chance, hold no zero of either sign
+    **{
+        f"x + 0 as x, of shape {shape}": (with_zero(shape), Wrong(Add, operand))
+        for shape in ("1x1", "1x2", "2x1", "1x16", "2x8", "8x2", "4x4")
+    },
+    "relu by the absolute value, differentiated": (
+        trained(f"%y = pd.relu(%x) : {F23}"),
+        Reordering(Relu, half_of_sum),
+    ),
+    "relu of one element by the absolute value, differentiated": (
+        trained("%y = pd.relu(%x) : tensor<1xf32>", "tensor<1xf32>"),
+        Reordering(Relu, half_of_sum),
+    ),
+    "2 x up to 60": (DOUBLED, Reordering(Scale, clipped(60.0))),
+    "2 x up to 10,000": (DOUBLED, Reordering(Scale, clipped(1e4))),
+    "2 x up to 1,000,000": (DOUBLED, Reordering(Scale, clipped(1e6))),
+    "2 x up to the largest number, claimed to be bit-exact": (
+        DOUBLED,
+        Wrong(Scale, clipped(3.4028234663852886e38)),
+    ),
+    "layer_norm with twice the epsilon": (NORM, Reordering(LayerNorm, same_but(epsilon=2e-5))),
+    "layer_norm with a larger epsilon": (NORM, Reordering(LayerNorm, same_but(epsilon=1e-3))),
+    "leaky_relu with a steep slope as a maximum": (
+        unary(f"%out = pd.leaky_relu(%x) {{negative_slope = 1.5}} : {F23}"),
+        Reordering(LeakyRelu, larger),
+    ),
+    "a factor that is a little off": (DOUBLED, Reordering(Scale, same_but(scale=2.00003))),
+    "a bias that is lost": (
+        program(
+            f'{X}, %b: tensor<3xf32> {{pd.feed = "b"}}',
+            F23,
+            f"%out = pd.add(%x, %b) : ({F23}, tensor<3xf32>) -> {F23}",
+        ),
+        Reordering(Add, operand),
+    ),
+    "add of large values as subtract": (
+        program(
+            f'%x: {F99} {{pd.feed = "x"}}, %y: {F99} {{pd.feed = "y"}}',
+            F99,
+            f"%out = pd.add(%x, %y) : ({F99}, {F99}) -> {F99}",
+        ),
+        Reordering(Add, only_if_large),
+    ),
+}
+
+
+# Passes that do not say what they do ----------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class InPlace(RewritePass):
+    """Changes an op where it stands, and reports nothing."""
+
+    name = "in-place"
+    numerics = Numerics.REASSOCIATING
+    kind: type[PdOp]
+    alter: Callable[[PdOp], object]
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        for op in list(module.walk()):
+            if isinstance(op, self.kind):
+                self.alter(op)
+        return []
+
+
+class Silent(ModulePass):
+    """The same, by a pass that has no way to report, and claims nothing."""
+
+    name = "silent"
+
+    def __init__(self, inner: InPlace) -> None:
+        self.inner = inner
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.inner.rewrite(op)
+
+
+@dataclass(frozen=True)
+class OneOfTwo(RewritePass):
+    """Reports a rewrite that is right, and beside it makes one that is wrong."""
+
+    name = "one-of-two"
+    numerics = Numerics.REASSOCIATING
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name, self.numerics)
+        for op in [op for op in module.walk() if isinstance(op, Scale)]:
+            if log.allow(op):
+                log.applied(op)
+                replace(op, {op.results[0]: before(op, op.clone())}, log)
+        for op in module.walk():
+            if isinstance(op, Subtract):
+                turned(op)
+        return log.outcomes
+
+
+@dataclass(frozen=True)
+class Meddling(RewritePass):
+    """Changes another op before a rewrite that is wrong itself."""
+
+    name = "meddling"
+    numerics = Numerics.REASSOCIATING
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name, self.numerics)
+        scales = [op for op in module.walk() if isinstance(op, Scale)]
+        for op in [op for op in module.walk() if isinstance(op, Softmax)]:
+            for scale in scales:
+                scale.properties |= encode_attrs(Scale, {"scale": 3.0})
+                before(op, Abs.make(scale.operands[0]))
+            if log.allow(op):
+                log.applied(op)
+                other = type(op).make(op.operands[0], axis=0)
+                replace(op, {op.results[0]: before(op, other)}, log)
+        return log.outcomes
+
+
+def with_attrs(**attrs: Any) -> Callable[[PdOp], object]:
+    return lambda op: op.properties.update(encode_attrs(type(op), attrs))
+
+
+def turned(op: PdOp) -> None:
+    """x - y as y - x."""
+    op.operands = list(op.operands)[::-1]
+
+
+def drop(op: PdOp) -> None:
+    """Let what reads an op read its operand, and take it out."""
+    for result in op.results:
+        result.replace_all_uses_with(op.operands[0])
+    op.detach()
+    op.erase()
+
+
+SOFT = unary(f"%out = pd.softmax(%x) : {F23}")
+DIFFERENCE = program(f"{X}, {Y}", F23, f"%out = pd.subtract(%x, %y) : ({F23}, {F23}) -> {F23}")
+SILENT_CASES: dict[str, tuple[str, ModulePass]] = {
+    "a factor": (DOUBLED, InPlace(Scale, with_attrs(scale=3.0))),
+    "an axis": (SOFT, InPlace(Softmax, with_attrs(axis=0))),
+    "operands": (DIFFERENCE, InPlace(Subtract, turned)),
+    "an op that goes": (unary(f"%out = pd.relu(%x) : {F23}"), InPlace(Relu, drop)),
+    "a factor, by a pass that claims nothing": (
+        DOUBLED,
+        Silent(InPlace(Scale, with_attrs(scale=3.0))),
+    ),
+    "a print": (
+        program(
+            X,
+            F23,
+            f'pd.print(%x) {{message = "x", variable = "x"}} : ({F23}) -> ()',
+            f"%out = pd.relu(%x) : {F23}",
+        ),
+        InPlace(BY_NAME["pd.print"], drop),
+    ),
+    "what a gradient is taken of": (
+        trained(f"%z = pd.relu(%x) : {F23}\n    %y = pd.exp(%x) : {F23}"),
+        InPlace(Grad, lambda op: op.operands.__setitem__(0, op.operands[1])),
+    ),
+    "one of two": (
+        program(
+            f"{X}, {Y}",
+            F23,
+            f"%s = pd.scale(%x) {{scale = 2.0}} : {F23}",
+            f"%out = pd.subtract(%s, %y) : ({F23}, {F23}) -> {F23}",
+        ),
+        OneOfTwo(),
+    ),
+    "another op before a rewrite that is refused": (
+        program(
+            X,
+            F23,
+            f"%s = pd.scale(%x) {{scale = 2.0}} : {F23}",
+            f"%out = pd.softmax(%s) : {F23}",
+        ),
+        Meddling(),
     ),
 }
 

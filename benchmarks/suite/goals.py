@@ -100,7 +100,7 @@ class Check:
 
     @property
     def reason(self) -> str:
-        """Why it was missed, as far as somebody found out."""
+        """The reason why it was missed, if it is known."""
         if self.met:
             return ""
         return REASONS.get((self.workload, self.opponent), "not yet explained")

@@ -181,7 +181,7 @@ def ablation_table(found: Iterable[Row]) -> Iterator[str]:
 
 
 def number(value: float | None) -> str:
-    """A ratio with two digits behind the point, three when it is small."""
+    """A ratio with two digits after the point, three when it is small."""
     if value is None:
         return ABSENT
     return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"

@@ -33,7 +33,7 @@ class Workload:
     `sizes` has "full", which is measured, and "toy", which the tests run. `model` computes values
     from the feed with the layers of Paddle or of plain JAX, and `torch` gives a module that does
     the same. Of the values `head` makes the loss; inference has no optimizer and returns them.
-    `flags` of BuildStrategy are what somebody would set who wants this workload to be fast. With
+    `flags` of BuildStrategy are those that make this workload fast. With
     `low`, a dtype, products are computed in it and all else in float32; with `parallel` the batch
     is split over all devices.
     """

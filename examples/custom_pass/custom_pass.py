@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Sigmoid, Silu
-from graphopt.ir.ops.math import Multiply
-from graphopt.ir.types import dtype_of
-from graphopt.passes.fusion import Fusion, FusionPass, Match, Node, Reason, Value
-from graphopt.passes.numerics import Numerics
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Sigmoid, Silu
+from graphopt.ir.dialect.ops.math import Multiply
+from graphopt.ir.dialect.types import dtype_of
+from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Reason, Value
+from graphopt.passes.engine.numerics import Numerics
 
 
 class SiluByHand(Fusion):

@@ -68,7 +68,7 @@ def name_of(case: Case) -> str:
 
 
 def named(path: str) -> Any:
-    """What `paddle.a.b` names in graphopt."""
+    """The object that `paddle.a.b` names in graphopt."""
     found: Any = graphopt
     for part in path.split(".")[1:]:
         found = getattr(found, part)
@@ -86,7 +86,7 @@ class Decoder:
         return self.corpus.array(self.case["section"], reference)
 
     def decode(self, value: Any, variables: Mapping[str, Any] | None = None) -> Any:
-        """A value: JSON, or a dict with one key that says what JSON cannot."""
+        """A value: JSON, or a dict with one key for values that JSON lacks."""
         if isinstance(value, list):
             return [self.decode(item, variables) for item in value]
         if not isinstance(value, dict):

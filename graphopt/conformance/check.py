@@ -29,7 +29,7 @@ KINDS: Mapping[str, Callable[[Corpus, Case], Finding]] = {
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one case; it passed when there are no complaints."""
+    """The result of one case. It passed when there are no complaints."""
 
     id: str
     name: str

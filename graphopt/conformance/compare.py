@@ -1,4 +1,4 @@
-"""What differs between a recorded result and ours: complaints, none when it agrees."""
+"""Compare a recorded result with ours: complaints for each difference, empty when they agree."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 
 class Finding(NamedTuple):
-    """What differs from a record, and the operators (Paddle's types) that the program had."""
+    """Differences from a record, and the operators (Paddle's types) that the program had."""
 
     complaints: list[str]
     operators: frozenset[str] = frozenset()
@@ -65,7 +65,7 @@ def differs_plainly(what: str, want: Any, got: Any) -> list[str]:
 
 
 def facts_of(array: np.ndarray[Any, Any]) -> dict[str, Any]:
-    """What is recorded of random results."""
+    """The facts recorded of random results."""
     numbers = array.astype("float64")
     filled = numbers.size > 0
     return {

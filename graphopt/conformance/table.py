@@ -22,7 +22,7 @@ def read_tiers(path: Path) -> dict[str, str]:
 
 
 def read_reasons(path: Path) -> list[tuple[re.Pattern[str], str]]:
-    """Why cases fail: a pattern of case names and a sentence on each line, tab-separated."""
+    """Reasons of failing cases: on each line a pattern of case names, a tab and a sentence."""
     lines = [line for line in path.read_text("utf-8").splitlines() if line.strip()]
     pairs = [line.split("\t", 1) for line in lines if not line.startswith("#")]
     return [(re.compile(pattern), reason) for pattern, reason in pairs]
@@ -81,7 +81,7 @@ def failures(
     tiers: Mapping[str, str],
     reasons: Sequence[tuple[re.Pattern[str], str]],
 ) -> str:
-    """A Markdown table of the cases that fail: tier, what was seen, why."""
+    """A Markdown table of the cases that fail: tier, complaints, reason."""
     lines = ["| case | tier | seen | reason |", "|---|---|---|---|"]
     for outcome in sorted(outcomes, key=lambda o: o.id):
         if outcome.complaints:
@@ -92,7 +92,7 @@ def failures(
 
 
 def reason_for(outcome: Outcome, reasons: Sequence[tuple[re.Pattern[str], str]]) -> str:
-    """The first reason whose pattern matches the case's name; nothing when none does."""
+    """The first reason whose pattern matches the case's name, if there is one."""
     return next((why for pattern, why in reasons if pattern.fullmatch(outcome.id)), "")
 
 

@@ -127,7 +127,7 @@ class TensorCase:
 
 
 def tensor_complaints(corpus: Corpus, case: Case) -> Finding:
-    """What differs from the record of a function, method or layer."""
+    """Differences from the record of a function, method or layer."""
     runner = TensorCase(corpus, case)
     return Finding(_tensor_complaints(runner, case), frozenset(runner.operators))
 
@@ -168,7 +168,7 @@ def _result_complaints(
 
 
 def random_complaints(corpus: Corpus, case: Case) -> Finding:
-    """Which of the recorded facts a random result does not satisfy."""
+    """The recorded facts that a random result does not satisfy."""
     runner = TensorCase(corpus, case)
     first = next(iter(runner.run().values()))
     found = violates(facts_of(np.asarray(first)), case["facts"])

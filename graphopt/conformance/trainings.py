@@ -14,7 +14,7 @@ _STEPS = 5
 
 
 def optimizer_complaints(corpus: Corpus, case: Case) -> Finding:
-    """What differs after any of five steps of y ~ tanh(x w1 + b1) w2."""
+    """Differences after any of five steps of y ~ tanh(x w1 + b1) w2."""
     decoder, static = Decoder(corpus, case), paddle.static
     history: dict[str, list[Any]] = {name: [] for name in case["history"]}
     main, startup = static.Program(), static.Program()
@@ -54,7 +54,7 @@ def _weight(decoder: Decoder, name: str) -> Any:
 
 
 def schedule_complaints(corpus: Corpus, case: Case) -> Finding:
-    """What differs among the first rates of a schedule."""
+    """Differences among the first rates of a schedule."""
     decoder = Decoder(corpus, case)
     schedule = decoder.decode(case["scheduler"])
     rates: list[float] = []
@@ -66,7 +66,7 @@ def schedule_complaints(corpus: Corpus, case: Case) -> Finding:
 
 
 def eager_complaints(corpus: Corpus, case: Case) -> Finding:
-    """What differs in the result of a host function, which Paddle runs in dynamic mode."""
+    """Differences in the result of a host function, which Paddle runs in dynamic mode."""
     decoder = Decoder(corpus, case)
     paddle.disable_static()
     try:
@@ -88,7 +88,7 @@ def eager_complaints(corpus: Corpus, case: Case) -> Finding:
 
 
 def program_complaints(corpus: Corpus, case: Case) -> Finding:
-    """What differs in the results of a function of the folder's `programs.py`."""
+    """Differences in the results of a function of the folder's `programs.py`."""
     decoder = Decoder(corpus, case)
     feeds = {name: decoder.array(reference) for name, reference in case.get("feeds", {}).items()}
     got = corpus.program(case["fn"])(paddle, feeds, **case.get("params", {}))

@@ -11,14 +11,14 @@ from typing import Any
 
 from graphopt.distributed.refused import NAMES as _REFUSED
 from graphopt.errors import UnsupportedError
-from graphopt.refused import refuse as _refuse
+from graphopt.frontend.refused import refuse as _refuse
 from graphopt.runtime.distributed.group import current as _current
 from graphopt.runtime.distributed.group import join as _join
 from graphopt.runtime.distributed.world import world_of_environment as _world
 
 
 class ParallelEnv:
-    """What the environment says about this trainer (paddle.distributed.ParallelEnv).
+    """This trainer's place in the job, read from the environment (paddle.distributed.ParallelEnv).
 
     Raises WorldError (ValueError) when the variables do not fit together.
     """
@@ -101,7 +101,7 @@ def get_world_size(group: Any = None) -> int:
 
 
 def get_backend(group: Any = None) -> str:
-    """What carries the collectives: 'XLA', which uses NCCL on GPUs and gloo on CPUs."""
+    """The backend of the collectives: 'XLA', which uses NCCL on GPUs and gloo on CPUs."""
     _check_group(group)
     return "XLA"
 

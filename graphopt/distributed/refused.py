@@ -1,4 +1,4 @@
-"""Names of paddle.distributed that graphopt lacks: why, and what to use instead."""
+"""Names of paddle.distributed that graphopt lacks: the reason for each, and a replacement."""
 
 from __future__ import annotations
 

@@ -60,7 +60,8 @@ from graphopt.fluid.lod_tensor import create_lod_tensor as create_lod_tensor
 from graphopt.fluid.lod_tensor import create_random_int_lodtensor as create_random_int_lodtensor
 from graphopt.fluid.param_attr import ParamAttr as ParamAttr
 from graphopt.fluid.param_attr import WeightNormParamAttr as WeightNormParamAttr
-from graphopt.refused import refuse as _refuse
+from graphopt.frontend.calls import publish
+from graphopt.frontend.refused import refuse as _refuse
 
 Tensor = LoDTensor
 
@@ -72,6 +73,8 @@ _NO_DYNAMIC_MODE = (
     "enable_imperative",
     "disable_imperative",
 )
+
+publish(globals(), __name__)
 
 
 def __getattr__(name: str) -> Any:

@@ -49,7 +49,12 @@ class GradientClipByNorm(_Chosen, ClipGradByNorm):
 
 
 class GradientClipByGlobalNorm(_Chosen, ClipGradByGlobalNorm):
-    """All gradients scaled by one number (Paddle page: fluid.clip.GradientClipByGlobalNorm)."""
+    """All gradients scaled by one number (Paddle page: fluid.clip.GradientClipByGlobalNorm).
+
+    As in 1.8 the clipped gradients have names of their own; `<parameter>@GRAD` is not clipped.
+    """
+
+    in_place = False
 
     def __init__(
         self, clip_norm: float, group_name: str = "default_group", need_clip: Chooser = None

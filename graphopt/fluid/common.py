@@ -1,12 +1,20 @@
-"""What several `fluid` functions share: results of at least one dimension, activations, `out=`."""
+"""Helpers of several `fluid` functions: feeds, results of one dimension at least, activations."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
+from graphopt.static.input import data
+
+
+def fed(name: str, shape: Any, dtype: Any, lod_level: int) -> Variable:
+    """A variable that is fed; its program becomes one of paddle.fluid."""
+    made = data(name, shape, dtype, lod_level)
+    made.block.program.is_fluid = True
+    return made
 
 
 def vector(x: Variable) -> Variable:

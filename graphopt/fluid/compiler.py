@@ -1,5 +1,8 @@
 """Compiled programs and their strategies (paddle.fluid.compiler)."""
 
+from graphopt.frontend.calls import publish
 from graphopt.runtime.compiled_program import CompiledProgram as CompiledProgram
 from graphopt.runtime.strategies import BuildStrategy as BuildStrategy
 from graphopt.runtime.strategies import ExecutionStrategy as ExecutionStrategy
+
+publish(globals(), __name__)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.errors import OperatorError
 from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
 from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
 from graphopt.ir.dtypes import DType
-from graphopt.ir.variable import VarKind
+from graphopt.ir.program import VarKind
 from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecutor
 from graphopt.runtime.places import CPUPlace as CPUPlace
 from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
@@ -14,13 +15,16 @@ from graphopt.runtime.places import CUDAPlace as CUDAPlace
 from graphopt.runtime.places import cuda_places
 from graphopt.runtime.scope import Scope as Scope
 
+# what Paddle raises where an operator cannot be built or run
+EnforceNotMet = OperatorError
+
 
 class EOFException(Exception):
-    """What readers inside programs raise at their end; there are none here."""
+    """Raised in Paddle by readers inside programs at their end. Graphopt has no such readers."""
 
 
 class VarDesc:
-    """Where 1.8 keeps the types of variables."""
+    """The types of variables, in the place where 1.8 has them."""
 
     class VarType:
         """Element types and kinds of variables."""
@@ -42,5 +46,5 @@ class VarDesc:
 
 
 def get_cuda_device_count() -> int:
-    """How many GPUs there are."""
+    """The number of GPUs."""
     return len(cuda_places()) if is_compiled_with_cuda() else 0

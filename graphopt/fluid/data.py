@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from graphopt.fluid.common import fed
 from graphopt.ir.program import Variable
-from graphopt.static.input import data as _data
 
 
 def data(name: str, shape: Any, dtype: Any = "float32", lod_level: int = 0) -> Variable:
@@ -14,4 +14,4 @@ def data(name: str, shape: Any, dtype: Any = "float32", lod_level: int = 0) -> V
     None or -1 in `shape` is a dimension that each feed may choose; no batch dimension is added,
     unlike fluid.layers.data.
     """
-    return _data(name, shape, dtype, lod_level)
+    return fed(name, shape, dtype, lod_level)

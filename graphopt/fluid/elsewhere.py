@@ -16,13 +16,15 @@ _LAYERS: dict[str, str] = {
     "graphopt.fluid.layers.decoding": (
         "BasicDecoder DecodeHelper GreedyEmbeddingHelper SampleEmbeddingHelper TrainingHelper"
     ),
+    "graphopt.fluid.layers.loops": "while_loop",
     "graphopt.nn.decode": "BeamSearchDecoder Decoder dynamic_decode",
     "graphopt.nn.functional": "diag_embed gather_tree",
     "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance warpctc",
-    "graphopt.static": "Print auc",
+    "graphopt.static": "Print",
+    "graphopt.fluid.layers.metric_op": "auc",
     "graphopt.static.nn": (
         "bilinear_tensor_product case cond conv2d_transpose conv3d conv3d_transpose data_norm "
-        "group_norm nce prelu py_func row_conv spectral_norm switch_case while_loop"
+        "group_norm nce prelu py_func row_conv spectral_norm switch_case"
     ),
     "graphopt.static.nn.blocks": "ConditionalBlock Switch While",
     "graphopt.static.nn.if_else": "IfElse",

@@ -1,4 +1,4 @@
-"""Executor of 1.8: what it fetches without `return_numpy` has sequence lengths."""
+"""Executor of 1.8: its results without `return_numpy` have sequence lengths."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from typing import Any
 import numpy as np
 
 from graphopt.fluid.lod_tensor import LoDTensor
+from graphopt.frontend.calls import publish
+from graphopt.frontend.sequence_notes import Levels, fed_name, levels_of
 from graphopt.ir.program import Block, Program, default_main_program
-from graphopt.lengths import Levels, fed_name, levels_of
 from graphopt.runtime.executor import Executor as _Executor
 from graphopt.runtime.feed import lengths_fed
 from graphopt.runtime.fetch import fetch_names, split_updates
 from graphopt.runtime.scope import Scope as Scope
-from graphopt.runtime.scope import Tensor
 from graphopt.runtime.scope import global_scope as global_scope
 from graphopt.runtime.scope import scope_guard as scope_guard
+from graphopt.runtime.slots import Tensor
 
 
 class Executor(_Executor):
@@ -33,7 +34,7 @@ class Executor(_Executor):
         """Run a program once; see `paddle.static.Executor.run`.
 
         Tensors that are fetched without `return_numpy` have the lengths of the sequences in them
-        (see `graphopt.lengths`); dense ones have none.
+        (see `graphopt.frontend.sequence_notes`); dense ones have none.
         """
         source = default_main_program() if program is None else program
         if self._is_closed_to_lengths(source, args, kwargs):
@@ -53,7 +54,7 @@ class Executor(_Executor):
         return made
 
     def _is_closed_to_lengths(self, source: Any, args: Any, kwargs: dict[str, Any]) -> bool:
-        """Whether what is fetched has no place for lengths: arrays, and results of replicas."""
+        """True if no fetched value has a place for lengths: arrays, and results of replicas."""
         names = ("feed_var_name", "fetch_var_name", "scope", "return_numpy")
         given = dict(zip(names, args, strict=False)) | kwargs
         return not isinstance(source, Program) or bool(given.get("return_numpy", True))
@@ -102,3 +103,6 @@ def _numbers(levels: Levels, known: dict[str, Any], tensor: LoDTensor) -> list[l
         else:
             return []
     return found if found and sum(found[-1]) == rows else []
+
+
+publish(globals(), __name__)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from graphopt.framework import device_guard as device_guard
-from graphopt.framework import name_scope as name_scope
+from graphopt.frontend.mode import device_guard as device_guard
+from graphopt.frontend.mode import name_scope as name_scope
 from graphopt.ir.program import Operator as Operator
 from graphopt.ir.program import Parameter as Parameter
 from graphopt.ir.program import Program as Program

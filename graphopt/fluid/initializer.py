@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.initializer.base import Initializer as Initializer
-from graphopt.initializer.base import append_fill, fans
-from graphopt.initializer.fill import Assign
-from graphopt.initializer.fill import Constant as _Constant
+from graphopt.frontend.initializers.base import Initializer as Initializer
+from graphopt.frontend.initializers.base import append_fill, fans
+from graphopt.frontend.initializers.fill import Assign
+from graphopt.frontend.initializers.fill import Constant as _Constant
 from graphopt.ir.program import Block, Operator, Variable
 
 

@@ -5,7 +5,7 @@ What has the same form in `paddle.static` is found there when it is used.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,17 +14,19 @@ import numpy as np
 import graphopt.static as static
 from graphopt.errors import ScopeError
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
-from graphopt.ir.program import Parameter, Program, Variable, default_main_program
-from graphopt.ir.reader.files import read_file, write_files
-from graphopt.ir.reader.limits import Limits
-from graphopt.ir.reader.parameters import (
+from graphopt.frontend.calls import publish
+from graphopt.ir.formats.commit import write_files
+from graphopt.ir.formats.files import read_one
+from graphopt.ir.formats.parameters import (
     read_combined,
     read_folder,
+    sealed_combined,
     stored_variables,
-    write_combined,
     write_folder,
 )
-from graphopt.ir.reader.tensor_stream import SavedTensor
+from graphopt.ir.formats.seal import Piece, sealed_message
+from graphopt.ir.formats.tensor_stream import SavedTensor, write_tensor
+from graphopt.ir.program import Parameter, Program, Variable, default_main_program
 from graphopt.runtime.scope import global_scope
 
 _SAME = ("load", "load_program_state", "save", "set_program_state")
@@ -32,12 +34,12 @@ Predicate = Callable[[Variable], bool]
 
 
 def is_parameter(var: Variable) -> bool:
-    """Whether a variable is a parameter (fluid.io.is_parameter)."""
+    """True if a variable is a parameter (fluid.io.is_parameter)."""
     return isinstance(var, Parameter)
 
 
 def is_persistable(var: Variable) -> bool:
-    """Whether a variable lives on between runs (fluid.io.is_persistable)."""
+    """True if a variable is kept between runs (fluid.io.is_persistable)."""
     return var.persistable
 
 
@@ -66,20 +68,34 @@ def save_vars(
     `vars` has Variables or names; else the program's persistable variables that `predicate` accepts
     are written. Raises ScopeError for one without a value. Paddle page: fluid.io.save_vars.
     """
+    _write(Path(dirname), _values(_chosen(main_program, vars, predicate)), filename)
+
+
+def _values(variables: Sequence[Variable]) -> dict[str, SavedTensor]:
     tensors: dict[str, SavedTensor] = {}
-    for variable in _chosen(main_program, vars, predicate):
+    for variable in variables:
         slot = global_scope().find_var(variable.name)
         if slot is None or not slot.is_initialized():
             raise ScopeError(
                 f"variable '{variable.name}' has no value to save; run the startup program first"
             )
         tensors[variable.name] = SavedTensor(slot.numpy())
-    folder = Path(dirname)
+    return tensors
+
+
+def _write(
+    folder: Path,
+    tensors: Mapping[str, SavedTensor],
+    filename: str | None,
+    others: Mapping[Path, Iterable[Piece]] | None = None,
+) -> None:
+    """Write tensors to files of their own, or to the one that is named, with others as one save."""
     folder.mkdir(parents=True, exist_ok=True)
     if filename is None:
-        write_folder(folder, tensors)
-    else:
-        write_files({folder / filename: [write_combined(tensors)]})
+        write_folder(folder, tensors, others)
+        return
+    streams = (write_tensor(*tensors[name]) for name in sorted(tensors))
+    write_files({folder / filename: sealed_combined(streams), **(others or {})}, folder)
 
 
 def save_params(
@@ -104,7 +120,7 @@ def load_vars(
     predicate: Predicate | None = None,
     filename: str | None = None,
 ) -> None:
-    """Put what `save_vars` wrote into the global scope (fluid.io.load_vars).
+    """Load the file of `save_vars` into the global scope (fluid.io.load_vars).
 
     Raises FormatError when a file is missing or does not fit the variable, OSError when the one
     file cannot be read.
@@ -114,8 +130,7 @@ def load_vars(
         tensors = read_folder(folder, variables)
     else:
         path = folder / filename
-        data = read_file(path, Limits().params_bytes, str(path))
-        tensors = read_combined(data, variables, str(path))
+        tensors = read_combined(read_one(path), variables, str(path))
     for name, tensor in tensors.items():
         global_scope().var(name).put(np.array(tensor.array))
 
@@ -159,10 +174,13 @@ def save_inference_model(
     data = modern.serialize_program(feeds, targets, program=program)
     folder = Path(dirname)
     folder.mkdir(parents=True, exist_ok=True)
-    write_files({folder / (model_filename or "__model__"): [data]})
-    if not program_only:
+    path = folder / (model_filename or "__model__")
+    if program_only:
+        write_files({path: [data]}, folder)
+    else:
         pruned = modern.normalize_program(program, feeds, targets)
-        save_vars(executor, dirname, pruned, filename=params_filename)
+        tensors = _values(stored_variables(pruned))
+        _write(folder, tensors, params_filename, {path: sealed_message(data)})
     return [target.name for target in targets]
 
 
@@ -173,13 +191,16 @@ def load_inference_model(
     params_filename: str | None = None,
     pserver_endpoints: Any = None,
 ) -> list[Any]:
-    """Read what `save_inference_model` wrote: the program, feed names and target variables.
+    """Read the files of `save_inference_model`: the program, feed names and target variables.
 
     The parameters are put into the global scope. Paddle page: fluid.io.load_inference_model.
     """
     names = {"model_filename": model_filename or "__model__", "params_filename": params_filename}
     modern: Any = static
     return modern.load_inference_model(dirname.rstrip("/"), executor, **names)
+
+
+publish(globals(), __name__)
 
 
 def __getattr__(name: str) -> Any:

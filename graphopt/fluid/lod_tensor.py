@@ -1,7 +1,7 @@
 """Tensors with sequence lengths, as scripts of 1.8 feed and fetch them (paddle.fluid.LoDTensor).
 
 The lengths are kept beside the dense values. A feed of one fills `x` and `x@lens`; see
-`graphopt.lengths`.
+`graphopt.frontend.sequence_notes`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.runtime.scope import Slot
-from graphopt.runtime.scope import Tensor as _Tensor
-
-Lengths = list[list[int]]
+from graphopt.runtime.slots import Slot
+from graphopt.runtime.slots import Tensor as _Tensor
 
 
 class LoDTensor(_Tensor):
@@ -24,31 +22,7 @@ class LoDTensor(_Tensor):
         super().__init__(Slot("lod_tensor"))
         if array is not None:
             self._slot.put(np.array(array))
-        self._lengths: Lengths = []
         self.set_recursive_sequence_lengths(lengths)
-
-    def recursive_sequence_lengths(self) -> Lengths:
-        """The lengths of the sequences, one list for each level; [] for a dense tensor."""
-        return [list(level) for level in self._lengths]
-
-    def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
-        """Replace the lengths."""
-        self._lengths = [[int(n) for n in level] for level in lengths]
-
-    def has_valid_recursive_sequence_lengths(self) -> bool:
-        """Whether each level adds up to the number of items of the next, the last to the rows."""
-        counts = [len(level) for level in self._lengths[1:]]
-        if self._lengths and self._slot.is_initialized():
-            counts.append(self.shape()[0])
-        return all(sum(level) == n for level, n in zip(self._lengths, counts, strict=False))
-
-    def lod(self) -> Lengths:
-        """As the lengths, but where each sequence starts and the last ends."""
-        return [[0, *np.cumsum(level).tolist()] for level in self._lengths]
-
-    def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
-        """Replace the lengths by the differences of these offsets."""
-        self.set_recursive_sequence_lengths([lengths_between(level) for level in lod])
 
 
 LoDTensorArray = list

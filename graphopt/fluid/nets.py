@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid import layers
+from graphopt.frontend import arguments
+from graphopt.frontend.calls import publish
 from graphopt.ir.program import Variable
 
 
@@ -154,3 +155,6 @@ def sequence_conv_pool(
         input, num_filters, filter_size, param_attr=param_attr, bias_attr=bias_attr, act=act
     )
     return layers.sequence_pool(made, pool_type)
+
+
+publish(globals(), __name__)

@@ -57,7 +57,9 @@ def _made(name: str) -> type[modern.Optimizer]:
                 raise TypeError(f"{name}Optimizer() needs the argument 'learning_rate'")
             if name == "Ftrl" and "l2" in given:
                 given["l2"] *= 0.5  # what 1.8 adds once is added twice since
-            super().__init__(**{_RENAMED.get(k, k): v for k, v in given.items()})
+            # incubate's LarsMomentum has kept the names of 1.8
+            renamed = {} if name == "LarsMomentum" else _RENAMED
+            super().__init__(**{renamed.get(k, k): v for k, v in given.items()})
 
         def minimize(
             self,
@@ -73,6 +75,11 @@ def _made(name: str) -> type[modern.Optimizer]:
         Made.accumulator = _without_powers(base)
     if name == "Adadelta":
         Made.append_update = _adadelta
+    if name == "Momentum":
+        # 1.8 adds every regularizer's term to the gradient
+        Made.updates_decay = modern.Optimizer.updates_decay
+    if name == "Adam":
+        Made.attributes = _with_epsilon_of_1_8(base)
     Made.__name__ = Made.__qualname__ = f"{name}Optimizer"
     Made.__doc__ = f"{base.__doc__}\n\nArguments, in the order of 1.8: {', '.join(order)}."
     return Made
@@ -87,6 +94,15 @@ def _without_powers(base: Any) -> Any:
         return base.accumulator(self, kind, *args, **kwargs)
 
     return accumulator
+
+
+def _with_epsilon_of_1_8(base: Any) -> Any:
+    """`attributes` that say that epsilon is not corrected as the second moment is."""
+
+    def attributes(self: Any, parameter: Parameter) -> dict[str, Any]:
+        return {**base.attributes(self, parameter), "uncorrected_epsilon": True}
+
+    return attributes
 
 
 def _adadelta(

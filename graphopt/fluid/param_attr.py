@@ -1,4 +1,4 @@
 """Attributes of parameters (paddle.fluid.param_attr)."""
 
-from graphopt.param_attr import ParamAttr as ParamAttr
-from graphopt.param_attr import WeightNormParamAttr as WeightNormParamAttr
+from graphopt.frontend.parameters import ParamAttr as ParamAttr
+from graphopt.frontend.parameters import WeightNormParamAttr as WeightNormParamAttr

@@ -1,4 +1,4 @@
-"""Names of paddle.fluid that graphopt does not have: why not, and what to use instead.
+"""Names of paddle.fluid that graphopt lacks: the reason for each, and a replacement.
 
 A name of the table exists, so that programs which import it still start; calling it raises
 UnsupportedError, which is a NotImplementedError. The documentation lists this table.
@@ -12,7 +12,7 @@ _SAMPLES = "it draws or matches a number of boxes that depends on the data"
 _READER = "it reads data inside the program, where graphopt has only feeds"
 _DECODER = "it decodes sequences of different lengths with tensor arrays"
 _SERVER = "it belongs to the parameter server, which graphopt does not have"
-_FEED = "feed arrays, from a generator or paddle.io.DataLoader"
+_FEED = "feed arrays, from a Python generator"
 _HOST = "fetch the scores and boxes, and choose with NumPy"
 
 # name in fluid.layers -> why it is refused, what to use instead

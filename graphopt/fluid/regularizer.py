@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphopt.regularizer import L1Decay as _L1Decay
-from graphopt.regularizer import L2Decay as _L2Decay
-from graphopt.regularizer import WeightDecayRegularizer as WeightDecayRegularizer
+from graphopt.frontend.regularizers import L1Decay as _L1Decay
+from graphopt.frontend.regularizers import L2Decay as _L2Decay
+from graphopt.frontend.regularizers import WeightDecayRegularizer as WeightDecayRegularizer
 
 
 class L1DecayRegularizer(_L1Decay):

@@ -1,4 +1,6 @@
 """Automatic names (paddle.fluid.unique_name)."""
 
-from graphopt.ir.unique_name import generate as generate
-from graphopt.ir.unique_name import guard as guard
+from graphopt.ir.program.unique_name import UniqueNameGenerator as UniqueNameGenerator
+from graphopt.ir.program.unique_name import generate as generate
+from graphopt.ir.program.unique_name import guard as guard
+from graphopt.ir.program.unique_name import switch as switch

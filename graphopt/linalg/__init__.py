@@ -1,5 +1,6 @@
 """Linear algebra (paddle.linalg)."""
 
+from graphopt.frontend.calls import publish
 from graphopt.tensor.contract import corrcoef as corrcoef
 from graphopt.tensor.contract import cov as cov
 from graphopt.tensor.contract import vecdot as vecdot
@@ -33,3 +34,5 @@ from graphopt.tensor.matrix_norm import cond as cond
 from graphopt.tensor.matrix_norm import matrix_norm as matrix_norm
 from graphopt.tensor.matrix_norm import vector_norm as vector_norm
 from graphopt.tensor.norm import norm as norm
+
+publish(globals(), __name__)

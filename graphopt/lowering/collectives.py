@@ -1,4 +1,4 @@
-"""The one door to communication: what a rule may ask of the other replicas.
+"""Communication with the other replicas: the only interface for rules.
 
 Rules see a `Replicas` object. In a data-parallel function it speaks of the mapped axis `AXIS`;
 alone it is the identity, so one rule serves both.
@@ -30,7 +30,7 @@ class Replicas:
 
     @property
     def parts(self) -> int:
-        """How many parts a value in parts has: one for each replica of a group."""
+        """The number of shards of a sharded value: one for each replica of a group."""
         return self.size // self.groups
 
     @property
@@ -60,7 +60,7 @@ class Replicas:
         return part if self.groups == 1 else lax.psum(part, GROUPS)
 
     def sum_of_parts(self, value: Any) -> Any:
-        """The sum of what the replicas make of their parts of one value; each part counts once."""
+        """The sum of values that replicas compute from their parts; each part counts once."""
         return value if self.axis is None else lax.psum(value, self.axis)
 
     def gather_parts(self, part: Any) -> Any:
@@ -68,7 +68,7 @@ class Replicas:
         return part[None] if self.axis is None else lax.all_gather(part, self.axis)
 
     def part_index(self) -> Any:
-        """Which part this replica has, as an int32 scalar."""
+        """The index of this replica's shard, as an int32 scalar."""
         return _index(self.axis)
 
     def check_parts(self, parts: int) -> None:

@@ -8,36 +8,31 @@ meets another `pd.grad` (a second derivative) the whole region is differentiated
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from functools import lru_cache
-from typing import Any
 
 import jax
 from jax import numpy as jnp
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.differentiated import active_values, ops_before, path_of
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.control import RegionOp
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.late import Late
-from graphopt.ir.regions import values_read
-from graphopt.lowering.evaluate import (
-    Array,
-    Call,
-    Context,
-    Environment,
-    Lanes,
-    Wanted,
-    differentiated_regions,
-    evaluate_op,
-    operands_by_lane,
-)
+from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.late import Late
+from graphopt.ir.dialect.regions import values_read
+from graphopt.lowering.call import Environment, Lanes, jitted_pullback, pullback
+from graphopt.lowering.dynamic import call_of
+from graphopt.lowering.evaluate import Context, evaluate_op, operands_by_lane
 from graphopt.lowering.recompute import Replay
+from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.regions import pull_back
+from graphopt.lowering.registry import evaluates
 
 
-def evaluate_grad(op: Grad, env: Environment, context: Context) -> list[Lanes]:
+@evaluates(Grad)
+def evaluate_grad(
+    op: Grad, env: Environment, context: Context, wanted: Wanted | None
+) -> list[Lanes]:
     """The gradients that `op` names, zeros where nothing depends on a value.
 
     Paddle's gradient of a complex value is the conjugate of JAX's.
@@ -85,20 +80,6 @@ def _finish_sums(op: PdOp, summed: set[SSAValue], cotangents: Environment) -> No
         cotangents.update(zip(values, held, strict=True))
 
 
-def regions_on_path(op: Grad) -> dict[Operation, Wanted]:
-    """The ops with regions that `op` goes through, and what it needs of each."""
-    region = ops_before(op)
-    active = active_values(op, region)
-    return {
-        inner: Wanted(
-            tuple(i for i, value in enumerate(values_read(inner)) if value in active),
-            tuple(i for i, result in enumerate(inner.results) if result in active),
-        )
-        for inner in path_of(op, region, active)
-        if isinstance(inner, RegionOp)
-    }
-
-
 def _step_back(
     op: PdOp,
     active: set[SSAValue],
@@ -117,12 +98,12 @@ def _step_back(
     ins = tuple(i for i, value in enumerate(read) if value in active)
     if not outs or not ins:
         return
-    call = Call.of(op, context.replicas, env)
+    call = call_of(op, context.replicas, env)
     operands = operands_by_lane(op, env, context.lanes)
     keys = context.keys_at(op, operands)
     seeds = [[cotangents[op.results[i]][lane] for i in outs] for lane in range(context.lanes)]
     with jax.named_scope(f"{op.name}_grad"):
-        pull = (pullback if call.is_memoized else _pull_back)(call, ins, outs)
+        pull = (jitted_pullback if call.is_memoized else pullback)(call, ins, outs)
         if call.communicates:
             by_lane = pull(operands, keys, seeds)
         else:
@@ -132,34 +113,6 @@ def _step_back(
             ]
     for index, gradient in zip(ins, zip(*by_lane, strict=True), strict=True):
         _accumulate(cotangents, op.operands[index], gradient)
-
-
-@lru_cache(maxsize=4096)
-def pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
-    """`_pull_back`, jitted."""
-    return jax.jit(_pull_back(call, ins, outs))
-
-
-def _pull_back(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
-    """(operands, keys, cotangents of `outs`) -> gradients of the operands `ins`.
-
-    All three have one entry per lane, and so has the result.
-    """
-
-    def pullback(
-        operands: list[list[Array]], keys: list[Array], cotangents: list[list[Array]]
-    ) -> list[list[Array]]:
-        def forward(differentiated: list[list[Array]]) -> list[list[Array]]:
-            full = [list(lane) for lane in operands]
-            for lane, values in zip(full, differentiated, strict=True):
-                for index, value in zip(ins, values, strict=True):
-                    lane[index] = value
-            return [[results[i] for i in outs] for results in call.on_lanes(full, keys)]
-
-        _, vjp = jax.vjp(forward, [[lane[i] for i in ins] for lane in operands])
-        return vjp(cotangents)[0]
-
-    return pullback
 
 
 def _differentiate_region(

@@ -2,7 +2,7 @@
 
 The bits of element i are a hash of i and of the two words of the key, so that XLA computes them in
 the loop that needs them. The hash is the finaliser `lowbias32`, twice: it passes tests of
-uniformity and independence, but nobody has tried to make it hold against an opponent.
+uniformity and independence, but it is not meant to resist an attacker.
 """
 
 from __future__ import annotations

@@ -12,10 +12,11 @@ import jax
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.signature import FEED, STATE
+from graphopt.ir.dialect.signature import FEED, STATE
+from graphopt.lowering.call import Array, Lanes
 from graphopt.lowering.collectives import ALONE
-from graphopt.lowering.evaluate import Array, Context, Lanes, evaluate
-from graphopt.lowering.mappers import Arrays, Mapped, Plan, home_of, repeated
+from graphopt.lowering.evaluate import Context, evaluate
+from graphopt.lowering.replication import Arrays, Mapped, Plan, home_of, repeated
 
 
 def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Mapped:

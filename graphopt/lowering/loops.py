@@ -20,7 +20,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.lowering.late import concrete
+from graphopt.lowering.dynamic import concrete
 
 Array = Any
 Arrays = tuple[Array, ...]

@@ -1,4 +1,4 @@
-"""Segments of ops that a derivative computes again instead of keeping what they gave.
+"""Segments of ops whose results a derivative computes again instead of keeping them.
 
 Their inputs go through a barrier together with the gradients that have arrived so far: XLA then
 neither takes what the forward computation gave, nor starts before those gradients are there.
@@ -13,10 +13,11 @@ from typing import Any, cast
 import jax
 from xdsl.ir import SSAValue
 
-from graphopt.ir.differentiated import segment_of
-from graphopt.ir.op import PdOp
-from graphopt.ir.regions import values_read
-from graphopt.lowering.evaluate import Context, Environment, evaluate_op
+from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.regions import values_read
+from graphopt.lowering.call import Environment
+from graphopt.lowering.evaluate import Context, evaluate_op
 
 
 class Replay:
@@ -37,7 +38,7 @@ class Replay:
     def values_for(self, op: PdOp, cotangents: Environment) -> Environment:
         """Those of the forward computation, or of the op's segment when it is in one.
 
-        On entering a segment, `cotangents` gets its values behind the barrier, and what the segment
+        On entering a segment, `cotangents` gets its values after the barrier, and what the segment
         before used is let go.
         """
         number = segment_of(op)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import jax
@@ -18,21 +19,17 @@ from jax import numpy as jnp
 from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.ops.comm import Collective
-from graphopt.ir.ops.control import If, Layers, RegionOp, Scan, While
-from graphopt.ir.ops.late import Late, draws
-from graphopt.ir.regions import captured_values, inner_ops, values_read
-from graphopt.ir.types import dtype_of, rank_of
-from graphopt.lowering.evaluate import (
-    Array,
-    Context,
-    Environment,
-    Lanes,
-    Wanted,
-    evaluate_block,
-)
-from graphopt.lowering.late import NeedsData, known_numbers
+from graphopt.ir.dialect.ops.comm import Collective
+from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While
+from graphopt.ir.dialect.ops.late import Late, draws
+from graphopt.ir.dialect.regions import captured_values, inner_ops, values_read
+from graphopt.ir.dialect.types import dtype_of, rank_of
+from graphopt.lowering.call import Array, Environment, Lanes
+from graphopt.lowering.dynamic import NeedsData, known_numbers
+from graphopt.lowering.evaluate import Context, evaluate_block
 from graphopt.lowering.loops import Step, fixed_loop, open_loop, stepped_loop
+from graphopt.lowering.region_derivatives import Wanted
+from graphopt.lowering.registry import evaluates
 
 Arrays = tuple[Array, ...]
 # (what the op reads, key data) -> results
@@ -40,6 +37,7 @@ Function = Callable[[Sequence[Array], Array], Arrays]
 Known = Mapping[SSAValue, np.ndarray[Any, Any]]
 
 
+@evaluates(RegionOp)
 def evaluate_region_op(
     op: RegionOp, env: Environment, context: Context, wanted: Wanted | None
 ) -> list[Lanes]:
@@ -93,7 +91,7 @@ def _with_pullback(
 def pull_back(
     op: RegionOp, cotangents: Environment, env: Environment, context: Context
 ) -> Mapping[SSAValue, Lanes]:
-    """The gradients of what `op` reads, from those of its results."""
+    """The gradients of the values that `op` reads, from those of its results."""
     assert op in env, f"{op.name} is differentiated and was computed without its pullback"
     wanted, pullbacks = env[op]
     if not any(op.results[i] in cotangents for i in wanted.outs):
@@ -130,7 +128,7 @@ def _refuse_collectives(op: RegionOp, context: Context) -> None:
 
 
 def _function(op: RegionOp, context: Context, known: Known) -> Function:
-    """The op as a function of what it reads; `known` of that are numbers already."""
+    """The op as a function of the values it reads; `known` of them are numbers already."""
     count = len(op.operands)
     captured = captured_values(op)
 
@@ -170,11 +168,18 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
 def _branch(
     op: If, condition: Array, sides: tuple[Any, Any], outside: Arrays, key: Array
 ) -> Arrays:
-    branches = [lambda values, side=side: side((), values, key) for side in sides]
-    shapes = [jax.eval_shape(branch, outside) for branch in branches]
-    for yes, no in zip(*shapes, strict=True):
-        if (yes.shape, yes.dtype) != (no.shape, no.dtype):
-            raise NeedsData(f"a shape, which is {list(yes.shape)} or {list(no.shape)},")
+    traced: list[Arrays] = []
+
+    # Each side is traced once: twice at every level would be 2 ** depth times for nested branches.
+    def branch(side: Any, values: Arrays) -> Arrays:
+        results = side((), values, key)
+        traced.append(results)
+        for yes, no in zip(traced[0], results, strict=True):
+            if (yes.shape, yes.dtype) != (no.shape, no.dtype):
+                raise NeedsData(f"a shape, which is {list(yes.shape)} or {list(no.shape)},")
+        return results
+
+    branches = [partial(branch, side) for side in sides]
     return lax.cond(condition.reshape(()), branches[0], branches[1], outside)
 
 
@@ -203,7 +208,7 @@ def _loop(
 
 
 def _changes_shapes(carried: Arrays, step: Step, outside: Arrays, key: Array) -> bool:
-    """True when a step gives other shapes than it takes, or such as only the data tell."""
+    """True when a step gives other shapes than it takes, or shapes that only the data decide."""
     try:
         after = jax.eval_shape(step, carried, outside, key, np.int32(0))[1:]
     except NeedsData:

@@ -1,5 +1,7 @@
 """The registry of lowering rules: op class -> a function from JAX arrays to JAX arrays.
 
+`rules.py` imports the modules that register them.
+
 A rule is called by keyword, like an op's type rule: operands by field name (None for an absent
 optional, a tuple for a variadic), properties by name, and, when its signature asks for them,
 `key` (a JAX random key, for random ops) and `replicas` (see `collectives.py`). It returns one
@@ -10,9 +12,10 @@ dtypes, because the types in the IR are the truth and a trace runs with 64-bit t
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from functools import cache
+from typing import Any, TypeVar
 
-from graphopt.ir.op import PdOp
+from graphopt.ir.dialect.op import PdOp
 
 Rule = Callable[..., Any]
 RULES: dict[type[PdOp], Rule] = {}
@@ -28,3 +31,27 @@ def lowers(*op_classes: type[PdOp]) -> Callable[[Rule], Rule]:
         return rule
 
     return register
+
+
+Evaluator = Callable[..., Any]
+E = TypeVar("E", bound=Evaluator)
+_EVALUATORS: dict[type[PdOp], Evaluator] = {}
+
+
+def evaluates(op_class: type[PdOp]) -> Callable[[E], E]:
+    """Register a function that computes such ops from (op, environment, context, wanted).
+
+    It serves the subclasses, too. Other ops are computed from their operands alone, by a rule.
+    """
+
+    def register(evaluator: E) -> E:
+        _EVALUATORS[op_class] = evaluator
+        return evaluator
+
+    return register
+
+
+@cache
+def evaluator(op_class: type[PdOp]) -> Evaluator | None:
+    """The evaluator of an op class; None for one that has a rule."""
+    return next((_EVALUATORS[c] for c in op_class.__mro__ if c in _EVALUATORS), None)

@@ -1,4 +1,4 @@
-"""A module as StableHLO text: what XLA is given, for one replica."""
+"""A module as StableHLO text, as given to XLA for one replica."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.ops.debug import Assert, Print, PrintGradient
-from graphopt.ir.signature import FEED, Port
-from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.dialect.ops.debug import Assert, Print, PrintGradient
+from graphopt.ir.dialect.signature import FEED, Port
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.lowering.collectives import ALONE
-from graphopt.lowering.mappers import Plan, replica_function
+from graphopt.lowering.locations import for_files
+from graphopt.lowering.replication import Plan, replica_function
 
 
 def to_stablehlo(module: ModuleOp, *, unknown: int | None = None) -> str:
@@ -32,7 +33,7 @@ def to_stablehlo(module: ModuleOp, *, unknown: int | None = None) -> str:
     plan = Plan.of(module)
     ports = (plan.updated, plan.read_only, plan.feeds)
     symbols = _Symbols()
-    with jax.enable_x64(True):
+    with jax.enable_x64(True), for_files():
         groups = [
             tuple(
                 jax.ShapeDtypeStruct(symbols.shape(port, unknown), dtype_of(port.type).numpy)

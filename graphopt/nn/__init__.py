@@ -1,5 +1,6 @@
 """Layers, initializers and gradient clipping (paddle.nn)."""
 
+from graphopt.frontend.calls import publish
 from graphopt.nn import functional as functional
 from graphopt.nn import initializer as initializer
 from graphopt.nn.clip import ClipGradByGlobalNorm as ClipGradByGlobalNorm
@@ -117,7 +118,9 @@ from graphopt.nn.layer.transformer import TransformerEncoder as TransformerEncod
 from graphopt.nn.layer.transformer import TransformerEncoderLayer as TransformerEncoderLayer
 from graphopt.nn.layer.transformer_decoder import Transformer as Transformer
 from graphopt.nn.layer.transformer_decoder import TransformerDecoder as TransformerDecoder
-from graphopt.nn.layer.transformer_decoder import TransformerDecoderLayer as TransformerDecoderLayer
+from graphopt.nn.layer.transformer_decoder import (
+    TransformerDecoderLayer as TransformerDecoderLayer,
+)
 from graphopt.nn.layer.unpool import LPPool1D as LPPool1D
 from graphopt.nn.layer.unpool import LPPool2D as LPPool2D
 from graphopt.nn.layer.unpool import MaxUnPool1D as MaxUnPool1D
@@ -137,3 +140,5 @@ from graphopt.nn.layer.vision import UpsamplingNearest2D as UpsamplingNearest2D
 from graphopt.nn.layer.vision import ZeroPad1D as ZeroPad1D
 from graphopt.nn.layer.vision import ZeroPad2D as ZeroPad2D
 from graphopt.nn.layer.vision import ZeroPad3D as ZeroPad3D
+
+publish(globals(), __name__)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any
+from typing import Any, ClassVar
 
-from graphopt.framework import op_attrs
-from graphopt.ir.program import Parameter, Variable
-from graphopt.layer_helper import emit
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.mode import current_op_attrs, op_attrs
+from graphopt.ir.program import Parameter, Variable, default_main_program
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, reshape
 from graphopt.tensor.math import add_n, clip, divide, maximum, multiply, sqrt, square, sum
@@ -90,12 +90,23 @@ def _scaled(grad: Variable, share: Variable) -> Variable:
     return made
 
 
+def _scale_in_place(grad: Variable, share: Variable) -> Variable:
+    inputs = {"X": grad, "Y": share}
+    block = default_main_program().current_block()
+    block.append_op("elementwise_mul", inputs, {"Out": grad}, current_op_attrs())
+    return grad
+
+
 class ClipGradByGlobalNorm(ClipGradBase):
     """All gradients scaled by one number, so that their common norm is `clip_norm` at most.
 
+    The gradients are scaled in place, as Paddle does: `<parameter>@GRAD` is the clipped one. (The
+    other clips give the clipped gradient a name of its own.)
     `group_name` and `auto_skip_clip` are accepted for compatibility: an optimizer clips all its
     gradients together. Paddle page: paddle.nn.ClipGradByGlobalNorm.
     """
+
+    in_place: ClassVar[bool] = True
 
     def __init__(
         self, clip_norm: float, group_name: str = "default_group", auto_skip_clip: bool = False
@@ -118,5 +129,6 @@ class ClipGradByGlobalNorm(ClipGradBase):
         for parameter, grad in chosen:
             with _roles(parameter, grad):
                 own = share if share.dtype == grad.dtype else cast(share, grad.dtype)
-                made.append(_scaled(grad, own if grad.shape else reshape(own, [])))
+                scaled = _scale_in_place if self.in_place else _scaled
+                made.append(scaled(grad, own if grad.shape else reshape(own, [])))
         return made

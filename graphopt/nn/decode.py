@@ -8,10 +8,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from graphopt import arguments
-from graphopt.framework import get_default_dtype
-from graphopt.ir import unique_name
-from graphopt.ir.program import Variable, VarKind, default_main_program
+from graphopt.frontend import arguments
+from graphopt.frontend.mode import get_default_dtype
+from graphopt.ir.program import Variable, VarKind, default_main_program, unique_name
 from graphopt.nn.functional.activation import log_softmax
 from graphopt.nn.functional.alignment import gather_tree
 from graphopt.nn.layer.batch import batch_filled
@@ -34,14 +33,14 @@ IMPOSSIBLE = -1e9
 
 
 class Decoder:
-    """Base of what dynamic_decode runs: the first inputs and states, and one step."""
+    """Base of the decoders of dynamic_decode: the first inputs and states, and one step."""
 
     def initialize(self, inits: Any) -> tuple[Any, Any, Any]:
-        """The first inputs, states, and a bool Variable of what has ended."""
+        """The first inputs, states, and a bool Variable, true for rows that have ended."""
         raise NotImplementedError
 
     def step(self, time: Variable, inputs: Any, states: Any, **kwargs: Any) -> Any:
-        """The outputs, new states, next inputs, and what has ended, at the step `time` [1]."""
+        """The outputs, new states, next inputs, and ended rows, at the step `time` [1]."""
         raise NotImplementedError
 
     def finalize(self, outputs: Any, final_states: Any, sequence_lengths: Any) -> Any:
@@ -50,7 +49,7 @@ class Decoder:
 
     @property
     def tracks_own_finished(self) -> bool:
-        """True when what has ended may begin again, as beams that change places."""
+        """True when ended rows may begin again, as beams that change places."""
         return False
 
 
@@ -63,7 +62,7 @@ class BeamOutput(NamedTuple):
 
 
 class BeamState(NamedTuple):
-    """What a beam search passes on: the cell's states [batch, beams, ...], and [batch, beams]."""
+    """State of a beam search: the cell's states [batch, beams, ...], and [batch, beams]."""
 
     cell_states: Any
     log_probs: Variable

@@ -1,5 +1,6 @@
 """Optimizers and learning-rate schedules (paddle.optimizer)."""
 
+from graphopt.frontend.calls import publish
 from graphopt.optimizer import lr as lr
 from graphopt.optimizer.adagrad import Adadelta as Adadelta
 from graphopt.optimizer.adagrad import Adagrad as Adagrad
@@ -20,3 +21,5 @@ from graphopt.optimizer.other import Ftrl as Ftrl
 from graphopt.optimizer.other import Rprop as Rprop
 from graphopt.optimizer.sgd import ASGD as ASGD
 from graphopt.optimizer.sgd import SGD as SGD
+
+publish(globals(), __name__)

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graphopt.frontend.regularizers import L2Decay, WeightDecayRegularizer
 from graphopt.ir.program import Parameter, Variable
 from graphopt.nn.clip import ClipGradBase
 from graphopt.optimizer.lr.base import LRScheduler
-from graphopt.regularizer import L2Decay, WeightDecayRegularizer
 
 Pair = tuple[Parameter, Variable | None]
 
 
 class Groups:
-    """What an optimizer was given as `parameters`.
+    """The `parameters` of an optimizer, in groups.
 
     A group's learning_rate (a factor) and weight_decay become its parameters' own, as in Paddle.
     """
@@ -84,7 +84,7 @@ class Groups:
 
 
 def as_regularizer(weight_decay: Any, kind: str) -> WeightDecayRegularizer | None:
-    """What `weight_decay` means; TypeError unless it is a number, a regularizer or None."""
+    """The regularizer of `weight_decay`; TypeError unless it is a number, a regularizer or None."""
     if weight_decay is None or isinstance(weight_decay, WeightDecayRegularizer):
         return weight_decay
     if isinstance(weight_decay, (int, float)) and not isinstance(weight_decay, bool):

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.framework import op_attrs
-from graphopt.ir import unique_name
+from graphopt.frontend.mode import op_attrs
 from graphopt.ir.program import (
     Operator,
     OpRole,
@@ -14,6 +13,7 @@ from graphopt.ir.program import (
     Variable,
     default_main_program,
     program_guard,
+    unique_name,
 )
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.state import State

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from graphopt import arguments
-from graphopt.framework import require_static
+from graphopt.frontend import arguments
+from graphopt.frontend.mode import require_static
 from graphopt.ir.program import (
     Block,
     OpRole,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphopt.framework import op_attrs
+from graphopt.frontend.mode import op_attrs
 from graphopt.ir.program import Block, Parameter, Variable
 from graphopt.optimizer.optimizer import Optimizer, Pairs, check_range, number, required
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from graphopt.frontend.regularizers import L2Decay, WeightDecayRegularizer
 from graphopt.ir.program import Parameter, Variable
 from graphopt.optimizer.optimizer import Optimizer, required
 
@@ -12,6 +13,7 @@ from graphopt.optimizer.optimizer import Optimizer, required
 class Momentum(Optimizer):
     """v = mu * v + g; p -= lr * v, or p -= lr * (g + mu * v) with Nesterov's form.
 
+    The update itself adds L2Decay, so that `<parameter>@GRAD` is without it, as in Paddle 2.x.
     The state is `<parameter>_velocity_0`. `rescale_grad` is kept on the operator and has no effect
     in static programs, as in Paddle; neither has `use_multi_tensor`:
     BuildStrategy.fuse_all_optimizer_ops groups updates.
@@ -43,12 +45,20 @@ class Momentum(Optimizer):
     def state(self, parameter: Parameter) -> dict[str, Variable]:
         return {"Velocity": self.accumulator("velocity", parameter, widen=False)}
 
+    def updates_decay(self, regularizer: WeightDecayRegularizer) -> bool:
+        return isinstance(regularizer, L2Decay)
+
     def attributes(self, parameter: Parameter) -> dict[str, Any]:
-        return {
+        made: dict[str, Any] = {
             "mu": float(self.option(parameter, "momentum", self._momentum)),
             "use_nesterov": bool(self.option(parameter, "use_nesterov", self._use_nesterov)),
             "rescale_grad": float(self.option(parameter, "rescale_grad", self._rescale_grad)),
         }
+        regularizer = self._regularizer(parameter)
+        if regularizer is not None and self.updates_decay(regularizer):
+            made["regularization_method"] = "l2_decay"
+            made["regularization_coeff"] = regularizer._coeff
+        return made
 
 
 class LarsMomentum(Optimizer):

@@ -1,4 +1,4 @@
-"""What optimizers share: the backward pass, clipping, regularisation, state and learning rate."""
+"""Base of optimizers: backward pass, clipping, regularisation, state and learning rate."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from graphopt.backward import append_backward
-from graphopt.errors import UnsupportedError
-from graphopt.framework import current_op_attrs, op_attrs
-from graphopt.ir import unique_name
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.frontend.backward import append_backward
+from graphopt.frontend.mode import current_op_attrs, op_attrs
+from graphopt.frontend.regularizers import WeightDecayRegularizer
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import (
     Block,
@@ -23,12 +23,14 @@ from graphopt.ir.program import (
     VarKind,
     default_main_program,
     program_guard,
+    undo,
+    unique_name,
 )
 from graphopt.nn.clip import ClipGradBase
+from graphopt.optimizer.decay import penalty_gradient
 from graphopt.optimizer.groups import Groups, as_regularizer, check_kind
 from graphopt.optimizer.lr.base import LRScheduler
 from graphopt.optimizer.state import State, is_half, persistable
-from graphopt.regularizer import WeightDecayRegularizer
 from graphopt.runtime import global_scope
 from graphopt.tensor.math import scale
 
@@ -98,9 +100,18 @@ class Optimizer(ABC):
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass; (parameter, gradient) pairs in the order of creation."""
+        """Append the backward pass; (parameter, gradient) pairs in the order of creation.
+
+        Raises ProgramError (ValueError) unless the loss is known to have one element.
+        """
         if not isinstance(loss, Variable):
             raise TypeError(f"'loss' should be a Variable, found {type(loss).__name__}")
+        if any(dim != 1 for dim in loss.shape):
+            raise ProgramError(
+                f"{type(self).__name__}.minimize(): the number of elements of loss should be 1, "
+                f"but '{loss.name}' has shape {list(loss.shape)}; reduce it first, e.g. with "
+                "paddle.mean"
+            )
         self._dtype = self._dtype or loss.dtype
         with program_guard(loss.block.program, startup_program):
             chosen = parameters or self._parameter_list
@@ -124,8 +135,10 @@ class Optimizer(ABC):
         program = default_main_program()
         pairs = sorted(params_grads, key=lambda pair: pair[0].name)
         if not pairs:
+            inside = program.current_block().idx != 0
             raise ValueError(
                 "there is nothing to update: the loss depends on no trainable parameter"
+                + (_OUTSIDE if inside else "")
             )
         with program.role(OpRole.OPTIMIZE):
             clipped = self._groups.clip(pairs, self._grad_clip)
@@ -133,17 +146,22 @@ class Optimizer(ABC):
             return self._updates(program.current_block(), decayed)
 
     def _decayed(self, parameter: Parameter, grad: Variable) -> Variable:
-        """The gradient with the regularizer's term added in place, which makes it dense."""
-        # what was saved without its training information has plain variables for parameters
-        regularizer = getattr(parameter, "regularizer", None) or self.regularization
-        if regularizer is None:
+        """The gradient with the regularizer's term added: in place, or beside a sparse one."""
+        regularizer = self._regularizer(parameter)
+        if regularizer is None or self.updates_decay(regularizer):
             return grad
         with op_attrs(op_role_var=[parameter.name, grad.name]):
-            inputs = {"X": [grad, regularizer.term(parameter)]}
+            inputs = {"X": [grad, penalty_gradient(regularizer, parameter)]}
             block = default_main_program().current_block()
-            block.append_op("sum", inputs, {"Out": grad}, current_op_attrs())
-            grad.kind = VarKind.DENSE_TENSOR
-        return grad
+            total = grad
+            if grad.kind == VarKind.SELECTED_ROWS:
+                total = block.create_var(f"{grad.name}@NEWGRAD@", grad.shape, grad.dtype)
+            block.append_op("sum", inputs, {"Out": total}, current_op_attrs())
+        return total
+
+    def _regularizer(self, parameter: Parameter) -> WeightDecayRegularizer | None:
+        # what was saved without its training information has plain variables for parameters
+        return getattr(parameter, "regularizer", None) or self.regularization
 
     def _updates(self, block: Block, pairs: Pairs) -> list[Operator]:
         start = len(block.ops)
@@ -171,6 +189,10 @@ class Optimizer(ABC):
         """The attributes of the operator that updates a parameter."""
         return {}
 
+    def updates_decay(self, regularizer: WeightDecayRegularizer) -> bool:
+        """True where the operator that updates also applies this regularizer."""
+        return False
+
     def create_accumulators(self, parameter: Parameter) -> None:
         """Make the state of a parameter, which the startup program sets."""
         self.state(parameter)
@@ -188,7 +210,7 @@ class Optimizer(ABC):
         return self.append(block, self.operator, slots, outs, **self.attributes(parameter))
 
     def finish_updates(self, block: Block, pairs: Pairs) -> None:
-        """Append what follows all updates; nothing."""
+        """Append the operators that follow all updates; none by default."""
         return
 
     # -- what an optimizer uses ----------------------------------------------------------------
@@ -211,7 +233,7 @@ class Optimizer(ABC):
         return self._state.accumulator(kind, parameter, value, shape, dtype, widen)
 
     def append(self, block: Block, type: str, slots: Any, outs: Any, **attrs: Any) -> Operator:
-        """Append an update operator; numbers become what Paddle's format keeps of them, float32.
+        """Append an update operator; numbers are rounded to float32, as in Paddle's format.
 
         Where `slots` has a parameter with a master weight, that is updated with it.
         """
@@ -241,9 +263,9 @@ class Optimizer(ABC):
             name = unique_name.generate("learning_rate")
             wide = DType("float32") if is_half(dtype) or not dtype.is_floating else dtype
             found = persistable(name, [1], wide, self.get_lr())
-            self._learning_rates[program.serial] = found
+            undo.put(self._learning_rates, program.serial, found)
             if isinstance(self._learning_rate, LRScheduler):
-                program.lr_schedulers[name] = self._learning_rate
+                undo.put(program.lr_schedulers, name, self._learning_rate)
         return found
 
     def _global_learning_rate(self, program: Program | None = None) -> Variable | None:
@@ -322,7 +344,7 @@ class Optimizer(ABC):
         return self._state.values(self._learning_rate)
 
     def set_state_dict(self, state_dict: Mapping[str, Any]) -> None:
-        """Put what `state_dict` gave into the global scope and the scheduler.
+        """Put the result of `state_dict` into the global scope and the scheduler.
 
         Raises ValueError for a missing variable, a wrong shape or a wrong dtype.
         """
@@ -343,6 +365,10 @@ class Optimizer(ABC):
     clear_gradients = clear_grad
 
 
+_OUTSIDE = (
+    " by the operators of this branch or loop. Values computed outside of it get no gradient "
+    "here: build the whole network in the branch, or call minimize outside"
+)
 _UPPER = ("Param", "Grad", "LearningRate")
 
 

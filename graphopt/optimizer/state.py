@@ -8,15 +8,17 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.initializer.fill import Constant
-from graphopt.ir import unique_name
+from graphopt.frontend.initializers.fill import Constant
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import (
     Parameter,
     Variable,
     default_main_program,
     default_startup_program,
+    undo,
+    unique_name,
 )
+from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.lr.base import LRScheduler
 from graphopt.runtime import global_scope
 
@@ -53,7 +55,7 @@ class State:
             if widen and is_half(element):
                 element = FLOAT32
             sizes = list(parameter.shape if shape is None else shape)
-            self._accumulators[key] = persistable(name, sizes, element, value)
+            undo.put(self._accumulators, key, persistable(name, sizes, element, value))
         return self._accumulators[key]
 
     def _called(self, kind: str) -> str:
@@ -81,7 +83,7 @@ class State:
             start.create_var(parameter.name, parameter.shape, parameter.dtype, persistable=True)
         attrs = {"in_dtype": parameter.dtype.code, "out_dtype": FLOAT32.code}
         start.append_op("cast", {"X": parameter.name}, {"Out": twin}, attrs)
-        self._masters[key] = made
+        undo.put(self._masters, key, made)
 
     def master(self, parameter: Any) -> Variable | None:
         """The master weight of a parameter, None where it has none."""
@@ -94,7 +96,7 @@ class State:
             warnings.warn(
                 "Accumulating with FP16 or BF16 in optimizer can lead to poor accuracy or slow "
                 f"convergence. Consider using multi_precision=True option of {self.kind}.",
-                stacklevel=5,
+                stacklevel=caller_level(),
             )
 
     def variables(self) -> Iterator[Variable]:

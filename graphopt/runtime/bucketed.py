@@ -9,17 +9,21 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 from typing import Any
+from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 
-from graphopt.ir.legacy.sequences import LENGTHS
-from graphopt.ir.program import Program
+from graphopt.ir.program import LENGTHS, Program
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.mask import Masked, count_name, mask_name
 from graphopt.runtime.buckets import Buckets
-from graphopt.runtime.executor import Runner, write_learning_rates
+from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.feed import single_feed
+from graphopt.runtime.flags import checks_nan_inf
+from graphopt.runtime.jax_import import import_jax
+from graphopt.runtime.kept import MOST_COMPILED, NEW_PROGRAM, OTHER_FETCHES
 from graphopt.runtime.places import Place
+from graphopt.runtime.runner import Runner, write_learning_rates
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.strategies import BuildStrategy
 
@@ -48,7 +52,8 @@ class BucketedRunner(Runner):
         self.exact: dict[int, str] = {}
         self.rows = 0
         self.padding = 0
-        self._bucketed: dict[Any, Bucketed | None] = {}
+        self._bucketed: WeakKeyDictionary[Program, dict[Any, Bucketed | None]]
+        self._bucketed = WeakKeyDictionary()
 
     @property
     def stats(self) -> dict[str, Any]:
@@ -61,7 +66,8 @@ class BucketedRunner(Runner):
 
     def all_compiled(self) -> list[Any]:
         """Those that run as they are, then the masked ones."""
-        masked = [entry.compiled for entry in self._bucketed.values() if entry is not None]
+        found = [entry for entries in self._bucketed.values() for entry in entries.values()]
+        masked = [entry.compiled for entry in found if entry is not None]
         return super().all_compiled() + masked
 
     def step(
@@ -179,21 +185,31 @@ class BucketedRunner(Runner):
         names: tuple[str, ...],
     ) -> Bucketed | None:
         """The masked program for these feeds and fetches; None when it must run as it is."""
-        key = (program.serial, program.version, feeds, names)
-        if key not in self._bucketed:
-            from graphopt.runtime.compile import Request, compile_masked
+        found = self._bucketed.setdefault(program, {})
+        key = program.version, feeds, names, checks_nan_inf()
+        if key not in found:
+            import_jax()
+            from graphopt.runtime.compile import compile_program
 
-            request = Request(program, feeds, names, self.strategy, self.places, False)
+            if len(found) >= MOST_COMPILED:
+                del found[next(iter(found))]
             dims: dict[str, Axes] = {
                 feed: tuple((name,) if name is not None else None for name in axes[feed])
                 for feed in feeds
             }
+            # what is kept must not keep the program
+            compilation = Compilation(
+                proxy(program), feeds, names, self.strategy, self.places, axes=dims
+            )
             try:
-                self._bucketed[key] = Bucketed(*compile_masked(request, dims))
+                compiled = compile_program(compilation)
+                assert compiled.masked is not None
+                found[key] = Bucketed(compiled, compiled.masked)
+                self._kept.reasons[NEW_PROGRAM if len(found) == 1 else OTHER_FETCHES] += 1
             except CannotPad as error:
-                self._bucketed[key] = None
+                found[key] = None
                 self.exact[program.serial] = f"{error.reason.name}: {error.reason.text}"
-        return self._bucketed[key]
+        return found[key]
 
 
 def _padded(array: Any, axes: Sequence[str | None], rows: Rows) -> Any:
@@ -219,7 +235,7 @@ def _lengthened(padded: Any, real: int, rows: int) -> Any:
 
 
 def mask_of(dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
-    """Which rows of a dimension are data."""
+    """The mask of the rows of a dimension that are data."""
     mask = np.ones((), np.bool_)
     for factor in dim:
         if isinstance(factor, int):
@@ -232,7 +248,7 @@ def mask_of(dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
 
 
 def count_of(dim: Dim, rows: Rows) -> int:
-    """How many rows of a dimension are data."""
+    """The number of rows of a dimension that are data."""
     return prod(factor if isinstance(factor, int) else rows[factor][0] for factor in dim)
 
 

@@ -56,7 +56,7 @@ def _check_positive(what: str, size: int) -> None:
 
 @dataclass(frozen=True)
 class Buckets:
-    """Which axes of which feeds are padded, and to what sizes.
+    """The axes of feeds that are padded, and the sizes they get.
 
     `sizes` maps the name of a dimension to its buckets. `axes` names the axes of feeds, None for
     those that are left alone: `{"tokens": ("batch", "time")}`. A feed that is not in it has the

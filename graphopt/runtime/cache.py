@@ -1,4 +1,4 @@
-"""What XLA compiled is kept for the next process: JAX's persistent cache, in a directory of ours.
+"""Compiled programs are kept for the next process: JAX's persistent cache, in a directory of ours.
 
 Whoever has given JAX a directory of its own, or has switched its cache off, keeps that.
 """
@@ -18,7 +18,7 @@ from jax.experimental.compilation_cache import compilation_cache
 from graphopt.runtime.flags import cache_directory
 
 MAX_BYTES = 1 << 30
-"""How large the directory may become, unless `jax_compilation_cache_max_size` says otherwise."""
+"""The bytes of the directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
 
 
 @functools.cache

@@ -11,6 +11,7 @@ import itertools
 import os
 import sys
 import warnings
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -21,40 +22,42 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect import context
-from graphopt.ir.differentiated import segment_of
-from graphopt.ir.ops.debug import Assert
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.late import draws
-from graphopt.ir.ops.order import Fence
-from graphopt.ir.ops.random import RandomOp
-from graphopt.ir.parse.program import parse_program
-from graphopt.ir.program import GRAD_SUFFIX, Program
-from graphopt.ir.signature import hash_dropout
-from graphopt.ir.types import byte_count, show
-from graphopt.lowering import mappers
-from graphopt.lowering.across import across
+from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.ir.dialect.index_bounds import IndexBound, assert_bounds, fed_bounds
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.late import draws
+from graphopt.ir.dialect.ops.order import Fence
+from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout
+from graphopt.ir.dialect.types import byte_count, show
+from graphopt.ir.program.location import caller_level
+from graphopt.lowering import replication as mappers
+from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE
-from graphopt.lowering.evaluate import Call
-from graphopt.lowering.late import NeedsData
+from graphopt.lowering.dynamic import NeedsData
+from graphopt.lowering.finite import take
+from graphopt.lowering.host import callers, listening
 from graphopt.lowering.lockstep import lockstep
-from graphopt.lowering.mappers import Mapped, Plan
-from graphopt.lowering.ops.debug import raise_failures
-from graphopt.passes.conflicts import check_supported, refused
-from graphopt.passes.manager import optimize
-from graphopt.passes.padding.dims import Axes
-from graphopt.passes.padding.mask import Masked, mask_padding
-from graphopt.passes.report import Report
-from graphopt.passes.setup import Setup
-from graphopt.passes.sync_batch_norm import SyncBatchNorm
+from graphopt.lowering.multi_process import across
+from graphopt.lowering.replication import Mapped, Plan
+from graphopt.passes.padding.mask import Masked
+from graphopt.passes.table.conflicts import check_supported, refused
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.report import Report
+from graphopt.runtime.blame import check_depth
 from graphopt.runtime.cache import use_cache
-from graphopt.runtime.flags import hashes_dropout, left_out
+from graphopt.runtime.callbacks import finish
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.flags import checks_all_ids, checks_nan_inf, hashes_dropout
 from graphopt.runtime.generator import default_generator
-from graphopt.runtime.places import Place, about, device_of, distinct_devices
+from graphopt.runtime.ids import check_ids
+from graphopt.runtime.not_finite import refuse_not_finite
+from graphopt.runtime.places import device_of, distinct_devices
 from graphopt.runtime.prepare import Prepare
+from graphopt.runtime.run_hook import watcher
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import Bound, Slots, scope_slot, take_all
-from graphopt.runtime.watch import watcher
+from graphopt.runtime.uninterrupted import Uninterrupted
 
 # A program that meets more shapes than this forgets the oldest executable.
 MAX_SHAPES = 64
@@ -62,41 +65,30 @@ MAX_SHAPES = 64
 MAX_IN_FLIGHT = 8
 
 
-@dataclass(frozen=True)
-class Request:
-    """What to compile: program, feeds, fetches, strategy, places, and the steps of one run.
-
-    `stacked` are the feeds with a batch for each step.
-    """
-
-    program: Program
-    feeds: tuple[str, ...]
-    fetches: tuple[str, ...]
-    strategy: Any
-    places: tuple[Place, ...]
-    data_parallel: bool
-    steps: int = 1
-    stacked: frozenset[str] = frozenset()
-    sample_weighted: bool = False
-
-
 @dataclass
 class Compiled:
     """An optimised module with its executables, one for each set of feed shapes."""
 
-    request: Request
-    source: Callable[[], ModuleOp]
+    compilation: Compilation
     module: ModuleOp
     report: Report
     plan: Plan
     is_random: bool
     has_barriers: bool = False
     """True when derivatives compute activations again, or something waits for something else."""
-    is_checked: bool = False
-    """True when an Assert may refuse a step, which then must leave the state as it was."""
+    callers: dict[Any, Any] = field(default_factory=dict)
+    """The ops that call Python: what that raises must leave the state as it was."""
+    checks_finite: bool = False
+    """True with FLAGS_check_nan_inf, which may refuse a step; that then stores nothing."""
     executables: dict[Any, Executable] = field(default_factory=dict)
+    shapes: int = 0
+    """The number of executables so far."""
     prepare: Prepare | None = None
-    """What is computed apart from the steps."""
+    """The values that are computed apart from the steps."""
+    bounds: Mapping[str, tuple[IndexBound, ...]] = field(default_factory=dict[str, Any])
+    """The numbers that feeds may hold."""
+    masked: Masked | None = None
+    """The masks and counts that are fed besides, where feeds have rows to spare."""
 
     def executable(self, shapes: Any, count: int, *, even: bool) -> Executable:
         """The executable for these feed shapes on `count` replicas, compiled when it is new."""
@@ -107,19 +99,21 @@ class Compiled:
                 del self.executables[next(iter(self.executables))]
             found = Executable(self, self._map(count, even=even))
             self.executables[key] = found
+            self.shapes += 1
         return found
 
     def _map(self, count: int, *, even: bool) -> Mapped:
-        request = self.request
-        donate = bool(request.strategy is None or request.strategy.enable_inplace)
-        donate = donate and not self.is_checked
-        if not request.data_parallel or (count == 1 and not self.per_replica):
+        compilation = self.compilation
+        strategy = compilation.strategy
+        donate = bool(strategy is None or strategy.enable_inplace)
+        donate = donate and not self.callers and not self.checks_finite
+        if not compilation.data_parallel or (count == 1 and not self.per_replica):
             if self.starts_alike:
                 return replace(self.by_op(), name="start")
             return mappers.alone(
-                self.module, self.plan, device_of(request.places[0]), donate=donate
+                self.module, self.plan, device_of(compilation.places[0]), donate=donate
             )
-        places = request.places[:count]
+        places = compilation.places[:count]
         if not even:
             return lockstep(self.module, self.plan, device_of(places[0]), count)
         devices = distinct_devices(places)
@@ -130,8 +124,8 @@ class Compiled:
         return mappers.vmap(self.module, self.plan, device_of(places[0]), count, donate=donate)
 
     def options(self) -> dict[str, Any] | None:
-        """What XLA has to be told about this module, besides the module."""
-        if self.request.places[0].platform != "cpu" or not self.has_barriers:
+        """The options of XLA for this module."""
+        if self.compilation.places[0].platform != "cpu" or not self.has_barriers:
             return None
         # on CPUs XLA would remove barriers before it looks for common subexpressions, and so keep
         # what the derivative is to compute again, and before it joins collectives
@@ -139,13 +133,14 @@ class Compiled:
 
     def by_op(self) -> Mapped:
         """The module for one device, one XLA program for each op: sizes may depend on data."""
-        return mappers.by_op(self.module, self.plan, device_of(self.request.places[0]))
+        return mappers.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
 
     def explained(self) -> Report:
         """The report with near misses, which are looked for now that somebody asks."""
         if not self.report.near:
-            setup = self.report.setup.quiet()
-            self.report.near = optimize(self.source(), setup, near=True, again=self.source).near
+            # as it was compiled, whatever flags have been set since
+            setup, again = self.report.setup.quiet(), self.compilation.parsed
+            self.report.near = optimize(again(), setup, near=True, again=again).near
         return self.report
 
     @property
@@ -168,59 +163,45 @@ class Compiled:
         return any(port.per_replica for port in ports)
 
 
-def compile_program(request: Request) -> Compiled:
+def compile_program(compilation: Compilation) -> Compiled:
     """Parse and optimise a program; XLA compiles it when shapes are known.
 
-    UnsupportedError for a flag of the strategy that nothing can obey.
+    UnsupportedError for a flag of the strategy that nothing can obey, and for branches and loops
+    nested so deep that Python could not follow. CannotPad for one that cannot do with rows to
+    spare, where it is to.
     """
-    source = _source(request)
-    return _optimized(request, source(), source)
-
-
-def compile_masked(request: Request, axes: Mapping[str, Axes]) -> tuple[Compiled, Masked]:
-    """As `compile_program`, for feeds with rows to spare on these axes; CannotPad when it cannot.
-
-    The request's feeds come first, then those that `Masked` names.
-    """
-    parsed = _source(request)
-
-    def source() -> tuple[ModuleOp, Masked]:
-        module = parsed()
-        # masked norms are written out, so that they must know before whose rows they count
-        if request.strategy is not None and request.strategy.sync_batch_norm:
-            SyncBatchNorm().apply(context(), module)
-        return module, mask_padding(module, axes)
-
-    module, masked = source()
-    return _optimized(request, module, lambda: source()[0]), masked
-
-
-def _optimized(request: Request, module: ModuleOp, source: Callable[[], ModuleOp]) -> Compiled:
-    """Optimise a module; `source` makes it anew, for reports that nobody may ever ask for."""
-    if request.strategy is not None:
-        check_supported(request.strategy.setup().flags)
+    check_depth(compilation.program)
+    module, masked = compilation.masked()
+    if compilation.strategy is not None:
+        check_supported(compilation.strategy.setup().flags)
     _check_memory(module)
-    setup = _setup(request)
+    setup = compilation.setup()
     if setup.communicates:
         for flag, text in refused(setup).items():
-            warnings.warn(f"{flag}: {text}", stacklevel=2)
-    report = optimize(module, setup, again=source)
+            warnings.warn(f"{flag}: {text}", stacklevel=caller_level())
+    bounds = fed_bounds(module)
+    if checks_all_ids():
+        assert_bounds(module)
+    report = optimize(module, setup, again=compilation.parsed)
     if hashes_dropout():
         hash_dropout(module)
+    if checks_nan_inf():
+        check_finite(module)
     is_random = any(draws(op) for op in module.walk())
     has_barriers = any(map(_has_barrier, module.walk()))
-    is_checked = any(isinstance(op, Assert) for op in module.walk())
-    plan = Plan.of(module, request.steps, request.stacked, apart=True)
+    plan = Plan.of(module, compilation.steps, compilation.stacked, apart=True)
     return Compiled(
-        request,
-        source,
+        compilation,
         module,
         report,
         plan,
         is_random,
         has_barriers,
-        is_checked,
-        prepare=Prepare.of(module, device_of(request.places[0])),
+        callers(module),
+        checks_finite(module),
+        prepare=Prepare.of(module, device_of(compilation.places[0])),
+        bounds=bounds,
+        masked=masked,
     )
 
 
@@ -228,11 +209,6 @@ def _has_barrier(op: Operation) -> bool:
     """True for an op that is lowered with a barrier."""
     adds = isinstance(op, Grad) and bool(op.attr("addto"))
     return adds or isinstance(op, Fence) or segment_of(op) is not None
-
-
-def _source(request: Request) -> Callable[[], ModuleOp]:
-    """Makes the module of a request before any pass."""
-    return functools.partial(parse_program, request.program, request.feeds, request.fetches)
 
 
 def _check_memory(module: ModuleOp) -> None:
@@ -260,20 +236,6 @@ def _memory() -> int:
         return sys.maxsize
 
 
-def _setup(request: Request) -> Setup:
-    """What the pipeline needs to know; a plain program has no flags."""
-    devices = about(request.places[0])
-    if request.strategy is None:
-        return Setup({}, without=left_out(), **devices)
-    return request.strategy.setup(
-        **devices,
-        replicas=len(request.places),
-        data_parallel=request.data_parallel,
-        sample_weighted=request.sample_weighted,
-        loss_grad=next((name for name in request.feeds if name.endswith(GRAD_SUFFIX)), ""),
-    )
-
-
 @dataclass
 class UnderWay:
     """The steps of all executables since one was waited for.
@@ -289,6 +251,13 @@ _NO_KEY = np.zeros(2, np.uint32)
 _serial = itertools.count()
 
 
+def _unbind(scope: weakref.ref[Scope], serial: int) -> None:
+    """Let a scope forget the slots of an executable that is gone."""
+    there = scope()
+    if there is not None:
+        there.bound.pop(serial, None)
+
+
 class Executable:
     """A mapped module that XLA compiles at the first call, and the state it passes along."""
 
@@ -296,43 +265,136 @@ class Executable:
         self.compiled = compiled
         self.plan = compiled.plan
         self.is_random = compiled.is_random
-        self.is_checked = compiled.is_checked
         self.mapped = mapped
         self.fed = [port.name for port in compiled.plan.feeds]
         self.serial = next(_serial)
         self.keys: Any = None  # gives random keys in place of the global generator
+        self.confirm: Callable[[str], None] | None = None  # told how a step that calls Python ended
         self.function: Any = None
+        self.direct: Any = None  # the same as a function of C, after the first call
         self.prepare = compiled.prepare
+        self.bounds = compiled.bounds
 
     def __call__(self, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:
-        """Run one step: state from and to the scope, fetches returned as JAX arrays."""
-        plan, slots = self.plan, self._slots(scope)
+        """Run one step: state from and to the scope, fetches returned as JAX arrays.
+
+        Whatever ends the step before its end, the scope has the state of a whole step. Raises
+        IndexRangeError for fed ids that name nothing.
+        """
+        if self.bounds:
+            check_ids(self.bounds, feeds)
+        ordered = tuple([feeds[name] for name in self.fed])
+        function = self.function or self.make_ready(feeds, scope)
+        if not self.mapped.donates:
+            fetches, written = self._keeping(ordered, scope)
+            self._bound(fetches, written)
+            return fetches
+        with scope.lock, jax.enable_x64(True):
+            slots = self._slots(scope)
+            updated, read_only = self._state(slots, scope)
+            key = self._key()
+            if (tell := watcher()) is not None:
+                self._tell(tell, slots, ordered, key, scope)
+            if self.direct is None:
+                with Uninterrupted():
+                    fetches, written = function(updated, read_only, ordered, key)
+                    self._store(slots, written, scope)
+                self.direct = _direct(function)
+            else:
+                # The call takes the old state. One call of C runs it and notes its results, so that
+                # no interrupt, which comes between two instructions of Python, comes before that.
+                noted: list[Any] = []
+                try:
+                    noted.extend(map(self.direct, (updated,), (read_only,), (ordered,), (key,)))
+                    fetches, written = noted[0]
+                    self._store(slots, written, scope)
+                except BaseException:
+                    if noted:
+                        with Uninterrupted():
+                            self._store(slots, noted[0][1], scope)
+                    raise
+        self._bound(fetches, written)
+        return fetches
+
+    def make_ready(self, feeds: Mapping[str, Any], scope: Scope) -> Any:
+        """The function, compiled for these feeds unless it is."""
+        if self.function is None:
+            ordered = tuple([feeds[name] for name in self.fed])
+            with scope.lock:
+                updated, read_only = self._state(self._slots(scope), scope)
+            with jax.enable_x64(True):
+                self.function = self._compile(updated, read_only, ordered, _NO_KEY)
+        return self.function
+
+    def _state(self, slots: Slots, scope: Scope) -> tuple[Any, Any]:
+        """The state that is updated, and what is only read, on the devices."""
         mapped = self.mapped
         updated = tuple(take_all(mapped, slots.updated, keep=True))
         read_only = tuple(take_all(mapped, slots.read_only))
-        fixed = take_all(mapped, slots.prepare)
-        keys = self.keys or default_generator()
-        key = keys.next_key(plan.steps) if self.is_random else _NO_KEY
-        ordered = tuple([feeds[name] for name in self.fed])
-        if (tell := watcher()) is not None:
-            read = (*slots.updated, *slots.read_only, *slots.prepare)
-            state = {n: scope_slot(scope, n).numpy() for port, *_ in read for n in port.variables}
-            tell(self.compiled, state | dict(zip(self.fed, ordered, strict=True)), key)
         if self.prepare is not None:
-            read_only += self.prepare(scope, fixed)
-        with jax.enable_x64(True):
-            if self.function is None:
-                self.function = self._compile(updated, read_only, ordered, key)
-            fetches, written = self.function(updated, read_only, ordered, key)
-        del updated
-        if self.is_checked:
-            raise_failures((fetches, written))
+            read_only += self.prepare(scope, take_all(mapped, slots.prepare))
+        return updated, read_only
+
+    def _key(self) -> Any:
+        """The random key of the next step."""
+        if not self.is_random:
+            return _NO_KEY
+        return (self.keys or default_generator()).next_key(self.plan.steps)
+
+    def _tell(self, tell: Any, slots: Slots, ordered: Any, key: Any, scope: Scope) -> None:
+        """Tell who watches what the step takes."""
+        read = (*slots.updated, *slots.read_only, *slots.prepare)
+        state = {n: scope_slot(scope, n).numpy() for port, *_ in read for n in port.variables}
+        tell(self.compiled, state | dict(zip(self.fed, ordered, strict=True)), key)
+
+    def _keeping(self, ordered: tuple[Any, ...], scope: Scope) -> Any:
+        """A step of a function that takes no buffers: anything may end it, nothing is lost."""
+        with scope.lock:
+            slots = self._slots(scope)
+            state = self._state(slots, scope)
+        key = self._key()
+        if (tell := watcher()) is not None:
+            self._tell(tell, slots, ordered, key, scope)
+        if self.compiled.callers:
+            fetches, written = self._calling(*state, ordered, key)
+        else:
+            try:
+                with jax.enable_x64(True):
+                    fetches, written = self.function(*state, ordered, key)
+            except RuntimeError:
+                if not any(map(_is_gone, (*state[0], *state[1]))):
+                    raise
+                # a step of another thread took the buffers after they had been looked up
+                with scope.lock, jax.enable_x64(True):
+                    fetches, written = self.function(*self._state(slots, scope), ordered, key)
+        if self.compiled.checks_finite:
+            found = take((fetches, written))
+            refuse_not_finite(found, self.compiled.compilation.program, self.compiled.module)
+        if written:
+            with scope.lock, Uninterrupted():
+                self._store(slots, written, scope)
+        return fetches, written
+
+    def _calling(self, *arguments: Any) -> Any:
+        """The results of a function that calls Python, when all of that has ended well."""
+        confirm = self.confirm or _nobody
+        with listening(self.compiled.callers) as run:
+            with jax.enable_x64(True):
+                results = self.function(*arguments)
+            try:
+                finish(run, results)
+            except BaseException as error:
+                confirm(str(error) or type(error).__name__)
+                raise
+        confirm("")
+        return results
+
+    def _store(self, slots: Slots, written: Sequence[Any], scope: Scope) -> None:
+        """The state after the step, into the scope."""
         home = self.mapped.home
         for (port, slot, layout), array in zip(slots.written, written, strict=True):
             slot = slot or scope_slot(scope, port.name)
             slot.put(array, layout=layout, home=home)
-        self._bound(fetches, written)
-        return fetches
 
     def _compile(self, *arguments: Any) -> Any:
         use_cache()
@@ -356,6 +418,8 @@ class Executable:
             groups = (plan.updated, plan.read_only, plan.written, prepare)
             mapped = self.mapped
             found = Slots(*([Bound.of(mapped, p, scope) for p in ports] for ports in groups))
+            if self.serial not in scope.bound:
+                weakref.finalize(self, _unbind, weakref.ref(scope), self.serial).atexit = False
             scope.bound[self.serial] = Scope.changes, found
         return found
 
@@ -365,3 +429,24 @@ class Executable:
         if under_way.steps >= MAX_IN_FLIGHT:
             under_way.steps = 0
             jax.block_until_ready(fetches or written)
+
+
+def _direct(function: Any) -> Any:
+    """The function of C that a compiled function of JAX is after its first call, None without one.
+
+    JAX has no public name for it. Without it each call holds signals back, which costs a little.
+    """
+    inner = getattr(function, "_call", None)
+    return inner if type(inner) is _JITTED else None
+
+
+_JITTED = type(jax.jit(lambda: None))
+
+
+def _nobody(_: str) -> None:
+    """Told how a step ended that no other trainer runs."""
+
+
+def _is_gone(array: Any) -> bool:
+    """True for an array whose buffers a step has taken."""
+    return isinstance(array, jax.Array) and array.is_deleted()

@@ -8,9 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.ir.program import Program
+from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel, as_places
 from graphopt.runtime.distributed.job import job_of
-from graphopt.runtime.executor import Executor, Runner
+from graphopt.runtime.executor import Executor
 from graphopt.runtime.explain import Explanation, explain
 from graphopt.runtime.fetch import as_result
 from graphopt.runtime.losses import (
@@ -19,7 +20,8 @@ from graphopt.runtime.losses import (
     has_backward,
     is_customized,
 )
-from graphopt.runtime.places import Place
+from graphopt.runtime.places import Place, likely_place
+from graphopt.runtime.runner import Runner
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
 
@@ -105,14 +107,15 @@ class CompiledProgram:
 
     @property
     def stats(self) -> dict[str, Any]:
-        """What ran: the mapper and the number of devices of the latest run, and counters."""
+        """The mapper and the number of devices of the latest run, and counters."""
         found: dict[str, Any] = {**self._runner.stats} if self._runner else {}
         if self._data_parallel:
-            found |= self._data_parallel.stats
+            kept = self._data_parallel.kept
+            found |= self._data_parallel.stats | {"reasons": kept.stats(kept.all())}
         return found
 
     def explain(self, flag: str = "") -> str:
-        """What the optimizer did to this program, what it left alone and why, what was near.
+        """The report of the optimizer: rewrites, refusals with reasons, near misses.
 
         Covers the programs compiled so far; before the first run there is nothing to tell, but
         `graphopt.explain` needs no run. With `flag` only what that flag or pass did.
@@ -129,7 +132,7 @@ class CompiledProgram:
 
     def _compiled(self) -> list[Any]:
         if self._data_parallel is not None:
-            return list(self._data_parallel.compiled.values())
+            return self._data_parallel.kept.all()
         return self._runner.all_compiled() if self._runner else []
 
     def _run(
@@ -157,9 +160,16 @@ class CompiledProgram:
         results = [as_result(array, return_numpy=return_numpy) for array in fetches]
         return results if return_merged else [[result] for result in results]
 
+    def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
+        """The compilation for these feeds and fetches; before the first run, on a likely place."""
+        place = self._bound[1] if self._bound is not None else likely_place()
+        if self._data_parallel is None:
+            return Compilation(self._program, feeds, fetches, self._strategy, (place,))
+        return self._data_parallel.compilation(self, feeds, fetches, place)
+
     def _check_strict(self, names: tuple[str, ...]) -> None:
         """StrictError, before anything is compiled or changed, for a flag that does nothing."""
-        explain(self._program, self._strategy, list(names), strict=True)
+        explain(self, fetch_list=list(names), strict=True)
         self._strict = False
 
     def _bind(self, scope: Scope, place: Place) -> None:

@@ -2,38 +2,54 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
 
+from graphopt.errors import FeedError
 from graphopt.ir.program import Program
+from graphopt.ir.program.location import caller_level
+from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.distributed.job import job_of
-from graphopt.runtime.executor import (
+from graphopt.runtime.executor import Executor
+from graphopt.runtime.feed import Parts, split_feed
+from graphopt.runtime.fetch import as_result, merge_replicas, split_replicas
+from graphopt.runtime.flags import checks_nan_inf
+from graphopt.runtime.jax_import import import_jax
+from graphopt.runtime.kept import KeptPrograms, Ready, choose, ready_of
+from graphopt.runtime.losses import check_customized_seed, check_weighted
+from graphopt.runtime.places import Place, as_place, cpu_places, cuda_places
+from graphopt.runtime.runner import (
     MOST_READY,
-    Executor,
     feed_signature,
     passed_unchanged,
     write_learning_rates,
 )
-from graphopt.runtime.feed import Parts, split_feed
-from graphopt.runtime.fetch import as_result, merge_replicas, split_replicas
-from graphopt.runtime.losses import check_customized_seed, check_weighted
-from graphopt.runtime.places import Place, as_place, cpu_places, cuda_places
 from graphopt.runtime.scope import Scope
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
 
 if TYPE_CHECKING:
     from graphopt.runtime.compile import Executable
-    from graphopt.runtime.compiled_program import CompiledProgram
+
+
+class Owner(Protocol):
+    """The program and the strategies that a data-parallel run is for; a CompiledProgram."""
+
+    _program: Program
+    _strategy: BuildStrategy
+    _exec_strategy: ExecutionStrategy
+    _data_parallel: DataParallel | None
 
 
 class DataParallel:
-    """What `with_data_parallel` asks for, and the programs that were compiled for it."""
+    """The request of `with_data_parallel`, and the programs that were compiled for it."""
 
     def __init__(
         self,
         loss_name: str | None,
         training: bool,
-        share_vars_from: CompiledProgram | None,
+        share_vars_from: Owner | None,
         places: tuple[Place, ...] | None,
         *,
         sample_weighted: bool = False,
@@ -43,14 +59,15 @@ class DataParallel:
         self.share_vars_from = share_vars_from
         self.places = places
         self.sample_weighted = sample_weighted
-        self.compiled: dict[Any, Any] = {}
+        self.kept = KeptPrograms()
         self.stats: dict[str, Any] = {"runs": 0}
         self.session: Any = None
-        self._ready: dict[Any, Any] = {}
+        self._ready: dict[Any, Ready] = {}
+        self._warned = False
 
     def run(
         self,
-        owner: CompiledProgram,
+        owner: Owner,
         executor: Executor,
         feed: Any,
         names: tuple[str, ...],
@@ -74,7 +91,7 @@ class DataParallel:
 
     def _fetches(
         self,
-        owner: CompiledProgram,
+        owner: Owner,
         place: Place,
         feed: Any,
         names: tuple[str, ...],
@@ -87,7 +104,8 @@ class DataParallel:
         """
         program = owner._program
         key = place, feed_signature(program, feed, names)
-        executable = self._ready.get(key)
+        ready = self._ready.get(key)
+        executable = ready() if ready is not None else None
         if executable is not None:
             write_learning_rates(program, scope)
             return self._run(executable, feed, scope, waits)
@@ -98,19 +116,65 @@ class DataParallel:
             check_weighted(strategy)
         steps = max(owner._exec_strategy.num_iteration_per_run, 1)
         parts = split_feed(program, feed, len(places), training=self.training, steps=steps)
+        self._check_rows(parts)
         write_learning_rates(program, scope)
         executable, found = self._step(owner, strategy, places, parts, names, scope, waits)
         if executable is not None and _may_skip(program, feed, parts, key[1]):
             if len(self._ready) >= MOST_READY:
                 self._ready.clear()
-            self._ready[key] = executable
+            self._ready[key] = ready_of(executable)
         return found
 
-    def _strategy(self, owner: CompiledProgram) -> BuildStrategy:
+    def compilation(
+        self, owner: Owner, feeds: tuple[str, ...], fetches: tuple[str, ...], place: Place
+    ) -> Compilation:
+        """The compilation for this place; leaves the choice of places to the first run."""
+        places = self.places or _places_of(place.platform)
+        return self._compilation(owner, feeds, fetches, places)
+
+    def _compilation(
+        self,
+        owner: Owner,
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        places: tuple[Place, ...],
+    ) -> Compilation:
+        return Compilation(
+            owner._program,
+            feeds,
+            fetches,
+            owner._strategy,
+            places,
+            data_parallel=True,
+            steps=max(owner._exec_strategy.num_iteration_per_run, 1),
+            sample_weighted=self.sample_weighted and self.training,
+        )
+
+    def _check_rows(self, parts: Parts) -> None:
+        """Warn, once, of feeds with different numbers of rows, of which each was split by itself.
+
+        FeedError when devices should count by rows that their feeds do not agree on.
+        """
+        shown = ", ".join(f"{name} {count}" for name, count in parts.samples.items())
+        if self.sample_weighted and self.training and len(set(parts.rows.values())) > 1:
+            raise FeedError(
+                f"with sample_weighted=True devices count by rows, and the feeds have different "
+                f"ones: {shown}"
+            )
+        if len(set(parts.samples.values())) > 1 and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the feeds have different numbers of rows ({shown}), and each is split over "
+                f"{parts.count} devices by itself; feed equally many where rows belong together",
+                stacklevel=caller_level(),
+            )
+
+    def _strategy(self, owner: Owner) -> BuildStrategy:
         """The strategy; of a training program of several trainers, as their job wants it."""
         if self.session is None and self.training:
             group = job_of(owner._strategy)
             if group is not None:
+                import_jax()
                 from graphopt.runtime.distributed.step import Session
 
                 self.session = Session(group, owner._strategy)
@@ -118,7 +182,7 @@ class DataParallel:
 
     def _step(
         self,
-        owner: CompiledProgram,
+        owner: Owner,
         strategy: BuildStrategy,
         places: tuple[Place, ...],
         parts: Parts,
@@ -126,42 +190,43 @@ class DataParallel:
         scope: Scope,
         waits: bool,
     ) -> tuple[Executable | None, list[list[Any]]]:
-        """What ran, unless trainers step together, and the fetches on every replica."""
-        from graphopt.runtime.compile import Request, compile_program
+        """The executable, unless trainers step together, and the fetches on every replica."""
+        import_jax()
+        from graphopt.runtime.compile import compile_program
 
         even = parts.whole is not None
         # in sorted order, so that dicts of another order share what was compiled
         fed = tuple(sorted(parts.whole if parts.whole is not None else parts.chunks[0]))
-        key = (fed, names, parts.count, parts.stacked)
+        key = (fed, parts.count, parts.stacked, checks_nan_inf())
 
-        def request() -> Request:
-            return Request(
-                owner._program,
-                fed,
-                names,
-                strategy,
-                places[: parts.count],
-                data_parallel=True,
-                steps=max(owner._exec_strategy.num_iteration_per_run, 1),
+        def compilation(fetches: tuple[str, ...] = names) -> Compilation:
+            return replace(
+                self._compilation(owner, fed, fetches, places[: parts.count]),
+                strategy=strategy,
                 stacked=parts.stacked,
-                sample_weighted=self.sample_weighted and self.training,
             )
 
         if self.session is not None and not even:
-            fetches, mapper = self.session.run_uneven(request(), parts, scope)
+            fetches, mapper = self.session.run_uneven(compilation(), parts, scope)
             self.stats |= {"mapper": mapper, "devices": parts.count}
             return None, fetches
-        compiled = self.compiled.get(key)
-        if compiled is None:
-            compiled = self.compiled[key] = compile_program(request())
         arrays = [parts.whole] if parts.whole is not None else list(parts.chunks)
         shapes = tuple(tuple((part[n].shape, part[n].dtype) for n in fed) for part in arrays)
+        rows = max((shape[0] for part in shapes for shape, _ in part if shape), default=1)
+        compiled, served = self.kept.find(
+            owner._program,
+            key,
+            names,
+            rows,
+            lambda fetches: compile_program(compilation(fetches)),
+            alone=self.session is not None,  # all trainers compile the same
+        )
         if self.session is not None:
             whole = {name: array.copy() for name, array in (parts.whole or {}).items()}
             fetches, mapper = self.session.run(compiled, shapes, whole, scope)
             self.stats |= {"mapper": mapper, "devices": parts.count}
             return None, fetches
-        executable = compiled.executable(shapes, parts.count, even=even)
+        executable = choose(compiled.executable(shapes, parts.count, even=even), served, names)
         feeds: Any = parts.whole
         if feeds is None:
             feeds = {name: [chunk[name].copy() for chunk in parts.chunks] for name in fed}
@@ -173,7 +238,7 @@ class DataParallel:
         if not waits:  # the caller may change its arrays before the step has read them
             feeds = {name: array.copy() for name, array in feeds.items()}
         fetches = executable(feeds, scope)
-        count = len(executable.compiled.request.places)
+        count = len(executable.compiled.compilation.places)
         self.stats |= {"mapper": executable.mapped.name, "devices": count}
         if executable.mapped.name in ("alone", "by_op"):
             return [[value] for value in fetches]
@@ -185,7 +250,7 @@ class DataParallel:
     def _places(self, place: Place) -> tuple[Place, ...]:
         """The places of this program, resolved at the first run, and the checks that need them."""
         if self.places is None:
-            self.places = tuple(cpu_places() if place.platform == "cpu" else cuda_places())
+            self.places = _places_of(place.platform)
         if not self.places:
             raise ValueError("No places for execution.")
         if any(other.platform != place.platform for other in self.places):
@@ -215,6 +280,11 @@ class DataParallel:
                 f"the number of places ({len(places)}) is not equal to that of the shared program "
                 f"({len(shared)})"
             )
+
+
+def _places_of(platform: str) -> tuple[Place, ...]:
+    """The places of this kind that the environment names."""
+    return tuple(cpu_places() if platform == "cpu" else cuda_places())
 
 
 def _may_skip(program: Program, feed: Any, parts: Parts, signature: Any) -> bool:

@@ -5,18 +5,18 @@ Nothing here compiles: the program is parsed and optimised, and the report is ke
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from graphopt.errors import LockError, StrictError
-from graphopt.ir.interface import data_names, output_names
-from graphopt.ir.parse.program import parse_program
+from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import Program
-from graphopt.ir.reader.graph_check import column_names
-from graphopt.passes.explain import (
+from graphopt.ir.translate.interface import data_names, output_names
+from graphopt.passes.engine.validation import Validator
+from graphopt.passes.table.explain import (
     FlagResult,
     applied_counts,
     as_json,
@@ -24,19 +24,26 @@ from graphopt.passes.explain import (
     flag_results,
     silent_flags,
 )
-from graphopt.passes.instance import Validator
-from graphopt.passes.manager import optimize
-from graphopt.passes.report import Report
+from graphopt.passes.table.report import Report
+from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.fetch import fetch_names
-from graphopt.runtime.places import about, default_place
+from graphopt.runtime.places import likely_place
 from graphopt.runtime.strategies import BuildStrategy
 
-if TYPE_CHECKING:
-    from graphopt.runtime.compiled_program import CompiledProgram
+
+class Snapshot(Protocol):
+    """A program with its strategy, as a CompiledProgram has them."""
+
+    _program: Program
+    _strategy: BuildStrategy
+
+    def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
+        """The compilation of a run with these feeds and fetches."""
+        ...
 
 
 class Explanation:
-    """What the optimizer did to one program; `str` gives the text, `to_json` the data."""
+    """The report of the optimizer on one program; `str` gives the text, `to_json` the data."""
 
     def __init__(self, report: Report) -> None:
         self.report = report
@@ -50,11 +57,11 @@ class Explanation:
 
     @property
     def flags(self) -> dict[str, FlagResult]:
-        """What came of each flag that ran a pass or was set."""
+        """The outcome of each flag that ran a pass or was set."""
         return {result.flag: result for result in flag_results(self.report)}
 
     def applied(self, pass_name: str) -> int:
-        """How often a pass changed something."""
+        """The number of times a pass changed something."""
         return applied_counts(self.report).get(pass_name, 0)
 
     def to_json(self) -> dict[str, Any]:
@@ -102,7 +109,7 @@ def read_lock(path: Path) -> Mapping[str, int]:
 
 
 def explain(
-    program: Program | CompiledProgram,
+    program: Program | Snapshot,
     build_strategy: BuildStrategy | None = None,
     fetch_list: Any = None,
     *,
@@ -110,21 +117,21 @@ def explain(
     validator: Validator | None = None,
 ) -> Explanation:
     """As `graphopt.explain`, with the validator of rewrites if there is to be one."""
-    if not isinstance(program, Program):
-        source = getattr(program, "_program", None)
-        if not isinstance(source, Program):
-            raise TypeError(f"expected a Program or CompiledProgram, got {type(program).__name__}")
-        build_strategy = build_strategy or program._strategy
-        program = source
+    source = program if isinstance(program, Program) else getattr(program, "_program", None)
+    if not isinstance(source, Program):
+        raise TypeError(f"expected a Program or CompiledProgram, got {type(program).__name__}")
     if fetch_list is None:
-        names = column_names(program, "fetch") or output_names(program)
+        names = tuple(column_names(source, "fetch") or output_names(source))
     else:
         names = fetch_names(fetch_list)
-    feeds = column_names(program, "feed") or data_names(program)
-    again = functools.partial(parse_program, program, feeds, names)
-    strategy = build_strategy or BuildStrategy()
-    setup = strategy.setup(**about(default_place())).quiet()
-    report = optimize(again(), setup, near=True, again=again, validate=validator)
+    feeds = tuple(column_names(source, "feed") or data_names(source))
+    if isinstance(program, Program):
+        strategy = build_strategy or BuildStrategy()
+        compilation = Compilation(program, feeds, names, strategy, (likely_place(),))
+    else:
+        compilation = program._compilation(feeds, names)
+        compilation = replace(compilation, strategy=build_strategy or compilation.strategy)
+    report = compilation.optimized(near=True, validate=validator).report
     explanation = Explanation(report)
     if strict:
         explanation.check_strict()

@@ -1,20 +1,22 @@
 """Feeds: what a script hands to `run`, checked and cut into one part per replica.
 
-Rows are cut in chunks of ceil(rows / D), as Paddle's ParallelExecutor does (not as its page says).
+Each feed is cut by itself in chunks of ceil(rows / D), as Paddle's ParallelExecutor does (not as
+its page says); one with lengths is cut between its outermost sequences.
 """
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from graphopt.errors import FeedError, FeedSizeError
-from graphopt.ir.legacy.sequences import LENGTHS
-from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
+from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Program, Variable
+from graphopt.ir.program.location import caller_level
+from graphopt.runtime.blame import nearest
 
 Array = Any
 
@@ -25,18 +27,21 @@ class Parts:
 
     `whole` has all rows of each variable when every replica gets equally many; otherwise it is
     None and `chunks` has one dictionary per replica. Variables in `stacked` have a batch for each
-    step of the run, along axis 1.
+    step of the run, along axis 1. `samples` says how many rows or sequences were split of each
+    feed, `rows` how many rows of it each replica gets.
     """
 
     count: int
     whole: dict[str, Array] | None
     chunks: tuple[dict[str, Array], ...] = ()
     stacked: frozenset[str] = frozenset()
+    samples: Mapping[str, int] = field(default_factory=dict)
+    rows: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
 
 
 @dataclass
 class _Steps:
-    """How many steps a run has, and which of its feeds turned out to have a batch for each."""
+    """The number of steps of a run, and the feeds that turned out to have a batch for each."""
 
     count: int
     stacked: set[str]
@@ -80,9 +85,10 @@ def single_feed(program: Program, feed: Any) -> dict[str, Array]:
 def split_feed(program: Program, feed: Any, count: int, *, training: bool, steps: int = 1) -> Parts:
     """The feeds of a data-parallel run of `steps` steps on up to `count` replicas.
 
-    A dict is split by rows; a list has one dict per replica. Fewer chunks than replicas raise
-    FeedSizeError in a training program and run on fewer replicas in an inference one. An array of
-    one dimension more than its variable has a batch for each step.
+    A dict is split, each feed by its own rows, or by its sequences when lengths come with it; a
+    list has one dict per replica. Fewer chunks than replicas raise FeedSizeError in a training
+    program and run on fewer replicas in an inference one, where all feeds need equally many chunks.
+    An array of one dimension more than its variable has a batch for each step.
     """
     found = _Steps(steps, set())
     parts = _split(program, feed, count, found, training=training)
@@ -124,12 +130,12 @@ def _checked(
     program: Program, feed: Mapping[str, Any], steps: _Steps | None = None
 ) -> Iterable[tuple[str, Array]]:
     steps = steps or _Steps(1, set())
-    for name, variable, value in _known(program, feed):
+    for variable, value in _variables(program, _with_lengths(program, feed)[0]):
         array = steps.rows_first(variable, as_array(variable, value))
         if not variable.shape and array.shape == (1,):
             array = array.reshape(())
         check_feed(variable, steps.one(variable, array.shape), array.dtype)
-        yield name, array
+        yield variable.name, array
 
 
 def _join(chunks: tuple[dict[str, Array], ...]) -> Parts:
@@ -149,30 +155,73 @@ def side_by_side(arrays: Sequence[Array]) -> Array:
 def _from_dict(
     program: Program, feed: Mapping[str, Any], count: int, steps: _Steps, *, training: bool
 ) -> Parts:
-    known = [(v, steps.rows_first(v, as_array(v, x))) for _, v, x in _known(program, feed)]
-    rows = _row_count([(v, array) for v, array in known if not _is_shared(v)])
-    used = count if rows is None else _chunk_count(rows, count, training=training)
-    step = 0 if rows is None else -(-rows // used)
-    starts = range(0, used * step, step) if step else [0] * used
-    sizes = [min(step, (rows or 0) - start) for start in starts]
+    found, levels = _with_lengths(program, feed)
+    known = [
+        (v, steps.rows_first(v, as_array(v, value))) for v, value in _variables(program, found)
+    ]
+    samples = {
+        v.name: len(levels[v.name][0]) if v.name in levels else array.shape[0]
+        for v, array in known
+        if array.shape and not _is_shared(v) and not _of_lengths(v.name, levels)
+    }
+    used = _chunk_count(samples, count, training=training)
+    rows: dict[str, tuple[int, ...]] = {}
+    for name, size in samples.items():
+        rows |= _cut(name, _ceil_chunks(size, used), levels.get(name, ()))
     whole: dict[str, Array] = {}
     for variable, array in known:
         check_dtype(variable, array.dtype)
         shared = _is_shared(variable)
         whole[variable.name] = _repeat(variable, array, used) if shared else array
         shape = steps.one(variable, whole[variable.name].shape)
-        for size in [shape[0] // used] if shared else sorted(set(sizes), reverse=True):
+        sizes = [shape[0] // used] if shared else rows.get(variable.name, (0,))
+        for size in sorted(set(sizes), reverse=True):
             _check_part(variable, shape, size)
-    if len(set(sizes)) == 1:
-        return Parts(used, whole)
-    chunks = [
-        {
-            v.name: whole[v.name][i : i + 1] if _is_shared(v) else array[i * step :][:step]
-            for v, array in known
-        }
-        for i in range(used)
-    ]
-    return Parts(used, None, tuple(chunks))
+    split = {name: sizes for name, sizes in rows.items() if name in whole}
+    parts = Parts(used, whole, samples=samples, rows=split)
+    if all(len(set(sizes)) == 1 for sizes in split.values()):
+        return parts
+    chunks = tuple(_chunk(whole, split, i) for i in range(used))
+    return replace(parts, whole=None, chunks=chunks)
+
+
+def _chunk(
+    whole: Mapping[str, Array], rows: Mapping[str, tuple[int, ...]], index: int
+) -> dict[str, Array]:
+    """The feed of one replica: its rows of split feeds, its own one of the others."""
+    found: dict[str, Array] = {}
+    for name, array in whole.items():
+        sizes = rows.get(name, (1,) * (index + 1))
+        start = sum(sizes[:index])
+        found[name] = array[start : start + sizes[index]]
+    return found
+
+
+def _ceil_chunks(size: int, count: int) -> tuple[int, ...]:
+    """The sizes of `count` chunks: ceil(size / count) as long as there is something left."""
+    step = -(-size // count)
+    return tuple(max(min(step, size - start * step), 0) for start in range(count))
+
+
+def _cut(
+    name: str, sizes: tuple[int, ...], levels: Sequence[np.ndarray[Any, Any]]
+) -> dict[str, tuple[int, ...]]:
+    """The number of rows of a feed, and of its lengths, that belong to so many of its samples."""
+    found: dict[str, tuple[int, ...]] = {}
+    for at, lengths in enumerate(levels):
+        last = at == len(levels) - 1
+        found[f"{name}{LENGTHS}" if last else f"{name}{LENGTHS}{at}"] = sizes
+        ends = np.cumsum(sizes)
+        sizes = tuple(
+            int(np.sum(lengths[end - n : end])) for n, end in zip(sizes, ends, strict=True)
+        )
+    return {**found, name: sizes}
+
+
+def _of_lengths(name: str, levels: Mapping[str, Any]) -> bool:
+    """True for a feed that is the lengths of another one."""
+    owner, at, level = name.rpartition(LENGTHS)
+    return bool(at) and owner in levels and (not level or level.isdigit())
 
 
 def _is_shared(variable: Variable) -> bool:
@@ -190,25 +239,31 @@ def _check_part(variable: Variable, shape: Sequence[int], size: int) -> None:
     check_feed(variable, part, variable.dtype.numpy)
 
 
-def _row_count(batched: Sequence[tuple[Variable, Array]]) -> int | None:
-    """How many samples the feeds have, None when nothing is split; all must agree."""
-    counts = {v.name: array.shape[0] for v, array in batched if array.shape}
-    if len(set(counts.values())) > 1:
-        shown = ", ".join(f"{name} {rows}" for name, rows in counts.items())
-        raise FeedError(f"the feeds must have equally many rows to be split, found {shown}")
-    return next(iter(counts.values()), None)
-
-
-def _chunk_count(rows: int, count: int, *, training: bool) -> int:
-    step = max(-(-rows // count), 1)
-    chunks = -(-rows // step)
-    if chunks < count and training:
-        raise FeedSizeError(
-            f"The number({chunks}) of samples[X] of current batch is less than the count({count}) "
-            f"of devices: {rows} rows are cut into chunks of {step}, which feeds {chunks} of "
-            f"{count} devices; feed a multiple of {count} rows, or use fewer places"
+def _chunk_count(samples: Mapping[str, int], count: int, *, training: bool) -> int:
+    """The number of replicas that the feeds give something to."""
+    chunks = {name: _chunks_of(size, count) for name, size in samples.items()}
+    for name, number in chunks.items():
+        if number < count and training:
+            size = samples[name]
+            raise FeedSizeError(
+                f"The number({number}) of samples[{name}] of current batch is less than the "
+                f"count({count}) of devices: {size} rows are cut into chunks of "
+                f"{-(-size // count)}, which feeds {number} of {count} devices; feed a multiple of "
+                f"{count} rows, or use fewer places"
+            )
+    if len(set(chunks.values())) > 1:
+        shown = ", ".join(
+            f"{name} {samples[name]} (on {number})" for name, number in chunks.items()
         )
-    return max(chunks, 1)
+        raise FeedError(
+            f"the feeds are split over different numbers of devices: {shown}; feed equally many "
+            "rows, or use fewer places"
+        )
+    return max(next(iter(chunks.values()), count), 1)
+
+
+def _chunks_of(size: int, count: int) -> int:
+    return -(-size // max(-(-size // count), 1))
 
 
 def _repeat(variable: Variable, array: Array, count: int) -> Array:
@@ -244,32 +299,49 @@ def lengths_fed(value: Any) -> list[Any]:
     return getattr(value, "recursive_sequence_lengths", list)()
 
 
-def _with_lengths(program: Program, feed: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The feed with the lengths that come with rows, for a program that has variables for them.
+Levels = dict[str, tuple[np.ndarray[Any, Any], ...]]
+
+
+def _with_lengths(program: Program, feed: Mapping[str, Any]) -> tuple[dict[str, Any], Levels]:
+    """The feed with the lengths that come with rows, for a program that has variables for them;
+    and all lengths of each feed of sequences, outermost first.
 
     FeedError when they are missing, negative, or do not add up to the rows.
     """
-    block, found = program.global_block(), dict(feed)
+    block, found, known = program.global_block(), dict(feed), Levels()
     for name, value in feed.items():
-        if not block.has_var(name) or not block.vars[name].lod_level:
+        if not block.has_var(name):
             continue
-        levels = lengths_fed(value)
-        if isinstance(value, tuple) and levels:
+        variable = block.vars[name]
+        levels = [np.asarray(level, "int64") for level in lengths_fed(value)]
+        if isinstance(value, tuple) and levels and variable.lod_level:
             found[name] = value[0]
-        rows = as_array(block.vars[name], found[name]).shape[:1]
-        # the outer of two levels counts the sequences of the inner one
-        for at in range(len(levels) - 2, -1, -1):
-            outer = f"{name}{LENGTHS}{at}"
-            if block.has_var(outer) and outer not in feed:
-                found[outer] = np.asarray(levels[at], "int64")
-                _check_lengths(name, outer, found, (len(levels[at + 1]),))
-        lengths = f"{name}{LENGTHS}"
-        if not block.has_var(lengths):
+        elif not variable.lod_level and not hasattr(value, "recursive_sequence_lengths"):
             continue
-        if levels and lengths not in feed:
-            found[lengths] = np.asarray(levels[-1], "int64")
-        _check_lengths(name, lengths, found, rows)
-    return found
+        rows = as_array(variable, found[name]).shape[:1]
+        lengths = f"{name}{LENGTHS}"
+        if variable.lod_level:
+            # the outer of two levels counts the sequences of the inner one
+            for at in range(len(levels) - 2, -1, -1):
+                outer = f"{name}{LENGTHS}{at}"
+                if block.has_var(outer) and outer not in feed:
+                    found[outer] = levels[at]
+                    _check_lengths(name, outer, found, (len(levels[at + 1]),))
+            if block.has_var(lengths):
+                if levels and lengths not in feed:
+                    found[lengths] = levels[-1]
+                _check_lengths(name, lengths, found, rows)
+                levels = [*_outer(name, levels, found), np.asarray(found[lengths])]
+        if levels:
+            _check_lengths(name, lengths, {lengths: levels[-1]}, rows)
+            known[name] = tuple(levels)
+    return found, known
+
+
+def _outer(name: str, levels: Sequence[Any], found: Mapping[str, Any]) -> list[Any]:
+    """The lengths outside of the innermost ones: those fed by name, else those of the tensor."""
+    named = [found.get(f"{name}{LENGTHS}{at}") for at in range(max(len(levels) - 1, 1))]
+    return [np.asarray(level) for level in named if level is not None] or list(levels[:-1])
 
 
 def _check_lengths(
@@ -285,16 +357,15 @@ def _check_lengths(
         )
 
 
-def _known(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[str, Variable, Any]]:
+def _variables(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[Variable, Any]]:
     block = program.global_block()
-    for name, value in _with_lengths(program, feed).items():
+    for name, value in feed.items():
         variable = block.find_var(name)
         if variable is None:
-            warnings.warn(
-                f"the variable {name} is not found in program. It is ignored", stacklevel=4
-            )
+            text = f"the variable {name} is not found in program. It is ignored"
+            warnings.warn(f"{text}; {nearest(program, name)}", stacklevel=caller_level())
         else:
-            yield name, variable, value
+            yield variable, value
 
 
 def as_array(variable: Variable, value: Any) -> Array:

@@ -9,7 +9,8 @@ import numpy as np
 
 from graphopt.errors import FeedError
 from graphopt.ir.program import Operator, Parameter, Variable
-from graphopt.runtime.scope import Slot, Tensor
+from graphopt.runtime.single import to_numpy
+from graphopt.runtime.slots import Slot, Tensor
 
 # What nearly all fetch lists consist of, which is worth a short cut in every step.
 _PLAIN = frozenset((str, Variable, Parameter))
@@ -66,7 +67,7 @@ def fetch_names(fetch_list: Any) -> tuple[str, ...]:
 def as_result(array: Any, *, return_numpy: bool) -> Any:
     """A fetched array as the caller asked for it: a NumPy copy, or a tensor left on its device."""
     if return_numpy:
-        return np.array(array)
+        return to_numpy(array)
     slot = Slot("fetch")
     slot.put(array)
     return Tensor(slot)

@@ -1,94 +1,188 @@
-"""FLAGS_… names: Paddle's global switches, set in a script or in the environment."""
+"""FLAGS_… names: Paddle's global switches, set in a script or in the environment.
+
+What each does here is in `flag_table`.
+"""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterable, Mapping
-from typing import Any
+from difflib import get_close_matches
+from numbers import Real
+from operator import index
+from typing import Any, SupportsIndex
 
-_flags: dict[str, Any] = {}
+from graphopt.errors import FlagError
+from graphopt.runtime.flag_table import FLAGS
 
-# the flags that have an effect here, as passes/pipeline.py knows them, with Paddle's defaults
-COALESCING: Mapping[str, float] = {
-    "FLAGS_fuse_parameter_memory_size": -1.0,
-    "FLAGS_fuse_parameter_groups_size": 1,
-}
+_PREFIX = "FLAGS_"
+_set: dict[str, Any] = {}
+
+# the flags that passes/table/pipeline.py knows
+COALESCING = ("FLAGS_fuse_parameter_memory_size", "FLAGS_fuse_parameter_groups_size")
 WITHOUT = "FLAGS_graphopt_without"
 CACHE = "FLAGS_graphopt_cache_dir"
 DROPOUT = "FLAGS_graphopt_dropout"
+CHECK = "FLAGS_check_nan_inf"
+LEVEL = "FLAGS_check_nan_inf_level"
 GENERATORS = ("threefry", "hash")
+FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
+IDS = "FLAGS_graphopt_check_ids"
+_TRUE, _FALSE = ("1", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no")
 
 
 def set_flags(flags: Mapping[str, Any]) -> None:
     """Set FLAGS_… names (Paddle page: paddle.set_flags).
 
-    From the next compilation on, FLAGS_fuse_parameter_memory_size (megabytes) and
-    FLAGS_fuse_parameter_groups_size say how `fuse_all_reduce_ops` groups gradients. Three are not
-    Paddle's: FLAGS_graphopt_without names passes to leave out, with commas between;
-    FLAGS_graphopt_dropout is "threefry" (the default) or "hash", which is about ten times quicker
-    to draw and drops other elements; FLAGS_graphopt_cache_dir, before the first compilation, is
-    where compiled programs are kept for other processes (empty for nowhere). The others are
-    switches of Paddle's own kernels and are only kept for `get_flags`.
-    Raises TypeError unless `flags` is a dict, ValueError for names that do not start with FLAGS_
-    and for a size that is no number.
+    docs/reference/flags.md lists all known flags and what they do here. One that is obeyed counts
+    from the next run or compilation on; the others are kept for `get_flags`. A name that is no flag
+    of Paddle warns, with the nearest one, and is kept as well.
+
+    Raises TypeError unless `flags` is a dict, ValueError for names that do not start with FLAGS_,
+    FlagError (RuntimeError, ValueError) for a value that is not of the flag's type; then none of
+    the flags is set.
     """
     if not isinstance(flags, Mapping):
         raise TypeError(f"set_flags(): 'flags' must be a dict, found {type(flags).__name__}")
-    for name, value in flags.items():
-        _flag_name(name, "set_flags")
-        if name in COALESCING:
-            _number(name, value)
-    _flags.update(flags)
+    converted = {name: _converted(_flag_name(name, "set_flags"), v) for name, v in flags.items()}
+    for name in converted:
+        if _known(name) is None:
+            warnings.warn(f"set_flags(): {_unknown(name)}", stacklevel=2)
+    _set.update(converted)
+    _checks.clear()
 
 
 def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
-    """The values of FLAGS_… names, set here or in the environment (Paddle page: paddle.get_flags).
+    """The values of FLAGS_… names (Paddle page: paddle.get_flags).
 
-    Raises ValueError for a name that has no value.
+    That is what was set here, else in the environment, else Paddle's default. Raises TypeError for
+    other arguments than a name or several, ValueError for a name that is no flag and was not set,
+    FlagError when the environment has no value of the flag's type.
     """
+    if not isinstance(flags, (str, list, tuple)):
+        raise TypeError(
+            "get_flags(): Flags in get_flags should be a list, tuple or string, "
+            f"found {type(flags).__name__}"
+        )
     names = [flags] if isinstance(flags, str) else list(flags)
-    found: dict[str, Any] = {}
-    for name in names:
-        _flag_name(name, "get_flags")
-        if name not in _flags and name not in os.environ and name not in COALESCING:
-            raise ValueError(f"get_flags(): '{name}' has no value; set it with set_flags")
-        found[name] = _flags.get(name, os.environ.get(name, COALESCING.get(name)))
-    return found
+    return {name: _value(_flag_name(name, "get_flags")) for name in names}
 
 
 def coalescing() -> dict[str, float]:
-    """How gradients are grouped; ValueError when the environment does not give numbers."""
-    return {name: _number(name, value) for name, value in get_flags(COALESCING).items()}
+    """The grouping of gradients; FlagError when the environment does not give numbers."""
+    return get_flags(COALESCING)
 
 
 def left_out() -> frozenset[str]:
     """The names of the passes to leave out."""
-    names = str(_flags.get(WITHOUT, os.environ.get(WITHOUT, ""))).split(",")
+    names = str(_value(WITHOUT)).split(",")
     return frozenset(name.strip() for name in names if name.strip())
 
 
 def hashes_dropout() -> bool:
     """True when dropouts shall draw by hashing a counter; ValueError for an unknown generator."""
-    name = str(_flags.get(DROPOUT, os.environ.get(DROPOUT, GENERATORS[0])))
+    name = str(_value(DROPOUT))
     if name not in GENERATORS:
         raise ValueError(f"{DROPOUT} should be {' or '.join(GENERATORS)}, found {name!r}")
     return name == "hash"
 
 
+def checks_ids() -> bool:
+    """True, by default, when fed ids are looked at before each step."""
+    return _value(IDS) != "off"
+
+
+def checks_all_ids() -> bool:
+    """True when ids that steps compute are checked as well as those that are fed."""
+    return _value(IDS) == "all"
+
+
+def full_traceback() -> bool:
+    """True when errors shall show the frames of graphopt too."""
+    return _value(FULL_TRACEBACK)
+
+
 def cache_directory() -> str | None:
-    """Where compiled programs are kept: empty for nowhere, None when nobody has said."""
-    given = _flags.get(CACHE, os.environ.get(CACHE))
-    return None if given is None else str(given)
+    """The directory of compiled programs: empty for nowhere, None when it was not set."""
+    said = CACHE in _set or CACHE in os.environ
+    return str(_value(CACHE)) if said else None
 
 
-def _number(name: str, value: Any) -> float:
+_checks: list[bool] = []
+
+
+def checks_nan_inf() -> bool:
+    """True when steps look for NaN and Inf; asked in every step, so it is kept."""
+    if not _checks:
+        _checks.append(_value(CHECK))
+    return _checks[0]
+
+
+def nan_inf_level() -> int:
+    """0 when NaN and Inf are errors; above they are warnings."""
+    return _value(LEVEL)
+
+
+def _known(name: str) -> Any:
+    return FLAGS.get(name.removeprefix(_PREFIX))
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(name.removeprefix(_PREFIX), FLAGS, 1)
+    hint = f"; did you mean '{_PREFIX}{near[0]}'?" if near else ""
+    return f"'{name}' is no flag of Paddle that graphopt knows{hint}"
+
+
+def _value(name: str) -> Any:
+    flag = _known(name)
+    if name in _set:
+        return _set[name]
+    if name in os.environ:
+        return os.environ[name] if flag is None else _parsed(name, os.environ[name])
+    if flag is None:
+        raise ValueError(f"get_flags(): {_unknown(name)}")
+    return flag.default
+
+
+def _converted(name: str, value: Any) -> Any:
+    """A value in the type of its flag, as Paddle converts it: numbers and None to a bool."""
+    flag = _known(name)
+    if flag is None:
+        return value
+    match flag.default:
+        case bool() if value is None or isinstance(value, Real) or hasattr(value, "__bool__"):
+            return bool(value)
+        case str() if isinstance(value, str):
+            return value
+        case float() if isinstance(value, Real):
+            return float(value)
+        case int() if isinstance(value, SupportsIndex) and not isinstance(flag.default, bool):
+            return index(value)
+        case _:
+            raise _wrong(name, value)
+
+
+def _parsed(name: str, text: str) -> Any:
+    """A value of the environment in the type of its flag."""
+    kind = type(_known(name).default)
+    if kind is bool:
+        if text.lower() not in _TRUE + _FALSE:
+            raise _wrong(name, text)
+        return text.lower() in _TRUE
     try:
-        return float(value)
-    except (TypeError, ValueError):
-        raise ValueError(f"{name} should be a number, found {value!r}") from None
+        return kind(text)
+    except ValueError:
+        raise _wrong(name, text) from None
+
+
+def _wrong(name: str, value: Any) -> FlagError:
+    kind = type(_known(name).default).__name__
+    wanted = "a number" if kind == "float" else f"of type {kind}"
+    return FlagError(f"{name} should be {wanted}, found {value!r}")
 
 
 def _flag_name(name: Any, function: str) -> str:
-    if isinstance(name, str) and name.startswith("FLAGS_"):
+    if isinstance(name, str) and name.startswith(_PREFIX):
         return name
     raise ValueError(f"{function}(): a flag should be named FLAGS_…, found {name!r}")

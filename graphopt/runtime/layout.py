@@ -1,4 +1,4 @@
-"""How an array on the devices holds the value of a variable."""
+"""The layout in which an array on the devices holds the value of a variable."""
 
 from __future__ import annotations
 

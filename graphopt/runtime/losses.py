@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.errors import FeedError
-from graphopt.ir.gradients.explicit import base_name, is_gradient
-from graphopt.ir.gradients.types import is_zero
-from graphopt.ir.legacy.special import GRAD_TYPE
-from graphopt.ir.program import GRAD_SUFFIX, Operator, Program
+from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, is_gradient
+from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.translate.gradients.explicit import base_name
+from graphopt.ir.translate.gradients.types import is_zero
 from graphopt.runtime.strategies import BuildStrategy, GradientScaleStrategy
 
 
@@ -27,7 +27,7 @@ def losses(program: Program) -> list[str]:
 
 
 def _seeded(op: Operator) -> str | None:
-    """What a constant is the gradient of, in a program with explicit gradient operators."""
+    """The variable that a constant is the gradient of, in a program with gradient operators."""
     if op.type not in ("fill_constant", "fill_any_like") or is_zero(op):
         return None
     names = [base_name(name) for name in op.output("Out")]

@@ -57,7 +57,7 @@ class ParallelExecutor:
 
     @property
     def device_count(self) -> int:
-        """How many devices the program runs on."""
+        """The number of devices that the program runs on."""
         parallel = self._program._data_parallel
         assert parallel is not None
         return len(parallel._places(self._executor.place))

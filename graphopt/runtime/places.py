@@ -7,13 +7,25 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar
+from importlib.util import find_spec
+from operator import index
+from typing import Any, ClassVar, SupportsIndex
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import DeviceError, OperandError, ProgramError
 from graphopt.runtime.distributed.group import join
+from graphopt.runtime.jax_import import import_jax
+
+# platform -> what pip installs it with, and the modules that JAX then finds
+_PLUGINS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "gpu": (
+        "jax[cuda12]",
+        ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm60_plugin", "jax_rocm7_plugin"),
+    ),
+    "tpu": ("jax[tpu]", ("libtpu",)),
+}
 
 
 @dataclass(frozen=True)
@@ -22,6 +34,15 @@ class Place:
 
     index: int = 0
     platform: ClassVar[str] = "cpu"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.index, SupportsIndex) or isinstance(self.index, bool):
+            found = type(self.index).__name__
+            raise OperandError(f"{type(self).__name__}(): the number must be an int, found {found}")
+        if index(self.index) < 0:
+            raise ProgramError(
+                f"{type(self).__name__}(): the number must be 0 or more, found {self.index}"
+            )
 
     def get_device_id(self) -> int:
         """The number of the device."""
@@ -65,6 +86,14 @@ class XPUPlace(Place):
     platform: ClassVar[str] = "xpu"
 
 
+_KINDS: Mapping[str, type[Place]] = {
+    "cpu": CPUPlace,
+    "gpu": CUDAPlace,
+    "cuda": CUDAPlace,
+    "tpu": TPUPlace,
+}
+
+
 def start_backend() -> None:
     """Do what JAX allows only before its first use.
 
@@ -80,6 +109,7 @@ def _make_cpu_devices() -> None:
         return
     if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
         return
+    import_jax()
     import jax
 
     try:
@@ -93,6 +123,7 @@ def _make_cpu_devices() -> None:
 def devices_of(platform: str) -> tuple[Any, ...]:
     """This process's JAX devices of a platform, () when JAX has no such backend."""
     start_backend()
+    import_jax()
     import jax
 
     try:
@@ -102,24 +133,50 @@ def devices_of(platform: str) -> tuple[Any, ...]:
 
 
 def device_of(place: Place) -> Any:
-    """The JAX device of a place; UnsupportedError when this machine has none."""
+    """The JAX device of a place; DeviceError when this machine has none."""
     devices = devices_of(place.platform)
-    index = 0 if place.platform == "cpu" else place.index
-    if index >= len(devices):
-        raise UnsupportedError(
-            f"{place!r} does not exist here: JAX sees {len(devices)} {place.platform} devices; "
-            "use CPUPlace(), or install JAX with support for that device"
-        )
-    return devices[index]
+    number = 0 if place.platform == "cpu" else place.index
+    if number >= len(devices):
+        raise _no_device(place, len(devices))
+    return devices[number]
 
 
-def about(place: Place) -> dict[str, Any]:
-    """What passes are told about the devices: fields of their `Setup`."""
-    from graphopt.lowering.attention_kernels import kernel_of
+def check_place(place: Place) -> None:
+    """DeviceError, with what to install, when JAX cannot have such a device here.
+
+    What there is of a kind that JAX supports only shows when something runs.
+    """
+    if place.platform != "cpu" and not supports(place.platform):
+        raise _no_device(place, 0)
+
+
+def supports(platform: str) -> bool:
+    """True when the installed JAX has a backend of this platform."""
+    return any(find_spec(name) is not None for name in _PLUGINS.get(platform, ("", ()))[1])
+
+
+def _no_device(place: Place, count: int) -> DeviceError:
+    text = f"{place!r} does not exist here: JAX sees {count} {place.platform} devices"
+    package = _PLUGINS.get(place.platform, ("", ()))[0]
+    if not package:
+        return DeviceError(f"{text}, and has no backend for them; use CPUPlace()")
+    if supports(place.platform):
+        return DeviceError(f"{text}; check the driver and CUDA_VISIBLE_DEVICES, or use CPUPlace()")
+    return DeviceError(
+        f"{text}; install its backend with pip install -U '{package}', or use CPUPlace()"
+    )
+
+
+def about(platform: str) -> dict[str, Any]:
+    """The facts about the devices of a platform for passes: fields of their `Setup`."""
+    if platform not in ("gpu", "tpu"):  # those that have kernels for attention
+        return {"platform": platform}
+    import_jax()
+    from graphopt.lowering.kernels.attention_kernels import kernel_of
 
     return {
-        "platform": place.platform,
-        "attention_kernel": kernel_of(place.platform, devices_of(place.platform)),
+        "platform": platform,
+        "attention_kernel": kernel_of(platform, devices_of(platform)),
     }
 
 
@@ -138,9 +195,8 @@ def as_place(spec: Any) -> Place:
         return spec
     if isinstance(spec, str):
         kind, _, index = spec.lower().partition(":")
-        kinds = {"cpu": CPUPlace, "gpu": CUDAPlace, "cuda": CUDAPlace, "tpu": TPUPlace}
-        if kind in kinds and (not index or index.isdigit()):
-            return kinds[kind](int(index or 0))
+        if kind in _KINDS and (not index or index.isdigit()):
+            return _KINDS[kind](int(index or 0))
     raise TypeError(f"expected a place such as CPUPlace() or 'gpu:0', found {spec!r}")
 
 
@@ -161,10 +217,27 @@ def default_place() -> Place:
     """The place that was chosen, else the GPU or TPU when JAX has one, else the host."""
     if _chosen:
         return _chosen[0]
+    import_jax()
     import jax
 
     start_backend()
     return {"gpu": CUDAPlace(0), "tpu": TPUPlace(0)}.get(jax.default_backend(), CPUPlace())
+
+
+def likely_place() -> Place:
+    """The default place, found without JAX where that is possible.
+
+    What JAX_PLATFORMS names first; else the host, unless JAX has a plugin for other devices and has
+    to be asked what there is.
+    """
+    if _chosen:
+        return _chosen[0]
+    first = os.environ.get("JAX_PLATFORMS", "").partition(",")[0].strip().lower()
+    if first in _KINDS:
+        return _KINDS[first](0)
+    if not first and not any(map(supports, _PLUGINS)):
+        return CPUPlace()
+    return default_place()
 
 
 def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
@@ -174,7 +247,16 @@ def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
     """
     if device_count is None:
         device_count = _cpu_num()
-    return [CPUPlace()] * device_count
+    if not isinstance(device_count, SupportsIndex):
+        raise OperandError(
+            "cpu_places(): the argument 'device_count' must be an int, found "
+            f"{type(device_count).__name__}"
+        )
+    if index(device_count) < 1:
+        raise ProgramError(
+            f"cpu_places(): the argument 'device_count' must be 1 or more, found {device_count}"
+        )
+    return [CPUPlace()] * index(device_count)
 
 
 def _cpu_num() -> int:
@@ -185,7 +267,13 @@ def _cpu_num() -> int:
                 "run on several.\n"
             )
         os.environ["CPU_NUM"] = "1"
-    return int(os.environ["CPU_NUM"])
+    count = os.environ["CPU_NUM"]
+    if not count.strip().isdigit() or int(count) < 1:
+        raise ProgramError(
+            f"the environment variable CPU_NUM should be a number of devices, 1 or more, found "
+            f"{count!r}"
+        )
+    return int(count)
 
 
 def cuda_places(device_ids: Sequence[int] | None = None) -> list[CUDAPlace]:
@@ -193,7 +281,13 @@ def cuda_places(device_ids: Sequence[int] | None = None) -> list[CUDAPlace]:
     if device_ids is None:
         selected = os.environ.get("FLAGS_selected_gpus")
         if selected:
-            device_ids = [int(number) for number in selected.split(",")]
+            device_ids = _numbers("FLAGS_selected_gpus", selected)
         else:
             device_ids = range(len(devices_of("gpu")))
     return [CUDAPlace(number) for number in device_ids]
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    if not all(number.strip().isdigit() for number in text.split(",")):
+        raise ProgramError(f"{name} should be numbers with commas between, found {text!r}")
+    return [int(number) for number in text.split(",")]

@@ -1,4 +1,4 @@
-"""What a program makes of state that it never writes: kept between steps, made anew on a change.
+"""Caches values computed only from constant parameters; recomputed when a parameter changes.
 
 A slot of a scope gets a new array whenever its variable is written, by whomever; the arrays from
 which something was made are kept beside it, and tell by identity whether it is still true.
@@ -13,8 +13,8 @@ from typing import Any
 import jax
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.signature import Port, function_signature, prepare_function
-from graphopt.lowering.mappers import prepare
+from graphopt.ir.dialect.signature import Port, function_signature, prepare_function
+from graphopt.lowering.replication import prepare
 from graphopt.runtime.scope import Scope
 
 Arrays = tuple[Any, ...]
@@ -34,7 +34,7 @@ class Prepare:
         return cls(module, function_signature(function).arguments, device) if function else None
 
     def __call__(self, scope: Scope, state: Sequence[Any]) -> Arrays:
-        """What is made of these arrays, for this scope."""
+        """The values made of these arrays, for this scope."""
         made_of, made = scope.prepared.get(self, ((), ()))
         if len(made_of) != len(state) or not all(map(operator.is_, made_of, state)):
             with jax.enable_x64(True):

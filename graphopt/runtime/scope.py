@@ -6,119 +6,13 @@ and a write replaces the slot. Paddle pages: paddle.static.global_scope, scope_g
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import RLock
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
-import numpy as np
-
-from graphopt.errors import ScopeError
-from graphopt.runtime.layout import AS_IT_IS, Layout
-from graphopt.runtime.stacks import Item, Stack
-
-Shape = tuple[int, ...]
-
-
-def in_parts(value: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """The elements in `count` rows of one length, with zeros behind the last one."""
-    length = -(-value.size // count)
-    flat = np.zeros(count * length, value.dtype)
-    flat[: value.size] = value.reshape(-1)
-    return flat.reshape(count, length)
-
-
-def _of_this_process(value: Any) -> np.ndarray[Any, Any]:
-    """What replicas on this process's devices hold: their values, or all parts of one."""
-    shards = sorted(value.addressable_shards, key=lambda shard: shard.index[0].start or 0)
-    return np.concatenate([shard.data for shard in shards])
-
-
-def joined_parts(parts: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
-    """What `in_parts` cut, in its shape again."""
-    return parts.reshape(-1)[: math.prod(shape)].reshape(shape)
-
-
-class Slot:
-    """A named value: a NumPy or JAX array, or None before its first write.
-
-    `layout` says how the array holds the value, and `home` identifies the devices that it is on.
-    `copy` is what another program that only reads the variable made of the value for its own
-    devices: (home, layout, array). The value of a variable that lies in a stack with others is an
-    `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
-    """
-
-    __slots__ = ("copy", "home", "layout", "name", "stacks", "value")
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.stacks: dict[tuple[str, ...], Stack] = {}
-        self.value: Any = None
-        self.put(None)
-
-    def put(self, value: Any, *, layout: Layout = AS_IT_IS, home: Any = None) -> None:
-        """Replace the value; a variable that lies in a stack leaves it."""
-        if type(self.value) is Item:
-            self.value.stack.lose()
-        self.value, self.layout, self.home = value, layout, home
-        self.copy: tuple[Any, Layout, Any] = (None, AS_IT_IS, None)
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy of the value; ScopeError when there is none."""
-        if self.value is None:
-            raise ScopeError(f"variable '{self.name}' has no value; run the startup_program first")
-        value = self.value
-        if type(value) is Item:
-            return value.numpy()
-        replicas, whole, order = self.layout
-        if replicas and not getattr(value, "is_fully_addressable", True):
-            value = _of_this_process(value)
-        value = np.array(value)
-        if whole is not None:
-            return joined_parts(value, whole)
-        value = value[0] if replicas else value
-        return np.ascontiguousarray(value.transpose(np.argsort(order))) if order else value
-
-    def get_tensor(self) -> Tensor:
-        """A view through which scripts read and write the value."""
-        return Tensor(self)
-
-    def is_initialized(self) -> bool:
-        """True once the variable has a value."""
-        return self.value is not None
-
-
-class Tensor:
-    """What `scope.find_var(name).get_tensor()` gives: read with `np.array(t)`, write with `set`."""
-
-    def __init__(self, slot: Slot) -> None:
-        self._slot = slot
-
-    def set(self, array: Any, place: Any = None) -> None:
-        """Replace the value by a copy of `array`; every device sees it from the next run on."""
-        self._slot.put(np.array(array))
-
-    def shape(self) -> list[int]:
-        """The dimensions."""
-        return list(self._slot.numpy().shape)
-
-    def numpy(self) -> np.ndarray[Any, Any]:
-        """A copy of the value."""
-        return self._slot.numpy()
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
-        value = self._slot.numpy()
-        return value if dtype is None else value.astype(dtype)
-
-    def _is_initialized(self) -> bool:
-        return self._slot.is_initialized()
-
-    def __repr__(self) -> str:
-        slot = self._slot
-        plain = not slot.layout.order and slot.layout.whole is None
-        plain = plain and type(slot.value) is not Item
-        return repr(slot.value if plain else slot.numpy())
+from graphopt.runtime.slots import Slot, Stack
 
 
 class Scope:
@@ -126,13 +20,15 @@ class Scope:
 
     `bound` is for executables: the slots that they use here, by the number of the executable.
     `prepared` is for what programs make of parameters: the arrays it is made of, and it.
+    `lock` is one for a scope, its parents and its kids, whose variables a step may use together.
     """
 
     changes: ClassVar[int] = 0
-    """How many variables all scopes have made: while it stays, names mean the same slots."""
+    """The number of variables made by all scopes: while it stays, names mean the same slots."""
 
     def __init__(self, parent: Scope | None = None) -> None:
         self._parent = parent
+        self.lock: Any = RLock() if parent is None else parent.lock
         self.bound: dict[int, tuple[int, Any]] = {}
         self.prepared: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
         self._slots: dict[str, Slot] = {}
@@ -142,7 +38,7 @@ class Scope:
         """The variable of this very scope, made when it does not exist."""
         slot = self._slots.get(name)
         if slot is None:
-            slot = self._slots[name] = Slot(name)
+            slot = self._slots[name] = Slot(name, self.lock)
             Scope.changes += 1
         return slot
 
@@ -165,6 +61,18 @@ class Scope:
     def drop_kids(self) -> None:
         """Forget the scopes made by `new_scope`."""
         self._kids.clear()
+
+
+def stack_in(scope: Scope, names: tuple[str, ...]) -> Stack | None:
+    """The stack of these variables of a scope; None when it lacks one of them."""
+    members = [scope.find_var(name) for name in names]
+    present = [slot for slot in members if slot is not None]
+    if len(present) < len(names):
+        return None
+    found = present[0].stacks.get(names)
+    if found is None or any(a is not b for a, b in zip(found.members, present, strict=True)):
+        found = present[0].stacks[names] = Stack(present)
+    return found
 
 
 _global_scope = Scope()

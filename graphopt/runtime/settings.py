@@ -39,6 +39,13 @@ def as_size(value: Any) -> int:
     return index(value)
 
 
+def as_count(value: Any) -> int:
+    """A positive integer."""
+    if as_size(value) < 1:
+        raise ValueError("must be 1 or more")
+    return index(value)
+
+
 def as_text(value: Any) -> str:
     """A string."""
     if not isinstance(value, str):

@@ -9,13 +9,13 @@ import jax
 import numpy as np
 
 from graphopt.errors import ScopeError
-from graphopt.ir.signature import Port
-from graphopt.ir.types import UNKNOWN, dtype_of, shape_of, tensor
-from graphopt.lowering.across import put
-from graphopt.lowering.mappers import Mapped
+from graphopt.ir.dialect.signature import Port
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor
+from graphopt.lowering.multi_process import put
+from graphopt.lowering.replication import Mapped
 from graphopt.runtime.layout import Layout
-from graphopt.runtime.scope import Scope, Slot, in_parts
-from graphopt.runtime.stacks import Item, Stack, stack_in
+from graphopt.runtime.scope import Scope, stack_in
+from graphopt.runtime.slots import Item, Slot, Stack, in_parts
 
 # what has the value of a port of state
 Holder = Slot | Stack
@@ -46,7 +46,7 @@ class Slots(NamedTuple):
 
 
 def holder(scope: Scope, port: Port) -> Holder | None:
-    """What has the value of a port in a scope."""
+    """The slot or stack with the value of a port in a scope."""
     return stack_in(scope, port.stack_of) if port.stack_of else scope.find_var(port.name)
 
 
@@ -56,7 +56,7 @@ def scope_slot(scope: Scope, name: str) -> Slot:
 
 
 def layout_of(mapped: Mapped, port: Port) -> Layout:
-    """How the arrays of a mapped module hold a port of state."""
+    """The layout in which the arrays of a mapped module hold a port of state."""
     whole = None if port.shard_of is None else shape_of(port.shard_of)
     return Layout(mapped.rows(port), whole, port.order)
 

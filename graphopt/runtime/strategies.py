@@ -1,6 +1,6 @@
 """BuildStrategy and ExecutionStrategy as tables of settings.
 
-What a flag does is not decided here: `passes/pipeline.py` has the table flag -> passes.
+What a flag does is not decided here: `passes/table/pipeline.py` has the table flag -> passes.
 Paddle pages: paddle.static.BuildStrategy, paddle.static.ExecutionStrategy.
 """
 
@@ -9,12 +9,13 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from graphopt.passes.pipeline import select
-from graphopt.passes.setup import Setup
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.pipeline import select
 from graphopt.runtime.flags import coalescing, left_out
 from graphopt.runtime.settings import (
     Setting,
     Settings,
+    as_count,
     as_flag,
     as_member,
     as_names,
@@ -25,7 +26,7 @@ from graphopt.runtime.settings import (
 
 
 class ReduceStrategy(Enum):
-    """How data parallelism updates parameters: everywhere, or sharded over the devices."""
+    """The updates of data parallelism: on every device, or sharded over the devices."""
 
     AllReduce = 0
     Reduce = 1
@@ -33,7 +34,7 @@ class ReduceStrategy(Enum):
 
 
 class GradientScaleStrategy(Enum):
-    """What the gradient of the loss starts from: 1 / devices, 1, or a fed value."""
+    """The start of the gradient of the loss: 1 / devices, 1, or a fed value."""
 
     CoeffNumDevice = 0
     One = 1
@@ -41,7 +42,7 @@ class GradientScaleStrategy(Enum):
 
 
 class BuildStrategy(Settings):
-    """Which optimisations to apply to a program; defaults and checks are those of Paddle 2.6.
+    """The optimisations to apply to a program; defaults and checks are those of Paddle 2.6.
 
     Setting a wrong type raises TypeError, an unknown name AttributeError, and a frozen strategy
     RuntimeError.
@@ -101,7 +102,7 @@ class BuildStrategy(Settings):
         return [made.name for _, made in select(self.setup())]
 
     def setup(self, **options: Any) -> Setup:
-        """What the pipeline is told: the flags, and `options` about the run."""
+        """The Setup for the passes: the flags, and `options` about the run."""
         flags = {name: getattr(self, name) for name in self.all_settings()} | coalescing()
         return Setup(flags, frozenset(self.values), without=left_out(), **options)
 
@@ -116,7 +117,7 @@ class BuildStrategy(Settings):
 
 
 class ExecutionStrategy(Settings):
-    """How the executor runs a program; wrong types raise TypeError.
+    """The settings of a run; wrong types raise TypeError, too small numbers ValueError.
 
     `num_iteration_per_run` steps are one call, which returns the last one's fetches. They run on
     the same feed, or each on its own: an array of [steps, rows, …], one dimension more than its
@@ -125,8 +126,8 @@ class ExecutionStrategy(Settings):
     """
 
     num_threads = Setting(0, as_size)
-    num_iteration_per_drop_scope = Setting(100, as_size)
-    num_iteration_per_run = Setting(1, as_size)
+    num_iteration_per_drop_scope = Setting(100, as_count)
+    num_iteration_per_run = Setting(1, as_count)
     allow_op_delay = Setting(False)
     use_experimental_executor = Setting(True)
     use_thread_barrier = Setting(False)

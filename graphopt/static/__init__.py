@@ -1,9 +1,11 @@
 """Building and running programs (paddle.static)."""
 
-from graphopt.backward import append_backward as append_backward
-from graphopt.backward import gradients as gradients
-from graphopt.framework import device_guard as device_guard
-from graphopt.framework import name_scope as name_scope
+from graphopt.frontend.backward import append_backward as append_backward
+from graphopt.frontend.backward import gradients as gradients
+from graphopt.frontend.calls import publish
+from graphopt.frontend.mode import device_guard as device_guard
+from graphopt.frontend.mode import name_scope as name_scope
+from graphopt.frontend.parameters import WeightNormParamAttr as WeightNormParamAttr
 from graphopt.ir.program import Program as Program
 from graphopt.ir.program import Variable as Variable
 from graphopt.ir.program import default_main_program as default_main_program
@@ -11,7 +13,6 @@ from graphopt.ir.program import default_startup_program as default_startup_progr
 from graphopt.ir.program import program_guard as program_guard
 from graphopt.metric import accuracy as accuracy
 from graphopt.metric import auc as auc
-from graphopt.param_attr import WeightNormParamAttr as WeightNormParamAttr
 from graphopt.runtime import BuildStrategy as BuildStrategy
 from graphopt.runtime import CompiledProgram as CompiledProgram
 from graphopt.runtime import ExecutionStrategy as ExecutionStrategy
@@ -46,3 +47,5 @@ from graphopt.tensor.creation import create_parameter as create_parameter
 from graphopt.tensor.indexing import set_item
 
 setitem = set_item
+
+publish(globals(), __name__)

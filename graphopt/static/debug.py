@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.ir.program import Operator, Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.static.nn.blocks import check_flag
 
 _PRINTED = ("bfloat16", "float16", "float32", "float64", "int32", "int64", "bool")
@@ -48,7 +49,8 @@ def Print(
         "print_tensor_lod": print_tensor_lod,
         "print_phase": phase.upper(),
     }
-    return emit("print", {"In": input}, attrs)
+    layer = f"print_{input.name}" if input.block.program.is_fluid else "print"
+    return note(emit("print", {"In": input}, attrs, layer=layer), levels_of(input))
 
 
 _PHASES = ("forward", "backward", "both")

@@ -1,14 +1,19 @@
-"""Where data enters a program: `data` and `InputSpec`."""
+"""Entry of data into a program: `data` and `InputSpec`."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
-from graphopt.framework import get_default_dtype, require_static
+from graphopt.errors import ProgramError
+from graphopt.frontend import arguments
+from graphopt.frontend.mode import get_default_dtype, require_static
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable, default_main_program
+
+# Paddle keeps a dimension in 64 bits.
+MOST = 2**63
 
 
 def data(name: str, shape: Any, dtype: Any = None, lod_level: int = 0) -> Variable:
@@ -18,19 +23,31 @@ def data(name: str, shape: Any, dtype: Any = None, lod_level: int = 0) -> Variab
     (the default one unless given), a feed must match. Gradients are not taken with respect to it
     unless `stop_gradient` is set to False.
 
-    Raises TypeError for a name that is not a string, ValueError when the program already has
-    another variable of this name.
+    Raises TypeError for a name that is not a string, ValueError for a dimension that is no size
+    and when the program already has another variable of this name.
     """
     require_static()
     if not isinstance(name, str):
         raise TypeError(f"data(): the argument 'name' must be a str, found {type(name).__name__}")
     sizes = tuple(arguments.shape(shape, "data"))
+    for dim in sizes:
+        if not -1 <= dim < MOST:
+            raise ValueError(
+                f"data(): '{name}' cannot have a dimension of {dim}; give None or -1 for one that "
+                "each feed chooses, else its size"
+            )
+    if math.prod(size for size in sizes if size > 0) >= 2**63:
+        raise ProgramError(f"data(): '{name}' has more elements than can be counted: {list(sizes)}")
     element = get_default_dtype() if dtype is None else arguments.dtype(dtype, "dtype", "data")
     block = default_main_program().global_block()
     if name in block.vars:
         found = block.vars[name]
         if not found.is_data or (found.shape, found.dtype) != (sizes, element):
-            raise ValueError(f"data(): the program already has another variable '{name}': {found}")
+            raise ValueError(
+                f"data(): the program already has another variable '{name}': {found}. To build "
+                "another network, start a new Program (with paddle.static.program_guard(Program()))"
+                " or take another name"
+            )
         return found
     return block.create_var(
         name,

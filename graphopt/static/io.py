@@ -16,15 +16,18 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import ScopeError
-from graphopt.ir.inference import inference_program, without_training_info
+from graphopt.ir.formats.commit import write_files
+from graphopt.ir.formats.files import read_one, settle_at
+from graphopt.ir.formats.graph_check import column_names
+from graphopt.ir.formats.model import load_model
+from graphopt.ir.formats.parameters import read_combined, sealed_combined, stored_variables
+from graphopt.ir.formats.pir.defaults import complete
+from graphopt.ir.formats.protobuf.program_desc import read_program, write_program
+from graphopt.ir.formats.seal import sealed_message
+from graphopt.ir.formats.tensor_stream import write_tensor
 from graphopt.ir.program import Program, Variable, default_main_program
-from graphopt.ir.reader.files import read_file, write_files
-from graphopt.ir.reader.graph_check import column_names
-from graphopt.ir.reader.limits import Limits
-from graphopt.ir.reader.model import load_model
-from graphopt.ir.reader.parameters import read_combined, stored_variables
-from graphopt.ir.reader.program_desc import read_program, write_program
-from graphopt.ir.reader.tensor_stream import write_tensor
+from graphopt.ir.program.location import caller_level
+from graphopt.ir.translate.inference import inference_program, without_training_info
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.scope import global_scope
 
@@ -48,7 +51,7 @@ def normalize_program(program: Program, feed_vars: Any, fetch_vars: Any, **kwarg
     if any(op.type == "auc" for op in program.global_block().ops):
         warnings.warn(
             "Be sure that you have set auc states to 0 before saving inference model.",
-            stacklevel=2,
+            stacklevel=caller_level(),
         )
     twin = program.clone()
     names = [_scaled(twin, index, v.name) for index, v in enumerate(fetches)]
@@ -90,7 +93,9 @@ def _given_program(program: Any) -> Program:
     if program is None:
         return default_main_program()
     if isinstance(program, CompiledProgram):
-        warnings.warn("The input is a CompiledProgram, this is not recommended.", stacklevel=3)
+        warnings.warn(
+            "The input is a CompiledProgram, this is not recommended.", stacklevel=caller_level()
+        )
         program = program._program
     if not isinstance(program, Program):
         raise TypeError(
@@ -109,7 +114,7 @@ def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
     _check_vars("feed_vars", feed_vars)
     _check_vars("fetch_vars", fetch_vars)
     program = _given_program(kwargs.get("program"))
-    return write_program(normalize_program(program, feed_vars, fetch_vars))
+    return write_program(complete(normalize_program(program, feed_vars, fetch_vars)))
 
 
 def serialize_persistables(
@@ -126,7 +131,7 @@ def serialize_persistables(
     pruned = normalize_program(program, feed_vars, fetch_vars)
     variables = stored_variables(pruned)
     if not variables:
-        warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=2)
+        warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=caller_level())
         return None
     return b"".join(_streams(variables))
 
@@ -174,7 +179,7 @@ def save_to_file(path: str | os.PathLike[str], content: bytes) -> None:
 
 def load_from_file(path: str | os.PathLike[str]) -> bytes:
     """The bytes of a file."""
-    return read_file(Path(path), Limits().params_bytes, str(path))
+    return read_one(Path(path))
 
 
 def _path_prefix(path_prefix: Any) -> str:
@@ -192,7 +197,7 @@ def save_inference_model(
 
     The model is the part of `program` (the default main program unless given) that computes
     `fetch_vars` from `feed_vars`; see `normalize_program`. `clip_extra=False` keeps attributes
-    that only training uses. Both files are complete before either replaces an older one.
+    that only training uses. A reader here finds both files of one save, whatever interrupts it.
 
     Raises ValueError for a bad path, for feeds and fetches that are not Variables and for a feed
     that the fetches do not depend on, ScopeError for a parameter without a value.
@@ -213,13 +218,14 @@ def save_inference_model(
     )
     variables = stored_variables(program)
     saved = without_training_info(program, clip_extra=kwargs.get("clip_extra", True))
-    model = [write_program(saved)]
+    model = write_program(complete(saved))
     if not variables:
-        warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=2)
-        write_files({model_path: model})
+        warnings.warn(f"{_NO_VARIABLES} to save", stacklevel=caller_level())
+        write_files({model_path: [model]})
         return
-    # The program last: until it is there, a reader finds the old pair or no model.
-    write_files({params_path: _streams(variables), model_path: model})
+    # The program last: until it is there, Paddle's readers find the old pair or no model.
+    streams = sealed_combined(_streams(variables))
+    write_files({params_path: streams, model_path: sealed_message(model)})
 
 
 def deserialize_program(data: bytes) -> Program:
@@ -276,6 +282,7 @@ def load_inference_model(path_prefix: str | None, executor: Any, **kwargs: Any) 
     prefix = _path_prefix(path_prefix)
     if not os.path.isdir(os.path.dirname(prefix)):
         raise ValueError(f"There is no directory named {os.path.dirname(prefix)}")
+    settle_at(Path(prefix))
     if not kwargs:
         old, new = Path(f"{prefix}.pdmodel"), Path(f"{prefix}.json")
         loaded = load_model(new if new.exists() and not old.exists() else old)

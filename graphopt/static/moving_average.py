@@ -6,9 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from graphopt import arguments
-from graphopt.framework import name_scope, op_attrs, require_static
-from graphopt.ir import unique_name
+from graphopt.frontend import arguments
+from graphopt.frontend.mode import name_scope, op_attrs, require_static
 from graphopt.ir.program import (
     Block,
     OpRole,
@@ -17,6 +16,7 @@ from graphopt.ir.program import (
     Variable,
     default_main_program,
     program_guard,
+    unique_name,
 )
 from graphopt.tensor.creation import assign, create_global_var, full
 from graphopt.tensor.logic import greater_than, less_than

@@ -15,19 +15,21 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import FormatError, ScopeError
-from graphopt.framework_io import (
+from graphopt.frontend.framework_io import (
     check_protocol,
     join_big,
-    load_state,
+    load_states,
     load_variable_files,
     split_big,
 )
+from graphopt.ir.formats.commit import write_files
+from graphopt.ir.formats.files import read_one, settle_at
+from graphopt.ir.formats.parameters import read_combined, read_folder, stored_variables
+from graphopt.ir.formats.pickle.writer import write_pickle
+from graphopt.ir.formats.protobuf.program_desc import write_program
+from graphopt.ir.formats.seal import sealed_message, sealed_pickle
 from graphopt.ir.program import Parameter, Program, Variable
-from graphopt.ir.reader.files import read_file, write_files
-from graphopt.ir.reader.limits import Limits
-from graphopt.ir.reader.parameters import read_combined, read_folder, stored_variables
-from graphopt.ir.reader.pickle_writer import write_pickle
-from graphopt.ir.reader.program_desc import write_program
+from graphopt.ir.program.location import caller_level
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.scope import global_scope
 from graphopt.static.io import check_value, put_value, scope_value
@@ -40,7 +42,7 @@ def _parameters(program: Program) -> list[Variable]:
 
 
 def _other_state(program: Program) -> list[Variable]:
-    """What optimizers and normalisations keep: persistable, neither parameter nor fed."""
+    """State of optimizers and normalisations: persistable, neither parameter nor fed."""
     found = stored_variables(program)
     return [v for v in found if not (isinstance(v, Parameter) or v.need_check_feed)]
 
@@ -49,7 +51,8 @@ def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -
     """Write a program and the values of its variables in the global scope.
 
     `model_path`.pdparams gets the parameters, .pdopt the other persistable variables, and .pdmodel
-    the whole program, nothing pruned. All three are complete before any replaces an older one.
+    the whole program, nothing pruned. A reader here finds all three of one save, also where the
+    process is killed in it; `load` refuses files of different saves.
     The derivatives of a training program are stored as graphopt has them: Paddle loads the state
     of such a program, but cannot run it from the .pdmodel.
 
@@ -66,9 +69,11 @@ def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -
     Path(model_path).parent.mkdir(parents=True, exist_ok=True)
     write_files(
         {
-            Path(f"{model_path}.pdparams"): write_pickle(split_big(parameters, protocol), protocol),
-            Path(f"{model_path}.pdopt"): write_pickle(others, protocol),
-            Path(f"{model_path}.pdmodel"): [write_program(program)],
+            Path(f"{model_path}.pdparams"): sealed_pickle(
+                write_pickle(split_big(parameters, protocol), protocol)
+            ),
+            Path(f"{model_path}.pdopt"): sealed_pickle(write_pickle(others, protocol)),
+            Path(f"{model_path}.pdmodel"): sealed_message(write_program(program)),
         }
     )
 
@@ -94,31 +99,36 @@ def load(
     executor: Any = None,
     var_list: Sequence[Variable] | None = None,
 ) -> None:
-    """Put what `save` wrote into the global scope, as the values of the program's variables.
+    """Put a file of `save` into the global scope, as the values of the program's variables.
 
     `model_path` may carry one of the three suffixes. A folder with one file per variable, or a
     single file with the variables of `var_list`, as Paddle 1.x wrote them, are read too.
 
-    Raises FormatError (ValueError) when a file lacks one of the variables or is malformed,
-    ValueError when a value has another shape or dtype than the program declares, UnsafeError for
-    a pickle with anything but arrays in it, FileNotFoundError for a missing file.
+    Raises FormatError (ValueError) when a file lacks one of the variables, is malformed or is of
+    another save than the other, ValueError when a value has another shape or dtype than the program
+    declares, UnsafeError for a pickle with anything but arrays in it, FileNotFoundError for a
+    missing file.
     """
     if executor is not None and not isinstance(executor, Executor):
         raise TypeError(f"load: executor should be an Executor, but received {type(executor)}")
     prefix = _prefix(model_path)
-    if not os.path.exists(f"{prefix}.pdparams"):
+    settle_at(Path(model_path))
+    params, optimizer = Path(f"{prefix}.pdparams"), Path(f"{prefix}.pdopt")
+    if not params.exists():
         _load_streams(program, Path(model_path), var_list)
         return
-    values = _values_for(_parameters(program), Path(f"{prefix}.pdparams"))
     others = _other_state(program)
+    states = load_states([params, optimizer] if others else [params])
+    values = _values_for(_parameters(program), states[params], params)
     if others:
-        values.update(_values_for(others, Path(f"{prefix}.pdopt")))
+        values.update(_values_for(others, states[optimizer], optimizer))
     for name, array in values.items():
         put_value(name, array)
 
 
-def _values_for(variables: Sequence[Variable], path: Path) -> dict[str, np.ndarray[Any, Any]]:
-    state = load_state(path)
+def _values_for(
+    variables: Sequence[Variable], state: Mapping[str, Any], path: Path
+) -> dict[str, np.ndarray[Any, Any]]:
     values: dict[str, np.ndarray[Any, Any]] = {}
     for variable in variables:
         if variable.name not in state:
@@ -163,8 +173,7 @@ def _load_streams(program: Program, path: Path, var_list: Sequence[Variable] | N
                 "var_list is required when loading model file saved with [ save_params, "
                 "save_persistables, save_vars ]"
             )
-        data = read_file(path, Limits().params_bytes, str(path))
-        tensors = read_combined(data, variables, str(path))
+        tensors = read_combined(read_one(path), variables, str(path))
     else:
         raise FileNotFoundError(f"no saved state: looked for {_prefix(str(path))}.pdparams, {path}")
     for name, tensor in tensors.items():
@@ -174,19 +183,18 @@ def _load_streams(program: Program, path: Path, var_list: Sequence[Variable] | N
 def load_program_state(
     model_path: str, var_list: Sequence[Variable] | None = None
 ) -> dict[str, np.ndarray[Any, Any]]:
-    """What `save` wrote as arrays by variable name, without a program.
+    """Load the file of `save` as arrays by variable name, without a program.
 
     Raises as `load`; ValueError when `model_path` is a file of tensors, which has no names in it,
     and `var_list` is not given.
     """
     prefix = _prefix(model_path)
-    params = Path(f"{prefix}.pdparams")
+    params, optimizer = Path(f"{prefix}.pdparams"), Path(f"{prefix}.pdopt")
     path = Path(model_path)
+    settle_at(path)
     if params.exists():
-        state = load_state(params)
-        optimizer = Path(f"{prefix}.pdopt")
-        if optimizer.exists():
-            state.update(load_state(optimizer))
+        states = load_states([params, optimizer] if optimizer.exists() else [params])
+        state = {name: value for each in states.values() for name, value in each.items()}
         return {n: np.array(v) if isinstance(v, np.ndarray) else v for n, v in state.items()}
     if path.is_dir() and var_list is None:
         return load_variable_files(path)
@@ -198,8 +206,7 @@ def load_program_state(
     if path.is_dir():
         tensors = read_folder(path, variables)
     else:
-        data = read_file(path, Limits().params_bytes, str(path))
-        tensors = read_combined(data, variables, str(path))
+        tensors = read_combined(read_one(path), variables, str(path))
     return {name: np.array(tensor.array) for name, tensor in tensors.items()}
 
 
@@ -226,5 +233,5 @@ def set_program_state(program: Program, state_dict: Mapping[str, Any]) -> None:
         warnings.warn(
             "This list is not set, Because of Parameter not found in program. There are: "
             f"{' '.join(map(str, unused))}",
-            stacklevel=2,
+            stacklevel=caller_level(),
         )

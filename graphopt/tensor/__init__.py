@@ -3,8 +3,7 @@
 With the first of them, variables and programs get their methods.
 """
 
-from graphopt import program_methods
-from graphopt.tensor import methods
+from graphopt.tensor import methods, program_methods
 
 methods.attach()
 program_methods.attach()

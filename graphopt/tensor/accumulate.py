@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.tensor.creation import full
 from graphopt.tensor.logic import isnan, logical_not, logical_xor
 from graphopt.tensor.manipulation import cast, concat, flatten, reshape, slice, squeeze

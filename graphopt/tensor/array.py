@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable, VarKind
-from graphopt.layer_helper import LayerHelper
 
 
 def create_array(dtype: Any, initialized_list: Sequence[Variable] | None = None) -> Variable:

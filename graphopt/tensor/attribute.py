@@ -1,12 +1,12 @@
-"""What is known about a tensor: its shape, rank and kind of elements (paddle.*)."""
+"""Known facts about a tensor: its shape, rank and kind of elements (paddle.*)."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.tensor.creation import assign
 
 
@@ -45,11 +45,11 @@ def is_complex(x: Variable) -> bool:
 def numel(x: Variable, name: str | None = None) -> Variable:
     """The number of elements at run time, a 0-D int64 tensor (paddle.numel)."""
     inputs = {"Input": arguments.variable(x, "x", "numel")}
-    return emit("size", inputs, name=name, stop_gradient=True)
+    return emit("size", inputs, layer="numel", name=name, stop_gradient=True)
 
 
 def is_empty(x: Variable, name: str | None = None) -> Variable:
-    """Whether there are no elements, a 0-D bool tensor (paddle.is_empty)."""
+    """True if there are no elements, a 0-D bool tensor (paddle.is_empty)."""
     count = numel(arguments.variable(x, "x", "is_empty"))
     zero = assign(np.array(0, "int64"))
     return emit("equal", {"X": count, "Y": zero}, name=name, stop_gradient=True)

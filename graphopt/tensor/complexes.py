@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.tensor.elementary import cos, sin
 from graphopt.tensor.math import multiply
 

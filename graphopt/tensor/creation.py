@@ -7,22 +7,22 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
-from graphopt.framework import get_default_dtype
-from graphopt.initializer.base import Initializer
-from graphopt.initializer.fill import Constant
-from graphopt.ir import unique_name
+from graphopt.frontend import arguments
+from graphopt.frontend.constants import value_attrs
+from graphopt.frontend.initializers.base import Initializer
+from graphopt.frontend.initializers.fill import Constant
+from graphopt.frontend.layer_helper import LayerHelper, emit, emit_as
+from graphopt.frontend.mode import get_default_dtype
+from graphopt.frontend.parameters import ParamAttr, as_weight_attr
+from graphopt.frontend.sizes import sizes
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import (
     Parameter,
     Variable,
     default_main_program,
     default_startup_program,
+    unique_name,
 )
-from graphopt.layer_helper import LayerHelper, emit
-from graphopt.param_attr import ParamAttr, as_weight_attr
-from graphopt.sizes import sizes
-from graphopt.tensor.constants import value_attrs
 
 
 def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None) -> Variable:
@@ -39,11 +39,13 @@ def full(shape: Any, fill_value: Any, dtype: Any = None, name: str | None = None
         inputs["ValueTensor"] = fill_value
     else:
         value = arguments.number(fill_value, "fill_value", "full")
-        attrs |= {"value": value, "str_value": _text(fill_value)}
-    return emit("fill_constant", inputs, attrs, layer="full", name=name, stop_gradient=True)
+        attrs |= {"value": value, "str_value": digits(fill_value)}
+    if name is None:
+        unique_name.generate("fill_constant")  # Paddle counts the layer twice
+    return emit("fill_constant", inputs, attrs, name=name, stop_gradient=True)
 
 
-def _text(value: Any) -> str:
+def digits(value: Any) -> str:
     """Large integers keep their digits as text; a float attribute would round them."""
     is_large = isinstance(value, int) and abs(value) > 1 << 24
     return str(value) if is_large else ""
@@ -66,9 +68,8 @@ def full_like(x: Variable, fill_value: Any, dtype: Any = None, name: str | None 
     """
     arguments.variable(x, "x", "full_like")
     if isinstance(fill_value, Variable):
-        from graphopt.tensor.attribute import shape
-
-        return full(shape(x), fill_value, dtype or x.dtype, name)
+        shape = emit("shape", {"Input": x}, stop_gradient=True)
+        return full(shape, fill_value, dtype or x.dtype, name)
     value = arguments.number(fill_value, "fill_value", "full_like")
     code = -1 if dtype is None else arguments.dtype(dtype, "dtype", "full_like").code
     attrs = {"value": value, "dtype": code}
@@ -117,7 +118,8 @@ def assign(x: Any, output: Variable | None = None) -> Variable:
 
 def clone(x: Variable, name: str | None = None) -> Variable:
     """A copy of `x` through which gradients flow (paddle.clone)."""
-    return emit("assign", {"X": arguments.variable(x, "x", "clone")}, layer="clone", name=name)
+    own = f"{arguments.variable(x, 'x', 'clone').name}_clone"
+    return emit_as(unique_name.generate(own), "assign", {"X": x})
 
 
 def to_tensor(
@@ -134,7 +136,7 @@ def to_tensor(
     if dtype is not None:
         array = array.astype(arguments.dtype(dtype, "dtype", "to_tensor").numpy)
     attrs = value_attrs(array)
-    return emit("assign_value", {}, attrs, layer="to_tensor", stop_gradient=stop_gradient)
+    return emit("assign_value", {}, attrs, layer="assign", stop_gradient=stop_gradient)
 
 
 def create_parameter(
@@ -174,7 +176,7 @@ def create_global_var(
     dims = arguments.shape(shape, "create_global_var")
     number = arguments.number(value, "value", "create_global_var")
     element = as_dtype(dtype)
-    chosen = name or unique_name.generate(f"{unique_name.generate('global_var')}.tmp")
+    chosen = name or unique_name.generate("_generated_var")
     flags = {"persistable": persistable, "stop_gradient": True}
     made = default_main_program().global_block().create_var(chosen, dims, element, **flags)
     block = default_startup_program().global_block()

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.manipulation import squeeze
 
@@ -113,7 +113,7 @@ def _several(
 def bincount(
     x: Variable, weights: Variable | None = None, minlength: int = 0, name: str | None = None
 ) -> Variable:
-    """How often each of 0, 1, … max(x) is in the vector x, or the sum of its weights.
+    """Number of times each of 0, 1, … max(x) is in the vector x, or the sum of its weights.
 
     At least `minlength` bins. Paddle page: paddle.bincount.
     """

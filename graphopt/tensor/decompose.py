@@ -1,4 +1,4 @@
-"""Decompositions of matrices, and what follows from them (paddle.linalg).
+"""Decompositions of matrices and their uses (paddle.linalg).
 
 All work on the last two axes and keep the others as batches.
 """
@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.tensor.attribute import conj
 from graphopt.tensor.complexes import complex as complex_
 from graphopt.tensor.creation import full
@@ -136,7 +136,7 @@ def lu_unpack(
     unpack_pivots: bool = True,
     name: str | None = None,
 ) -> tuple[Variable, Variable, Variable]:
-    """The permutation, lower and upper triangular matrices of what `lu` gives (linalg.lu_unpack).
+    """The permutation, lower and upper triangular matrices of a result of `lu` (linalg.lu_unpack).
 
     What is not unpacked is an empty tensor.
     """
@@ -215,7 +215,7 @@ def matrix_rank(
     rtol: Any = None,
     name: str | None = None,
 ) -> Variable:
-    """How many singular values are above a tolerance, int64 (paddle.linalg.matrix_rank).
+    """Number of singular values above a tolerance, int64 (paddle.linalg.matrix_rank).
 
     `tol` is a number or a Variable; by default it is the largest value times the size times the
     rounding error. `atol` and `rtol` (times the largest value) are other ways to say it.

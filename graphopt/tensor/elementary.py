@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.tensor.math import as_float, scale, subtract, unary
 
@@ -131,7 +131,7 @@ def sign(x: Variable, name: str | None = None) -> Variable:
 
 
 def frac(x: Variable, name: str | None = None) -> Variable:
-    """What trunc cuts off, with the sign of x (paddle.frac)."""
+    """The fraction that trunc cuts off, with the sign of x (paddle.frac)."""
     return subtract(x, trunc(x), name)
 
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
-from graphopt.sizes import check_integers, has_variable, sizes
+from graphopt.frontend.layer_helper import emit, emit_as
+from graphopt.frontend.sizes import check_integers, has_variable, sizes
+from graphopt.ir.program import Variable, unique_name
 from graphopt.tensor.creation import to_tensor
 from graphopt.tensor.data_sized import nonzero
 from graphopt.tensor.linalg import transpose
@@ -197,7 +197,8 @@ def _cut(x: Variable, parsed: Index) -> Variable:
         slots = sizes(values, what, "x[...]", "", slot)
         attrs[what] = slots.value
         inputs |= slots.inputs
-    return emit("strided_slice" if parsed.strided else "slice", inputs, attrs)
+    type = "strided_slice" if parsed.strided else "slice"
+    return emit_as(unique_name.generate(f"{x.name}_{type}"), type, inputs, attrs)
 
 
 def _look_up(x: Variable, lookups: dict[int, Any]) -> Variable:
@@ -220,7 +221,7 @@ def _in_front(x: Variable, axes: list[int]) -> Variable:
 
 
 def _order(axes: list[int], looked_up: int, rank: int) -> list[int]:
-    """Where the axes of a lookup's result belong, of which the first `looked_up` ones are new.
+    """Order of the axes of a lookup's result, of which the first `looked_up` ones are new.
 
     As in NumPy they stand in the place of the axes, or in front when these are apart.
     """

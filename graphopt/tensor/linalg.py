@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sizes import size_of
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
-from graphopt.sizes import size_of
 from graphopt.tensor.manipulation import reshape
 from graphopt.tensor.math import add, multiply, scale, sum
 
@@ -32,12 +33,14 @@ def matmul(
     return emit("matmul_v2", inputs, attrs, name=name)
 
 
+@one_layer("mm")
 def mm(input: Variable, mat2: Variable, name: str | None = None) -> Variable:
     """The matrix product of two tensors of rank 1 or more (paddle.mm)."""
     arguments.variable(input, "input", "mm")
     return matmul(input, arguments.variable(mat2, "mat2", "mm"), name=name)
 
 
+@one_layer("bmm")
 def bmm(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The products of two batches of matrices, [b, n, k] and [b, k, m] (paddle.bmm).
 
@@ -68,15 +71,17 @@ def t(input: Variable, name: str | None = None) -> Variable:
     rank = len(arguments.variable(input, "input", "t").shape)
     if rank > 2:
         raise ValueError(f"t(): 'input' should have rank 2 at most, but received rank {rank}")
-    return transpose(input, [1, 0], name) if rank == 2 else input
+    attrs = {"axis": [1, 0]}
+    return emit("transpose2", {"X": input}, attrs, layer="t", name=name) if rank == 2 else input
 
 
+@one_layer("dot")
 def dot(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """The inner product of vectors, or of each pair of rows (paddle.dot)."""
+    """The inner product of vectors, or of each pair of rows, in their dtype (paddle.dot)."""
     shape = arguments.variable(x, "x", "dot").shape
     if len(shape) not in (1, 2) or len(arguments.variable(y, "y", "dot").shape) != len(shape):
         raise ValueError(f"dot(): 'x' {list(shape)} and 'y' {list(y.shape)} should be 1-D or 2-D")
-    return sum(multiply(x, y), -1, name=name)
+    return sum(multiply(x, y), -1, x.dtype, name=name)
 
 
 def mv(x: Variable, vec: Variable, name: str | None = None) -> Variable:
@@ -87,6 +92,7 @@ def mv(x: Variable, vec: Variable, name: str | None = None) -> Variable:
     return matmul(x, vec, name=name)
 
 
+@one_layer("addmm")
 def addmm(
     input: Variable,
     x: Variable,
@@ -100,6 +106,7 @@ def addmm(
     return add(kept, scale(matmul(x, y), alpha), name)
 
 
+@arguments.renamed(input="x", other="y", dim="axis")
 def cross(x: Variable, y: Variable, axis: int = 9, name: str | None = None) -> Variable:
     """The vector product along an axis of size 3, by default the first one (paddle.cross)."""
     inputs = {"X": arguments.variable(x, "x", "cross"), "Y": arguments.variable(y, "y", "cross")}
@@ -135,6 +142,7 @@ def einsum(equation: str, *operands: Variable) -> Variable:
     return LayerHelper("einsum").emit("einsum", {"Operands": inputs}, {"equation": equation})
 
 
+@one_layer("outer")
 def outer(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The products of every element of x with every one of y (paddle.outer)."""
     column = reshape(arguments.variable(x, "x", "outer"), [-1, 1])

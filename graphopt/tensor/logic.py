@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit, emit_into
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit, emit_into
 from graphopt.tensor.creation import full
 from graphopt.tensor.math import reduce
 
@@ -107,25 +107,25 @@ def bitwise_not(x: Variable, out: Variable | None = None, name: str | None = Non
 
 
 def isnan(x: Variable, name: str | None = None) -> Variable:
-    """Which elements are not numbers (paddle.isnan)."""
+    """True for each element that is not a number (paddle.isnan)."""
     inputs = {"X": arguments.variable(x, "x", "isnan")}
     return emit("isnan_v2", inputs, name=name, stop_gradient=True)
 
 
 def isinf(x: Variable, name: str | None = None) -> Variable:
-    """Which elements are infinite (paddle.isinf)."""
+    """True for each infinite element (paddle.isinf)."""
     inputs = {"X": arguments.variable(x, "x", "isinf")}
     return emit("isinf_v2", inputs, name=name, stop_gradient=True)
 
 
 def isfinite(x: Variable, name: str | None = None) -> Variable:
-    """Which elements are neither infinite nor nan (paddle.isfinite)."""
+    """True for each element that is neither infinite nor nan (paddle.isfinite)."""
     inputs = {"X": arguments.variable(x, "x", "isfinite")}
     return emit("isfinite_v2", inputs, name=name, stop_gradient=True)
 
 
 def equal_all(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """Whether shapes and elements are equal, a 0-D bool tensor (paddle.equal_all)."""
+    """True if shapes and elements are equal, a 0-D bool tensor (paddle.equal_all)."""
     return _logical("equal_all", x, y, None, name)
 
 
@@ -149,7 +149,7 @@ def isclose(
     equal_nan: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Where |x - y| <= atol + rtol * |y| (paddle.isclose)."""
+    """True for each element with |x - y| <= atol + rtol * |y| (paddle.isclose)."""
     return _close("isclose", x, y, rtol, atol, equal_nan, name)
 
 
@@ -161,15 +161,15 @@ def allclose(
     equal_nan: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Whether |x - y| <= atol + rtol * |y| everywhere (paddle.allclose)."""
+    """True if |x - y| <= atol + rtol * |y| everywhere (paddle.allclose)."""
     return _close("allclose", x, y, rtol, atol, equal_nan, name)
 
 
 def all(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """Whether every element over `axis` is true (paddle.all)."""
+    """True if every element over `axis` is true (paddle.all)."""
     return reduce("reduce_all", x, axis, keepdim, name, layer="all", stop_gradient=True)
 
 
 def any(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
-    """Whether some element over `axis` is true (paddle.any)."""
+    """True if some element over `axis` is true (paddle.any)."""
     return reduce("reduce_any", x, axis, keepdim, name, layer="any", stop_gradient=True)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.sizes import size, sizes
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
-from graphopt.sizes import size, sizes
 
 
 def cast(x: Variable, dtype: Any) -> Variable:
@@ -48,7 +48,8 @@ def flatten(
 def squeeze(x: Variable, axis: Any = None, name: str | None = None) -> Variable:
     """Without the axes of size 1, those given or all of them (paddle.squeeze)."""
     arguments.variable(x, "x", "squeeze")
-    return emit("squeeze2", {"X": x}, {"axes": arguments.axes(axis, "squeeze")}, name=name)
+    axes = arguments.axes(axis, "squeeze")
+    return emit("squeeze2", {"X": x}, {"axes": axes}, layer="squeeze", name=name)
 
 
 def unsqueeze(x: Variable, axis: Any, name: str | None = None) -> Variable:
@@ -129,7 +130,8 @@ def expand(x: Variable, shape: Any, name: str | None = None) -> Variable:
     """
     arguments.variable(x, "x", "expand")
     dims = sizes(shape, "shape", "expand", "Shape", "expand_shapes_tensor")
-    return emit("expand_v2", {"X": x, **dims.inputs}, {"shape": dims.value}, name=name)
+    inputs = {"X": x, **dims.inputs}
+    return emit("expand_v2", inputs, {"shape": dims.value}, layer="expand", name=name)
 
 
 def broadcast_to(x: Variable, shape: Any, name: str | None = None) -> Variable:

@@ -11,23 +11,31 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit, emit_whole
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast
 
 
 def unary(type: str, x: Any, name: str | None = None, **attrs: Any) -> Variable:
     """An operator from X to Out."""
-    return emit(type, {"X": arguments.variable(x, "x", type)}, attrs, name=name)
+    return unary_as(type, type, x, name, **attrs)
+
+
+def unary_as(layer: str, type: str, x: Any, name: str | None = None, /, **attrs: Any) -> Variable:
+    """As `unary`, with a result that is called after another layer than the operator."""
+    return emit(type, {"X": arguments.variable(x, "x", type)}, attrs, layer=layer, name=name)
 
 
 def binary(type: str, x: Any, y: Any, name: str | None = None, *, axis: int = -1) -> Variable:
-    """An elementwise operator; `axis` is where the dimensions of y start in x (-1: at the end)."""
+    """An elementwise operator; `axis` is where the dimensions of y start in x (-1: at the end).
+
+    The result is called `<type>_0`, or by the name when it is given and free.
+    """
     inputs = {"X": arguments.variable(x, "x", type), "Y": arguments.variable(y, "y", type)}
-    return emit(type, inputs, {"axis": axis}, name=name)
+    return emit_whole(type, inputs, {"axis": axis}, layer=type, name=name)
 
 
 def add(x: Variable, y: Variable, name: str | None = None) -> Variable:
@@ -66,7 +74,7 @@ def floor_divide(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def remainder(x: Variable, y: Variable, name: str | None = None) -> Variable:
-    """What floor_divide leaves, with the sign of y (paddle.remainder, mod, floor_mod)."""
+    """The remainder of floor_divide, with the sign of y (paddle.remainder, mod, floor_mod)."""
     return binary("elementwise_mod", x, y, name)
 
 
@@ -110,7 +118,8 @@ def multiplex(inputs: Sequence[Variable], index: Variable, name: str | None = No
 def pow(x: Variable, y: Any, name: str | None = None) -> Variable:
     """x to the power y, a number or a Variable (paddle.pow)."""
     if isinstance(y, Variable):
-        return binary("elementwise_pow", x, y, name)
+        inputs = {"X": arguments.variable(x, "x", "pow"), "Y": y}
+        return emit("elementwise_pow", inputs, {"axis": -1}, name=name)
     return unary("pow", x, name, factor=arguments.number(y, "y", "pow"))
 
 
@@ -161,14 +170,29 @@ def tanh(x: Variable, name: str | None = None) -> Variable:
 
 
 def clip(x: Variable, min: Any = None, max: Any = None, name: str | None = None) -> Variable:
-    """x limited to [min, max], numbers or None for no limit (paddle.clip).
+    """x limited to [min, max] (paddle.clip).
 
-    Raises UnsupportedError for limits that are Variables: use maximum and minimum.
+    A limit is a number, a Variable of one element (floating-point or int32), or None for no limit.
+    Raises TypeError for anything else.
     """
     lowest, highest = _limits(arguments.variable(x, "x", "clip").dtype)
-    low = lowest if min is None else arguments.number(min, "min", "clip")
-    high = highest if max is None else arguments.number(max, "max", "clip")
-    return unary("clip", x, name, min=low, max=high)
+    inputs: dict[str, Any] = {"X": x}
+    attrs = {"min": lowest, "max": highest}
+    for which, limit, slot in (("min", min, "Min"), ("max", max, "Max")):
+        if isinstance(limit, Variable):
+            inputs[slot] = _limit(limit, which)
+        elif limit is not None:
+            attrs[which] = arguments.number(limit, which, "clip")
+    return emit("clip", inputs, attrs, name=name)
+
+
+def _limit(limit: Variable, name: str) -> Variable:
+    if not limit.dtype.is_floating and limit.dtype != "int32":
+        raise TypeError(
+            f"clip(): the data type of '{name}' must be floating-point or int32 when it is a "
+            f"Variable, but '{limit.name}' is {limit.dtype!s}"
+        )
+    return limit
 
 
 def _limits(dtype: DType) -> tuple[float, float]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.tensor.decompose import matrices_of, svdvals
 from graphopt.tensor.elementary import sign

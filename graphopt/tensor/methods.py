@@ -7,12 +7,15 @@ imported when they are first called.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any, NoReturn
 
 import numpy as np
 
+from graphopt.frontend import arguments
+from graphopt.frontend.calls import called_from_outside, published
 from graphopt.ir.program import Variable
 
 _BINARY = {
@@ -94,7 +97,7 @@ class _Method:
         self.attribute = attribute or name
 
     def __get__(self, variable: Variable | None, owner: type) -> Any:
-        function = getattr(_file(self.file), self.name)
+        function = published(getattr(_file(self.file), self.name), "graphopt", self.name)
         setattr(Variable, self.attribute, function)
         return function if variable is None else function.__get__(variable, owner)
 
@@ -103,18 +106,18 @@ def _file(name: str) -> Any:
     return import_module(f"graphopt.tensor.{name}")
 
 
-def _operator(type: str, *, reverse: bool = False) -> Callable[[Variable, Any], Any]:
+def _operator(type: str, *, reverse: bool = False) -> Callable[..., Any]:
     def method(self: Variable, other: Any) -> Any:
         from graphopt.tensor.operators import operate
 
         return operate(type, self, other, reverse=reverse)
 
-    return method
+    return called_from_outside(method)
 
 
 def astype(self: Variable, dtype: Any) -> Variable:
     """x with another dtype (paddle.Tensor.astype)."""
-    return _file("manipulation").cast(self, dtype)
+    return _file("scaled").cast_to(self, arguments.dtype(dtype, "dtype", "astype"))
 
 
 def detach(self: Variable) -> Variable:
@@ -173,11 +176,22 @@ def item(self: Variable) -> Variable:
     return self
 
 
-def _no_truth(self: Variable) -> NoReturn:
-    raise TypeError(
-        f"the truth of '{self.name}' is not known before the program runs; use paddle.where, or "
-        "logical_and and logical_or, instead of if, and, or"
-    )
+def _truth(self: Variable) -> bool:
+    """True, as for any object in Paddle's static mode: `if x:` asks whether there is a Variable.
+
+    A condition gets a warning, for it has no value yet. `x in [y]` is no such case: it compares by
+    `equal`, whose truth Python asks for at once.
+    """
+    if self.has_type and self.dtype == "bool":
+        ops = self.block.program.current_block().ops
+        if not (ops and ops[-1].type == "equal" and self.name in ops[-1].output_arg_names):
+            warnings.warn(
+                f"the truth of '{self.name}' is not known before the program runs; `if`, `and` and "
+                "`while` take every Variable for True. Use paddle.where, logical_and, "
+                "paddle.static.nn.cond or while_loop",
+                stacklevel=2,
+            )
+    return True
 
 
 def _no_values(self: Variable, *args: Any) -> NoReturn:
@@ -202,8 +216,9 @@ def attach() -> None:
     for name, type in _COMPARE.items():
         setattr(Variable, f"__{name}__", _operator(type))
     extra: dict[str, Any] = {
-        "__matmul__": _Method("linalg", "matmul", "__matmul__"),
-        "__neg__": _Method("math", "neg", "__neg__"),
+        "__matmul__": _Method("operators", "product", "__matmul__"),
+        "__neg__": _Method("operators", "negated", "__neg__"),
+        "__abs__": _Method("math", "abs", "__abs__"),
         "__invert__": _Method("logic", "bitwise_not", "__invert__"),
         "__and__": _Method("logic", "bitwise_and", "__and__"),
         "__or__": _Method("logic", "bitwise_or", "__or__"),
@@ -212,7 +227,7 @@ def attach() -> None:
         "__setitem__": _no_assignment,
         "item": item,
         "__iter__": _Method("indexing", "iterate", "__iter__"),
-        "__bool__": _no_truth,
+        "__bool__": _truth,
         "__array__": _no_values,
         "__float__": _no_values,
         "__int__": _no_values,

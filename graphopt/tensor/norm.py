@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import unsqueeze
 from graphopt.tensor.math import abs, max, min, pow, reduce, subtract, sum
@@ -31,11 +32,11 @@ def norm(
     if isinstance(p, str):
         if arguments.choice(p, "p", "norm", ("fro", "nuc")) == "nuc":
             return _nuclear(x, axes, keep, name)
-        return reduce("frobenius_norm", x, axes, keep, name, layer="norm")
+        return reduce("frobenius_norm", x, axes, keep, name, layer="frobenius_norm")
     order = arguments.number(p, "p", "norm")
     if len(axes) < 2:
         attrs = {"porder": order, "axis": axes[0] if axes else -1, "keepdim": keep}
-        return emit("p_norm", {"X": x}, {**attrs, "asvector": not axes}, layer="norm", name=name)
+        return emit("p_norm", {"X": x}, {**attrs, "asvector": not axes}, name=name)
     if order == 0:
         raise ValueError("norm(): 'p' should not be 0 for the norm over several axes")
     if math.isinf(order):
@@ -56,6 +57,7 @@ def _nuclear(x: Variable, axes: list[int], keepdim: bool, name: str | None) -> V
     return unsqueeze(total, sorted(pair)) if keepdim else total
 
 
+@one_layer("dist")
 def dist(x: Variable, y: Variable, p: float = 2, name: str | None = None) -> Variable:
     """The p-norm of x - y, of which the shapes broadcast, a 0-D tensor (paddle.dist)."""
     return norm(subtract(x, y), arguments.number(p, "p", "dist"), name=name)

@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.logic import equal, less_than
 from graphopt.tensor.manipulation import cast, expand, flatten, gather, reshape, unsqueeze
@@ -105,7 +105,7 @@ def take(x: Variable, index: Variable, mode: str = "raise", name: str | None = N
 def shard_index(
     input: Variable, index_num: int, nshards: int, shard_id: int, ignore_value: int = -1
 ) -> Variable:
-    """The number within shard `shard_id` of what belongs to it, else `ignore_value`.
+    """The number within shard `shard_id` of an id that belongs to it, else `ignore_value`.
 
     Each shard has index_num / nshards numbers, rounded up. Paddle page: paddle.shard_index.
     """

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
-from graphopt.framework import get_default_dtype
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.mode import get_default_dtype
+from graphopt.frontend.sizes import sizes
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
-from graphopt.sizes import sizes
 from graphopt.tensor.manipulation import cast
 from graphopt.tensor.math import add, exp, multiply, scale
 
@@ -165,7 +165,7 @@ def standard_gamma(x: Variable, name: str | None = None) -> Variable:
 
 
 def binomial(count: Variable, prob: Variable, name: str | None = None) -> Variable:
-    """How many of `count` tries succeed with probability `prob`, int64 (paddle.binomial)."""
+    """Number of successes in `count` tries with probability `prob`, int64 (paddle.binomial)."""
     inputs = {
         "count": arguments.variable(count, "count", "binomial"),
         "prob": arguments.variable(prob, "prob", "binomial"),

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
-from graphopt.framework import get_default_dtype
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit, emit_whole
+from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.tensor.creation import assign, full, zeros_like
 from graphopt.tensor.manipulation import cast
 
@@ -33,14 +33,14 @@ def arange(
     element = _element(dtype, "arange", natural)
     if tensor is not None:
         slots = _tensors(bounds, element, "arange")
-        return emit("range", slots, {}, layer="arange", name=name, stop_gradient=True)
+        return emit("range", slots, {}, name=name, stop_gradient=True)
     attrs: dict[str, Any] = {
         what: arguments.number(value, what, "arange") for what, value in bounds.items()
     }
     attrs["dtype"] = element.code
     if not attrs["step"]:
         raise ValueError("arange(): 'step' must not be 0")
-    return emit("range", {}, attrs, layer="arange", name=name, stop_gradient=True)
+    return emit("range", {}, attrs, name=name, stop_gradient=True)
 
 
 def _tensors(values: Mapping[str, Any], dtype: DType, function: str) -> dict[str, Variable]:
@@ -64,9 +64,9 @@ def linspace(
 ) -> Variable:
     """`num` evenly spaced numbers from start to stop, both included (paddle.linspace).
 
-    Each of the three may be a Variable of one element.
+    Each of the three may be a Variable of one element. The dtype is the default one unless given.
     """
-    element = _element(dtype, "linspace", "float32")
+    element = _element(dtype, "linspace")
     if any(isinstance(value, Variable) for value in (start, stop, num)):
         slots = _tensors({"start": start, "stop": stop}, element, "linspace")
         slots |= _tensors({"num": num}, DType("int32"), "linspace")
@@ -91,14 +91,15 @@ def logspace(
 ) -> Variable:
     """`num` powers of the base, their exponents evenly spaced from start to stop (paddle.logspace).
 
-    Raises UnsupportedError for arguments that are Variables.
+    The dtype is the default one unless given. Raises UnsupportedError for arguments that are
+    Variables.
     """
     attrs = {
         "start": arguments.number(start, "start", "logspace"),
         "stop": arguments.number(stop, "stop", "logspace"),
         "num": arguments.integer(num, "num", "logspace"),
         "base": arguments.number(base, "base", "logspace"),
-        "dtype": _element(dtype, "logspace", "float32").code,
+        "dtype": _element(dtype, "logspace").code,
     }
     return emit("logspace", {}, attrs, name=name, stop_gradient=True)
 
@@ -157,11 +158,13 @@ def empty_like(x: Variable, dtype: Any = None, name: str | None = None) -> Varia
     return zeros_like(x, dtype, name)
 
 
+@arguments.renamed(input="x")
 def tril(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
     """The lower triangle up to a diagonal, zeros elsewhere (paddle.tril)."""
     return _triangle(x, diagonal, "tril", name)
 
 
+@arguments.renamed(input="x")
 def triu(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
     """The upper triangle from a diagonal on, zeros elsewhere (paddle.triu)."""
     return _triangle(x, diagonal, "triu", name)
@@ -173,7 +176,7 @@ def _triangle(x: Variable, diagonal: int, function: str, name: str | None) -> Va
         raise ValueError(f"{function}(): 'x' should have rank 2 or more, found {rank}")
     at = arguments.integer(diagonal, "diagonal", function)
     attrs = {"diagonal": at, "lower": function == "tril"}
-    return emit("tril_triu", {"X": x}, attrs, layer=function, name=name)
+    return emit_whole("tril_triu", {"X": x}, attrs, layer=function, name=name)
 
 
 def diag(
@@ -185,7 +188,7 @@ def diag(
         "offset": arguments.integer(offset, "offset", "diag"),
         "padding_value": arguments.number(padding_value, "padding_value", "diag"),
     }
-    return emit("diag_v2", {"X": x}, attrs, layer="diag", name=name)
+    return emit("diag_v2", {"X": x}, attrs, name=name)
 
 
 def diagonal(
@@ -195,6 +198,7 @@ def diagonal(
     return _of_diagonal("diagonal", x, offset, axis1, axis2, name)
 
 
+@arguments.renamed(input="x", dim1="axis1", dim2="axis2")
 def trace(
     x: Variable, offset: int = 0, axis1: int = 0, axis2: int = 1, name: str | None = None
 ) -> Variable:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sizes import check_integers, has_variable, sizes
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
-from graphopt.sizes import sizes
+from graphopt.tensor.creation import full_like, zeros_like
 from graphopt.tensor.linalg import transpose
+from graphopt.tensor.logic import less_than
 from graphopt.tensor.manipulation import expand, reshape
 from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.search import where
 
 
 def tile(x: Variable, repeat_times: Any, name: str | None = None) -> Variable:
@@ -25,7 +29,8 @@ def expand_as(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """x broadcast to the shape of y (paddle.expand_as)."""
     inputs = {"X": arguments.variable(x, "x", "expand_as")}
     inputs["Y"] = arguments.variable(y, "y", "expand_as")
-    return emit("expand_as_v2", inputs, {"target_shape": list(y.shape)}, name=name)
+    attrs = {"target_shape": list(y.shape)}
+    return emit("expand_as_v2", inputs, attrs, layer="expand_as", name=name)
 
 
 def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
@@ -43,7 +48,7 @@ def broadcast_tensors(input: Any, name: str | None = None) -> list[Variable]:
 
 
 def _broadcast_at_run(inputs: list[Variable]) -> list[Variable]:
-    """With sizes that only a run knows: like the sum of all, whatever their elements are."""
+    """With sizes that only a run knows: like the sum of all, for any elements."""
     attrs = {"value": 0.0, "dtype": as_dtype("float32").code}
     zeros = [emit("fill_any_like", {"X": x}, attrs, stop_gradient=True) for x in inputs]
     joint = zeros[0]
@@ -52,6 +57,7 @@ def _broadcast_at_run(inputs: list[Variable]) -> list[Variable]:
     return [expand_as(x, joint) for x in inputs]
 
 
+@arguments.renamed(input="x", dims="axis")
 def flip(x: Variable, axis: Any, name: str | None = None) -> Variable:
     """These axes in reverse order (paddle.flip)."""
     arguments.variable(x, "x", "flip")
@@ -63,6 +69,7 @@ def reverse(x: Variable, axis: Any, name: str | None = None) -> Variable:
     return flip(x, axis, name)
 
 
+@arguments.renamed(input="x", dims="axis")
 def roll(x: Variable, shifts: Any, axis: Any = None, name: str | None = None) -> Variable:
     """Elements shifted along axes, around the end; along the flat tensor without axes.
 
@@ -115,16 +122,40 @@ def strided_slice(
     return emit("strided_slice", inputs, attrs, name=name)
 
 
+@one_layer("crop_tensor")
 def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
-    """The block of this shape that starts at `offsets`; -1 goes to the end (paddle.crop)."""
+    """The block of this shape that starts at `offsets`; -1 goes to the end (paddle.crop).
+
+    Both are a list of ints and integer Variables of one element, or one Variable of all numbers.
+    Raises ValueError when they do not fit x.
+    """
     have = arguments.variable(x, "x", "crop").shape
-    dims = list(have) if shape is None else arguments.shape(shape, "crop")
-    starts = [0] * len(have) if offsets is None else arguments.integers(offsets, "offsets", "crop")
+    dims = list(have) if shape is None else _each(shape, "shape")
+    starts = [0] * len(have) if offsets is None else _each(offsets, "offsets")
     if not len(dims) == len(starts) == len(have):
         raise ValueError(f"crop(): 'shape' {dims} and 'offsets' {starts} should fit {list(have)}")
-    limit = 2**31 - 1
-    ends = [limit if size == -1 else at + size for at, size in zip(starts, dims, strict=True)]
+    ends = [_end(at, size) for at, size in zip(starts, dims, strict=True)]
     return slice_(x, list(range(len(have))), starts, ends)
+
+
+def _each(value: Any, name: str) -> list[Any]:
+    """The numbers of `crop` one by one, ints and Variables."""
+    if isinstance(value, Variable):
+        check_integers(value, name, "crop")
+        return [slice_(value, [0], [at], [at + 1]) for at in range(value.shape[0])]
+    if not has_variable(value) and name == "offsets":
+        return arguments.integers(value, name, "crop")
+    if not has_variable(value):
+        return arguments.shape(value, "crop", name)
+    return [at if isinstance(at, Variable) else arguments.integer(at, name, "crop") for at in value]
+
+
+def _end(start: Any, size: Any) -> Any:
+    """The end of a block of `crop`, of which -1 is the end of x."""
+    far = 2**31 - 1
+    if not isinstance(size, Variable):
+        return far if size == -1 else start + size
+    return where(less_than(size, zeros_like(size)), full_like(size, far), size + start)
 
 
 def meshgrid(*args: Any, **kwargs: Any) -> list[Variable]:

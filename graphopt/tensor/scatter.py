@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.tensor.creation import full, full_like, zeros
 from graphopt.tensor.manipulation import cast, slice
 from graphopt.tensor.search import where
@@ -149,6 +149,7 @@ def index_sample(x: Variable, index: Variable) -> Variable:
     return emit("index_sample", _inputs("index_sample", X=(x, "x"), Index=(index, "index")))
 
 
+@arguments.renamed(input="x", dim="axis")
 def index_select(x: Variable, index: Variable, axis: int = 0, name: str | None = None) -> Variable:
     """The slices of x along an axis that a 1-D integer tensor names (paddle.index_select)."""
     inputs = _inputs("index_select", X=(x, "x"), Index=(index, "index"))

@@ -1,13 +1,13 @@
-"""Where things are: extremes, order, choices by a condition (paddle.*)."""
+"""Positions of elements: extremes, order, choices by a condition (paddle.*)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.sizes import size
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
-from graphopt.sizes import size
 from graphopt.tensor.data_sized import nonzero
 
 
@@ -129,7 +129,7 @@ def argsort(
     stable: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Where the sorted elements were, int64; equal ones keep their order (paddle.argsort)."""
+    """Indices of the sorted elements, int64; equal ones keep their order (paddle.argsort)."""
     return _sorted(x, axis, descending, "argsort", name)[1]
 
 
@@ -160,7 +160,7 @@ def searchsorted(
     right: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Where values belong in the last axis of sorted sequences (paddle.searchsorted)."""
+    """Insertion positions in the last axis of sorted sequences (paddle.searchsorted)."""
     inputs = {
         "SortedSequence": arguments.variable(sorted_sequence, "sorted_sequence", "searchsorted"),
         "Values": arguments.variable(values, "values", "searchsorted"),
@@ -175,7 +175,7 @@ def searchsorted(
 def histogram(
     input: Variable, bins: int = 100, min: float = 0, max: float = 0, name: str | None = None
 ) -> Variable:
-    """How many elements fall in each of equal bins from min to max, int64 (paddle.histogram).
+    """Number of elements in each of equal bins from min to max, int64 (paddle.histogram).
 
     With min and max both 0 the bins cover the elements.
     """

@@ -9,9 +9,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.tensor.attribute import imag
 from graphopt.tensor.complexes import complex as complex_
 from graphopt.tensor.creation import full, ones_like
@@ -221,7 +221,7 @@ def positive(x: Variable, name: str | None = None) -> Variable:
 
 
 def signbit(x: Variable, name: str | None = None) -> Variable:
-    """Whether the sign bit is set: of negative numbers, and of -0.0 (paddle.signbit)."""
+    """True for each set sign bit: of negative numbers, and of -0.0 (paddle.signbit)."""
     dtype = arguments.variable(x, "x", "signbit").dtype
     if not dtype.is_floating:
         return less_than(x, full([], 0, dtype), name)
@@ -230,17 +230,17 @@ def signbit(x: Variable, name: str | None = None) -> Variable:
 
 
 def isposinf(x: Variable, name: str | None = None) -> Variable:
-    """Whether an element is +infinity (paddle.isposinf)."""
+    """True for each element that is +infinity (paddle.isposinf)."""
     return logical_and(isinf(x), greater_than(x, full([], 0, x.dtype)), name=name)
 
 
 def isneginf(x: Variable, name: str | None = None) -> Variable:
-    """Whether an element is -infinity (paddle.isneginf)."""
+    """True for each element that is -infinity (paddle.isneginf)."""
     return logical_and(isinf(x), less_than(x, full([], 0, x.dtype)), name=name)
 
 
 def isreal(x: Variable, name: str | None = None) -> Variable:
-    """Whether the imaginary part is 0 (paddle.isreal)."""
+    """True for each element whose imaginary part is 0 (paddle.isreal)."""
     dtype = arguments.variable(x, "x", "isreal").dtype
     if not dtype.is_complex:
         return ones_like(x, "bool", name)
@@ -265,7 +265,7 @@ def isin(
     invert: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Whether each element of x is among those of `test_x` (paddle.isin)."""
+    """True for each element of x that is among those of `test_x` (paddle.isin)."""
     arguments.variable(x, "x", "isin")
     wanted = reshape(arguments.variable(test_x, "test_x", "isin"), [-1])
     found = any(equal(unsqueeze(x, -1), wanted), -1)

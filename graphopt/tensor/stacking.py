@@ -9,21 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
+from graphopt.ir.dialect.types import broadcast_shapes
 from graphopt.ir.program import Variable
-from graphopt.ir.types import broadcast_shapes
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import (
-    concat,
-    flatten,
-    gather,
-    reshape,
-    slice,
-    stack,
-    unsqueeze,
-)
+from graphopt.tensor.manipulation import concat, flatten, gather, reshape, slice, stack, unsqueeze
 from graphopt.tensor.rearrange import flip, meshgrid
 
 
@@ -169,7 +161,7 @@ def moveaxis(x: Variable, source: Any, destination: Any, name: str | None = None
 
 
 def rot90(x: Variable, k: int = 1, axes: Any = (0, 1), name: str | None = None) -> Variable:
-    """x turned k times by 90 degrees, from the first axis to the second (paddle.rot90)."""
+    """x rotated k times by 90 degrees, from the first axis to the second (paddle.rot90)."""
     rank = len(arguments.variable(x, "x", "rot90").shape)
     plane = arguments.integers(axes, "axes", "rot90")
     if rank < 2 or len(plane) != 2 or any(not -rank <= axis < rank for axis in plane):

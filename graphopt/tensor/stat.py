@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.creation import assign, full
@@ -19,6 +19,7 @@ from graphopt.tensor.manipulation import (
     cast,
     flatten,
     gather,
+    reshape,
     slice,
     squeeze,
     stack,
@@ -39,7 +40,7 @@ from graphopt.tensor.math import (
     sum,
 )
 from graphopt.tensor.scatter import take_along_axis
-from graphopt.tensor.search import sort, where
+from graphopt.tensor.search import argmax, argsort, sort, where
 
 
 def mean(x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None) -> Variable:
@@ -81,14 +82,55 @@ def std(
 
 
 def median(
-    x: Variable, axis: int | None = None, keepdim: bool = False, name: str | None = None
-) -> Variable:
+    x: Variable,
+    axis: int | None = None,
+    keepdim: bool = False,
+    mode: str = "avg",
+    name: str | None = None,
+) -> Variable | tuple[Variable, Variable]:
     """The middle element along `axis` or of all, the average of two for even numbers.
 
-    Nan where an element is; float32 for integers. The size of the axis must be known when the
-    program is built. Paddle page: paddle.median.
+    Nan where an element is; float32 for integers. With the mode "min" the smaller of two is taken,
+    in the dtype of x, and with an axis its positions come along, int64. The size of the axis must
+    be known when the program is built. Paddle page: paddle.median.
     """
-    return _quantile(x, 0.5, axis, keepdim, "median", name)
+    if mode == "avg":
+        return _quantile(x, 0.5, axis, keepdim, "median", name)
+    if mode != "min":
+        raise ValueError(f"median(): 'mode' should be 'avg' or 'min', but received {mode!r}")
+    return _lower_median(x, axis, arguments.flag(keepdim, "keepdim", "median"), name)
+
+
+def _lower_median(
+    x: Variable, axis: int | None, keepdim: bool, name: str | None
+) -> Variable | tuple[Variable, Variable]:
+    """The middle element, or the one below the middle, and where it is; the first nan if any."""
+    rank = len(arguments.variable(x, "x", "median").shape)
+    rows = flatten(x) if axis is None and rank != 1 else x
+    along = 0 if axis is None else arguments.integer(axis, "axis", "median")
+    size = _known_size(rows, along, axis, "median")
+    places = argsort(rows, along)
+    middle = slice(places, [along], [(size - 1) // 2], [(size - 1) // 2 + 1])
+    if x.dtype.is_floating:
+        undefined = isnan(rows)
+        first = argmax(cast(undefined, "int32"), along, keepdim=True)
+        middle = where(any(undefined, along, keepdim=True), first, middle)
+    found = take_along_axis(rows, middle, along)
+    if axis is None:
+        return reshape(found, [1] * rank if keepdim else [], name=name)
+    if keepdim:
+        return found, middle
+    return squeeze(found, along, name=name), squeeze(middle, along)
+
+
+def _known_size(x: Variable, along: int, axis: Any, function: str) -> int:
+    size = x.shape[along]
+    if size < 1:
+        raise UnsupportedError(
+            f"{function}(): the size along axis {axis} must be known when the program is built, "
+            f"found the shape {list(x.shape)}"
+        )
+    return size
 
 
 def quantile(
@@ -117,12 +159,7 @@ def _quantile(
     rows = flatten(transpose(x, [*kept, *at]), len(kept)) if len(at) > 1 else x
     along = len(kept) if len(at) > 1 else at[0] if at else 0
     rows = rows if rank else unsqueeze(x, 0)
-    size = rows.shape[along]
-    if size < 1:
-        raise UnsupportedError(
-            f"{function}(): the size along axis {axis} must be known when the program is built, "
-            f"found the shape {list(x.shape)}"
-        )
+    size = _known_size(rows, along, axis, function)
     ordered, position = sort(rows, along), share * (size - 1)
     low, high = (
         slice(ordered, [along], [n], [n + 1]) for n in (math.floor(position), math.ceil(position))
@@ -198,5 +235,5 @@ def nan_to_num(
 def count_nonzero(
     x: Variable, axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Variable:
-    """How many elements over `axis` are not 0, int64 (paddle.count_nonzero)."""
+    """Number of elements over `axis` that are not 0, int64 (paddle.count_nonzero)."""
     return sum(cast(not_equal(x, 0), "int64"), axis, keepdim=keepdim, name=name)

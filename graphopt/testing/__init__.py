@@ -7,16 +7,17 @@ module before and after a pass, `check_pass` does both for a pass and checks all
 Without hypothesis, `check_pass` and `programs` are missing, and the rest is there.
 """
 
-from graphopt.testing.compare import assert_same_bits as assert_same_bits
-from graphopt.testing.compare import assert_same_results as assert_same_results
-from graphopt.testing.compare import check_preserves_meaning as check_preserves_meaning
-from graphopt.testing.compare import random_inputs as random_inputs
-from graphopt.testing.compare import run_module as run_module
+from graphopt.debug.compare import assert_same_bits as assert_same_bits
+from graphopt.debug.compare import assert_same_results as assert_same_results
+from graphopt.debug.compare import check_preserves_meaning as check_preserves_meaning
+from graphopt.debug.compare import random_inputs as random_inputs
+from graphopt.debug.compare import run_module as run_module
+from graphopt.debug.reduce import reduce_module as reduce_module
 from graphopt.testing.pages import Case as Case
 from graphopt.testing.pages import check_case as check_case
 from graphopt.testing.pages import load_page as load_page
+from graphopt.testing.pages import page_text as page_text
 from graphopt.testing.pages import parse as parse
-from graphopt.testing.reduce import reduce_module as reduce_module
 
 try:
     from graphopt.testing.check import check_pass as check_pass

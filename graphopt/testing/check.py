@@ -1,6 +1,6 @@
 """One call that tests a pass: `check_pass(MyPass)`.
 
-On generated programs, with the pass's pictures planted, it checks that the pass leaves valid IR and
+On generated programs, with the pass's patterns planted, it checks that the pass leaves valid IR and
 the signature, changes no output, gradient or state beyond its numerics class, finds nothing to do a
 second time, and fires at all.
 """
@@ -14,12 +14,12 @@ from hypothesis import Phase as HypothesisPhase
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from graphopt.ir.dialect import context
-from graphopt.ir.signature import signature_of
-from graphopt.passes.fusion import Applied, Fusion, FusionPass, sweep
-from graphopt.passes.numerics import Numerics
-from graphopt.passes.rewrite import RewritePass
-from graphopt.testing.compare import assert_same_bits, check_preserves_meaning
+from graphopt.debug.compare import assert_same_bits, check_preserves_meaning
+from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.signature import signature_of
+from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, sweep
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.testing.programs import Generated, programs
 
 
@@ -33,7 +33,7 @@ def check_pass(
 ) -> int:
     """Test a pass on generated programs; how often it changed something.
 
-    A FusionPass plants its own RULES; `plant` are pictures for any other pass. `must_fire` is the
+    A FusionPass plants its own RULES; `plant` are patterns for any other pass. `must_fire` is the
     least number of changes over all `examples`. For a pass of the class bit-exact the bits are
     compared too, in programs without gradients, unless `bits` is False. Raises AssertionError or
     VerifyException with the program that fails, TypeError for a pass without `numerics`.
@@ -43,7 +43,7 @@ def check_pass(
     if not isinstance(numerics, Numerics):
         raise TypeError(
             f"{made.name} should say how it changes numbers: a class attribute `numerics`, "
-            "one of graphopt.passes.numerics.Numerics"
+            "one of graphopt.passes.engine.numerics.Numerics"
         )
     pictures = [*plant, *(made.RULES if isinstance(made, FusionPass) else ())]
     transform = transformer(made)

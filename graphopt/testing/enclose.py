@@ -7,18 +7,18 @@ from collections.abc import Sequence
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Block, Operation, SSAValue
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.control import If, While, Yield
-from graphopt.ir.ops.creation import Full
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.signature import main_function
-from graphopt.ir.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import If, While, Yield
+from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.signature import main_function
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 
 
 def enclosed(module: ModuleOp, start: int, stop: int, *, loop: bool) -> bool:
     """Move the ops from `start` to `stop` into a `pd.if`, or into a `pd.while`, in place.
 
-    Both branches compute the same; the loop runs once. False when nothing behind reads them, when
+    Both branches compute the same; the loop runs once. False when nothing after reads them, when
     a gradient with respect to one of them is asked for, or when a loop cannot start because a size
     is open.
     """
@@ -90,7 +90,7 @@ def _move(ops: Sequence[PdOp], block: Block) -> None:
 
 
 def _read_outside(live: Sequence[SSAValue], made: Operation) -> None:
-    """Let what is outside of `made` read its results."""
+    """Let the readers of `live` outside of `made` read its results instead."""
     inside = {id(op) for op in made.walk()}
     for value, result in zip(live, made.results, strict=True):
         value.replace_uses_with_if(result, lambda use: id(use.operation) not in inside)

@@ -1,4 +1,4 @@
-"""What an op needs to produce a float32 value of a given shape: operand shapes and properties.
+"""Operand shapes and properties by which an op produces a float32 value of a given shape.
 
 The program generator works backwards from shapes, so everything that it makes is well typed.
 """
@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops import activation as act
-from graphopt.ir.ops import conv, linear, math, norm, random, shape
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import activation as act
+from graphopt.ir.dialect.ops import conv, linear, math, norm, random, shape
 
 Draw = Callable[[Any], Any]
 Shape = tuple[int, ...]
@@ -149,7 +149,7 @@ MAKERS: dict[type[PdOp], Maker] = {
     norm.LayerNorm: _layer_norm,
     shape.Transpose: _transpose,
 }
-# what pictures may plant besides; random programs do without
+# what patterns may plant besides; random programs do without
 PLANTED: dict[type[PdOp], Maker] = {
     **MAKERS,
     conv.DepthwiseConv2d: _depthwise,

@@ -2,7 +2,8 @@
 
 A heading starts a case. Its first `mlir` block is the program before the pass; then comes either
 an `mlir` block with the program afterwards, or a `refused` block with the reason. Setting the
-environment variable GRAPHOPT_UPDATE_PAGES rewrites the second blocks with what happens now.
+environment variable GRAPHOPT_UPDATE_PAGES rewrites both blocks: the first one as the program is
+printed now, the second one with what happens now.
 """
 
 from __future__ import annotations
@@ -18,12 +19,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import parse_spec
 
-from graphopt.ir.dialect import context
-from graphopt.ir.text import parse_text
-from graphopt.passes.fusion import Declined, FusionPass, sweep
-from graphopt.passes.registry import all_passes
-from graphopt.passes.rewrite import RewritePass
-from graphopt.testing.compare import assert_same_results, run_module
+from graphopt.debug.compare import assert_same_results, run_module
+from graphopt.ir.dialect.context import context, parse_text
+from graphopt.ir.dialect.text import text_of
+from graphopt.passes.engine.fusion import Declined, FusionPass, sweep
+from graphopt.passes.engine.rewrite import RewritePass
+from graphopt.passes.table.registry import all_passes
 
 _HEADING = re.compile(r"^(#+) +(.*)$")
 _FENCE = re.compile(r"^```(\w*) *$")
@@ -32,7 +33,7 @@ UPDATE = "GRAPHOPT_UPDATE_PAGES"
 
 @dataclass(frozen=True)
 class Case:
-    """One case of a page: the pass, the program before, and what is expected.
+    """One case of a page: the pass, the program before, and the expected result.
 
     `options` are those of the pass, as `graphopt-opt -p` takes them.
     """
@@ -61,7 +62,7 @@ def load_page(path: Path) -> list[Case]:
     lines: list[str] = []
     cases: list[Case] = []
     inside = False
-    for line in path.read_text().splitlines():
+    for line in path.read_text("utf-8").splitlines():
         fence = _FENCE.match(line)
         heading = None if inside else _HEADING.match(line)
         if heading:
@@ -92,7 +93,7 @@ def parse(text: str, name: str = "<text>") -> ModuleOp:
 
 
 def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
-    """AssertionError unless the pass does to the program what the page says.
+    """AssertionError unless the pass gives the page's result on the program.
 
     A rewritten program must also compute the same numbers as before, by `run`.
     """
@@ -103,11 +104,11 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
         kind, found = "refused", "\n".join(dict.fromkeys(str(d.reason) for d in declined))
         found = found or "no pattern"
     else:
-        kind, found = "mlir", str(after)
+        kind, found = "mlir", page_text(after)
         after.verify()
         assert_same_results(before, after, run=run)
     if os.environ.get(UPDATE):
-        _update(case, kind, found)
+        _update(case, page_text(before), kind, found)
         return
     assert (kind, found) == (case.expected_kind, case.expected), (
         f"{case.page.name}, '{case.title}': expected\n{case.expected}\nfound\n{found}\n"
@@ -116,7 +117,7 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
 
 
 def run_pass(made: ModulePass, module: ModuleOp) -> list[Declined]:
-    """Run a pass; what it declined."""
+    """Run a pass; its declined instances."""
     if isinstance(made, FusionPass):
         outcomes = sweep(module, [(made.name, rule) for rule in made.RULES])
         return [outcome for outcome in outcomes if isinstance(outcome, Declined)]
@@ -126,9 +127,22 @@ def run_pass(made: ModulePass, module: ModuleOp) -> list[Declined]:
     return []
 
 
-def _update(case: Case, kind: str, found: str) -> None:
+def page_text(module: ModuleOp) -> str:
+    """A module as pages show it: its one function, where it has nothing else."""
+    alone = not module.attributes and module.body.block.first_op is module.body.block.last_op
+    return text_of(module.body.block.ops.first or module if alone else module)
+
+
+def _update(case: Case, before: str, kind: str, found: str) -> None:
     old = f"```{case.expected_kind}\n{case.expected}\n```"
-    text = case.page.read_text()
-    at = text.index(f"# {case.title}\n")
-    start = text.index(old, text.index(case.before, at) + len(case.before))
-    case.page.write_text(text[:start] + f"```{kind}\n{found}\n```" + text[start + len(old) :])
+    text = case.page.read_text("utf-8")
+    start = text.index(case.before, text.index(f"# {case.title}\n"))
+    middle = start + len(case.before)
+    end = text.index(old, middle)
+    case.page.write_text(
+        text[:start]
+        + before
+        + text[middle:end]
+        + f"```{kind}\n{found}\n```"
+        + text[end + len(old) :]
+    )

@@ -1,8 +1,8 @@
-"""A Hypothesis strategy for well-typed `pd` modules with planted fusion pictures.
+"""A Hypothesis strategy for well-typed `pd` modules with planted fusion patterns.
 
-Each module has feeds and state, a few outputs made of planted pictures and random ops, a loss,
+Each module has feeds and state, a few outputs made of planted patterns and random ops, a loss,
 its gradients with respect to the state, updates of its weights, and some fetched intermediate
-values (which make a fusion decline now and then).
+values (which sometimes make a fusion decline).
 """
 
 from __future__ import annotations
@@ -15,16 +15,16 @@ from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, Modul
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Attribute, Block, Region, SSAValue
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.creation import FullLike
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.math import AddN
-from graphopt.ir.ops.norm import BatchNormBase
-from graphopt.ir.ops.reduce import Mean
-from graphopt.ir.signature import FEED, FETCH, STATE
-from graphopt.ir.types import dtype_of, shape_of, tensor
-from graphopt.passes.fusion import Fusion, Node, Value
-from graphopt.testing.idioms import Idiom
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.math import AddN
+from graphopt.ir.dialect.ops.norm import BatchNormBase
+from graphopt.ir.dialect.ops.reduce import Mean
+from graphopt.ir.dialect.signature import FEED, FETCH, STATE
+from graphopt.ir.dialect.types import dtype_of, shape_of, tensor
+from graphopt.passes.engine.fusion import Fusion, Node, Value
+from graphopt.testing.cleanup_patterns import Idiom
 from graphopt.testing.makers import MAKERS, PLANTED, Draw, Recipe, Shape
 from graphopt.testing.transformers import planter_of
 from graphopt.testing.updates import PlainUpdates, Updates
@@ -36,7 +36,7 @@ IMAGES: Shape = (2, 3, 2, 2)
 
 
 class Generated:
-    """A generated module; shown as its text, which is what a failing test should print."""
+    """A generated module, shown as its text in failing tests."""
 
     def __init__(self, module: ModuleOp, notes: Sequence[str] = ()) -> None:
         self.module = module
@@ -50,7 +50,7 @@ class Generated:
 def programs(
     draw: Draw, plant: Sequence[Fusion] = (), training: bool = True, updates: bool = False
 ) -> Generated:
-    """A module that contains the pictures of some of these fusions, often with other users.
+    """A module that contains the patterns of some of these fusions, often with other users.
 
     Without `training` there is no loss, gradient or update; with `updates` the updates are of
     several kinds, else all are alike.
@@ -114,7 +114,7 @@ class _Builder:
         return value
 
     def plant_fusion(self, fusion: Fusion, shape: Shape) -> SSAValue | None:
-        """The picture of a fusion, giving this shape, or its own if the fusion has a planter."""
+        """The pattern of a fusion, giving this shape, or its own if the fusion has a planter."""
         if isinstance(fusion, Idiom):
             return fusion.plant(self)
         planter = planter_of(fusion)
@@ -126,10 +126,10 @@ class _Builder:
     def plant(
         self, node: Node, shape: Shape, holes: dict[Value, SSAValue] | None = None
     ) -> SSAValue | None:
-        """The picture below `node`, giving this shape; None when the op cannot give it.
+        """The pattern below `node`, giving this shape; None when the op cannot give it.
 
         Its inner values are private, but for one in eight: others would decline all the time. A
-        hole that is there twice gets one value. TypeError for ops that nobody knows how to make.
+        hole that is there twice gets one value. TypeError for ops that have no maker.
         """
         holes = {} if holes is None else holes
         if not any(op_class in PLANTED for op_class in node.types):
@@ -233,7 +233,7 @@ class _Builder:
 
 
 def _as_usual(recipe: Recipe, order: Sequence[Value | Node], shape: Shape, wanted: bool) -> Recipe:
-    """The recipe with the operand shapes that the picture's holes usually have."""
+    """The recipe with the operand shapes that the pattern's holes usually have."""
     usual = [hole.usually if isinstance(hole, Value) else "full" for hole in order]
     if not wanted or "any" in usual or len(usual) < len(recipe.operands):
         return recipe

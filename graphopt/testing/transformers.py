@@ -1,6 +1,6 @@
 """Halves of Transformer layers for generated programs, in many of the ways to write them.
 
-Working backwards from one shape, as for other pictures, would hardly ever give attention.
+Working backwards from one shape, as for other patterns, would hardly ever give attention.
 """
 
 from __future__ import annotations
@@ -11,28 +11,28 @@ from typing import Any, Protocol
 from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.activation import Gelu, LeakyRelu, Relu, Softmax, Tanh
-from graphopt.ir.ops.creation import Full
-from graphopt.ir.ops.linear import Matmul
-from graphopt.ir.ops.math import Add, Divide, GreaterThan, Multiply, Scale, Where
-from graphopt.ir.ops.norm import LayerNorm
-from graphopt.ir.ops.random import Dropout
-from graphopt.ir.ops.rearrange import Unbind
-from graphopt.ir.ops.shape import Flatten, Reshape, Slice, Split, Transpose
-from graphopt.ir.signature import FEED, STATE
-from graphopt.ir.types import shape_of
-from graphopt.passes.fuse_dot_product_attention import DotProductAttention
-from graphopt.passes.fused_attention import Attention
-from graphopt.passes.fused_feedforward import FeedForward
-from graphopt.passes.fusion import Fusion
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Gelu, LeakyRelu, Relu, Softmax, Tanh
+from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import Add, Divide, GreaterThan, Multiply, Scale, Where
+from graphopt.ir.dialect.ops.norm import LayerNorm
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.shape import Flatten, Reshape, Slice, Split, Transpose
+from graphopt.ir.dialect.signature import FEED, STATE
+from graphopt.ir.dialect.types import shape_of
+from graphopt.passes.engine.fusion import Fusion
+from graphopt.passes.fusions.fuse_dot_product_attention import DotProductAttention
+from graphopt.passes.fusions.fused_attention import Attention
+from graphopt.passes.fusions.fused_feedforward import FeedForward
 
 Draw = Callable[[Any], Any]
 TO_HEADS = (0, 2, 1, 3)
 
 
 class Builder(Protocol):
-    """What a program generator offers."""
+    """The interface of a program generator."""
 
     draw: Draw
     shared: list[SSAValue]
@@ -57,7 +57,7 @@ class _Writer:
         self.builder, self.draw, self.drawn = builder, builder.draw, 0
 
     def add(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
-        """An op whose result, now and then, is read elsewhere too."""
+        """An op whose result is sometimes read elsewhere too."""
         value = self.builder.add(op_class, *operands, **attrs)
         if self.draw(st.integers(0, 99)) == 99:
             self.builder.shared.append(value)
@@ -238,5 +238,5 @@ PLANTERS: Mapping[type[Fusion], Planter] = {
 
 
 def planter_of(fusion: Fusion) -> Planter | None:
-    """What plants the picture of a fusion as a whole, also of one that only adds conditions."""
+    """Planter of a fusion's whole pattern, also of one that only adds conditions."""
     return next((PLANTERS[kind] for kind in type(fusion).__mro__ if kind in PLANTERS), None)

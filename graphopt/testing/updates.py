@@ -8,11 +8,11 @@ from typing import Any
 from hypothesis import strategies as st
 from xdsl.ir import SSAValue
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.creation import Full
-from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd
-from graphopt.ir.signature import STATE
-from graphopt.ir.types import shape_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.optimizer import Adam, Adamw, Momentum, Sgd
+from graphopt.ir.dialect.signature import STATE
+from graphopt.ir.dialect.types import shape_of
 from graphopt.testing.transformers import Builder
 
 # what a group must have in common, each with another value than the default
@@ -51,7 +51,7 @@ class PlainUpdates:
 
 
 class Updates:
-    """Updates weights one after the other; usually as the one before, now and then otherwise."""
+    """Updates weights one after the other; usually as the one before, sometimes otherwise."""
 
     def __init__(self, builder: Builder) -> None:
         self.builder, self.draw = builder, builder.draw
@@ -72,7 +72,7 @@ class Updates:
         self.attrs = self.draw(st.sampled_from(KINDS[self.kind]))
 
     def update(self, name: str, weight: SSAValue, gradient: SSAValue) -> Written:
-        """The updated weight and its updated state, by the names of what they replace."""
+        """The updated weight and its updated state, by the names of the values they replace."""
         if self._seldom():
             self.choose()
         elif self._seldom():

@@ -1,7 +1,7 @@
-"""A Hypothesis strategy for whole programs: planted pictures, near misses, other sizes and dtypes.
+"""A Hypothesis strategy for whole programs: planted patterns, near misses, other sizes and dtypes.
 
-What `programs` gives is changed by a few twists, any of which may make a picture a near miss, and
-now and then all of it has another dtype, an open, single or empty batch, or regions.
+What `programs` gives is changed by a few twists, any of which may make a pattern a near miss, and
+sometimes all of it has another dtype, an open, single or empty batch, or regions.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Sequence
 
 from hypothesis import strategies as st
 
-from graphopt.passes.fusion import Fusion
+from graphopt.debug.retype import with_dtype, with_size
+from graphopt.passes.engine.fusion import Fusion
 from graphopt.testing.makers import Draw
+from graphopt.testing.mutations import TWISTS
 from graphopt.testing.programs import Generated, programs
-from graphopt.testing.retype import with_dtype, with_size
-from graphopt.testing.twists import TWISTS
 
 DTYPES = ("float16", "bfloat16", "float64")
 # open, empty, single
@@ -25,7 +25,7 @@ SIZES = (-1, -1, 0, 1)
 def whole_programs(
     draw: Draw, plant: Sequence[Fusion] = (), twists: Sequence[str] = tuple(TWISTS)
 ) -> Generated:
-    """A module with pictures of some of these fusions, changed by up to three of these twists.
+    """A module with patterns of some of these fusions, changed by up to three of these twists.
 
     `Generated.notes` says what was done to it.
     """

@@ -1,3 +1,3 @@
 """Helpers that scripts reach as `paddle.utils`."""
 
-from graphopt.ir import unique_name as unique_name
+from graphopt.ir.program import unique_name as unique_name

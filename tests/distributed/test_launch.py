@@ -115,6 +115,18 @@ def test_a_signal_reaches_all(launch: Callable[..., Started], tmp_path: Path) ->
     assert code == 0
 
 
+def test_who_does_not_end_is_killed(launch: Callable[..., Started], tmp_path: Path) -> None:
+    """A trainer that takes no notice of SIGTERM has so many seconds; the exit code says SIGTERM."""
+    text = "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n" + WRITE_PID + "time.sleep(600)"
+    started = launch(text, "--stop-timeout", "0.2")
+    found = pids(tmp_path)
+    started.send_signal(signal.SIGTERM)
+    code, _, err = finish(started)
+    assert code == 128 + signal.SIGTERM
+    assert "trainer 0, 1 did not end within 0.2 s (--stop-timeout); killed" in err
+    assert all(map(is_gone, found))
+
+
 def test_a_stopped_trainer_is_ended(launch: Callable[..., Started], tmp_path: Path) -> None:
     """Also one that takes no signals any more, with what it has started itself."""
     started = launch(

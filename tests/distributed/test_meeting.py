@@ -6,6 +6,7 @@ Trainers are threads here; in place of ending the process, they record that they
 from __future__ import annotations
 
 import contextlib
+import json
 import socket
 import threading
 import time
@@ -81,6 +82,12 @@ def step(member: Member, number: int, *, digest: str = "d", **fields: Any) -> No
     member.channel.send("step", number=number, digest=digest, **said)
 
 
+def ask(member: Member, answer: str, about: Any, kind: str, **fields: Any) -> Any:
+    """Send a message, and wait for its answer."""
+    member.channel.send(kind, **fields)
+    return member.answer(answer, about)
+
+
 def reason(member: Member) -> str:
     """Why the member stops."""
     assert member.lost(10.0), "nothing was told"
@@ -95,14 +102,43 @@ def test_steps_barriers_and_the_end(start: Callable[..., Job]) -> None:
 
     def life(member: Member) -> tuple[Any, bool]:
         asked = {"digest": "d", "values": {}, "key": [member.world.trainer, 7], "wait": True}
-        key = member.ask("go", 1, "step", number=1, **asked)["key"]
+        key = ask(member, "go", 1, "step", number=1, **asked)["key"]
         step(member, 2)
-        member.ask("through", "1", "barrier", name="1")
+        ask(member, "through", "1", "barrier", name="1")
         return key, member.leave("")
 
     with ThreadPoolExecutor(3) as pool:
         assert list(pool.map(life, members)) == [([0, 7], True)] * 3
     assert not any(member.reason for member in members)
+
+
+def test_all_end_after_the_same_step(start: Callable[..., Job]) -> None:
+    """When one is told to end, all do after the last step that one of them has begun."""
+    job = start(3)
+    members = job.come()
+    for member, steps in zip(members, (2, 1, 2), strict=True):
+        for number in range(1, steps + 1):
+            assert member.next_step() == number
+            step(member, number)
+    members[1].channel.send("end")
+    limit = time.monotonic() + 5.0
+    while members[1].last_step is None and time.monotonic() < limit:
+        time.sleep(0.01)
+    assert [members[1].next_step(), members[1].next_step()] == [2, None]
+    step(members[1], 2)
+    assert [member.next_step() for member in members] == [None] * 3
+    with ThreadPoolExecutor(3) as pool:
+        assert all(pool.map(lambda member: member.leave(""), members))
+
+
+def test_a_step_that_failed_is_told(start: Callable[..., Job]) -> None:
+    """What one trainer says at a barrier all hear, also one that an interrupt made ask again."""
+    job = start(2)
+    zero, one = job.come()
+    zero.channel.send("barrier", name="step 1", error="")
+    one.channel.send("barrier", name="step 1", error="no such file")
+    for member in (zero, one, one):
+        assert member.answer("through", "step 1")["errors"] == {"1": "no such file"}
 
 
 def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
@@ -114,7 +150,7 @@ def test_a_lost_trainer_is_named(start: Callable[..., Job]) -> None:
     for member in (zero, two):
         assert reason(member) == "trainer 1 ended without a word: it crashed or was killed"
     with pytest.raises(TrainerError, match="trainer 1 ended"):
-        two.ask("through", "1", "barrier", name="1")
+        ask(two, "through", "1", "barrier", name="1")
     limit = time.monotonic() + 5.0
     while len(job.exits) < 2 and time.monotonic() < limit:
         time.sleep(0.05)
@@ -237,6 +273,18 @@ def test_a_stranger_does_no_harm(start: Callable[..., Job]) -> None:
     with socket.create_connection((HOST, job.port)) as stranger:
         stranger.sendall(b"GET / HTTP/1.1\r\n\r\n")
         assert b"refuse" in stranger.recv(1000)
+    whole = {"kind": "hello", "token": "t", "trainer": 1, "trainers": 2, "pid": 1, "host": "h"}
+    strange = (
+        whole,  # without versions
+        whole | {"versions": [1]},
+        whole | {"versions": {}, "trainer": True},
+        whole | {"versions": {}, "trainer": 10**30},
+        {"kind": "hello", "token": "\ud800"},
+    )
+    for hello in strange:
+        with socket.create_connection((HOST, job.port)) as stranger:
+            stranger.sendall(json.dumps(hello).encode() + b"\n")
+            assert b"refuse" in stranger.recv(1000)
     zero, one = job.come()
     (error,) = job.come(job.world(1))
     assert "two processes say that they are trainer 1" in str(error)

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from graphopt import static
-from graphopt.ir import unique_name
+from graphopt.ir.program import unique_name
 from graphopt_tests.distributed import worker
 
 WORKER = Path(worker.__file__)

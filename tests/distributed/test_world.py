@@ -25,6 +25,20 @@ def test_environment() -> None:
     assert world.timeouts == Timeouts(start=5.0, silence=2.5, step=600.0)
 
 
+def test_tokens() -> None:
+    """Trainers that were started alike have one token, also when none is given."""
+    tokens = {
+        getattr(world_of_environment({**TWO, "PADDLE_TRAINER_ID": number}), "token", "")
+        for number in ("0", "1")
+    }
+    (token,) = tokens
+    elsewhere = world_of_environment({**TWO, "PADDLE_TRAINER_ENDPOINTS": "10.0.0.3:6170"})
+    given = world_of_environment({**TWO, "GRAPHOPT_JOB_TOKEN": "secret"})
+    assert token
+    assert elsewhere is not None and elsewhere.token not in ("", token)
+    assert given is not None and given.token == "secret"
+
+
 def test_master_alone() -> None:
     """PADDLE_MASTER says where trainer 0 is, as the launcher of Paddle 2.x does."""
     here = {"PADDLE_TRAINERS_NUM": "3", "PADDLE_TRAINER_ID": "2", "PADDLE_MASTER": "a:1"}

@@ -9,7 +9,7 @@ func.func @main(%x: tensor<?x4xf32> {pd.feed = "x"}, %y: tensor<?x4xf32> {pd.fee
   func.return %z : tensor<?x4xf32>
 }
 
-// FUSED:       %z = pd.fused_elemwise_add_activation(%x, %y) {functor_list = ["relu", "elementwise_add"]} : tensor<?x4xf32>
+// FUSED:       %z = pd.fused_elemwise_add_activation(%x, %y) {functor_list = ["relu", "elementwise_add"]}
 // FUSED-NEXT:  func.return
 
 // CSE:         %a = pd.add(%x, %y)

@@ -12,10 +12,10 @@ from xdsl.dialects.builtin import ModuleOp
 import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
-from graphopt.ir.interface import data_names
-from graphopt.ir.parse.program import parse_program
-from graphopt.passes.manager import optimize
-from graphopt.passes.report import Report
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.ir.translate.interface import data_names
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.report import Report
 from graphopt.runtime import BuildStrategy
 from graphopt_tests.frontend.programs import fresh
 
@@ -89,8 +89,7 @@ def run(
 
 def compiled_of(program: Any) -> Any:
     """What a CompiledProgram has compiled, for one set of feeds and fetches."""
-    parallel = program._data_parallel
-    (compiled,) = (parallel.compiled if parallel else program._runner._compiled).values()
+    (compiled,) = program._compiled()
     return compiled
 
 

@@ -1,7 +1,7 @@
 """What flags do to each other: who takes what, and which flag rules another out.
 
-The order of the passes gives the first, `graphopt.passes.conflicts` the second; `explain` tells
-both. Conflicts of the data-parallel flags with data are tested with these.
+The order of the passes gives the first, `graphopt.passes.table.conflicts` the second; `explain`
+reports both. Conflicts of the data-parallel flags with data are tested with these.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import StrictError
-from graphopt.ir.differentiated import segment_of
-from graphopt.passes.conflicts import CONFLICTS
-from graphopt.passes.fusion import Applied
+from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.passes.engine.fusion import Applied
+from graphopt.passes.table.conflicts import CONFLICTS
+from graphopt.passes.table.explain import as_text
 from graphopt.runtime import BuildStrategy
 from graphopt_tests.flags import nets
 from graphopt_tests.flags.nets import ops_of, optimized, run, strategy
@@ -101,7 +102,7 @@ def test_synchronised_norms_are_not_fused(flag: str) -> None:
     build = nets.norm_and_relu if flag == "fuse_bn_act_ops" else nets.residual_units
     module, report = optimized(build, replicas=2, sync_batch_norm=True, **{flag: True})
     assert str(module).count("sync = true") == ops_of(module)["batch_norm"] >= 1
-    assert "switch sync_batch_norm off" in report.explain(flag)
+    assert "switch sync_batch_norm off" in as_text(report, flag)
 
 
 def test_a_finalised_strategy_synchronises() -> None:
@@ -139,8 +140,8 @@ def test_what_is_ruled_out_is_refused(flag: str) -> None:
     given = settings_for(flag)
     (other,) = given.keys() - {flag}
     _, report = optimized(nets.two_layers, replicas=2, **given)
-    assert f"{flag}: refused because" in report.explain()
-    assert other in report.explain(flag)
+    assert f"{flag}: refused because" in as_text(report)
+    assert other in as_text(report, flag)
     with fresh() as (main, _):
         loss = paddle.mean(nets.two_layers())
         paddle.optimizer.SGD(0.1).minimize(loss)

@@ -15,13 +15,14 @@ import pytest
 
 import graphopt as paddle
 from graphopt.errors import UnsupportedError, WorldError
-from graphopt.ir.differentiated import segment_of
-from graphopt.ir.signature import signature_of
+from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.ir.dialect.signature import signature_of
 from graphopt.lowering.stablehlo import to_stablehlo
-from graphopt.passes.conflicts import UNSUPPORTED
-from graphopt.passes.flag_notes import NOTES
-from graphopt.passes.manager import optimize
-from graphopt.passes.pipeline import ROWS, RUNTIME, WITHOUT_PASS
+from graphopt.passes.table.conflicts import UNSUPPORTED
+from graphopt.passes.table.explain import as_text
+from graphopt.passes.table.flag_notes import NOTES
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.pipeline import ROWS, RUNTIME, WITHOUT_PASS
 from graphopt.runtime import BuildStrategy
 from graphopt.testing import parse
 from graphopt_tests.flags import nets
@@ -77,7 +78,7 @@ def does_nothing_and_says_so(flag: str) -> None:
     with_flag, report = optimized(nets.two_layers, replicas=2, **{flag: value})
     without, _ = optimized(nets.two_layers, replicas=2)
     assert str(with_flag) == str(without)
-    for text in (report.explain(flag), report.explain()):
+    for text in (as_text(report, flag), as_text(report)):
         assert f"{flag}: no effect here ({WITHOUT_PASS[flag]})" in text
 
 
@@ -119,8 +120,8 @@ def op_counts(flag: str, _: Path) -> None:
     plain, _ = optimized(build, **{flag: False})
     assert ops_of(fused)[comes] == count
     assert (ops_of(fused)[goes], ops_of(plain)[goes] > left) == (left, True)
-    assert report.explain(flag).count("applied at") >= 1
-    assert "left to" not in report.explain(flag)
+    assert as_text(report, flag).count("applied at") >= 1
+    assert "left to" not in as_text(report, flag)
 
 
 @observes("fuse_adamw")
@@ -213,7 +214,7 @@ def sums_in_groups(flag: str, _: Path) -> None:
     joined, report = optimized(nets.two_layers, replicas=2, fuse_all_reduce_ops=True)
     apart, _ = optimized(nets.two_layers, replicas=2, fuse_all_reduce_ops=False)
     assert (ops_of(joined)["all_reduce"], ops_of(apart)["all_reduce"]) == (2, 4)
-    assert "4 collectives before, 2 after" in report.explain(flag)
+    assert "4 collectives before, 2 after" in as_text(report, flag)
 
 
 @observes("fuse_broadcast_ops")
@@ -231,7 +232,7 @@ def the_same_order(flag: str, _: Path) -> None:
     module, report = optimized(nets.two_layers, replicas=2, sequential_run=True)
     other, _ = optimized(nets.two_layers, replicas=2, enable_sequential_execution=True)
     assert str(module) == str(other)
-    assert "sequential_run (order-collectives" in report.explain()
+    assert "sequential_run (order-collectives" in as_text(report)
 
 
 @observes("enable_sequential_execution")
@@ -319,8 +320,8 @@ def parts_added_as_they_come(flag: str, _: Path) -> None:
     for a, b in zip(state, plain_state, strict=True):
         np.testing.assert_array_equal(a, b)
     _, report = optimized(nets.two_layers, enable_addto=True)
-    assert "enable_addto (add-to" in report.explain()
-    assert "applied 0 times" in report.explain(flag)
+    assert "enable_addto (add-to" in as_text(report)
+    assert "applied 0 times" in as_text(report, flag)
 
 
 @observes("enable_inplace")

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from graphopt.passes.fusion import FusionPass
-from graphopt.passes.manager import optimize
-from graphopt.passes.pipeline import ANY_PROGRAM, ANY_STRATEGY, ROWS
-from graphopt.passes.registry import own_passes
+from graphopt.debug.compare import assert_same_results
+from graphopt.passes.engine.fusion import FusionPass
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.pipeline import ANY_PROGRAM, ANY_STRATEGY, ROWS
+from graphopt.passes.table.registry import own_passes
 from graphopt.runtime import BuildStrategy
 from graphopt.testing import programs
-from graphopt.testing.compare import assert_same_results
 from graphopt.testing.programs import Generated
 from graphopt.testing.transformers import planter_of
 from graphopt_tests.flags.nets import strategy

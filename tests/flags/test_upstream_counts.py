@@ -15,8 +15,8 @@ import pytest
 import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
-from graphopt.passes.fusion import Applied, Declined
-from graphopt.passes.report import Report
+from graphopt.passes.engine.fusion import Applied, Declined
+from graphopt.passes.table.report import Report
 from graphopt_tests.flags.nets import feed, ops_of, optimized, strategy
 from graphopt_tests.frontend.programs import fresh
 

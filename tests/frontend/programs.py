@@ -10,7 +10,7 @@ import numpy as np
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.ir import unique_name
+from graphopt.ir.program import unique_name
 
 
 @contextmanager

@@ -116,4 +116,4 @@ def test_errors_say_what_to_do() -> None:
         with pytest.raises(ValueError, match=r"gather_tree\(\).*time, batch, beams"):
             F.gather_tree(y, y)
         with pytest.raises(ValueError, match="num_classes >= 2"):
-            F.hsigmoid_loss(y, y, 1, y)
+            F.hsigmoid_loss(x, paddle.cast(y, "int64"), 1, x)

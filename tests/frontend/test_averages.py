@@ -10,7 +10,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import ProgramError
-from graphopt.ir.reader.program_desc import write_program
+from graphopt.ir.formats.protobuf.program_desc import write_program
 from graphopt_tests.frontend.programs import fresh, run, start, weight
 
 

@@ -65,6 +65,45 @@ def test_a_loss_of_several_elements_is_refused() -> None:
             static.append_backward(paddle.mean(x), checkpoints=[x])
 
 
+def test_gradients_of_leaves_can_be_fetched() -> None:
+    """Of fed data, constants and global variables that no parameter leads to."""
+    with fresh() as (main, _):
+        data = static.data("x", [2])
+        made = paddle.full([2], 0.5)
+        state = static.create_global_var([2], 0.25, "float32", persistable=True)
+        stopped = static.data("y", [2])
+        for leaf in (data, made, state):
+            leaf.stop_gradient = False
+        middle = data * made
+        product = middle * state * stopped
+        assert static.append_backward(paddle.sum(product + middle.detach())) == []
+        assert main.global_block().var("x@GRAD").shape == (2,)
+        start()
+        names = [f"{v.name}@GRAD" for v in (data, made, state, middle)]
+        found = run(names, x=np.array([1, 2], "f"), y=np.array([8, 4], "f"))
+    want = [[1.0, 0.5], [2.0, 2.0], [4.0, 4.0], [2.0, 1.0]]
+    np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def test_gradients_of_leaves_through_a_branch() -> None:
+    """The one that is taken has ones, the other zeros."""
+    with fresh():
+        a, b = paddle.full([1], 0.1), paddle.full([1], 0.12)
+        a.stop_gradient = b.stop_gradient = False
+        out = static.nn.cond(a < b, lambda: a * 2.0, lambda: b * 3.0)
+        static.append_backward(out)
+        found = run([out, f"{a.name}@GRAD", f"{b.name}@GRAD"])
+    np.testing.assert_allclose(found, [[0.2], [2.0], [0.0]], rtol=1e-6)
+
+
+def test_minimize_needs_a_loss_of_one_element() -> None:
+    """Also an open dimension raises, as in Paddle."""
+    with fresh():
+        x, w = static.data("x", [None]), static.create_parameter([1], "float32")
+        with pytest.raises(ProgramError, match=r"number of elements of loss should be 1.*\[-1\]"):
+            paddle.optimizer.SGD(0.1).minimize(x * w)
+
+
 def test_frozen_parameters_get_no_gradient() -> None:
     """`trainable=False`, `no_grad_set` and `parameter_list` choose the parameters."""
     with fresh():

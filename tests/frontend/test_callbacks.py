@@ -10,7 +10,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.callables import register
+from graphopt.ir.dialect.callables import register
 from graphopt_tests.frontend.programs import fresh, run, start, weight
 
 
@@ -55,6 +55,29 @@ def test_without_outputs() -> None:
         static.py_func(lambda x: seen.append(x.tolist()), x, None)
         run([x], x=np.array([3, 4]))
     assert seen == [[3, 4]]
+
+
+def test_all_bits_travel(capfd: pytest.CaptureFixture[str], monkeypatch: Any) -> None:
+    """Numbers of 64 bits reach the function, and come back, also from the threads of devices."""
+    monkeypatch.setenv("CPU_NUM", "2")
+    seen: list[Any] = []
+
+    def function(ids: Any, x: Any) -> Any:
+        seen.append((ids.dtype, x.dtype))
+        return ids + 1, x * 2
+
+    with fresh() as (main, _):
+        ids, x = static.data("ids", [-1, 1], "int64"), static.data("x", [-1, 1], "float64")
+        outs = [declared("next", [-1, 1], "int64"), declared("twice", [-1, 1], "float64")]
+        static.py_func(function, [ids, x], outs)
+        static.Print(ids)
+        program = static.CompiledProgram(main).with_data_parallel()
+        given = {"ids": np.full([2, 1], 2**40), "x": np.full([2, 1], 1 / 3)}
+        found = static.Executor(paddle.CPUPlace()).run(program, feed=given, fetch_list=outs)
+    assert set(seen) == {(np.dtype("int64"), np.dtype("float64"))}
+    assert found[0].tolist() == [[2**40 + 1]] * 2
+    assert found[1].tolist() == [[2 / 3]] * 2
+    assert f"data: [{2**40}]" in capfd.readouterr().out
 
 
 def test_no_gradient_without_backward_func() -> None:

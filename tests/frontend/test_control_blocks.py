@@ -151,7 +151,8 @@ def test_static_rnn_errors() -> None:
         with pytest.raises(ProgramError, match="should be updated in every step"), rnn.step():
             rnn.step_input(x)
             rnn.memory(shape=[-1, 1], batch_ref=x, ref_batch_dim_idx=0)
-        with pytest.raises(ProgramError, match="is made inside the step"), StaticRNN().step():
+        rnn = StaticRNN()
+        with pytest.raises(ProgramError, match="is made inside the step"), rnn.step():
             rnn.memory(x * 2)
         assert static.default_main_program().num_blocks == 1
         rnn, total = StaticRNN(), x * 0

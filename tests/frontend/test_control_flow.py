@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import static
+from graphopt import fluid, static
 from graphopt.errors import UnsupportedError
 from graphopt_tests.frontend.differences import Array, X, check, count, data
 from graphopt_tests.frontend.programs import fresh, run, start, weight
 
 cond, while_loop = static.nn.cond, static.nn.while_loop
+while_in_place = fluid.layers.while_loop
 
 
 # Branches --------------------------------------------------------------------------------------
@@ -199,6 +200,25 @@ def test_while_loop_with_an_open_end(trips: int) -> None:
     check(build, wanted, X[:1] * 0.1, feed={"n": np.array([trips], "int64")})
 
 
+def test_a_loop_leaves_the_variables_that_it_starts_with() -> None:
+    """As in Paddle 3: also a feed that the body reads. 1.8 writes them."""
+    with fresh():
+        x = static.data("x", [1])
+        start = [count(0), x, {"twice": [x]}]
+
+        def body(i: Any, y: Any, z: Any) -> list[Any]:
+            return [i + 1, y + x, {"twice": [z["twice"][0] * 2]}]
+
+        i, y, z = while_loop(lambda i, y, z: i < 3, body, start)
+        assert start[1] is x and x.stop_gradient and y.stop_gradient
+        found = run([i, y, z["twice"][0], start[0], x], x=np.array([2], "f"))
+    np.testing.assert_array_equal(np.ravel(found), [3, 8, 16, 0, 2])
+    with fresh():
+        x = static.data("x", [1])
+        fluid.layers.while_loop(lambda i, y: i < 3, lambda i, y: [i + 1, y + x], [count(0), x])
+        np.testing.assert_array_equal(run([x], x=np.array([2], "f")), [[16]])
+
+
 @pytest.mark.parametrize("trips", [3, None])
 def test_the_gradient_of_a_variable_that_a_loop_changes(trips: int | None) -> None:
     """It is with respect to what the variable was before the loop."""
@@ -206,7 +226,8 @@ def test_the_gradient_of_a_variable_that_a_loop_changes(trips: int | None) -> No
     def build(x: Any) -> Any:
         n = static.data("n", [1], "int64") if trips is None else count(trips)
         tripled = x * 3
-        _, y = while_loop(lambda i, y: i < n, lambda i, y: [i + 1, y * 2], [count(0), x])
+        start = [count(0), x]
+        _, y = while_in_place(lambda i, y: i < n, lambda i, y: [i + 1, y * 2], start)
         assert y is x
         return y * tripled
 

@@ -25,9 +25,9 @@ WRONG: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
         TypeError,
         lambda x, p: cond(True, lambda: x, lambda: x),  # type: ignore[arg-type]
     ),
-    r"'pred' must be a bool Variable of one element, but 'x' is float64 of shape \[2, 3\]": (
+    r"'pred' must be a bool Variable of one element, but 'tmp_\d' is bool of shape \[2, 3\]": (
         TypeError,
-        lambda x, p: cond(x, lambda: x, lambda: x),
+        lambda x, p: cond(x > 0, lambda: x, lambda: x),
     ),
     "The true_fn in cond must be callable, but received Variable": (
         TypeError,
@@ -63,7 +63,10 @@ WRONG: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
         ValueError,
         lambda x, p: static.nn.switch_case(count(1), [(1, lambda: x), (1, lambda: x)]),
     ),
-    "of uint8, int32 or int64": (TypeError, lambda x, p: static.nn.switch_case(p, [lambda: x])),
+    "must be a Variable of uint8, int32 or int64": (
+        TypeError,
+        lambda x, p: static.nn.switch_case(p, [lambda: x]),
+    ),
     "loop_vars in while_loop should not be empty": (
         ValueError,
         lambda x, p: while_loop(lambda: p, list, []),

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 import graphopt as paddle
 from graphopt import static
 from graphopt.runtime import BuildStrategy, CompiledProgram
+from graphopt_tests.example_counts import examples
 from graphopt_tests.frontend.programs import fresh, run
 
 Array = np.ndarray[Any, Any]
@@ -133,7 +134,7 @@ def _deeper(inner: st.SearchStrategy[Step]) -> st.SearchStrategy[Step]:
 PROGRAMS = st.lists(st.recursive(MIX, _deeper, max_leaves=4), min_size=1, max_size=3).map(_all)
 
 
-@settings(max_examples=8, suppress_health_check=list(HealthCheck))
+@settings(max_examples=examples(8), suppress_health_check=list(HealthCheck))
 @given(program=PROGRAMS, seed=st.integers(0, 1000))
 def test_programs_compute_what_numpy_computes(program: Step, seed: int) -> None:
     """The values, the gradient (by differences along a direction), and both after the passes."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from graphopt import fluid
 from graphopt.errors import UnsupportedError
+from graphopt_tests.example_counts import examples
 from graphopt_tests.frontend.test_fluid import fresh
 
 layers = fluid.layers
@@ -58,7 +59,7 @@ def run_alike(lengths: list[int], start: Any) -> tuple[Any, Any, Any]:
     return [np.array(each) for each in found], np.array(wanted), np.cumsum(lengths) - 1
 
 
-@settings(max_examples=5, deadline=None)
+@settings(max_examples=examples(5), deadline=None)
 @given(st.lists(st.integers(1, 4), min_size=1, max_size=4))
 def test_each_sequence_as_if_alone(lengths: list[int]) -> None:
     """Values of every step, numbers of steps, and the last one, against a loop in NumPy."""

@@ -116,7 +116,7 @@ def test_dense_rows_have_no_lengths() -> None:
         dense = fluid.data("dense", [None, 2])
         for made in (layers.transpose(x, [0, 1]), layers.elementwise_add(dense, x), dense):
             assert made.lod_level == 0
-            with pytest.raises(UnsupportedError, match="nothing says their lengths"):
+            with pytest.raises(UnsupportedError, match="their lengths are unknown"):
                 layers.sequence_pool(made, "sum")
         assert layers.elementwise_add(x, dense).lod_level == 1
 
@@ -128,7 +128,7 @@ def test_sequences_of_sequences() -> None:
         y = fluid.data("y", [None, 2], lod_level=2)
         out = layers.sequence_expand(x, y, ref_level=0)
         with pytest.raises(UnsupportedError, match="'y', sequences of sequences"):
-            layers.sequence_pool(y, "sum")
+            layers.sequence_softmax(y)
         nested = fluid.create_lod_tensor(ROWS, [[1, 2], [2, 2, 1]], fluid.CPUPlace())
         (found,) = run({"x": np.array([[7], [8]], "float32"), "y": nested}, out)
     assert found == ([[7], [8], [8]], [])
@@ -246,3 +246,103 @@ def test_what_a_compiled_program_fetches_is_a_tensor_with_lengths() -> None:
         exe = fluid.Executor(fluid.CPUPlace())
         (found,) = exe.run(compiled, {"x": fed(ROWS, [2, 3])}, [out], return_numpy=False)
     assert found.recursive_sequence_lengths() == []
+
+
+def tokens_of(name: str) -> Any:
+    return fluid.data(name, [None, 1], "int64", lod_level=1)
+
+
+def column(*numbers: int) -> Any:
+    return np.array(numbers, "int64")[:, None]
+
+
+def test_distances_between_sequences_of_tokens() -> None:
+    """One for each pair of sequences, as in 1.8.5; some tokens may count for nothing."""
+    a, b = fed(column(1, 2, 3, 4, 5), [3, 2]), fed(column(0, 1, 2, 1, 0, 3), [2, 4])
+    with fresh():
+        x, y = tokens_of("a"), tokens_of("b")
+        plain, count = layers.edit_distance(x, y, normalized=False)
+        rated, _ = layers.edit_distance(x, y)
+        found = run({"a": a, "b": b}, plain, count, rated)
+    assert [value for value, _ in found] == [[[3], [4]], [2], [[1.5], [1.0]]]
+    with fresh():
+        out, _ = layers.edit_distance(tokens_of("a"), tokens_of("b"), False, ignored_tokens=[0, 2])
+        assert out.name.endswith(".tmp_2")
+        ((found, _),) = run({"a": a, "b": b}, out)
+    assert found == [[1], [2]]
+    with fresh(), pytest.raises(UnsupportedError, match="'x', whose rows are no sequences"):
+        layers.edit_distance(fluid.data("x", [None, 1], "int64"), tokens_of("b"))
+
+
+def test_greedy_decoding_of_sequences() -> None:
+    """Repetitions and blanks go within each sequence; one row of -1 says that nothing is left."""
+    path = np.array([2, 2, 0, 2, 3, 3, 0, 1])
+    with fresh():
+        x = fluid.data("x", [None, 4], lod_level=1)
+        out = layers.ctc_greedy_decoder(x, blank=0)
+        after = layers.sequence_pool(layers.cast(out, "float32"), "sum")
+        given = {"x": fed(np.eye(4, dtype="float32")[path], [5, 3])}
+        assert run(given, out, after) == [
+            ([[2], [2], [3], [3], [1]], [[3, 2]]),
+            ([[7.0], [4.0]], []),
+        ]
+        ((found, _),) = run({"x": fed(np.eye(4, dtype="float32")[[0, 0]], [1, 1])}, out)
+        assert found == [[-1]]
+
+
+def test_row_convolution_of_sequences() -> None:
+    with fresh():
+        attr = fluid.ParamAttr(initializer=fluid.initializer.Constant(0.5))
+        out = layers.row_conv(rows_of(), 1, attr)
+        ((found, lengths),) = run({"x": fed(ROWS, [2, 3])}, out)
+    after = np.array([[2, 3], [0, 0], [6, 7], [8, 9], [0, 0]], "float32")
+    assert found == (0.5 * (ROWS + after)).tolist() and lengths == [[2, 3]]
+
+
+def test_boxes_know_their_images() -> None:
+    image = np.arange(32, dtype="float32").reshape(2, 1, 4, 4)
+    boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3]], "float32")
+    with fresh():
+        x = fluid.data("i", [2, 1, 4, 4])
+        out = layers.roi_pool(x, fluid.data("b", [None, 4], lod_level=1))
+        ((found, _),) = run({"i": image, "b": fed(boxes, [1, 2])}, out)
+    assert np.ravel(found).tolist() == [5.0, 21.0, 31.0]
+
+
+def test_operators_keep_lengths() -> None:
+    """Those between variables and with numbers, and Print."""
+    with fresh():
+        x = rows_of()
+        made = [x + 1, 1 - x, x / 2, 2 / x, x * x, x > 3, x**2, -x, layers.Print(x)]
+        made = [layers.sequence_pool(layers.cast(y, "float32"), "first") for y in made]
+        found = run({"x": fed(ROWS + 1, [2, 3])}, *made)
+    first = (ROWS + 1)[[0, 2]]
+    wanted = [first + 1, 1 - first, first / 2, 2 / first, first**2, first > 3, first**2]
+    for (value, _), want in zip(found, [*wanted, -first, first], strict=True):
+        np.testing.assert_allclose(value, want, rtol=1e-6)
+
+
+def test_pools_of_inner_sequences_are_sequences() -> None:
+    """Two sentences of two words and one, pooled word by word, then sentence by sentence."""
+    with fresh():
+        x = fluid.data("x", [None, 2], lod_level=2)
+        words = layers.sequence_pool(x, "sum")
+        given = fluid.create_lod_tensor(ROWS, [[2, 1], [1, 2, 2]], fluid.CPUPlace())
+        found = run({"x": given}, words, layers.sequence_pool(words, "last"))
+    inner = [ROWS[0], ROWS[1] + ROWS[2], ROWS[3] + ROWS[4]]
+    assert found[0] == (np.array(inner).tolist(), [[2, 1]])
+    assert found[1][0] == np.array(inner[1:]).tolist()
+
+
+def test_a_recurrence_over_unknown_steps_knows_lengths() -> None:
+    """Padded sequences whose number of steps each feed decides, none of them full."""
+    attrs = [fluid.ParamAttr(initializer=fluid.initializer.Constant(v)) for v in (0.1, 0.2)]
+    with fresh():
+        x, n = fluid.data("x", [None, None, 3]), fluid.data("n", [None], "int64")
+        out, last = layers.rnn(layers.GRUCell(4, *attrs), x, sequence_length=n)
+        mask = layers.sequence_mask(n, maxlen=layers.shape(x)[1], dtype="float32")
+        rows = np.arange(18, dtype="float32").reshape(2, 3, 3) / 10
+        found = run({"x": rows, "n": np.array([2, 1])}, out, last, mask)
+    steps, ends, kept = (np.array(value) for value, _ in found)
+    assert steps.shape == (2, 3, 4) and kept.tolist() == [[1, 1, 0], [1, 0, 0]]
+    np.testing.assert_allclose(ends, [steps[0, 1], steps[1, 0]])

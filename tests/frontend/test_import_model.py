@@ -107,7 +107,7 @@ def test_parameters_from_elsewhere(suffix: str, tmp_path: Path) -> None:
     elif suffix == "mapping":
         params = dict(model.parameters)
     else:
-        from graphopt.ir.reader import SavedTensor, write_folder
+        from graphopt.ir.formats import SavedTensor, write_folder
 
         params.mkdir()
         write_folder(params, {n: SavedTensor(a, ()) for n, a in model.parameters.items()})
@@ -225,7 +225,9 @@ def test_optimised() -> None:
     strategy = static.BuildStrategy()
     strategy.fuse_bn_act_ops = True
     assert "fuse_bn_act_ops" in model.explain(strategy)
-    assert "pd.fused_batch_norm_act" in str(model.module(strategy).body.block.first_op)
+    assert "pd.fused_batch_norm_act" in str(
+        model.module(strategy, portable=True).body.block.first_op
+    )
     inputs = arrays(MODELS / "infer_resnet18" / "inputs.npz")
     expected = arrays(MODELS / "infer_resnet18" / "outputs.npz")["out0"]
     for _ in range(2):

@@ -14,14 +14,10 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import framework_io, static
-from graphopt.errors import (
-    FormatError,
-    ProgramError,
-    ScopeError,
-    UnsupportedError,
-)
-from graphopt.ir.reader import read_pickle, write_program
+from graphopt import static
+from graphopt.errors import FormatError, ProgramError, ScopeError, UnsupportedError
+from graphopt.frontend import framework_io
+from graphopt.ir.formats import read_pickle, write_program
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
 

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt import static
+from graphopt import fluid, static
 from graphopt.errors import UnsupportedError
 from graphopt.ir.program import OpRole
 from graphopt_tests.frontend.programs import fresh, run, start, types, weight
 
 L1Decay, L2Decay = paddle.regularizer.L1Decay, paddle.regularizer.L2Decay
+sgd = paddle.optimizer.SGD
 # the gradients of `linear_loss` for any parameters
 GRADIENTS = {"a": np.array([3.0, 0.0]), "b": np.array([4.0])}
 
@@ -105,6 +106,64 @@ def test_clips(clip: Any, a: list[float], b: list[float]) -> None:
     np.testing.assert_allclose(moved["b"], b, rtol=1e-6)
 
 
+def old_momentum() -> Any:
+    return fluid.optimizer.Momentum(1.0, 0.9, regularization=L2Decay(0.5))
+
+
+@pytest.mark.parametrize(
+    ("make", "a", "b"),
+    [
+        # Paddle 2.6.2
+        (lambda: sgd(1.0, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0)), [0.6, 0], [0.8]),
+        (lambda: sgd(1.0, grad_clip=paddle.nn.ClipGradByNorm(1.0)), [3, 0], [4]),
+        (lambda: sgd(1.0, weight_decay=0.5), [3.5, -0.5], [5]),
+        (lambda: paddle.optimizer.Momentum(1.0, weight_decay=0.5), [3, 0], [4]),
+        (lambda: paddle.optimizer.Momentum(1.0, weight_decay=L1Decay(0.5)), [3.5, -0.5], [4.5]),
+        # Paddle 1.8.5
+        (
+            lambda: fluid.optimizer.SGD(1.0, grad_clip=fluid.clip.GradientClipByGlobalNorm(1.0)),
+            [3, 0],
+            [4],
+        ),
+        (old_momentum, [3.5, -0.5], [5]),
+        (
+            lambda: fluid.optimizer.LarsMomentum(1.0, 0.9, regularization=L2Decay(0.5)),
+            [3.5, -0.5],
+            [5],
+        ),
+    ],
+)
+def test_what_the_names_of_gradients_hold(make: Any, a: list[float], b: list[float]) -> None:
+    """`a@GRAD` after the step: with what was added or scaled in place, as recorded from Paddle."""
+    with fresh():
+        make().minimize(linear_loss())
+        start()
+        found = run(["a@GRAD", "b@GRAD"])
+    np.testing.assert_allclose(np.concatenate(found), a + b, rtol=1e-6)
+
+
+def test_the_decay_of_momentum_is_part_of_its_update() -> None:
+    """As in Paddle 2.x; a parameter's own L2Decay replaces the optimizer's."""
+    optimizer = paddle.optimizer.Momentum(1.0, 0.5, weight_decay=0.5)
+    moved = steps(optimizer, 2, b={"regularizer": L2Decay(0.25)})
+    first = GRADIENTS["a"] + [0.5, -0.5]
+    second = 0.5 * first + GRADIENTS["a"] + 0.5 * ([1.0, -1.0] - first)
+    np.testing.assert_allclose(moved["a"], first + second, rtol=1e-6)
+    with fresh() as (main, _):
+        optimizer.minimize(linear_loss(b={"regularizer": L2Decay(0.25)}))
+        updates = [op for op in main.global_block().ops if op.type == "momentum"]
+    decays = [(op.attr("regularization_method"), op.attr("regularization_coeff")) for op in updates]
+    assert decays == [("l2_decay", 0.5), ("l2_decay", 0.25)]
+
+
+def test_minimize_in_a_branch_needs_the_network_there() -> None:
+    """The reason names the branch when what lies outside would have to be differentiated."""
+    with fresh():
+        loss, pred = linear_loss(), static.data("pred", [1], "bool")
+        with pytest.raises(ValueError, match=r"operators of this branch or loop.*minimize outside"):
+            static.nn.cond(pred, lambda: sgd(0.1).minimize(loss * 2.0) and None, None)
+
+
 def test_parameters_that_need_no_clip() -> None:
     """They keep their gradient and do not enter the common norm."""
     optimizer = paddle.optimizer.SGD(1.0, grad_clip=paddle.nn.ClipGradByGlobalNorm(1.0))
@@ -189,7 +248,6 @@ def test_a_loss_without_parameters_is_refused() -> None:
 
 def test_wrong_arguments() -> None:
     """Each names what is wrong."""
-    sgd = paddle.optimizer.SGD
     with pytest.raises(TypeError, match="learning rate should be float or LRScheduler"):
         sgd("0.1")
     with pytest.raises(TypeError, match="grad_clip"):

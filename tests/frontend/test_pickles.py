@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from graphopt.errors import FormatError, LimitError, UnsafeError
-from graphopt.framework_io import load
-from graphopt.ir.reader import Limits, read_pickle, write_pickle
+from graphopt.frontend.framework_io import load
+from graphopt.ir.formats import Limits, read_pickle, write_pickle
 from graphopt_tests.model_files import model_folders
 
 X = np.random.default_rng(0).standard_normal((4, 3)).astype("float32")
@@ -112,7 +112,7 @@ VERDICTS = {"format": FormatError, "limit": LimitError, "unsafe": UnsafeError}
 
 
 def hostile_cases() -> list[tuple[Path, str]]:
-    """The pickles of the corpus, where there is one, with their verdicts."""
+    """The pickles kept here and of the corpus, with their verdicts."""
     return [
         (folder / "hostile" / row["file"], row["expect"])
         for folder in model_folders()

@@ -38,6 +38,7 @@ def rates(schedule: lr.LRScheduler, count: int) -> list[float]:
             lambda e: 0.5 * (1 + math.cos(math.pi * (e % 4) / 4)) / 2,
         ),
         (lr.PolynomialDecay(0.5, 10, 0.1), lambda e: 0.1 + 0.4 * (1 - min(e, 10) / 10)),
+        (lr.LinearLR(0.5, 4, 0.2, 1.0), lambda e: 0.1 + 0.1 * min(e, 4)),
         (lr.LinearWarmup(0.5, 4, 0.1, 0.5), lambda e: min(0.1 + 0.1 * e, 0.5)),
     ],
     ids=lambda value: type(value).__name__,
@@ -106,3 +107,21 @@ def test_wrong_arguments(make: Any, error: type[Exception], text: str) -> None:
     """Each error says which argument is wrong."""
     with pytest.raises(error, match=text):
         make()
+
+
+def test_a_linear_schedule_goes_on_from_its_rate() -> None:
+    """As in Paddle 2.6.2, also when it is set to an epoch, begun late or loaded."""
+    schedule = lr.LinearLR(0.5, 4, 0.5, 0.1)
+    schedule.step(3)
+    assert schedule() == pytest.approx(0.16666667)
+    schedule.step(1)
+    assert schedule() == pytest.approx(0.13333333)
+    other = lr.LinearLR(0.5, 4, 0.5, 0.1)
+    other.set_state_dict(schedule.state_dict())
+    assert rates(other, 3) == rates(schedule, 3)
+    assert rates(lr.LinearLR(0.5, 2, last_epoch=1), 3) == pytest.approx([0.75] * 3)
+    for wrong in ({"start_factor": 0}, {"start_factor": 1.5}, {"end_factor": -0.1}):
+        with pytest.raises(ValueError, match=f"`{next(iter(wrong))}` must be greater than 0"):
+            lr.LinearLR(0.5, 2, **wrong)
+    with pytest.raises(ValueError, match="`total_steps` must be greater than 0, but got 0"):
+        lr.LinearLR(0.5, 0)

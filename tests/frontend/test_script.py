@@ -9,8 +9,8 @@ from types import ModuleType
 
 import pytest
 
-from graphopt.tools.paddle_names import MISSING
-from graphopt.tools.script import run_script
+from graphopt.frontend.paddle_names import MISSING
+from graphopt.frontend.script import run_script
 
 FIT_A_LINE = """
     import sys

@@ -15,7 +15,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static, utils
-from graphopt.ir.variable import VarKind
+from graphopt.ir.program import VarKind
 from graphopt.nn.functional import embedding
 from graphopt.runtime import BuildStrategy
 

@@ -1,4 +1,4 @@
-"""Changes of many values at once, the text form that remembers types, and work that grows linearly.
+"""Changes of many values at once, and work that grows linearly.
 
 What is counted here are calls of Python functions, not seconds, so a busy machine changes nothing.
 """
@@ -14,17 +14,17 @@ from typing import Any
 
 import pytest
 from xdsl.dialects import test
-from xdsl.dialects.builtin import StringAttr, f32
+from xdsl.dialects.builtin import f32
 from xdsl.ir import SSAValue
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.ir.attrs import NUMBER
-from graphopt.ir.bulk import open_operands, replace_uses
-from graphopt.ir.collector import paused_collector
-from graphopt.ir.parse.program import parse_program
-from graphopt.ir.text import parse_text, text_of
-from graphopt.passes.manager import optimize
+from graphopt.ir.dialect.attrs import NUMBER
+from graphopt.ir.dialect.bulk import open_operands, replace_uses
+from graphopt.ir.dialect.collector import paused_collector
+from graphopt.ir.dialect.text import text_of
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.table.manager import optimize
 
 
 @pytest.mark.parametrize("opened", [False, True])
@@ -48,16 +48,6 @@ def test_uses_are_replaced_everywhere(opened: bool, replaced: int) -> None:
         held = ((op, n) for op in (wide, narrow) for n, v in enumerate(op.operands) if v is value)
         assert uses == set(held)
     assert new[0].name_hint == "first" and isinstance(wide.operands[:1], tuple)
-
-
-def test_text_is_the_text_of_xdsl() -> None:
-    """Remembered types and plain strings print as xDSL prints them, and read back the same."""
-    module = parse_program(*program(2))
-    for string in ("plain", 'a "quoted" one', "back\\slash", "tab\t", "ümlaut", ""):
-        module.attributes["note"] = StringAttr(string)
-        text = text_of(module)
-        assert text == str(module)
-        assert text_of(parse_text(text)) == text
 
 
 def test_zeros_of_both_signs_stay_apart() -> None:

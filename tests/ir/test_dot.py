@@ -12,9 +12,9 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.ir.differentiated import mark_segment
-from graphopt.ir.dot import LONGEST, to_dot
-from graphopt.ir.parse.program import parse_program
+from graphopt.ir.dialect.differentiated import mark_segment
+from graphopt.ir.dialect.dot import LONGEST, to_dot
+from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.testing import parse
 from graphopt_tests.frontend.programs import fresh
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -13,15 +15,15 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FormatError, LimitError, UnsupportedError
-from graphopt.ir.operator import Operator, OpRole
-from graphopt.ir.pir.rows import ROWS
-from graphopt.ir.program import Parameter, Program
-from graphopt.ir.reader import Limits, load_model
-from graphopt.ir.reader.model import read_any_program
-from graphopt.ir.reader.pir_json import read_pir
+from graphopt.ir.formats import Limits, load_model
+from graphopt.ir.formats.model import read_any_program
+from graphopt.ir.formats.pir.rows import ROWS
+from graphopt.ir.formats.pir_json.reader import read_pir
+from graphopt.ir.program import Operator, OpRole, Parameter, Program
 from graphopt_tests import model_files
 from graphopt_tests.model_files import MODELS
 
+PIR = Path(__file__).parents[1] / "data" / "pir"
 FLOAT = {"#": "0.t_f32"}
 
 
@@ -340,3 +342,89 @@ def test_limits_are_kept() -> None:
         nested = op("1.if", [1], regions=[block(nested), block()])
     with pytest.raises(LimitError, match="deep"):
         read_pir(file_of(data(1), nested), "it")
+
+
+def test_a_linear_operator_of_paddle_3_3_trains_as_there() -> None:
+    """One step of two of them, the second with its weight transposed; numbers are Paddle's."""
+    random = np.random.default_rng
+    shapes = {"w": (3, 4), "b": (4,), "v": (5, 4), "c": (5,)}
+    state: dict[str, Any] = {
+        name: random(0).standard_normal(shape).astype("float32") for name, shape in shapes.items()
+    }
+    state["learning_rate_0"] = np.float32(0.1)
+    model = paddle.import_model(PIR / "linear_v2.json", state)
+    with np.load(PIR / "linear_v2.npz") as recorded:
+        expected = dict(recorded)
+    (loss,) = model.run({"x": expected["X"]})
+    np.testing.assert_allclose(loss, expected["loss"], rtol=1e-6)
+    for name, key in {"w": "W1", "b": "B1", "v": "v1", "c": "c1"}.items():
+        slot = model.scope.find_var(name)
+        assert slot is not None
+        np.testing.assert_allclose(slot.numpy(), expected[key], rtol=1e-6, atol=1e-7)
+    assert [op.name for op in model.module().walk()].count("pd.grad") == 1
+
+
+@pytest.mark.parametrize("first", ["graphopt.ir.formats.pir", "graphopt.ir.formats"])
+def test_either_package_can_be_imported_first(first: str) -> None:
+    subprocess.run([sys.executable, "-c", f"import {first}"], check=True)
+
+
+def lenet() -> paddle.ImportedModel:
+    """A network of Paddle 3 with its parameters."""
+    return paddle.import_model(MODELS / "infer_lenet" / "model.json")
+
+
+def test_a_pdmodel_has_the_attributes_that_paddle_writes(tmp_path: Path) -> None:
+    """Those that models saved by Paddle have, but for what only its kernels read."""
+    lines = (PIR.parent / "pdmodel_attributes.tsv").read_text().splitlines()
+    wanted = {name: names.split() for name, names in (line.split("\t") for line in lines)}
+    program = load_model(lenet().export(tmp_path / "m.pdmodel").path).program
+    checked = [found for found in program.global_block().ops if found.type in wanted]
+    assert {"conv2d", "elementwise_add", "pool2d"} <= {found.type for found in checked}
+    for found in checked:
+        missing = [name for name in wanted[found.type] if name not in found.attrs]
+        assert not missing, (found.type, missing)
+
+
+@pytest.mark.slow
+def test_a_pdmodel_is_read_by_another_reader(tmp_path: Path) -> None:
+    openvino = pytest.importorskip("openvino")
+    model = lenet()
+    path = model.export(tmp_path / "m.pdmodel").path
+    block = model.program.global_block()
+    feed: list[Any] = []
+    for name in model.feed_names:
+        shape = [2 if dim < 0 else dim for dim in block.var(name).shape]
+        feed.append(np.full(shape, 0.5, block.var(name).dtype.numpy))
+    results = openvino.Core().compile_model(str(path), "CPU")(feed)
+    for ours, theirs in zip(model.run(feed), results.values(), strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("case", ["two", "direct"])
+def test_the_gradient_of_a_loop_is_that_of_paddle(case: str) -> None:
+    """Three steps of 3, 2 and 0 iterations; losses and parameters are Paddle's.
+
+    The first loop carries two tensors and reads three from around, one of which has a gradient
+    already; the result of the second is the loss itself.
+    """
+    with np.load(PIR / f"while_{case}.npz") as recorded:
+        expected = dict(recorded)
+    state = {"w": expected["W"], "u": expected["U"], "learning_rate_0": np.float32(0.5)}
+    model = paddle.import_model(PIR / f"while_{case}.json", state)
+    assert len(model.fetch_names) == 1
+    for count, loss in zip((3, 2, 0), expected["losses"], strict=True):
+        (found,) = model.run({"x": expected["X"], "n": np.array([count], "int64")})
+        np.testing.assert_allclose(found, loss, rtol=1e-5)
+    for name in ("w", "u"):
+        slot = model.scope.find_var(name)
+        assert slot is not None
+        np.testing.assert_allclose(slot.numpy(), expected[name], rtol=1e-5, atol=1e-6)
+
+
+def test_a_stack_of_something_else_than_a_gradient_is_kept() -> None:
+    """A second loop that does other work than gradients is not taken for one."""
+    text = (PIR / "while_direct.json").read_text().replace("1.tanh_grad", "1.add")
+    program = read_any_program(text.encode())
+    found = {found.type for block in program.blocks for found in block.ops}
+    assert "while_grad" not in found and "cf.stack_create" in found

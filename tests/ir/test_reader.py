@@ -12,9 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from graphopt.errors import FormatError, ProgramError, UnsupportedError
-from graphopt.ir.location import Location
-from graphopt.ir.program import AttrKind, Operator, Parameter, Program, VarKind
-from graphopt.ir.reader import (
+from graphopt.ir.formats import (
     load_model,
     read_combined,
     read_folder,
@@ -24,11 +22,14 @@ from graphopt.ir.reader import (
     write_combined,
     write_folder,
     write_program,
+    write_tensor,
 )
-from graphopt.ir.reader.limits import UNLIMITED
-from graphopt.ir.reader.message import UNKNOWN, decode, encode
-from graphopt.ir.reader.schema import OPERATOR, PROGRAM
-from graphopt.ir.reader.wire import WireReader
+from graphopt.ir.formats.limits import UNLIMITED
+from graphopt.ir.formats.protobuf.message import UNKNOWN, decode, encode
+from graphopt.ir.formats.protobuf.schema import OPERATOR, PROGRAM
+from graphopt.ir.formats.protobuf.wire import WireReader
+from graphopt.ir.program import AttrKind, Operator, Parameter, Program, VarKind
+from graphopt.ir.program.location import Location
 from graphopt_tests import model_files
 from graphopt_tests.model_files import MODELS, SavedModel
 
@@ -101,9 +102,14 @@ def test_the_writer_chooses_the_kinds_that_paddle_chose(file: Path) -> None:
 def test_parameters_are_written_as_they_were_read(model: SavedModel, tmp_path: Path) -> None:
     variables = stored_variables(read_program(model.program.read_bytes()))
     if model.params.is_dir():
-        write_folder(tmp_path, read_folder(model.params, variables))
-        written = {file.name: file.read_bytes() for file in tmp_path.iterdir()}
-        assert written == {v.name: (model.params / v.name).read_bytes() for v in variables}
+        tensors = read_folder(model.params, variables)
+        for name, tensor in tensors.items():
+            assert write_tensor(*tensor) == (model.params / name).read_bytes()
+        write_folder(tmp_path, tensors)
+        again = read_folder(tmp_path, variables)
+        assert {n: write_tensor(*t) for n, t in again.items()} == {
+            n: write_tensor(*t) for n, t in tensors.items()
+        }
     else:
         data = model.params.read_bytes()
         assert write_combined(read_combined(data, variables)) == data

@@ -16,18 +16,18 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FeedError, UnsupportedError
-from graphopt.ir.dialect import context
-from graphopt.ir.dot import to_dot
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.control import If, Scan, While, join
-from graphopt.ir.ops.math import Exp
-from graphopt.ir.parse.program import parse_program
+from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.dot import to_dot
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import If, Scan, While, join
+from graphopt.ir.dialect.ops.math import Exp
+from graphopt.ir.dialect.regions import captured_values, inner_ops
+from graphopt.ir.dialect.types import show, tensor
+from graphopt.ir.dialect.verify_ssa import verify_ssa
+from graphopt.ir.formats.protobuf.program_desc import read_program, write_program
 from graphopt.ir.program import AttrKind, Program
-from graphopt.ir.prune import prune
-from graphopt.ir.reader.program_desc import read_program, write_program
-from graphopt.ir.regions import captured_values, inner_ops
-from graphopt.ir.types import show, tensor
-from graphopt.ir.verify_ssa import verify_ssa
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.ir.translate.prune import prune
 from graphopt.static.nn.blocks import ConditionalBlock
 from graphopt.static.nn.blocks import While as WhileBlock
 from graphopt.tensor.array import array_length, array_read, array_write

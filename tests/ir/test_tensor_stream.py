@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from graphopt.errors import FormatError, LimitError, ProgramError, UnsupportedError
 from graphopt.ir.dtypes import ALL, DType
-from graphopt.ir.reader import (
+from graphopt.ir.formats import (
     Limits,
     SavedRows,
     read_selected_rows,

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.alignment import CtcAlign, EditDistance, GatherTree, SequenceMask, WarpCtc
+from graphopt.ir.dialect.ops.alignment import (
+    CtcAlign,
+    EditDistance,
+    GatherTree,
+    SequenceMask,
+    WarpCtc,
+)
 from graphopt_tests.ops.activation import softmax
 from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
 

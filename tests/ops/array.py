@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.array import ArrayRead, ArrayToTensor, ArrayWrite
+from graphopt.ir.dialect.ops.array import ArrayRead, ArrayToTensor, ArrayWrite
 from graphopt_tests.ops.base import f32, f64, i32, i64, sample
 
 SAMPLES = {

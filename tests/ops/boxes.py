@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.boxes import (
+from graphopt.ir.dialect.ops.boxes import (
     AnchorGenerator,
     BoxCoder,
     DensityPriorBox,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir import callables
-from graphopt.ir.ops.callback import PyFunc, PyFuncBackward
+from graphopt.ir.dialect import callables
+from graphopt.ir.dialect.ops.callback import PyFunc, PyFuncBackward
 from graphopt_tests.ops.base import Array, f32, i64, sample
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.combine import Atan2, Kron, Lerp, Multiplex
+from graphopt.ir.dialect.ops.combine import Atan2, Kron, Lerp, Multiplex
 from graphopt_tests.ops.base import f32, f64, i32, i64, sample
 
 SAMPLES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.comm import (
+from graphopt.ir.dialect.ops.comm import (
     AllGather,
     AllReduce,
     OnOwner,

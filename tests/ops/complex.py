@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.complex import Angle, AsComplex, AsReal, Complex, Conj, Imag, Real
+from graphopt.ir.dialect.ops.complex import Angle, AsComplex, AsReal, Complex, Conj, Imag, Real
 from graphopt_tests.ops.base import c64, f32, f64, i64, sample
 
 SAMPLES = {

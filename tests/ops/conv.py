@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.conv import Conv2d, Conv3d, DepthwiseConv2d, Pool2d, Pool3d
+from graphopt.ir.dialect.ops.conv import Conv2d, Conv3d, DepthwiseConv2d, Pool2d, Pool3d
 from graphopt_tests.ops.base import Array, Sample, bf16, f32, f64, i32, sample
 
 Pads = tuple[int, int, int, int]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.conv_transpose import Conv2dTranspose, Conv3dTranspose
+from graphopt.ir.dialect.ops.conv_transpose import Conv2dTranspose, Conv3dTranspose
 from graphopt_tests.ops.base import Array, f32, f64, sample
 
 

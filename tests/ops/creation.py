@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.creation import Arange, AssignValue, Eye, Full, FullLike, Linspace, Logspace
+from graphopt.ir.dialect.ops.creation import (
+    Arange,
+    AssignValue,
+    Eye,
+    Full,
+    FullLike,
+    Linspace,
+    Logspace,
+)
 from graphopt_tests.ops.base import bf16, f32, i64, sample
 
 SAMPLES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.data_sized import (
+from graphopt.ir.dialect.ops.data_sized import (
     Bincount,
     MaskedSelect,
     Nonzero,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphopt.ir.ops.debug import Assert, Print, PrintGradient
+from graphopt.ir.dialect.ops.debug import Assert, Print, PrintGradient
 from graphopt_tests.ops.base import f32, flags, i64, sample
 
 SAMPLES = {

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from graphopt.ir.ops.decompose import (
+from graphopt.ir.dialect.ops.decompose import (
     CholeskySolve,
     Det,
     Eig,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from graphopt.ir.ops.elementary import (
+from graphopt.ir.dialect.ops.elementary import (
     Acos,
     Acosh,
     Asin,

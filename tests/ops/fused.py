@@ -6,9 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.op import PdOp, attr_kinds
-from graphopt.ir.ops.activation import Elu, Gelu, Hardtanh, LeakyRelu
-from graphopt.ir.ops.fused import (
+from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Elu, Gelu, Hardtanh, LeakyRelu
+from graphopt.ir.dialect.ops.fused import (
     FusedBatchNormAct,
     FusedBnAddActivation,
     FusedElemwiseAddActivation,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphopt.ir.ops.fused_update import FusedAdam, FusedMomentum, FusedSgd
+from graphopt.ir.dialect.ops.fused_update import FusedAdam, FusedMomentum, FusedSgd
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 from graphopt_tests.ops.optimizer import LR, adam, amsgrad, powers
 

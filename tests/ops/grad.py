@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphopt.ir.ops.grad import Grad
+from graphopt.ir.dialect.ops.grad import Grad
 from graphopt_tests.ops.base import f32, f64, sample
 
 SAMPLES = {

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.hierarchical import HsigmoidLoss
+from graphopt.ir.dialect.ops.hierarchical import HsigmoidLoss
 from graphopt_tests.ops.base import Array, Sample, f32, f64, i64, sample
 
 

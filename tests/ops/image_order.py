@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.image_order import (
+from graphopt.ir.dialect.ops.image_order import (
     ChannelShuffle,
     PixelShuffle,
     PixelUnshuffle,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.index import Accuracy, Embedding, FillRows, Gather, OneHot, Topk
+from graphopt.ir.dialect.ops.index import Accuracy, Embedding, FillRows, Gather, OneHot, Topk
 from graphopt_tests.ops.base import bf16, f32, f64, flags, i32, i64, sample, u8
 
 SAMPLES = {
@@ -12,7 +12,9 @@ SAMPLES = {
         sample(i64([[0, 2], [2, 1]]), f32(3, 4)).gives(lambda x, w: w[x]),
         sample(i32([1, 0]), f64(3, 2), padding_idx=1).gives(lambda x, w: [0 * w[0], w[0]]),
         sample(i64(0, 2), bf16(3, 2)),
-        sample(i64([5, -1]), f32(3, 1)).gives(lambda x, w: [[np.nan], w[2]]).kinked(),
+        sample(i64([5, -1, 2**32 + 1, 1]), f32(3, 1))
+        .gives(lambda x, w: [[np.nan], [np.nan], [np.nan], w[1]])
+        .kinked(),
     ],
     OneHot: [
         sample(i64([0, 2]), depth=3).gives(lambda x: np.eye(3)[x]),
@@ -25,6 +27,9 @@ SAMPLES = {
         sample(i64(3, 2), i64([[1], [0]])).gives(lambda x, i: x[i[:, 0]]),
         sample(f32(3, 2), i64([2]).reshape(())).gives(lambda x, i: x[i]),
         sample(f32(3, 2), i64(0)).gives(lambda x, i: x[:0]),
+        sample(f32(3, 1), i64([-1, 2**32, 3]))
+        .gives(lambda x, i: [x[2], [np.nan], [np.nan]])
+        .kinked(),
     ],
     Topk: [
         sample(f32(2, 4), k=2).gives(

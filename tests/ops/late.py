@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphopt.ir.op import encode_attrs
-from graphopt.ir.ops.late import Late
-from graphopt.ir.ops.shape import Slice, Split
+from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.ops.late import Late
+from graphopt.ir.dialect.ops.shape import Slice, Split
 from graphopt_tests.ops.base import f32, i64, sample
 
 SAMPLES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.linear import Bilinear, Matmul, RowConv
+from graphopt.ir.dialect.ops.linear import Bilinear, Matmul, RowConv
 from graphopt_tests.ops.base import bf16, f32, f64, i64, sample
 
 SAMPLES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.logic import (
+from graphopt.ir.dialect.ops.logic import (
     Allclose,
     BitwiseAnd,
     BitwiseNot,

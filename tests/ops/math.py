@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from graphopt.ir.ops.math import (
+from graphopt.ir.dialect.ops.math import (
     Abs,
     Add,
     AddN,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.metric import Auc
+from graphopt.ir.dialect.ops.metric import Auc
 from graphopt_tests.ops.base import Array, f32, i64, sample
 
 SCORES = f32([[0.9, 0.1], [0.3, 0.7], [0.5, 0.5], [0.2, 0.8]])

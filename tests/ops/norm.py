@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
+from graphopt.ir.dialect.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
 from graphopt_tests.ops.base import Array, Sample, bf16, f16, f32, f64, sample
 
 

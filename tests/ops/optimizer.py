@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd
+from graphopt.ir.dialect.ops.optimizer import Adam, Adamw, Momentum, Sgd
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 
 LR = f32([0.1])
@@ -19,6 +19,13 @@ def adam(
     root = np.sqrt(1 - b2)
     p = p * (1 - lr * decay) - lr * root / (1 - b1) * m / (np.sqrt(v) + 1e-8 * root)
     return p, m, v, b1 * 0.9, b2 * 0.999
+
+
+def adam_of_1_8(p: Array, g: Array, lr: Array, *state: Array) -> tuple[Any, ...]:
+    m1, m2, b1, b2 = state
+    m1, m2 = 0.9 * m1 + 0.1 * g, 0.999 * m2 + 0.001 * g * g
+    rate = lr * np.sqrt(1 - b2) / (1 - b1)
+    return p - rate * m1 / (np.sqrt(m2) + 0.5), m1, m2, b1 * 0.9, b2 * 0.999
 
 
 def amsgrad(p: Array, g: Array, lr: Array, *state: Array) -> tuple[Any, ...]:
@@ -57,6 +64,11 @@ SAMPLES = {
         sample(f32(2, 3), f32(2, 3), LR, f32(2, 3), abs(f32(2, 3)), *powers()).gives(adam),
         sample(f64(3), f64(3), f64([0.1]), f64(3), abs(f64(3)), f64([0.5]), f64([0.5])).gives(adam),
         sample(bf16(3), bf16(3), LR, f32(3), abs(f32(3)), *powers()).gives(adam),
+        sample(
+            *(f32(3), f32(3), LR, f32(3), abs(f32(3)), *powers()),
+            uncorrected_epsilon=True,
+            epsilon=0.5,
+        ).gives(adam_of_1_8),
         sample(
             *(f32(3), f32(3), LR, f32(3), abs(f32(3)), *powers(), abs(f32(3))), amsgrad=True
         ).gives(amsgrad),

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.pool_index import MaxPool2dWithIndex, MaxPool3dWithIndex, Unpool, Unpool3d
+from graphopt.ir.dialect.ops.pool_index import (
+    MaxPool2dWithIndex,
+    MaxPool3dWithIndex,
+    Unpool,
+    Unpool3d,
+)
 from graphopt_tests.ops.base import bf16, f32, f64, i32, i64, sample
 
 IMAGE = [[[[1.0, 5.0, 2.0, 3.0], [4.0, 0.0, 9.0, 8.0]]]]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.proposals import (
+from graphopt.ir.dialect.ops.proposals import (
     CollectFpnProposals,
     DistributeFpnProposals,
     GenerateProposals,

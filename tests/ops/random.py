@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.random import (
+from graphopt.ir.dialect.ops.random import (
     Bernoulli,
     Binomial,
     Dropout,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.rearrange import (
+from graphopt.ir.dialect.ops.rearrange import (
     ExpandAs,
     Flip,
     Meshgrid,

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.recurrent import GruUnit, LstmUnit, Rnn, weight_shapes
+from graphopt.ir.dialect.ops.recurrent import GruUnit, LstmUnit, Rnn, weight_shapes
 from graphopt_tests.ops.base import Array, Sample, bf16, f32, f64, i32, i64, sample
 
 

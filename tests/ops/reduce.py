@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.reduce import (
+from graphopt.ir.dialect.ops.reduce import (
     All,
     Amax,
     Amin,

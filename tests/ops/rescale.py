@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.rescale import DataNorm, Renorm, SpectralNorm
+from graphopt.ir.dialect.ops.rescale import DataNorm, Renorm, SpectralNorm
 from graphopt_tests.ops.base import f32, f64, sample
 
 WEIGHT = [[3.0, 0.0], [0.0, 1.0]]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.row_update import AdagradRows, AdamRows, AdamwRows, SgdRows
+from graphopt.ir.dialect.ops.row_update import AdagradRows, AdamRows, AdamwRows, SgdRows
 from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
 from graphopt_tests.ops.optimizer import LR, powers
 from graphopt_tests.ops.sparse_update import sparse_adam, sparse_adamw

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.scatter import (
+from graphopt.ir.dialect.ops.scatter import (
     GatherNd,
     IndexSample,
     PutAlongAxis,

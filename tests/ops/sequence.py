@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.sequence import (
+from graphopt.ir.dialect.ops.sequence import (
     SequenceConv,
     SequenceExpand,
     SequenceGru,
@@ -15,6 +15,7 @@ from graphopt.ir.ops.sequence import (
     SequencePad,
     SequencePool,
     SequenceReverse,
+    SequenceRowConv,
     SequenceSoftmax,
     SequenceUnpad,
 )
@@ -103,6 +104,14 @@ SAMPLES = {
             )
         ),
         sample(f64(5, 2), i64(LENGTHS), f64(4, 3), context_length=2, context_start=1),
+    ],
+    SequenceRowConv: [
+        sample(f32(5, 2), i64(LENGTHS), f32(2, 2)).gives(
+            lambda x, n, w: np.concatenate(
+                [p * w[0] + np.pad(p, ((0, 1), (0, 0)))[1:] * w[1] for p in parts(x)]
+            )
+        ),
+        sample(bf16(2, 1), i32([2]), bf16(4, 1)),
     ],
     SequenceSoftmax: [
         sample(f32(5, 1), i64(LENGTHS)).gives(

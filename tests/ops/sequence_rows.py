@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.sequence_rows import (
+from graphopt.ir.dialect.ops.sequence_rows import (
+    SequenceAlign,
     SequenceConcat,
+    SequenceEditDistance,
     SequenceEnumerate,
     SequenceErase,
     SequenceReorder,
@@ -59,6 +61,27 @@ SAMPLES = {
     SequenceErase: [
         sample(i64([[1], [2], [3], [2], [2]]), i64(LENGTHS), tokens=(2, 7)).gives(
             lambda x, n: ([[1], [3]], [1, 0, 1])
+        ),
+    ],
+    SequenceAlign: [
+        sample(i64([[0], [2], [2], [2], [1]]), i64(LENGTHS)).gives(
+            lambda x, n: ([[2], [2], [1]], [1, 0, 2])
+        ),
+        sample(i64([[2], [2], [3]]), i64([1, 2]), blank=3, merge_repeated=False).gives(
+            lambda x, n: ([[2], [2]], [1, 1])
+        ),
+        sample(i32([4, 4]), i64([2]), blank=4).gives(lambda x, n: ([-1], [0])),
+    ],
+    SequenceEditDistance: [
+        # ab -> b, nothing -> cc, abc -> xaby
+        sample(
+            i64([[1], [2], [1], [2], [3]]),
+            i64([[2], [3], [3], [7], [1], [2], [8]]),
+            i64(LENGTHS),
+            i64([1, 2, 4]),
+        ).gives(lambda h, r, m, n: ([[1], [2], [2]], [3])),
+        sample(i64([4, 5]), i64([5, 5, 5, 4]), i64([2]), i64([4]), normalized=True).gives(
+            lambda h, r, m, n: ([[0.75]], [1])
         ),
     ],
     SequenceReorder: [

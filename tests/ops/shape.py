@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.shape import (
+from graphopt.ir.dialect.ops.shape import (
     Assign,
     Concat,
     Expand,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.sort import (
+from graphopt.ir.dialect.ops.sort import (
     Argsort,
     Histogram,
     Kthvalue,

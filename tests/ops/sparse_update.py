@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.sparse_update import SparseAdam, SparseAdamw
+from graphopt.ir.dialect.ops.sparse_update import SparseAdam, SparseAdamw
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 from graphopt_tests.ops.optimizer import LR, adam, powers
 

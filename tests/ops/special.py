@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.special import (
+from graphopt.ir.dialect.ops.special import (
     I0,
     I1,
     BitwiseLeftShift,

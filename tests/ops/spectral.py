@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.spectral import FftC2c, FftC2r, FftR2c
+from graphopt.ir.dialect.ops.spectral import FftC2c, FftC2r, FftR2c
 from graphopt_tests.ops.base import c64, f32, f64, sample
 
 SPECTRUM = [[1 + 0j, 2 - 1j, -1 + 3j], [0.5 + 0j, 1j, 2 + 0j]]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.tagging import ChunkEval, CrfDecoding, LinearChainCrf
+from graphopt.ir.dialect.ops.tagging import ChunkEval, CrfDecoding, LinearChainCrf
 from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
 
 LENGTHS = [2, 0, 3]

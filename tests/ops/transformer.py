@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.ops.transformer import (
+from graphopt.ir.dialect.ops.transformer import (
     FusedAttention,
     FusedDotProductAttention,
     FusedFeedforward,

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.vision import AffineGrid, DeformableConv, Fold, GridSample, Interpolate, Unfold
+from graphopt.ir.dialect.ops.vision import (
+    AffineGrid,
+    DeformableConv,
+    Fold,
+    GridSample,
+    Interpolate,
+    Unfold,
+)
 from graphopt_tests.ops.base import f32, f64, sample
 
 LINE = [[[0.0, 1.0, 2.0, 3.0]]]
@@ -12,6 +19,13 @@ LINE = [[[0.0, 1.0, 2.0, 3.0]]]
 
 SAMPLES = {
     Interpolate: [
+        # a single position is the first one, whatever the scale
+        sample(f32(LINE), None, size=(1,), mode="linear", align_corners=False, align_mode=0).gives(
+            lambda x, _: [[[0]]]
+        ),
+        sample(
+            f32([[[[0.0, 1.0, 2.0]]]]), None, size=(1, 1), mode="bicubic", align_corners=False
+        ).gives(lambda x, _: [[[[-0.09375]]]]),
         sample(f32(1, 2, 2, 3), None, scale=(2.0, 2.0), align_corners=False).gives(
             lambda x, _: x.repeat(2, 2).repeat(2, 3)
         ),

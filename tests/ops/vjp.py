@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphopt.ir.op import encode_attrs
-from graphopt.ir.ops.linear import Matmul
-from graphopt.ir.ops.vjp import Vjp
+from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.vjp import Vjp
 from graphopt_tests.ops.base import f32, i64, sample
 
 SAMPLES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.ops.yolo import YoloLoss
+from graphopt.ir.dialect.ops.yolo import YoloLoss
 from graphopt_tests.ops.base import f32, f64, i32, sample
 
 SAMPLES = {

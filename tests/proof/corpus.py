@@ -9,10 +9,10 @@ from collections.abc import Sequence
 
 from hypothesis.internal.conjecture.data import ConjectureData, StopTest
 
-from graphopt.passes.fuse_dot_product_attention import FuseDotProductAttention
-from graphopt.passes.fusion import Fusion, FusionPass
-from graphopt.passes.registry import own_passes
-from graphopt.testing.idioms import (
+from graphopt.passes.engine.fusion import Fusion, FusionPass
+from graphopt.passes.fusions.fuse_dot_product_attention import FuseDotProductAttention
+from graphopt.passes.table.registry import own_passes
+from graphopt.testing.cleanup_patterns import (
     Arithmetic,
     Casts,
     Constants,
@@ -21,8 +21,8 @@ from graphopt.testing.idioms import (
     MatrixChain,
     Rearrangements,
 )
+from graphopt.testing.mutations import TWISTS
 from graphopt.testing.programs import Generated
-from graphopt.testing.twists import TWISTS
 from graphopt.testing.whole import whole_programs
 
 FUSIONS: dict[str, type[FusionPass]] = {

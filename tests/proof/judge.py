@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.testing.compare import random_inputs, run_module
-from graphopt.testing.reference import Unsupported, evaluate
+from graphopt.debug.compare import random_inputs, run_module
+from graphopt.reference import Unsupported, evaluate
 
 Array = np.ndarray[Any, Any]
 Results = Mapping[str, Array]

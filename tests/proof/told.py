@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
-from graphopt.passes.nearmiss import NearMisses
+from graphopt.passes.engine.near_misses import NearMisses
 from graphopt.testing import Case, load_page, parse
 from graphopt_tests.proof.corpus import FUSIONS
 

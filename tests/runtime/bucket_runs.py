@@ -10,7 +10,7 @@ import numpy as np
 import graphopt as paddle
 from graphopt import static
 from graphopt.buckets import Buckets
-from graphopt.ir import unique_name
+from graphopt.ir.program import unique_name
 
 Feed = dict[str, Any]
 # the fetches, and the feed of a generator, a number of rows and a length

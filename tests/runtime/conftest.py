@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from graphopt import static
-from graphopt.ir import unique_name
+from graphopt.ir.program import unique_name
 
 
 @pytest.fixture(autouse=True)

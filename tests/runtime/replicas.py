@@ -9,12 +9,12 @@ import jax
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.signature import FEED, signature_of
-from graphopt.lowering import mappers
+from graphopt.debug.compare import random_inputs
+from graphopt.ir.dialect.signature import FEED, signature_of
+from graphopt.lowering import replication as mappers
 from graphopt.lowering.lockstep import lockstep
-from graphopt.lowering.mappers import Mapped, Plan
-from graphopt.passes.manager import optimize
-from graphopt.testing.compare import random_inputs
+from graphopt.lowering.replication import Mapped, Plan
+from graphopt.passes.table.manager import optimize
 from graphopt_tests.runtime.nets import strategy
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]

@@ -11,13 +11,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
 
-from graphopt.ir.ops.comm import AllReduce
-from graphopt.ir.signature import PER_REPLICA, STATE, main_function, signature_of
-from graphopt.passes.fuse_bn_act import FuseBnAct
-from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.debug.compare import run_module
+from graphopt.ir.dialect.ops.comm import AllReduce
+from graphopt.ir.dialect.signature import PER_REPLICA, STATE, main_function, signature_of
+from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
+from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.runtime.strategies import ReduceStrategy
 from graphopt.testing import parse, programs
-from graphopt.testing.compare import run_module
 from graphopt.testing.programs import Generated
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
 

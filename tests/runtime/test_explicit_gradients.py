@@ -15,11 +15,11 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.shape import Assign
-from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.parse.program import parse_program
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.shape import Assign
+from graphopt.ir.dialect.ops.vjp import Vjp
 from graphopt.ir.program import Operator, Program
+from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.runtime import CompiledProgram
 
 Array = np.ndarray[Any, Any]

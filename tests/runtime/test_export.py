@@ -1,6 +1,6 @@
 """Models in other formats give the outputs that Paddle recorded, in this process and in others.
 
-All models of a corpus do, where there is one (see model_files.py); most of them are slow tests.
+All models of a corpus do, if one is given (see model_files.py); most of them are slow tests.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
-from graphopt.export import Exported, check
-from graphopt.export.npz_file import write_npz
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.lowering.stablehlo import to_stablehlo
+from graphopt.models.export import Exported, check
+from graphopt.models.export.npz_file import write_npz
 from graphopt_tests.runtime.nets import strategy
 from graphopt_tests.runtime.test_models import CASES, recorded
 
@@ -302,7 +304,7 @@ def test_arrays_of_every_kind(tmp_path: Path) -> None:
         for name in set(arrays) - {"a/b"}:
             np.testing.assert_array_equal(found[name], arrays[name], strict=True)
     pytest.importorskip("safetensors")
-    from graphopt.export.safetensors_file import read_safetensors, write_safetensors
+    from graphopt.models.export.safetensors_file import read_safetensors, write_safetensors
 
     write_safetensors(tmp_path / "a.safetensors", arrays)
     found = read_safetensors(tmp_path / "a.safetensors")
@@ -310,3 +312,45 @@ def test_arrays_of_every_kind(tmp_path: Path) -> None:
         np.testing.assert_array_equal(found[name], array, strict=True)
     with pytest.raises(UnsupportedError, match="'c' is complex128"):
         write_safetensors(tmp_path / "c.safetensors", {"c": np.zeros(1, np.complex128)})
+
+
+_SCRIPT = """
+import graphopt as paddle
+from graphopt import static
+
+main, startup = static.Program(), static.Program()
+with static.program_guard(main, startup), paddle.utils.unique_name.guard():
+    x = static.data("x", [2, 3], "float32")
+    w = static.create_global_var([3, 2], 0.5, "float32", persistable=True, name="w")
+    y = paddle.tanh(paddle.matmul(x, w))
+static.Executor(paddle.CPUPlace()).run(startup)
+"""
+
+
+def test_what_is_written_does_not_say_where_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The same script in two folders gives the same bytes, with its lines and no paths in them."""
+    written: list[dict[str, bytes]] = []
+    for folder in (tmp_path / "here", tmp_path / "elsewhere" / "deep"):
+        folder.mkdir(parents=True)
+        monkeypatch.chdir(folder)
+        script = str(folder / "train.py")
+        monkeypatch.setattr(sys.modules["__main__"], "__file__", script, raising=False)
+        names: dict[str, Any] = {}
+        exec(compile(_SCRIPT, script, "exec"), names)
+        module = parse_program(names["main"], ["x"], [names["y"].name])
+        static.save(names["main"], str(folder / "m"))
+        text = to_stablehlo(module)
+        assert "pd.tanh at train.py:9" in text
+        with static.program_guard(names["main"]):
+            static.save_inference_model(str(folder / "i"), [names["x"]], [names["y"]], None)
+        model = paddle.import_model(folder / "i")
+        for suffix in (".stablehlo.mlir", ".stablehlo", ".jaxexport", ".mlir"):
+            model.export(folder / f"m{suffix}")
+        files = {path.name: path.read_bytes() for path in folder.iterdir()}
+        written.append({**files, "text": text.encode()})
+    assert written[0] == written[1]
+    for name, data in written[0].items():
+        assert b"/here" not in data and b"site-packages" not in data, name
+        assert str(Path(paddle.__file__).parent).encode() not in data, name

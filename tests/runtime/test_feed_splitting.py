@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from graphopt import fluid
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import Program
 from graphopt.runtime.feed import Parts, single_feed, split_feed
@@ -112,10 +113,49 @@ def test_no_row_is_lost_or_repeated(rows: int, devices: int, training: bool) -> 
     np.testing.assert_array_equal(joined, x(rows))
 
 
-def test_all_feeds_need_equally_many_rows() -> None:
-    """Paddle would split each by itself and broadcast what is left."""
-    with pytest.raises(FeedError, match=r"equally many rows.*x 4, y 3"):
-        split({"x": x(4), "y": np.zeros(3, "int64")}, 2)
+def test_each_feed_is_split_by_its_own_rows() -> None:
+    """As in Paddle; too few rows of one are an error, which names it."""
+    parts = split({"x": x(4), "y": np.arange(3)}, 2)
+    assert [chunk["x"].tolist() for chunk in parts.chunks] == [x(4)[:2].tolist(), x(4)[2:].tolist()]
+    assert [chunk["y"].tolist() for chunk in parts.chunks] == [[0, 1], [2]]
+    assert parts.samples == {"x": 4, "y": 3}
+    assert split({"x": x(6), "y": np.arange(2)}, 2).whole is not None
+    with pytest.raises(FeedSizeError, match=r"number\(1\) of samples\[y\]"):
+        split({"x": x(4), "y": np.arange(1)}, 2)
+    with pytest.raises(
+        FeedError, match=r"different numbers of devices: x 4 \(on 2\), y 3 \(on 3\)"
+    ):
+        split({"x": x(4), "y": np.arange(3)}, 3, training=False)
+
+
+@pytest.mark.parametrize("declared", [False, True], ids=["unread", "read"])
+def test_sequences_are_not_cut(declared: bool) -> None:
+    """Rows go where their sequence goes, also when no operator reads the lengths."""
+    made = program()
+    made.global_block().create_var("s", [-1], "int64", lod_level=1)
+    if declared:
+        made.global_block().create_var("s@lens", [-1], "int64")
+    fed = fluid.create_lod_tensor(np.arange(7), [[2, 1, 3, 1]])
+    for feed in ({"s": fed, "y": np.arange(4)}, {"s": (np.arange(7), [2, 1, 3, 1])}):
+        parts = split_feed(made, feed, 2, training=True)
+        assert [chunk["s"].tolist() for chunk in parts.chunks] == [[0, 1, 2], [3, 4, 5, 6]]
+        lengths = [chunk["s@lens"].tolist() for chunk in parts.chunks if declared]
+        assert lengths == ([[2, 1], [3, 1]] if declared else [])
+        assert parts.samples["s"] == 4
+    with pytest.raises(FeedSizeError, match=r"number\(2\) of samples\[s\]"):
+        split_feed(made, {"s": fed}, 3, training=True)
+
+
+def test_outer_sequences_stay_together() -> None:
+    """Of two levels the outer one is split: here of 2, 1 and 1 sequences."""
+    made = program()
+    for name, level in (("s", 2), ("s@lens0", 0), ("s@lens", 0)):
+        made.global_block().create_var(name, [-1], "int64", lod_level=level)
+    fed = fluid.create_lod_tensor(np.arange(7), [[2, 1, 1], [1, 1, 2, 3]])
+    parts = split_feed(made, {"s": fed, "y": np.arange(3)}, 2, training=True)
+    first, second = ({name: part.tolist() for name, part in c.items()} for c in parts.chunks)
+    assert first == {"s": [0, 1, 2, 3], "s@lens0": [2, 1], "s@lens": [1, 1, 2], "y": [0, 1]}
+    assert second == {"s": [4, 5, 6], "s@lens0": [1], "s@lens": [3], "y": [2]}
 
 
 @pytest.mark.parametrize(

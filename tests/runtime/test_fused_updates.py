@@ -10,7 +10,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static, utils
-from graphopt.passes.explain import REFUSED
+from graphopt.passes.table.explain import REFUSED
 
 Array = np.ndarray[Any, Any]
 X = np.random.default_rng(0).normal(size=(8, 4)).astype("float32")

@@ -14,9 +14,9 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import ProgramError
+from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.program import Variable
-from graphopt.ir.signature import signature_of
-from graphopt.passes.mark_per_replica import MarkPerReplica, uniform_values
+from graphopt.passes.parallel.mark_per_replica import MarkPerReplica, uniform_values
 from graphopt.runtime import BuildStrategy
 from graphopt.runtime.compile import MAX_IN_FLIGHT, under_way
 from graphopt.testing import parse
@@ -144,7 +144,7 @@ func.func @main(%s: tensor<4xf32> {pd.state = "s"}) -> (tensor<4xf32> {pd.state 
 
 def paddle_context() -> Any:
     """The context that passes run in."""
-    from graphopt.ir.dialect import context
+    from graphopt.ir.dialect.context import context
 
     return context()
 

@@ -13,20 +13,21 @@ from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.ir.parse.program import parse_program
+from graphopt.debug.compare import run_module
+from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.program import Variable
-from graphopt.ir.signature import signature_of
-from graphopt.passes.fuse_bn_act import FuseBnAct
-from graphopt.passes.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
+from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.runtime.strategies import BuildStrategy
 from graphopt.testing import programs
-from graphopt.testing.compare import run_module
 from graphopt.testing.programs import Generated
+from graphopt_tests.example_counts import examples
 from graphopt_tests.runtime.nets import build, parameter
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(programs(plant=FuseBnAct.RULES), st.sampled_from([2, 3]), st.booleans())
 def test_random_training_modules(generated: Generated, count: int, sync: bool) -> None:
     """Fetches, updated weights and moving statistics, with and without synchronised norms."""
@@ -62,7 +63,7 @@ def test_updates_in_parts() -> None:
     assert spread >= 3
 
 
-@settings(max_examples=6)
+@settings(max_examples=examples(6))
 @given(programs(plant=FuseGemmEpilogue.RULES), st.sampled_from([1, 2, 3]))
 def test_replicas_are_plain_runs(generated: Generated, count: int) -> None:
     """Forward values are those of each replica alone; the new weights are the replicas' mean.

@@ -1,6 +1,6 @@
 """Saved inference models against the outputs that Paddle recorded, plain and with every fusion.
 
-So do all models of a corpus, where there is one (see model_files.py).
+So do all models of a corpus, if one is given (see model_files.py).
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FeedError, UnsupportedError
 from graphopt.fluid.lod_tensor import create_lod_tensor
+from graphopt.ir.formats import LoadedModel, load_model
 from graphopt.ir.program import Program
-from graphopt.ir.reader import LoadedModel, load_model
 from graphopt.runtime import BuildStrategy, CompiledProgram
 from graphopt_tests import model_files
 from graphopt_tests.runtime.nets import strategy

@@ -13,8 +13,8 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.ir.formats import LoadedModel
 from graphopt.ir.program import Variable
-from graphopt.ir.reader import LoadedModel
 from graphopt_tests.runtime.test_models import CASES, load, put_parameters, recorded
 
 MODELS = (

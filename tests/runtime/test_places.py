@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.errors import UnsupportedError
+from graphopt.errors import DeviceError, UnsupportedError
 from graphopt.runtime import CompiledProgram
 from graphopt.runtime import places as places_module
 from graphopt.runtime.places import as_place, device_of, distinct_devices
@@ -28,9 +29,27 @@ def test_set_device(monkeypatch: pytest.MonkeyPatch) -> None:
     """Executors without a place run on the device that was set."""
     monkeypatch.setattr(places_module, "_chosen", [])
     assert paddle.set_device("cpu") == static.Executor().place == paddle.CPUPlace()
+    monkeypatch.setattr(places_module, "supports", lambda platform: platform == "gpu")
     paddle.set_device("gpu:3")
     assert (paddle.get_device(), static.Executor().place) == ("gpu:3", paddle.CUDAPlace(3))
     assert static.Executor(paddle.CPUPlace()).place == paddle.CPUPlace()
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: paddle.set_device("gpu"),
+        lambda: static.Executor(paddle.CUDAPlace(0)),
+        lambda: static.Executor("gpu:1"),
+    ],
+)
+def test_a_device_that_jax_was_not_installed_for(
+    monkeypatch: pytest.MonkeyPatch, call: Callable[[], object]
+) -> None:
+    """Whoever names it is told at once, and what to install."""
+    monkeypatch.setattr(places_module, "supports", lambda platform: False)
+    with pytest.raises(DeviceError, match=r"pip install -U 'jax\[cuda12\]'"):
+        call()
 
 
 def test_cpu_num(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -60,14 +79,30 @@ def test_cpu_num_is_not_set(
 
 
 def test_cpu_num_that_is_no_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Zero gives no places, text is a ValueError."""
+    """The variable is named."""
     net = fc_mean()
     monkeypatch.setenv("CPU_NUM", "0")
-    with pytest.raises(ValueError, match="No places for execution"):
+    with pytest.raises(ValueError, match=r"CPU_NUM should be a number .* found '0'"):
         net.run(FEED, net.loss, parallel(net))
     monkeypatch.setenv("CPU_NUM", "two")
-    with pytest.raises(ValueError, match="two"):
+    with pytest.raises(ValueError, match=r"CPU_NUM .* 'two'"):
         static.cpu_places()
+
+
+@pytest.mark.parametrize(
+    ("call", "text"),
+    [
+        (lambda: static.cpu_places(-1), "must be 1 or more, found -1"),
+        (lambda: static.cpu_places(0), "must be 1 or more, found 0"),
+        (lambda: static.cpu_places("2"), "must be an int, found str"),
+        (lambda: static.cuda_places([-1]), "must be 0 or more, found -1"),
+        (lambda: paddle.CUDAPlace("x"), "must be an int, found str"),
+    ],
+)
+def test_numbers_of_places(call: Callable[[], object], text: str) -> None:
+    """Fewer than one place, and devices before the first, are refused where they are made."""
+    with pytest.raises((ValueError, TypeError), match=text):
+        call()
 
 
 def test_more_places_than_devices() -> None:
@@ -76,7 +111,7 @@ def test_more_places_than_devices() -> None:
     program = net.parallel(6)
     (loss,) = net.run(rows(*range(6)), net.loss, program)
     close(loss, [0, 2, 4, 6, 8, 10])
-    assert program.stats == {"runs": 1, "mapper": "vmap", "devices": 6}
+    assert program.stats.items() >= {"runs": 1, "mapper": "vmap", "devices": 6}.items()
 
 
 def test_one_place_and_strings() -> None:
@@ -141,3 +176,38 @@ def test_cpu_num_makes_devices(flags: str) -> None:
     assert done.returncode == 0, done.stderr
     wanted = "vmap 1" if flags else "shard_map 3"
     assert done.stdout.strip() == f"[1.0, 2.0, 3.0] {wanted}"
+
+
+@pytest.mark.parametrize(
+    ("environment", "plugins", "place"),
+    [
+        ("", "", paddle.CPUPlace()),
+        ("cpu", "gpu", paddle.CPUPlace()),
+        ("cuda,cpu", "", paddle.CUDAPlace(0)),
+        ("tpu", "", as_place("tpu")),
+        ("", "gpu", paddle.CUDAPlace(5)),  # as JAX says
+        ("another", "", paddle.CUDAPlace(5)),
+    ],
+)
+def test_likely_place(
+    environment: str, plugins: str, place: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """JAX is asked only where it could have other devices than the environment says."""
+    monkeypatch.setenv("JAX_PLATFORMS", environment)
+    monkeypatch.setattr(places_module, "_chosen", [])
+    monkeypatch.setattr(places_module, "supports", lambda platform: platform == plugins)
+    monkeypatch.setattr(places_module, "default_place", lambda: paddle.CUDAPlace(5))
+    assert places_module.likely_place() == place
+
+
+def test_explain_before_a_run_is_about_all_places() -> None:
+    """The report of a data-parallel program has the passes of its run, with collectives."""
+    net = fc_mean()
+    program = net.parallel(2)
+    found = paddle.explain(program, fetch_list=[net.loss])
+    net.run(FEED, net.loss, program)
+    (ran,) = program.explanations()
+    assert found.applied("all-reduce-gradients") == ran.applied("all-reduce-gradients") > 0
+    assert [p["pass"] for p in found.to_json()["passes"]] == [
+        p["pass"] for p in ran.to_json()["passes"]
+    ]

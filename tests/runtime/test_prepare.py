@@ -9,17 +9,19 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.ir.parse.program import parse_program
+from graphopt.debug.compare import assert_same_results
+from graphopt.ir.dialect.context import parse_text
+from graphopt.ir.dialect.signature import prepare_function, signature_of
+from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import Program
-from graphopt.ir.signature import prepare_function, signature_of
-from graphopt.ir.text import parse_text, text_of
+from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.nn import functional as F
-from graphopt.passes.manager import optimize
-from graphopt.passes.setup import Setup
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.explain import as_text
+from graphopt.passes.table.manager import optimize
+from graphopt.reference import evaluate
 from graphopt.runtime.prepare import Prepare
 from graphopt.runtime.scope import Scope
-from graphopt.testing.compare import assert_same_results
-from graphopt.testing.reference import evaluate
 
 Array = np.ndarray[Any, Any]
 IMAGES = np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype("float32")
@@ -150,7 +152,7 @@ def test_whole_pipeline(net: Net) -> None:
     again = parse_text(text_of(module))
     assert text_of(again) == text_of(module)
     assert_same_results(module, again)
-    assert "prepare-weights" in report.explain("any program")
+    assert "prepare-weights" in as_text(report, "any program")
 
 
 def test_platforms(net: Net) -> None:

@@ -13,8 +13,8 @@ import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import nn, static
 from graphopt.buckets import Buckets, multiples_of, one_of, powers_of_two
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.runtime.bucketed import BucketedRunner, _lengthened
 from graphopt_tests.runtime.bucket_runs import Built, Feed, assert_same, run
 

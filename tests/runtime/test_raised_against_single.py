@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.ir.gradients.backward_pass import BackwardPass, NotStandard
 from graphopt.ir.program import Operator, Program
+from graphopt.ir.translate.gradients.backward_pass import BackwardPass, NotStandard
+from graphopt_tests.example_counts import examples
 
 Array = np.ndarray[Any, Any]
 SIZE = 3
@@ -140,7 +141,7 @@ STEPS = st.lists(
 )
 
 
-@settings(max_examples=12)
+@settings(max_examples=examples(12))
 @given(
     steps=STEPS,
     stopped=st.frozensets(st.sampled_from([f"v{i}" for i in range(8)]), max_size=2),

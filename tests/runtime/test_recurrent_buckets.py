@@ -11,7 +11,7 @@ import graphopt as paddle
 import graphopt.nn.functional as F
 from graphopt import fluid, nn, static
 from graphopt.buckets import Buckets, multiples_of, powers_of_two
-from graphopt.ir.parse.program import parse_program
+from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.nn.functional.alignment import edit_distance
 from graphopt.passes.padding.dims import CannotPad
 from graphopt.passes.padding.mask import mask_padding

@@ -13,8 +13,8 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.program import Variable
-from graphopt.ir.signature import signature_of
 from graphopt.runtime import BuildStrategy
 from graphopt_tests.runtime.nets import (
     Net,

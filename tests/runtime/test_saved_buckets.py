@@ -9,7 +9,7 @@ import numpy as np
 import graphopt as paddle
 from graphopt import static
 from graphopt.buckets import Buckets, multiples_of, powers_of_two
-from graphopt.ir.reader import LoadedModel
+from graphopt.ir.formats import LoadedModel
 from graphopt_tests.runtime.test_models import (
     CASES,
     load,
@@ -39,9 +39,10 @@ def test_a_saved_rnn_with_states_of_its_own() -> None:
 
     The program runs as it is, and says why.
     """
-    model = load(CASES["infer_lstm_classifier"])
+    saved = CASES["infer_lstm_classifier/model_pir_v3.json"]
+    model = load(saved)
     put_parameters(model)
-    feeds, outputs = recorded(CASES["infer_lstm_classifier"])[0]
+    feeds, outputs = recorded(saved)[0]
     executor = static.Executor(paddle.CPUPlace(), buckets=Buckets({"batch": multiples_of(7)}))
     found = executor.run(
         model.program, {name: feeds[name] for name in model.feed_names}, model.fetch_names

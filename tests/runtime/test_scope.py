@@ -32,6 +32,19 @@ def test_values_before_the_first_write() -> None:
         np.array(slot.get_tensor())
 
 
+def test_a_tensor_keeps_lengths() -> None:
+    """They stay with the variable, as offsets or as lengths."""
+    slot = static.Scope().var("a")
+    slot.get_tensor().set(np.zeros((5, 2)))
+    slot.get_tensor().set_lod([[0, 2, 5]])
+    tensor = slot.get_tensor()
+    assert tensor._get_dims() == [5, 2]
+    assert tensor.recursive_sequence_lengths() == [[2, 3]] and tensor.lod() == [[0, 2, 5]]
+    assert tensor.has_valid_recursive_sequence_lengths()
+    tensor.set_recursive_sequence_lengths([[4]])
+    assert not slot.get_tensor().has_valid_recursive_sequence_lengths()
+
+
 def test_scope_guard_restores() -> None:
     """Also after an exception; other things than scopes are refused."""
     outer = static.global_scope()

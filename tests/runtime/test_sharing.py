@@ -48,7 +48,8 @@ def test_bound_to_scope_and_place() -> None:
         net.run(FEED, net.loss, program)
         with pytest.raises(ValueError, match="Cannot compile program with different scope"):
             net.run(FEED, net.loss, program, scope=static.Scope())
-        elsewhere = static.Executor(paddle.CUDAPlace(0))
+        elsewhere = static.Executor()
+        elsewhere.place = paddle.CUDAPlace(0)
         with pytest.raises(ValueError, match="Cannot compile program with different place"):
             elsewhere.run(program, FEED, [net.loss])
         net.run(FEED, net.loss, program)

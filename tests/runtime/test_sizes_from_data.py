@@ -147,9 +147,9 @@ def test_explain_says_so() -> None:
     ("build", "text"),
     [
         (lambda x: [paddle.reshape(x, x)], "must be an int32 or int64 Variable"),
-        (lambda x: [paddle.masked_select(x, x)], "mask must be bool"),
+        (lambda x: [paddle.masked_select(x, x)], "'mask' must be a Variable of dtype bool"),
         (lambda x: [paddle.roll(x, [paddle.shape(x)[0]])], "'shifts' cannot have Variables"),
-        (lambda x: [paddle.bincount(x)], "should be an integer tensor"),
+        (lambda x: [paddle.bincount(x)], "'x' should be an integer tensor"),
         (lambda x: [paddle.bincount(paddle.cast(x, "int64"))], "elements of a vector"),
         (
             lambda x: [paddle.reshape(x, static.data("length", [None], "int64"))],

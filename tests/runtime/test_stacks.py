@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from graphopt.errors import ScopeError
-from graphopt.ir.signature import STATE, Port, signature_of, stack_name
-from graphopt.ir.text import parse_text, text_of
-from graphopt.ir.types import tensor
-from graphopt.lowering.mappers import Mapped, home_of
+from graphopt.ir.dialect.context import parse_text
+from graphopt.ir.dialect.signature import STATE, Port, signature_of, stack_name
+from graphopt.ir.dialect.text import text_of
+from graphopt.ir.dialect.types import tensor
+from graphopt.lowering.replication import Mapped, home_of
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import Bound, take
 

@@ -1,6 +1,6 @@
 """Saved training programs against the losses and the state that Paddle recorded.
 
-So do all training programs of a corpus, where there is one (see model_files.py).
+So do all training programs of a corpus, if one is given (see model_files.py).
 """
 
 from __future__ import annotations
@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from graphopt import static
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.vjp import Vjp
-from graphopt.ir.parse.program import parse_program
-from graphopt.ir.reader import read_program, write_program
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.vjp import Vjp
+from graphopt.ir.formats import read_program, write_program
+from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.runtime import BuildStrategy, CompiledProgram
 from graphopt_tests import model_files
 from graphopt_tests.runtime.nets import strategy

@@ -11,8 +11,8 @@ import numpy as np
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.ir.formats.model import read_any_program
 from graphopt.ir.program import Program
-from graphopt.ir.reader.model import read_any_program
 from graphopt.runtime import CompiledProgram
 from graphopt_tests import model_files
 

@@ -10,7 +10,7 @@ from suite.workload import Arrays, Optimizer, Sizes, Workload
 
 
 def feed(random: np.random.Generator, sizes: Sizes) -> Arrays:
-    """The items [batch, items] that somebody looked at, and whether the last one was bought."""
+    """The items [batch, items] that a user looked at, and whether the last one was bought."""
     x = random.integers(0, sizes.words, (sizes.batch, sizes.items))
     return {"x": x, "label": random.integers(0, 2, (sizes.batch, 1))}
 

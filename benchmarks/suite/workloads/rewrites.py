@@ -26,7 +26,7 @@ def chain(nn: Any, feed: Any, sizes: Sizes) -> Any:
 
 
 def dropouts(nn: Any, feed: Any, sizes: Sizes) -> Any:
-    """Linear layers with a dropout behind each."""
+    """Linear layers with a dropout after each."""
     h = feed["x"]
     for _ in range(sizes.layers):
         h = nn.F.dropout(nn.F.relu(nn.linear(h, sizes.width)), 0.1)

@@ -1,4 +1,4 @@
-"""(a) One linear layer with a mean behind it: nothing but the overhead of a step."""
+"""(a) One linear layer with a mean after it: nothing but the overhead of a step."""
 
 from __future__ import annotations
 

@@ -302,10 +302,14 @@ from graphopt.fluid.layers.tensor import sums as sums
 from graphopt.fluid.layers.tensor import tensor_array_to_tensor as tensor_array_to_tensor
 from graphopt.fluid.layers.tensor import zeros as zeros
 from graphopt.fluid.layers.tensor import zeros_like as zeros_like
-from graphopt.refused import refuse
+from graphopt.frontend.calls import publish, published
+from graphopt.frontend.refused import refuse
+
+publish(globals(), __name__)
 
 
 def __getattr__(name: str) -> Any:
     if name in refused.LAYERS:
         return refuse("fluid.layers", name, refused.LAYERS)
-    return elsewhere.find(name)
+    found = globals()[name] = published(elsewhere.find(name), __name__, name)
+    return found

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
 

@@ -24,10 +24,10 @@ from graphopt.tensor.search import argmax
 
 
 class DecodeHelper:
-    """Base of what tells a BasicDecoder its inputs and chooses its words."""
+    """Base of helpers, which give a BasicDecoder its inputs and choose its words."""
 
     def initialize(self) -> tuple[Any, Variable]:
-        """The first inputs, and a bool Variable [batch] of what has ended."""
+        """The first inputs, and a bool Variable [batch], true for beams that have ended."""
         raise NotImplementedError
 
     def sample(self, time: Variable, outputs: Any, states: Any) -> Variable:
@@ -37,7 +37,7 @@ class DecodeHelper:
     def next_inputs(
         self, time: Variable, outputs: Any, states: Any, sample_ids: Variable
     ) -> tuple[Variable, Any, Any]:
-        """What has ended after this step, the inputs of the next one, and the states."""
+        """The beams that ended after this step, the inputs of the next step, and the states."""
         raise NotImplementedError
 
 
@@ -127,10 +127,10 @@ class SampleEmbeddingHelper(GreedyEmbeddingHelper):
 
 
 class BasicDecoder(Decoder):
-    """A cell, with `output_fn` behind it, whose inputs and words a helper decides."""
+    """A cell, with `output_fn` after it, whose inputs and words a helper decides."""
 
     class OutputWrapper(NamedTuple):
-        """What a step gives: the outputs and the words chosen by them."""
+        """The result of a step: the outputs and the words chosen by them."""
 
         cell_outputs: Any
         sample_ids: Any
@@ -141,14 +141,14 @@ class BasicDecoder(Decoder):
         self.cell, self.helper, self.output_fn = cell, helper, output_fn
 
     def initialize(self, inits: Any) -> tuple[Any, Any, Any]:
-        """The helper's first inputs, the cell's given states, and what has ended."""
+        """The helper's first inputs, the cell's given states, and the beams that have ended."""
         inputs, ended = self.helper.initialize()
         return inputs, inits, ended
 
     def step(
         self, time: Variable, inputs: Any, states: Any, **kwargs: Any
     ) -> tuple[Any, Any, Any, Any]:
-        """One step of the cell, and what the helper makes of it."""
+        """One step of the cell, then the helper's words and next inputs."""
         outputs, states = self.cell(inputs, states, **kwargs)
         if self.output_fn is not None:
             outputs = self.output_fn(outputs)

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.layers.anchors import anchor_generator as anchor_generator
 from graphopt.fluid.layers.anchors import density_prior_box as density_prior_box
@@ -16,8 +15,9 @@ from graphopt.fluid.layers.regions import prroi_pool as prroi_pool
 from graphopt.fluid.layers.regions import psroi_pool as psroi_pool
 from graphopt.fluid.layers.regions import roi_align as roi_align
 from graphopt.fluid.layers.regions import roi_pool as roi_pool
+from graphopt.frontend import arguments
+from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.ir.program import Variable
-from graphopt.lengths import levels_of, note
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.tensor.creation import assign, full_like
 from graphopt.tensor.elementary import log1p
@@ -60,7 +60,7 @@ def centred(boxes: Variable, extra: float) -> tuple[Variable, ...]:
 def iou_similarity(
     x: Variable, y: Variable, box_normalized: bool = True, name: str | None = None
 ) -> Variable:
-    """What part of the union of each box of x [n, 4] with each of y [m, 4] both cover: [n, m].
+    """Intersection over union of each box of x [n, 4] with each of y [m, 4]: [n, m].
 
     Corners that are pixels (not `box_normalized`) belong to the box.
     Paddle page: fluid.layers.iou_similarity.

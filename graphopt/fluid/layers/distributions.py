@@ -9,9 +9,9 @@ from typing import Any, Self
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.fluid.layers.random import gaussian_random, uniform_random
 from graphopt.fluid.layers.reduction import reduce_max, reduce_prod, reduce_sum
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
 from graphopt.tensor.logic import less_than
@@ -94,7 +94,7 @@ class Normal(_Located):
         return subtract(scale(square(error), -0.5, -0.5 * math.log(2 * math.pi)), log(self.scale))
 
     def kl_divergence(self, other: Normal) -> Variable:
-        """How far the other one is from this one."""
+        """Kullback-Leibler divergence of the other distribution from this one."""
         other = self._other(other)
         ratio = square(divide(self.scale, other.scale))
         gap = square(divide(subtract(self.loc, other.loc), other.scale))
@@ -139,7 +139,7 @@ class Categorical(Distribution):
         return scale(reduce_sum(multiply(exp(logarithms), logarithms), -1, keep_dim=True), -1.0)
 
     def kl_divergence(self, other: Categorical) -> Variable:
-        """How far the other one is from this one."""
+        """Kullback-Leibler divergence of the other distribution from this one."""
         own, others = self._log_probabilities(), self._other(other)._log_probabilities()
         return reduce_sum(multiply(exp(own), subtract(own, others)), -1, keep_dim=True)
 
@@ -172,7 +172,7 @@ class MultivariateNormalDiag(Distribution):
         return scale(log(reduce_prod(self._variances())), 0.5, 0.5 * constant)
 
     def kl_divergence(self, other: MultivariateNormalDiag) -> Variable:
-        """How far the other one is from this one."""
+        """Kullback-Leibler divergence of the other distribution from this one."""
         other = self._other(other)
         own, others = self._variances(), other._variances()
         gap = square(subtract(other.loc, self.loc))

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.layers.sequence_lod import constant, sequence_pad, sequence_unpad
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.ir.program import Variable, default_main_program
-from graphopt.layer_helper import emit
-from graphopt.lengths import levels_of, note
 from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.static.nn.sub_blocks import parent_of_current
 from graphopt.tensor.creation import full
@@ -50,12 +50,12 @@ class DynamicRNN:
 
     @property
     def status(self) -> int:
-        """Whether the step is still to be described, is being described, or has been."""
+        """The state of the step's description: before it, inside it, or after it."""
         return self._rnn.status
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is appended inside happens at each step of each sequence."""
+        """Describe the step: operators appended inside run at each step of each sequence."""
         if self.status != self.BEFORE_RNN:
             raise ValueError("rnn.block() can only be invoke once")
         with self._rnn.step():
@@ -95,7 +95,7 @@ class DynamicRNN:
         need_reorder: bool = False,
         dtype: Any = "float32",
     ) -> Variable:
-        """What a step takes from the one before: [sequences, ...].
+        """A value that each step takes from the step before: [sequences, ...].
 
         It starts as `init`, or as `value` in the `shape` of one row. `need_reorder` has no effect:
         the sequences are in the order in which they were fed.

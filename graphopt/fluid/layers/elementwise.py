@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid.common import activate
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit, emit_into
+from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit, emit_into
 from graphopt.tensor.math import multiplex as _multiplex
 from graphopt.tensor.math import scale
 
@@ -70,6 +71,7 @@ def elementwise_pow(
     return _elementwise("elementwise_pow", x, y, axis, act, name)
 
 
+@one_layer("elementwise_mod")
 def elementwise_mod(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
@@ -85,6 +87,7 @@ def elementwise_mod(
     return _elementwise("elementwise_sub", x, part, -1, act, name)
 
 
+@one_layer("elementwise_floordiv")
 def elementwise_floordiv(
     x: Variable, y: Variable, axis: int = -1, act: str | None = None, name: str | None = None
 ) -> Variable:
@@ -189,6 +192,7 @@ def logical_not(x: Variable, out: Variable | None = None, name: str | None = Non
 elementwise_equal = equal
 
 
+@one_layer("addcmul")
 def addcmul(
     input: Variable,
     tensor1: Variable,

@@ -6,11 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.common import activate
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.nn.functional.norm import local_response_norm
 from graphopt.nn.functional.vision import affine_grid as _affine_grid
 from graphopt.nn.functional.vision import grid_sample
@@ -128,6 +129,7 @@ def image_resize_short(input: Variable, out_short_len: int, resample: str = "BIL
     return image_resize(input, sizes, resample=resample)
 
 
+@one_layer("grid_sampler")
 def grid_sampler(x: Variable, grid: Variable, name: str | None = None) -> Variable:
     """x [n, c, h, w] at the places of a grid [n, h, w, 2] in [-1, 1] (fluid.layers.grid_sampler).
 
@@ -137,7 +139,7 @@ def grid_sampler(x: Variable, grid: Variable, name: str | None = None) -> Variab
 
 
 def affine_grid(theta: Variable, out_shape: Any, name: str | None = None) -> Variable:
-    """Where the pixels of images `out_shape` [n, c, h, w] come from under 2x3 matrices."""
+    """Sampling positions of the pixels of images `out_shape` [n, c, h, w] under 2x3 matrices."""
     return _affine_grid(theta, out_shape, True, name)
 
 
@@ -153,6 +155,7 @@ def temporal_shift(
     return _temporal_shift(x, seg_num, shift_ratio, name)
 
 
+@one_layer("shuffle_channel")
 def shuffle_channel(x: Variable, group: int, name: str | None = None) -> Variable:
     """The channels of `group` groups of [n, c, h, w] interleaved (fluid.layers.shuffle_channel)."""
     groups = arguments.integer(group, "group", "shuffle_channel")
@@ -171,6 +174,7 @@ def _image(x: Any, function: str) -> tuple[int, int, int, int]:
     return shape[0], shape[1], shape[2], shape[3]
 
 
+@one_layer("space_to_depth")
 def space_to_depth(x: Variable, blocksize: int, name: str | None = None) -> Variable:
     """Blocks of pixels of [n, c, h, w] as channels: [n, c * b * b, h / b, w / b].
 
@@ -189,6 +193,7 @@ def space_to_depth(x: Variable, blocksize: int, name: str | None = None) -> Vari
     return reshape(moved, [-1, channels * b * b, height // b, width // b], name)
 
 
+@one_layer("affine_channel")
 def affine_channel(
     x: Variable,
     scale: Variable | None = None,
@@ -207,6 +212,7 @@ def affine_channel(
     return activate(emit("elementwise_add", {"X": out, "Y": shift}, {"axis": axis}, name=name), act)
 
 
+@one_layer("lrn", 1)
 def lrn(
     input: Variable,
     n: int = 5,
@@ -228,6 +234,7 @@ def lrn(
     return local_response_norm(input, size, factor, beta, k, data_format, name)
 
 
+@one_layer("fsp_matrix")
 def fsp_matrix(x: Variable, y: Variable) -> Variable:
     """The products of the channels of two images, over their pixels: [n, cx, cy] (fsp_matrix)."""
     (_, cx, h, w), (_, cy, *size) = _image(x, "fsp_matrix"), _image(y, "fsp_matrix")
@@ -237,6 +244,7 @@ def fsp_matrix(x: Variable, y: Variable) -> Variable:
     return _scale(matmul(rows, columns, transpose_y=True), 1.0 / (h * w))
 
 
+@one_layer("add_position_encoding")
 def add_position_encoding(
     input: Variable, alpha: float, beta: float, name: str | None = None
 ) -> Variable:

@@ -1,12 +1,12 @@
-"""Where data enters a program (paddle.fluid.layers.io)."""
+"""Entry of data into a program (paddle.fluid.layers.io)."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.fluid.common import fed
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
-from graphopt.static.input import data as _data
 
 
 def data(
@@ -25,7 +25,7 @@ def data(
     """
     sizes = arguments.shape(shape, "data")
     whole = not arguments.flag(append_batch_size, "append_batch_size", "data")
-    made = _data(
+    made = fed(
         name, sizes if whole or min(sizes, default=1) < 0 else [-1, *sizes], dtype, lod_level
     )
     made.stop_gradient = stop_gradient

@@ -11,11 +11,11 @@ from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid.layers.tensor import fill_constant
-from graphopt.initializer.fill import Constant
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant
 from graphopt.ir.program import OpRole, Variable, default_main_program, default_startup_program
-from graphopt.tensor.creation import full_like
+from graphopt.tensor.creation import assign, create_global_var, full_like
 from graphopt.tensor.elementary import ceil, cos, floor
 from graphopt.tensor.logic import less_than
 from graphopt.tensor.manipulation import cast
@@ -164,7 +164,7 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
     for limit, value in reversed(list(zip(boundaries, rates, strict=False))):
         below = less_than(step, fill_constant([1], "float32", limit))
         rate = where(below, fill_constant([1], "float32", value), rate)
-    return rate
+    return _kept(rate, "learning_rate")
 
 
 @_scheduled
@@ -194,4 +194,10 @@ def linear_lr_warmup(
     step = _step()
     rising = scale(step, (last - first) / steps, first)
     below = less_than(step, fill_constant([1], "float32", steps))
-    return where(below, rising, learning_rate)
+    return _kept(where(below, rising, learning_rate), "learning_rate_warmup")
+
+
+def _kept(rate: Variable, name: str) -> Variable:
+    """The rate in a persistable variable of this name, where scripts look it up."""
+    made = create_global_var([1], 0.0, "float32", persistable=True, name=name)
+    return assign(rate, made)

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid.common import vector
 from graphopt.fluid.layers.reduction import mean, reduce_mean, reduce_sum
 from graphopt.fluid.layers.shaping import one_hot
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.parameters import as_weight_attr
+from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.nn.functional.activation import log_sigmoid, relu, softplus
 from graphopt.nn.functional.distance import npair_loss as _npair_loss
 from graphopt.nn.functional.likelihood import label_smooth as _label_smooth
 from graphopt.nn.functional.likelihood import log_loss as log_loss
 from graphopt.nn.functional.loss import softmax_with_cross_entropy as softmax_with_cross_entropy
 from graphopt.nn.functional.loss import square_error_cost as square_error_cost
-from graphopt.param_attr import as_weight_attr
 from graphopt.tensor.creation import assign, full_like
 from graphopt.tensor.logic import less_than
 from graphopt.tensor.manipulation import cast, gather, reshape
@@ -46,7 +48,7 @@ def cross_entropy(
             f"last dimension of 1, found {list(label.shape)}"
         )
     attrs = {"ignore_index": ignored}
-    return emit("cross_entropy2", inputs, attrs, layer="cross_entropy", out="Y")
+    return emit("cross_entropy2", inputs, attrs, out="Y")
 
 
 def sigmoid_cross_entropy_with_logits(
@@ -81,9 +83,10 @@ def huber_loss(input: Variable, label: Variable, delta: float) -> Variable:
     }
     attrs = {"delta": arguments.number(delta, "delta", "huber_loss")}
     helper = LayerHelper("huber_loss")
-    return helper.emit_all("huber_loss", inputs, attrs, ("Out", "Residual"))[0]
+    return helper.emit_all("huber_loss", inputs, attrs, ("Residual", "Out"))[1]
 
 
+@one_layer("smooth_l1_loss", 1)
 def smooth_l1(
     x: Variable,
     y: Variable,
@@ -103,9 +106,11 @@ def smooth_l1(
     error = error if inside_weight is None else multiply(error, inside_weight)
     terms = scale(huber_loss(error, full_like(error, 0.0), 1.0 / steep), steep)
     terms = terms if outside_weight is None else multiply(terms, outside_weight)
-    return reduce_sum(emit("flatten2", {"X": terms}, {"axis": 1}), 1, keep_dim=True)
+    made = reduce_sum(emit("flatten2", {"X": terms}, {"axis": 1}), 1, keep_dim=True)
+    return note(made, ())
 
 
+@one_layer("kldiv_loss")
 def kldiv_loss(
     x: Variable, target: Variable, reduction: str = "mean", name: str | None = None
 ) -> Variable:
@@ -124,6 +129,7 @@ def mse_loss(input: Variable, label: Variable) -> Variable:
     return reduce_mean(square_error_cost(input, label))
 
 
+@one_layer("bpr_loss")
 def bpr_loss(input: Variable, label: Variable, name: str | None = None) -> Variable:
     """Bayesian personalised ranking: how far other scores stay below the label's.
 
@@ -137,16 +143,24 @@ def bpr_loss(input: Variable, label: Variable, name: str | None = None) -> Varia
     return scale(reduce_sum(terms, -1, keep_dim=True), -1.0 / max(classes - 1, 1), name=name)
 
 
+@one_layer("rank_loss")
 def rank_loss(
     label: Variable, left: Variable, right: Variable, name: str | None = None
 ) -> Variable:
-    """The cross entropy of sigmoid(left - right) with the label (fluid.layers.rank_loss)."""
-    arguments.variable(label, "label", "rank_loss")
-    arguments.variable(left, "left", "rank_loss")
-    gap = subtract(left, arguments.variable(right, "right", "rank_loss"))
-    return subtract(softplus(gap), multiply(label, gap), name)
+    """The cross entropy of sigmoid(left - right) with the label, element by element.
+
+    The three have as many elements, [n] or [n, 1]; so has the result, in the shape of the label.
+    Paddle page: fluid.layers.rank_loss.
+    """
+    inputs = {
+        "Label": arguments.variable(label, "label", "rank_loss"),
+        "Left": arguments.variable(left, "left", "rank_loss"),
+        "Right": arguments.variable(right, "right", "rank_loss"),
+    }
+    return emit("rank_loss", inputs, {}, name=name)
 
 
+@one_layer("margin_rank_loss")
 def margin_rank_loss(
     label: Variable, left: Variable, right: Variable, margin: float = 0.1, name: str | None = None
 ) -> Variable:
@@ -200,6 +214,7 @@ def npair_loss(
     return vector(_npair_loss(anchor, positive, labels, l2_reg))
 
 
+@one_layer("reduce_mean")
 def dice_loss(input: Variable, label: Variable, epsilon: float = 1e-5) -> Variable:
     """1 - 2 * overlap / size of [n, ..., c] and classes [n, ..., 1], [1] (layers.dice_loss)."""
     hot = cast(
@@ -226,6 +241,7 @@ def label_smooth(
     return _label_smooth(label, prior_dist, epsilon, name)
 
 
+@one_layer("cos_sim")
 def cos_sim(X: Variable, Y: Variable) -> Variable:
     """The cosine of the angle between rows, [n, 1]; Y may have one row (fluid.layers.cos_sim)."""
     arguments.variable(X, "X", "cos_sim")

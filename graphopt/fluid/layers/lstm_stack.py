@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid import elsewhere
 from graphopt.fluid.layers.parametric import dropout
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import ParamAttr
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.activation import sigmoid
-from graphopt.param_attr import ParamAttr
 from graphopt.tensor.linalg import matmul
 from graphopt.tensor.manipulation import concat, reshape, split, squeeze
 from graphopt.tensor.manipulation import slice as slice_

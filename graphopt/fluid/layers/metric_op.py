@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from graphopt import arguments
 from graphopt.fluid.common import vector
-from graphopt.ir.program import Variable
+from graphopt.frontend import arguments
+from graphopt.frontend.one_layer import one_layer
+from graphopt.ir.program import Variable, unique_name
 from graphopt.metric import accuracy as _accuracy
+from graphopt.metric import auc_areas, auc_statistics
 from graphopt.nn.functional.input import one_hot
 from graphopt.tensor.creation import full_like
 from graphopt.tensor.logic import equal, greater_than
@@ -13,6 +15,30 @@ from graphopt.tensor.manipulation import cast, reshape
 from graphopt.tensor.math import add, divide, maximum, multiply, scale, subtract, sum
 
 
+def auc(
+    input: Variable,
+    label: Variable,
+    curve: str = "ROC",
+    num_thresholds: int = 2**12 - 1,
+    topk: int = 1,
+    slide_steps: int = 1,
+) -> tuple[Variable, Variable, list[Variable]]:
+    """The area under the curve of all batches so far, that of the last ones, and their statistics.
+
+    As `paddle.static.auc`, with areas of shape [1]. Paddle page: fluid.layers.auc.
+    """
+    stats = auc_statistics(num_thresholds, slide_steps)
+
+    @one_layer("auc", 0, 1)
+    def areas() -> list[Variable]:
+        found = auc_areas(input, label, stats, curve, num_thresholds, slide_steps)
+        return [vector(area) for area in found]
+
+    whole, last = areas()
+    return whole, last, stats
+
+
+@one_layer("accuracy")
 def accuracy(
     input: Variable,
     label: Variable,
@@ -20,14 +46,16 @@ def accuracy(
     correct: Variable | None = None,
     total: Variable | None = None,
 ) -> Variable:
-    """How often the label is among the k largest scores: float32 of shape [1] (layers.accuracy)."""
+    """Share of rows with the label among the k largest scores: float32 [1] (layers.accuracy)."""
+    unique_name.generate("top_k")  # in 1.8 the scores are chosen by a layer of their own
     return vector(_accuracy(input, label, k, correct, total))
 
 
+@one_layer("mean_iou", 0, 1, 2)
 def mean_iou(
     input: Variable, label: Variable, num_classes: int
 ) -> tuple[Variable, Variable, Variable]:
-    """The mean over classes of how much of what is or is found to be one is both.
+    """Mean intersection-over-union over classes.
 
     `input` and `label` hold classes, integers of one shape. Returns the mean, float32 [1], over the
     classes that there are, and how many elements of each class were wrong and right, int32

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid.common import given_or, unary
 from graphopt.fluid.layers.reduction import reduce_sum
+from graphopt.frontend import arguments
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import log_softmax as log_softmax
 from graphopt.nn.functional.activation import mish as mish
@@ -236,6 +238,7 @@ def cumsum(
     return unary("cumsum", x, **attrs)
 
 
+@one_layer("l2_normalize")
 def l2_normalize(
     x: Variable, axis: int | None, epsilon: float = 1e-12, name: str | None = None
 ) -> Variable:
@@ -245,4 +248,4 @@ def l2_normalize(
     along = 0 if rank == 1 else chosen
     total = reduce_sum(square(x), along, keep_dim=True)
     limit = arguments.number(epsilon, "epsilon", "l2_normalize")
-    return divide(x, sqrt(_scale(total, 1.0, limit)), name)
+    return note(divide(x, sqrt(_scale(total, 1.0, limit)), name), ())

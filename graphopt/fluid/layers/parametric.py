@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Constant
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.one_layer import made_by
+from graphopt.frontend.parameters import as_param_attr, as_weight_attr
 from graphopt.ir.program import Variable, default_main_program
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.input import table_padding
-from graphopt.param_attr import as_param_attr, as_weight_attr
 from graphopt.static.nn import common, conv
 
 batch_norm = common.batch_norm
@@ -117,8 +118,8 @@ def instance_norm(
     shift = helper.parameter(shift_attr, [shape[1]], dtype, is_bias=True)
     inputs = {"X": input, "Scale": scale, "Bias": shift}
     attrs = {"epsilon": arguments.number(epsilon, "epsilon", "instance_norm")}
-    outs = ("Y", "SavedMean", "SavedVariance")
-    return helper.emit_all("instance_norm", inputs, attrs, outs)[0]
+    outs = ("SavedMean", "SavedVariance", "Y")
+    return helper.emit_all("instance_norm", inputs, attrs, outs)[2]
 
 
 def inplace_abn(
@@ -205,4 +206,4 @@ def hsigmoid(
         paths = tree.Paths.given(path_table, path_code, dtype)
     else:
         paths = tree.Paths.complete(label, num_classes, dtype)
-    return tree.loss(input, weight, bias, paths)
+    return made_by(helper.name, [0], lambda: tree.loss(input, weight, bias, paths))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.nn.functional.window import is_channels_last, padding_attrs
 
 _KINDS = ("max", "avg")
@@ -94,7 +94,7 @@ def _adaptive(
         "ksize": arguments.pair(pool_size, "pool_size", function, spatial),
         "adaptive": True,
     }
-    return emit(f"pool{spatial}d", {"X": input}, attrs, layer=function, name=name)
+    return emit(f"pool{spatial}d", {"X": input}, attrs, layer=f"pool{spatial}d", name=name)
 
 
 def adaptive_pool2d(

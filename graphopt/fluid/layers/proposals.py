@@ -10,11 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid.layers.detection import box_coder, centred, sides_of
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
-from graphopt.lengths import note
 from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.input import one_hot
 from graphopt.tensor.creation import assign, full_like
@@ -70,7 +70,7 @@ def matrix_nms(
     return_index: bool = False,
     name: str | None = None,
 ) -> Any:
-    """As `multiclass_nms`, but scores sink with what better boxes cover, at once for all boxes.
+    """As `multiclass_nms`, but overlap with better boxes lowers scores, at once for all boxes.
 
     Those that end above `post_threshold` are kept. With `return_index` also which box each row is,
     int32 [rows, 1]. Paddle page: fluid.layers.matrix_nms.
@@ -141,7 +141,7 @@ def detection_output(
     nms_eta: float = 1.0,
     return_index: bool = False,
 ) -> Any:
-    """What SSD finds: `multiclass_nms` of decoded boxes.
+    """Detections of SSD: `multiclass_nms` of decoded boxes.
 
     `loc` [n, m, 4] are offsets from the priors [m, 4], `scores` [n, m, classes] logits. With
     `return_index` also which box each row is, int32 [rows, 1].

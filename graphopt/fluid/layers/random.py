@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.layers.tensor import like_batch
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable, default_main_program
-from graphopt.layer_helper import emit
 from graphopt.tensor.logic import less_equal
 from graphopt.tensor.manipulation import cast, gather
 from graphopt.tensor.manipulation import slice as slice_
@@ -20,7 +21,7 @@ from graphopt.tensor.ranges import arange
 
 
 def _common(type: str, dtype: Any, seed: int) -> dict[str, Any]:
-    """What all draws have in common; TypeError unless the dtype is floating-point."""
+    """Keyword arguments of every draw. Raises TypeError unless the dtype is floating-point."""
     given = arguments.integer(seed, "seed", type)
     element = arguments.dtype(dtype, "dtype", type)
     if not element.is_floating:
@@ -120,6 +121,7 @@ def gaussian_random_batch_size_like(
     return _draw_like("gaussian_random", input, shape, axes, dtype, seed, mean=mean, std=std)
 
 
+@one_layer("sampling_id")
 def sampling_id(
     x: Variable, min: float = 0.0, max: float = 1.0, seed: int = 0, dtype: Any = "float32"
 ) -> Variable:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid.common import vector
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 
 
 def _reduce(
@@ -22,6 +23,7 @@ def _reduce(
     return vector(emit(type, {"X": x}, {**shared, **attrs}, name=name))
 
 
+@one_layer("reduce_sum")
 def reduce_sum(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
@@ -30,6 +32,7 @@ def reduce_sum(
     return _reduce("reduce_sum", input, dim, keep_dim, name, in_dtype=code, out_dtype=code)
 
 
+@one_layer("reduce_mean")
 def reduce_mean(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
@@ -37,6 +40,7 @@ def reduce_mean(
     return _reduce("reduce_mean", input, dim, keep_dim, name)
 
 
+@one_layer("reduce_max")
 def reduce_max(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
@@ -44,6 +48,7 @@ def reduce_max(
     return _reduce("reduce_max", input, dim, keep_dim, name)
 
 
+@one_layer("reduce_min")
 def reduce_min(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
@@ -51,6 +56,7 @@ def reduce_min(
     return _reduce("reduce_min", input, dim, keep_dim, name)
 
 
+@one_layer("reduce_prod")
 def reduce_prod(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
@@ -58,20 +64,23 @@ def reduce_prod(
     return _reduce("reduce_prod", input, dim, keep_dim, name)
 
 
+@one_layer("reduce_all")
 def reduce_all(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """Whether every element over `dim` is true (fluid.layers.reduce_all)."""
+    """True if every element over `dim` is true (fluid.layers.reduce_all)."""
     return _reduce("reduce_all", input, dim, keep_dim, name)
 
 
+@one_layer("reduce_any")
 def reduce_any(
     input: Variable, dim: Any = None, keep_dim: bool = False, name: str | None = None
 ) -> Variable:
-    """Whether any element over `dim` is true (fluid.layers.reduce_any)."""
+    """True if any element over `dim` is true (fluid.layers.reduce_any)."""
     return _reduce("reduce_any", input, dim, keep_dim, name)
 
 
+@one_layer("mean")
 def mean(x: Variable, name: str | None = None) -> Variable:
     """The average of all elements, of shape [1] (fluid.layers.mean)."""
     return vector(emit("mean", {"X": arguments.variable(x, "x", "mean")}, name=name))
@@ -83,15 +92,15 @@ def _test(type: str, x: Any) -> Variable:
 
 
 def isfinite(x: Variable) -> Variable:
-    """Whether all elements are finite, bool of shape [1] (fluid.layers.isfinite)."""
+    """True if all elements are finite, bool of shape [1] (fluid.layers.isfinite)."""
     return _test("isfinite", x)
 
 
 def has_inf(x: Variable) -> Variable:
-    """Whether any element is infinite, bool of shape [1] (fluid.layers.has_inf)."""
+    """True if any element is infinite, bool of shape [1] (fluid.layers.has_inf)."""
     return _test("isinf", x)
 
 
 def has_nan(x: Variable) -> Variable:
-    """Whether any element is nan, bool of shape [1] (fluid.layers.has_nan)."""
+    """True if any element is nan, bool of shape [1] (fluid.layers.has_nan)."""
     return _test("isnan", x)

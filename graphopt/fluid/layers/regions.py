@@ -5,12 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
-from graphopt.initializer.fill import Normal
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Normal
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.parameters import as_param_attr, as_weight_attr
+from graphopt.frontend.sequence_notes import levels_of
+from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
-from graphopt.param_attr import as_param_attr, as_weight_attr
+from graphopt.static.nn.weights import weight as weight_of
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.manipulation import cast
 from graphopt.tensor.manipulation import slice as slice_
@@ -18,7 +21,7 @@ from graphopt.tensor.math import subtract
 
 
 def _numbers(function: str, input: Any, rois: Any, offsets: Any) -> Variable:
-    """How many boxes each image has."""
+    """The number of boxes of each image."""
     images = arguments.variable(input, "input", function).shape[0]
     arguments.variable(rois, "rois", function)
     if offsets is not None:
@@ -27,11 +30,13 @@ def _numbers(function: str, input: Any, rois: Any, offsets: Any) -> Variable:
         return cast(
             subtract(slice_(ends, [0], [1], [last]), slice_(ends, [0], [0], [last - 1])), "int32"
         )
+    if levels_of(rois):
+        return cast(of_one_level(rois, function, "rois"), "int32")
     if images != 1:
         raise UnsupportedError(
-            f"{function}(): the boxes of {images} images need 'rois_lod', a Variable that says "
-            "where the boxes of each image start and the last end: lengths that are fed with "
-            "data (LoD) are not read"
+            f"{function}(): the number of boxes in each of {images} images is unknown. Declare the "
+            "feed of 'rois' with lod_level=1, or give 'rois_lod', a Variable with the start of the "
+            "boxes of each image and the end of the last"
         )
     return cast(slice_(shape_of(rois), [0], [0], [1]), "int32")
 
@@ -177,7 +182,8 @@ def deformable_conv(
         )
     count = arguments.integer(num_filters, "num_filters", function)
     std = math.sqrt(2.0 / (kernel[0] * kernel[1] * channels))
-    weight = helper.weight(
+    weight = weight_of(
+        helper,
         as_weight_attr(param_attr, function),
         [count, channels // parts, *kernel],
         input.dtype,

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid import elsewhere
 from graphopt.fluid.common import activate
 from graphopt.fluid.layers.lstm_stack import lstm as lstm
@@ -14,9 +13,11 @@ from graphopt.fluid.layers.rnn_units import lstm_unit as lstm_unit
 from graphopt.fluid.layers.rnn_units import mixed
 from graphopt.fluid.layers.shaping import sequence_mask
 from graphopt.fluid.layers.tensor import fill_constant_batch_size_like
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import ParamAttr, as_weight_attr
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
-from graphopt.param_attr import ParamAttr, as_weight_attr
+from graphopt.tensor.attribute import shape
 from graphopt.tensor.linalg import matmul, transpose
 from graphopt.tensor.manipulation import concat, reshape, split, squeeze
 from graphopt.tensor.manipulation import slice as slice_
@@ -226,7 +227,7 @@ def rnn(
 ) -> tuple[Nested, Nested]:
     """A cell over sequences [n, t, …] (or [t, n, …] if `time_major`), and its last states.
 
-    States start as zeros unless given, and stay as they are behind `sequence_length` [n].
+    States start as zeros unless given, and stay as they are after `sequence_length` [n].
     Paddle page: fluid.layers.rnn.
     """
     if initial_states is None:
@@ -235,7 +236,8 @@ def rnn(
     sequences = inputs if time_major else _map(_swapped, inputs)
     mask = None
     if sequence_length is not None:
-        steps = _leaves(sequences)[0].shape[0]
+        first = _leaves(sequences)[0]
+        steps: Any = first.shape[0] if first.shape[0] >= 0 else slice_(shape(first), [0], [0], [1])
         dtype = _leaves(initial_states)[0].dtype
         mask = transpose(sequence_mask(sequence_length, steps, dtype), [1, 0])
     if is_reverse:

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
-from graphopt import arguments
 from graphopt.fluid.common import activate
 from graphopt.fluid.layers.parametric import fc
-from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.one_layer import made_by
+from graphopt.frontend.parameters import as_param_attr, as_weight_attr
+from graphopt.ir.program import Variable, unique_name
 from graphopt.nn.functional.activation import sigmoid
-from graphopt.param_attr import as_param_attr, as_weight_attr
 from graphopt.tensor.creation import assign
 from graphopt.tensor.linalg import matmul
 from graphopt.tensor.manipulation import concat, reshape, split
@@ -58,17 +61,33 @@ def gru_unit(
     d = size // 3
     helper = LayerHelper(function)
     weight = helper.parameter(as_weight_attr(param_attr, function), [d, size], input.dtype)
-    attr = as_param_attr(bias_attr)
+    attr, bias = as_param_attr(bias_attr), None
     if attr is not None:
-        input = add(input, helper.parameter(attr, [1, size], input.dtype, is_bias=True))
+        bias = helper.parameter(attr, [1, size], input.dtype, is_bias=True)
+    acts = activation, gate_activation
+    step = partial(_gru, input, hidden, weight, bias, acts, origin_mode)
+    return made_by(helper.name, [2, 1, 0], step)
+
+
+def _gru(
+    input: Variable,
+    hidden: Variable,
+    weight: Variable,
+    bias: Variable | None,
+    acts: tuple[str, str],
+    origin_mode: bool,
+) -> tuple[Variable, Variable, Variable]:
+    """The results of `gru_unit`; `acts` are those of the candidate and of the gates."""
+    d = weight.shape[0]
+    input = input if bias is None else add(input, bias)
     flat = reshape(weight, [-1])
     both = reshape(slice_(flat, [0], [0], [2 * d * d]), [d, 2 * d])
     last = reshape(slice_(flat, [0], [2 * d * d], [3 * d * d]), [d, d])
     own, rest = split(input, [2 * d, d], 1)
-    gates = _activated(add(own, matmul(hidden, both)), gate_activation, "gate_activation")
+    gates = _activated(add(own, matmul(hidden, both)), acts[1], "gate_activation")
     update, reset = split(gates, 2, 1)
     kept = multiply(reset, hidden)
-    candidate = _activated(add(rest, matmul(kept, last)), activation, "activation")
+    candidate = _activated(add(rest, matmul(kept, last)), acts[0], "activation")
     new = mixed(update, hidden, candidate, origin_mode)
     return new, _constant(kept), _constant(concat([gates, candidate], 1))
 
@@ -102,7 +121,13 @@ def lstm_unit(
     joined = concat([x_t, hidden_t_prev], 1)
     parts = split(fc(joined, 4 * width, param_attr=param_attr, bias_attr=bias_attr), 4, 1)
     extra = arguments.number(forget_bias, "forget_bias", function)
+    step = partial(_lstm, parts, cell_t_prev, extra)
+    return made_by(name or unique_name.generate(function), [1, 0], step)
+
+
+def _lstm(parts: Sequence[Variable], old: Variable, extra: float) -> tuple[Variable, Variable]:
+    """The step, of the projected inputs of the gates and of the candidate."""
     enter, leave = sigmoid(parts[0]), sigmoid(parts[2])
     keep = sigmoid(scale(parts[1], 1.0, extra))
-    cell = add(multiply(keep, cell_t_prev), multiply(enter, tanh(parts[3])))
+    cell = add(multiply(keep, old), multiply(enter, tanh(parts[3])))
     return multiply(leave, tanh(cell)), cell

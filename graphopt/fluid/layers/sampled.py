@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.fluid.layers.loss import softmax_with_cross_entropy
 from graphopt.fluid.layers.random import uniform_random
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.input import one_hot
 from graphopt.tensor.creation import assign, full_like

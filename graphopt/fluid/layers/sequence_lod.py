@@ -1,7 +1,8 @@
 """Functions of sequences of different lengths (paddle.fluid.layers.sequence_lod).
 
-A variable of sequences has all their rows one behind the other; where their lengths are is known
-to `graphopt.lengths`. Functions that read lengths name them in the operator they append.
+A variable of sequences has all their rows one after the other; where their lengths are is known
+to `graphopt.frontend.sequence_notes`. Functions that read lengths name them in the operator that
+they append.
 """
 
 from __future__ import annotations
@@ -9,15 +10,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.lod_tensor import lengths_between
-from graphopt.ir.legacy.sequences import SLOT
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.parameters import as_param_attr, as_weight_attr
+from graphopt.frontend.sequence_notes import Levels, levels_of, note
+from graphopt.frontend.sequences import of_one_level, variable_of
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
-from graphopt.lengths import Levels, levels_of, note, of_one_level, variable_of
+from graphopt.ir.translate.operators.sequences import SLOT
 from graphopt.nn.functional.vision import unfold
-from graphopt.param_attr import as_param_attr, as_weight_attr
 from graphopt.tensor.creation import assign, clone
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, gather, reshape, slice
@@ -59,6 +62,7 @@ def sequence_pool(
 ) -> Variable:
     """One row for each sequence: [sequences, ...] (fluid.layers.sequence_pool).
 
+    Of sequences of sequences one for each inner one, which are sequences then.
     `pool_type` is sum, average, sqrt (the sum over the root of the length), max, last or first;
     an empty sequence gives `pad_value`. `is_test` has no effect.
     """
@@ -66,7 +70,9 @@ def sequence_pool(
     arguments.choice(kind, "pool_type", "sequence_pool", POOLS)
     value = arguments.number(pad_value, "pad_value", "sequence_pool")
     attrs = {"pooltype": kind.upper(), "pad_value": value, "is_test": bool(is_test)}
-    return _emitted("sequence_pool", _inputs(input, "sequence_pool"), attrs)
+    arguments.variable(input, "input", "sequence_pool")
+    inputs = {"X": input, SLOT: variable_of(input, "sequence_pool", "input")}
+    return note(_emitted("sequence_pool", inputs, attrs), levels_of(input)[:-1])
 
 
 def sequence_first_step(input: Variable) -> Variable:
@@ -130,7 +136,7 @@ def sequence_conv(
 
 
 def sequence_concat(input: Sequence[Variable], name: str | None = None) -> Variable:
-    """Sequence i of every input behind each other (fluid.layers.sequence_concat)."""
+    """Sequence i of every input one after the other (fluid.layers.sequence_concat)."""
     given = arguments.variables(input, "input", "sequence_concat")
     if not given:
         raise ValueError("sequence_concat(): 'input' must have at least one Variable")
@@ -201,6 +207,7 @@ def sequence_unpad(x: Variable, length: Variable, name: str | None = None) -> Va
     return noted(made, _flat(length))
 
 
+@one_layer("sequence_reshape")
 def sequence_reshape(input: Variable, new_dim: int) -> Variable:
     """The numbers of each sequence in rows of `new_dim` (fluid.layers.sequence_reshape).
 
@@ -234,7 +241,7 @@ def sequence_scatter(
 def sequence_enumerate(
     input: Variable, win_size: int, pad_value: int = 0, name: str | None = None
 ) -> Variable:
-    """Each number and those behind it: [n, win_size] (fluid.layers.sequence_enumerate).
+    """Each number and those after it: [n, win_size] (fluid.layers.sequence_enumerate).
 
     Behind the end of a sequence there is `pad_value`.
     """
@@ -267,6 +274,7 @@ def _flat(lengths: Variable) -> Variable:
     return constant(flat if flat.dtype == "int64" else cast(flat, "int64"))
 
 
+@one_layer("lod_reset")
 def lod_reset(
     x: Variable, y: Variable | None = None, target_lod: Sequence[int] | None = None
 ) -> Variable:
@@ -294,6 +302,7 @@ def _levels_in(y: Variable) -> Levels:
     return (constant(cast(subtract(ends, starts), "int64")).name,)
 
 
+@one_layer("lod_append")
 def lod_append(x: Variable, level: Any) -> Variable:
     """x with one more level of lengths, inside those that it has (fluid.layers.lod_append).
 
@@ -312,6 +321,7 @@ def lod_append(x: Variable, level: Any) -> Variable:
     return note(clone(x), [*levels_of(x), *added])
 
 
+@one_layer("im2sequence")
 def im2sequence(
     input: Variable,
     filter_size: Any = 1,

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
-from graphopt.ir.legacy.sequences import SLOT
-from graphopt.ir.ops.sequence import ACTIVATIONS
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import as_param_attr, as_weight_attr
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level
+from graphopt.ir.dialect.ops.sequence import ACTIVATIONS
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
-from graphopt.lengths import levels_of, note, of_one_level
-from graphopt.param_attr import as_param_attr, as_weight_attr
+from graphopt.ir.translate.operators.sequences import SLOT
 
 
 def _rows(input: Variable, width: int, function: str) -> dict[str, Variable]:

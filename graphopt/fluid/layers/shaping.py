@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.common import activate
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
-from graphopt.tensor.creation import to_tensor
+from graphopt.nn.functional.alignment import sequence_mask as _sequence_mask
 from graphopt.tensor.linalg import transpose as transpose
-from graphopt.tensor.logic import less_than
 from graphopt.tensor.manipulation import cast
 from graphopt.tensor.manipulation import gather as _gather
 from graphopt.tensor.manipulation import reshape as _reshape
@@ -163,10 +161,11 @@ def pad2d(
     return emit("pad2d", {"X": input}, attrs, name=name)
 
 
+@one_layer("pad_constant_like")
 def pad_constant_like(
     x: Variable, y: Variable, pad_value: float = 0.0, name: str | None = None
 ) -> Variable:
-    """y padded behind each axis up to the shape of x (fluid.layers.pad_constant_like)."""
+    """y padded after each axis up to the shape of x (fluid.layers.pad_constant_like)."""
     wanted = arguments.variable(x, "x", "pad_constant_like").shape
     have = arguments.variable(y, "y", "pad_constant_like").shape
     fits = len(wanted) == len(have)
@@ -183,6 +182,7 @@ def _pairs(x: Variable, y: Variable) -> list[tuple[int, int]]:
     return list(zip(x.shape, y.shape, strict=False))
 
 
+@one_layer("crop")
 def crop(x: Variable, shape: Any = None, offsets: Any = None, name: str | None = None) -> Variable:
     """The block of x of this shape, or that of another Variable, at `offsets` (layers.crop)."""
     sizes = list(shape.shape) if isinstance(shape, Variable) else shape
@@ -217,21 +217,15 @@ def one_hot(input: Variable, depth: int, allow_out_of_range: bool = False) -> Va
 
 
 def sequence_mask(
-    x: Variable, maxlen: int | None = None, dtype: Any = "int64", name: str | None = None
+    x: Variable, maxlen: Any = None, dtype: Any = "int64", name: str | None = None
 ) -> Variable:
     """Ones for the first x[i] of `maxlen` places, as a new last axis (fluid.layers.sequence_mask).
 
-    Raises UnsupportedError without `maxlen`: the largest length is not known before a run.
+    `maxlen` is a number or a Variable; without it, or below 0, there are as many places as the
+    largest length, and the program runs op by op.
     """
-    arguments.variable(x, "x", "sequence_mask")
-    if maxlen is None or (not isinstance(maxlen, Variable) and maxlen < 0):
-        raise UnsupportedError("sequence_mask(): give 'maxlen': shapes are fixed before a run")
-    places = to_tensor(
-        np.arange(arguments.integer(maxlen, "maxlen", "sequence_mask"), dtype="int64")
-    )
-    made = cast(less_than(places, cast(_unsqueeze(x, [-1]), "int64")), dtype)
-    made.stop_gradient = True
-    return made
+    known = isinstance(maxlen, Variable) or (maxlen is not None and maxlen >= 0)
+    return _sequence_mask(x, maxlen if known else None, dtype, name)
 
 
 def where(condition: Variable) -> Variable:
@@ -241,6 +235,7 @@ def where(condition: Variable) -> Variable:
     return nonzero(condition)
 
 
+@one_layer("unique", 0, 1)
 def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
     """The different elements of a vector as they first occur, and where each element went.
 
@@ -249,6 +244,7 @@ def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
     return unique_with_counts(x, dtype)[:2]
 
 
+@one_layer("unique_with_counts", 0, 1, 2)
 def unique_with_counts(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable, Variable]:
     """As `unique`, and how often each occurs (fluid.layers.unique_with_counts)."""
     from graphopt import argsort, unique

@@ -8,14 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import ProgramError
-from graphopt.ir.legacy.sequences import SLOT
-from graphopt.ir.ops.tagging import SCHEMES
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import as_weight_attr
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level
+from graphopt.ir.dialect.ops.tagging import SCHEMES
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
-from graphopt.lengths import levels_of, note, of_one_level
-from graphopt.param_attr import as_weight_attr
+from graphopt.ir.translate.operators.sequences import SLOT
 
 
 def _steps(x: Variable, slot: str, length: Variable | None, function: str) -> dict[str, Any]:
@@ -42,7 +43,10 @@ def linear_chain_crf(
     weight = as_weight_attr(param_attr, function)
     inputs["Transition"] = helper.parameter(weight, [tags + 2, tags], input.dtype)
     inputs["Label"] = arguments.variable(label, "label", function)
-    return helper.emit(function, inputs, out="LogLikelihood")
+    outs = ("Alpha", "EmissionExps", "TransitionExps", "LogLikelihood")
+    made = [helper.temporary() for _ in outs]
+    helper.append_op(function, inputs, {"LogLikelihood": made[-1]})
+    return made[-1]
 
 
 def crf_decoding(

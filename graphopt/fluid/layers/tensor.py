@@ -7,14 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.fluid.common import vector
 from graphopt.fluid.layers.reduction import has_inf as has_inf
 from graphopt.fluid.layers.reduction import has_nan as has_nan
 from graphopt.fluid.layers.reduction import isfinite as isfinite
-from graphopt.ir import unique_name
-from graphopt.ir.program import Variable, VarKind, default_main_program
-from graphopt.layer_helper import LayerHelper, emit, emit_into
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit, emit_into
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sequence_notes import note
+from graphopt.ir.program import Variable, VarKind, default_main_program, unique_name
 from graphopt.tensor.attribute import is_empty as _is_empty
 from graphopt.tensor.attribute import numel
 from graphopt.tensor.attribute import rank as rank
@@ -74,6 +75,7 @@ def fill_constant(
     return emit_into(out, "fill_constant", {}, attrs, name=name, stop_gradient=True)
 
 
+@one_layer("fill_constant_batch_size_like")
 def fill_constant_batch_size_like(
     input: Variable,
     shape: Any,
@@ -95,7 +97,7 @@ def fill_constant_batch_size_like(
     others = [a for a in _numbers(len(input.shape)) if a != input_dim_idx % len(input.shape)]
     edge = _slice(input, others, [0] * len(others), [1] * len(others)) if others else input
     column = reshape(edge, [-1 if a == output_dim_idx else 1 for a in _numbers(len(sizes))])
-    return full_like(expand(column, sizes), value, dtype)
+    return note(full_like(expand(column, sizes), value, dtype), ())
 
 
 def like_batch(
@@ -127,11 +129,13 @@ def _filled(x: Variable, value: float, out: Variable | None, function: str) -> V
     return emit_into(out, "fill_any_like", {"X": x}, attrs, stop_gradient=True)
 
 
+@one_layer("ones_like")
 def ones_like(x: Variable, out: Variable | None = None) -> Variable:
     """Ones in the shape of x, written to `out` when it is given (fluid.layers.ones_like)."""
     return _filled(x, 1.0, out, "ones_like")
 
 
+@one_layer("zeros_like")
 def zeros_like(x: Variable, out: Variable | None = None) -> Variable:
     """Zeros in the shape of x, written to `out` when it is given (fluid.layers.zeros_like)."""
     return _filled(x, 0.0, out, "zeros_like")
@@ -224,6 +228,7 @@ def range(start: Any, end: Any, step: Any, dtype: Any, name: str | None = None) 
     return emit("range", inputs, name=name, stop_gradient=True)
 
 
+@one_layer("diag")
 def diag(diagonal: Any) -> Variable:
     """The matrix with this diagonal, a vector or an array (fluid.layers.diag)."""
     vector_ = diagonal if isinstance(diagonal, Variable) else _assign(np.asarray(diagonal))
@@ -255,18 +260,21 @@ def eye(
     return expand(made, [*batch, num_rows, columns])
 
 
+@one_layer("reverse")
 def reverse(x: Variable, axis: Any) -> Variable:
     """These axes in reverse order (fluid.layers.reverse)."""
     return flip(x, arguments.integers(axis, "axis", "reverse"))
 
 
+@one_layer("arg_max")
 def argmax(x: Variable, axis: int = 0) -> Variable:
-    """Where the first largest element along `axis` is, int64 (fluid.layers.argmax)."""
+    """Index of the first largest element along `axis`, int64 (fluid.layers.argmax)."""
     return _argmax(x, axis)
 
 
+@one_layer("arg_min")
 def argmin(x: Variable, axis: int = 0) -> Variable:
-    """Where the first smallest element along `axis` is, int64 (fluid.layers.argmin)."""
+    """Index of the first smallest element along `axis`, int64 (fluid.layers.argmin)."""
     return _argmin(x, axis)
 
 
@@ -284,13 +292,14 @@ def argsort(
     return outs[0], outs[1]
 
 
+@one_layer("size")
 def size(input: Variable) -> Variable:
     """The number of elements, int64 of shape [1] (fluid.layers.size)."""
     return vector(numel(input))
 
 
 def is_empty(x: Variable, cond: Variable | None = None) -> Variable:
-    """Whether x has no elements, bool of shape [1], written to `cond` when given (is_empty)."""
+    """True if x has no elements, bool of shape [1], written to `cond` when given (is_empty)."""
     answer = vector(_is_empty(x))
     return answer if cond is None else _assign(answer, cond)
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import jax
 from jax import lax
 from jax import numpy as jnp
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.op import call_rule, default_attrs
-from graphopt.ir.ops import BY_NAME
-from graphopt.ir.ops.activation import (
+from graphopt.ir.dialect.definition import default_attrs
+from graphopt.ir.dialect.op import call_rule
+from graphopt.ir.dialect.ops import BY_NAME
+from graphopt.ir.dialect.ops.activation import (
     Celu,
     Elu,
     Gelu,
@@ -31,6 +33,7 @@ from graphopt.ir.ops.activation import (
     Sigmoid,
     Silu,
     Softmax,
+    SoftmaxBase,
     Softplus,
     Softshrink,
     Softsign,
@@ -40,16 +43,19 @@ from graphopt.ir.ops.activation import (
     ThresholdedRelu,
     prelu_alpha_shape,
 )
-from graphopt.ir.ops.base import Unary
-from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.base import Array, limit, widened
+from graphopt.ir.dialect.ops.base import Unary
+from graphopt.ir.dialect.types import normalize_axis
+from graphopt.lowering.ops.base import Array, constant, limit, widened
 from graphopt.lowering.registry import RULES, lowers
+
+# The least logarithm that a probability of softmax may have, before it is divided by the sum.
+SOFTMAX_FLOOR = -64.0
 
 
 @lowers(Relu)
 def relu(x: Array) -> Array:
-    # not lax.max, whose gradient at 0 is one half; nan passes through
-    return jnp.where(x <= 0, jnp.zeros((), x.dtype), x)
+    # not lax.max, whose gradient at 0 is one half; as in Paddle, nan gives 0
+    return jnp.where(x > 0, x, jnp.zeros((), x.dtype))
 
 
 @lowers(Relu6)
@@ -203,7 +209,7 @@ def maxout(x: Array, groups: int, axis: int) -> Array:
 @lowers(Softmax)
 @widened
 def softmax(x: Array, axis: int) -> Array:
-    exponential = lax.exp(below_max(x, axis))
+    exponential = lax.exp(floored(below_max(x, axis)))
     return exponential / jnp.sum(exponential, _axes(x, axis), keepdims=True)
 
 
@@ -211,7 +217,7 @@ def softmax(x: Array, axis: int) -> Array:
 @widened
 def log_softmax(x: Array, axis: int) -> Array:
     shifted = below_max(x, axis)
-    return shifted - lax.log(jnp.sum(lax.exp(shifted), _axes(x, axis), keepdims=True))
+    return floored(shifted) - log_sum(shifted, axis)
 
 
 def below_max(x: Array, axis: int) -> Array:
@@ -220,18 +226,41 @@ def below_max(x: Array, axis: int) -> Array:
     return x - top
 
 
+def log_sum(shifted: Array, axis: int) -> Array:
+    """The logarithm of the sum of the exponentials of differences to the maximum.
+
+    A floor would change no digit of it: the exponential of the maximum alone is 1.
+    """
+    return lax.log(jnp.sum(lax.exp(shifted), _axes(shifted, axis), keepdims=True))
+
+
+@jax.custom_jvp
+def floored(shifted: Array) -> Array:
+    """Differences to the maximum, none below -64: as in Paddle, no probability is 0.
+
+    The derivative does not see it, so that a class whose probability has become too small still
+    gets a gradient. nan passes through.
+    """
+    return lax.max(shifted, constant(SOFTMAX_FLOOR, shifted.dtype))
+
+
+@floored.defjvp
+def _floored_tangent(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Array]:
+    return floored(*primals), tangents[0]
+
+
 def _axes(x: Array, axis: int) -> tuple[int, ...]:
     return (axis,) if x.ndim else ()
 
 
 def activate(name: str, x: Array, **attrs: Any) -> Array:
-    """The op `pd.<name>` on one tensor, or x itself for `none`; what fused ops apply.
+    """The op `pd.<name>` on one tensor, or x itself for `none`: the activation of fused ops.
 
     `attrs` are properties; those that the op does not have are ignored, the others have defaults.
     """
     if name == "none":
         return x
     op_class = BY_NAME.get(f"pd.{name}")
-    if op_class is None or not issubclass(op_class, Unary) or op_class not in RULES:
+    if op_class is None or not issubclass(op_class, (Unary, SoftmaxBase)) or op_class not in RULES:
         raise UnsupportedError(f"'{name}' is not an activation that a fused op can apply")
     return call_rule(RULES[op_class], {**default_attrs(op_class), **attrs, "x": x})

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.adaptive_update import (
+from graphopt.ir.dialect.ops.adaptive_update import (
     Adadelta,
     Adagrad,
     Adamax,

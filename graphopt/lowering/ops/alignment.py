@@ -6,9 +6,15 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.ir.dialect.ops.alignment import (
+    CtcAlign,
+    EditDistance,
+    GatherTree,
+    SequenceMask,
+    WarpCtc,
+)
 from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.alignment import CtcAlign, EditDistance, GatherTree, SequenceMask, WarpCtc
-from graphopt.lowering.ops.activation import log_softmax
+from graphopt.lowering.ops.activation import below_max, log_sum
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
@@ -28,7 +34,7 @@ def warpctc(
     label = label.astype(np.int64)
     steps, length = logits_length.astype(np.int64), labels_length.astype(np.int64)
     alpha = _forward_scores(_clipped_log_softmax(logits), label, steps, length, blank)
-    # the last label or the blank behind it; an empty label has one state, the blank
+    # the last label or the blank after it; an empty label has one state, the blank
     end = 2 * length[:, None]
     last = jnp.take_along_axis(alpha, end, 1, mode="fill")
     before = jnp.take_along_axis(alpha, jnp.maximum(end - 1, 0), 1, mode="fill")
@@ -43,7 +49,8 @@ def warpctc(
 
 def _clipped_log_softmax(logits: Array) -> Array:
     """As in Paddle no probability is below the smallest normal number; the gradient ignores it."""
-    scores = log_softmax(wide(logits), axis=-1)
+    shifted = below_max(wide(logits), -1)
+    scores = shifted - log_sum(shifted, -1)
     least = np.log(np.finfo(scores.dtype).tiny)
     return scores + lax.stop_gradient(jnp.maximum(scores, least) - scores)
 
@@ -77,7 +84,7 @@ def _forward_scores(scores: Array, label: Array, steps: Array, length: Array, bl
 
 
 def _steps_needed(label: Array, length: Array) -> Array:
-    """How many steps the labels take, with a blank between equal ones."""
+    """The number of steps that the labels take, with a blank between equal ones."""
     longest = label.shape[1]
     before = jnp.concatenate([label[:, :1] - 1, label[:, :-1]], 1)[:, :longest]
     repeats = (label == before) & (np.arange(longest) < length[:, None])

@@ -1,4 +1,4 @@
-"""Tensor arrays of open length: written and read where arrays have values (`lowering/late.py`)."""
+"""Tensor arrays of open length, for where arrays have values (`lowering/dynamic.py`)."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import numpy as np
 from jax import numpy as jnp
 
 from graphopt.errors import ProgramError
-from graphopt.ir.ops.array import ArrayRead, ArrayToTensor, ArrayWrite
-from graphopt.lowering.late import concrete
+from graphopt.ir.dialect.ops.array import ArrayRead, ArrayToTensor, ArrayWrite
+from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 

@@ -1,4 +1,4 @@
-"""What several families of rules need: dtypes to compute in, constants, limits."""
+"""Helpers of several families of rules: dtypes to compute in, constants, limits."""
 
 from __future__ import annotations
 

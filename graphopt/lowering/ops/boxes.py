@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.ops.boxes import (
+from graphopt.ir.dialect.ops.boxes import (
     AnchorGenerator,
     BoxCoder,
     DensityPriorBox,

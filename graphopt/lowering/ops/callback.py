@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import jax
@@ -11,9 +11,10 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir import callables
+from graphopt.ir.dialect import callables
+from graphopt.ir.dialect.ops.callback import PyFunc, PyFuncBackward, split_shapes
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.ops.callback import PyFunc, PyFuncBackward, split_shapes
+from graphopt.lowering.host import Caller, called, halves, joined, received, sent
 from graphopt.lowering.ops.base import Array, is_floating
 from graphopt.lowering.registry import lowers
 
@@ -33,9 +34,9 @@ def py_func(
     if not ranks:
 
         def call(*given: Any) -> None:
-            _call(host, given, [])
+            _call((PyFunc.name, function), host, map(received, given, xs), [])
 
-        jax.debug.callback(call, *constants)
+        jax.debug.callback(call, *map(sent, constants))
         return ()
 
     def known(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -48,10 +49,10 @@ def py_func(
         Shape(known(shape), as_dtype(dtype).numpy)
         for shape, dtype in zip(split_shapes(sizes, ranks), dtypes, strict=True)
     ]
-    called = jax.pure_callback(
-        lambda *given: _call(host, given, wanted), wanted, *constants, vmap_method="sequential"
+    made = _from_host(
+        lambda *given: _call((PyFunc.name, function), host, given, wanted), wanted, constants
     )
-    return tuple(called)
+    return tuple(made)
 
 
 @lowers(PyFuncBackward)
@@ -78,14 +79,29 @@ def py_func_backward(
             rest = iter(values[len(given) :])
             # as in Paddle, the function gets None for what has no gradient
             with_none = [next(rest) if ok else None for ok in smooth]
-            return _call(host, (*values[: len(given)], *with_none), wanted, may_be_none=True)
+            passed = (*values[: len(given)], *with_none)
+            return _call((PyFuncBackward.name, function), host, passed, wanted, may_be_none=True)
 
-        made = jax.pure_callback(call, wanted, *given, *grads, vmap_method="sequential")
+        made = _from_host(call, wanted, [*given, *grads])
         to_xs = tuple(g if is_floating(x) else None for g, x in zip(made, xs, strict=True))
         return to_xs, tuple(jnp.zeros_like(out) if is_floating(out) else None for out in outs)
 
     attached.defvjp(forward, backward)
     return attached(xs, outs)
+
+
+def _from_host(
+    call: Callable[..., Sequence[Any]], wanted: Sequence[Shape], given: Sequence[Array]
+) -> list[Array]:
+    """The result of a host function on arrays; all bits of them travel."""
+    likes = [Shape(x.shape, x.dtype) for x in given]
+    made = jax.pure_callback(
+        lambda *values: [halves(array) for array in call(*map(received, values, likes))],
+        [jax.eval_shape(sent, want) for want in wanted],
+        *map(sent, given),
+        vmap_method="sequential",
+    )
+    return [joined(array, want.dtype) for array, want in zip(made, wanted, strict=True)]
 
 
 def _function(number: int) -> Callable[..., Any]:
@@ -99,8 +115,24 @@ def _function(number: int) -> Callable[..., Any]:
 
 
 def _call(
+    key: Caller,
     host: Callable[..., Any],
-    given: Sequence[Any],
+    given: Iterable[Any],
+    wanted: Sequence[Shape],
+    *,
+    may_be_none: bool = False,
+) -> list[Any]:
+    """The function's results, zeros when it raises in a run that handles it."""
+    return called(
+        key,
+        lambda: _results(host, given, wanted, may_be_none=may_be_none),
+        [np.zeros(want.shape, want.dtype) for want in wanted],
+    )
+
+
+def _results(
+    host: Callable[..., Any],
+    given: Iterable[Any],
     wanted: Sequence[Shape],
     *,
     may_be_none: bool = False,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.combine import Atan2, Kron, Lerp, Multiplex
+from graphopt.ir.dialect.ops.combine import Atan2, Kron, Lerp, Multiplex
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 

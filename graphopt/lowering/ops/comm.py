@@ -7,8 +7,8 @@ import math
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.callback import split_shapes
-from graphopt.ir.ops.comm import (
+from graphopt.ir.dialect.ops.callback import split_shapes
+from graphopt.ir.dialect.ops.comm import (
     AllGather,
     AllReduce,
     OnOwner,

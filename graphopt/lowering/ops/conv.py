@@ -11,7 +11,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.conv import (
+from graphopt.ir.dialect.ops.conv import (
     Conv2d,
     Conv3d,
     DepthwiseConv2d,
@@ -24,10 +24,10 @@ from graphopt.ir.ops.conv import (
     used_dilations,
     window_output,
 )
-from graphopt.lowering.convolution import Window, convolve
+from graphopt.lowering.kernels.convolution import Window, convolve
+from graphopt.lowering.kernels.pooling import largest
 from graphopt.lowering.ops.activation import relu
 from graphopt.lowering.ops.base import Array, is_floating, wide
-from graphopt.lowering.pooling import largest
 from graphopt.lowering.registry import lowers
 
 Ints = tuple[int, ...]
@@ -37,7 +37,7 @@ Bounds = np.ndarray[Any, Any]
 def convolution_layouts(
     spatial: int, data_format: str, filter_format: str = ""
 ) -> tuple[str, str, str]:
-    """How JAX names the dimensions of the input, the filter and the output."""
+    """JAX's dimension names of the input, the filter and the output."""
     axes = "DHW"[-spatial:]
     image = f"N{axes}C" if is_channels_last(data_format) else f"NC{axes}"
     return image, filter_format if filter_format == "HWIO" else f"OI{axes}", image

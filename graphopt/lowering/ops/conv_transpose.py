@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from jax import lax
 
-from graphopt.ir.ops.conv import explicit_pads, spatial_sizes, used_dilations
-from graphopt.ir.ops.conv_transpose import Conv2dTranspose, Conv3dTranspose, transposed_sizes
+from graphopt.ir.dialect.ops.conv import explicit_pads, spatial_sizes, used_dilations
+from graphopt.ir.dialect.ops.conv_transpose import (
+    Conv2dTranspose,
+    Conv3dTranspose,
+    transposed_sizes,
+)
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.conv import convolution_layouts
 from graphopt.lowering.registry import lowers

@@ -6,8 +6,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.creation import (
+from graphopt.ir.dialect.ops.creation import (
     Arange,
     AssignValue,
     Eye,
@@ -17,6 +16,7 @@ from graphopt.ir.ops.creation import (
     Logspace,
     range_length,
 )
+from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.base import Array, constant
 from graphopt.lowering.registry import lowers
 

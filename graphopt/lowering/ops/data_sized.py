@@ -1,4 +1,4 @@
-"""Results sized by data: computed where arrays have values (see `lowering/late.py`)."""
+"""Results sized by data: computed where arrays have values (see `lowering/dynamic.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.ops.data_sized import (
+from graphopt.ir.dialect.ops.data_sized import (
     Bincount,
     MaskedSelect,
     Nonzero,
@@ -16,7 +16,7 @@ from graphopt.ir.ops.data_sized import (
     Unique,
     UniqueConsecutive,
 )
-from graphopt.lowering.late import concrete
+from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 

@@ -10,7 +10,9 @@ import jax
 import numpy as np
 
 from graphopt.errors import CheckError
-from graphopt.ir.ops.debug import Assert, Print, PrintGradient
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.debug import Assert, Print, PrintGradient
+from graphopt.lowering.host import called, received, sent
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 
@@ -46,21 +48,26 @@ def _is_real(array: np.ndarray[Any, Any]) -> bool:
     return array.dtype.kind == "f" or array.dtype.name == "bfloat16"
 
 
-def _print(x: Array, first_n: int, **how: Any) -> None:
+def _print(op: type[PdOp], x: Array, first_n: int, **how: Any) -> None:
     runs = itertools.count(1)
 
     def show(value: Any) -> None:
         if first_n < 0 or next(runs) <= first_n:
             print(described(value, **how), flush=True)
 
-    jax.debug.callback(show, x)
+    key = (op.name, how["variable"])
+    like = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    jax.debug.callback(
+        lambda value: called(key, lambda: show(received(value, like)), None), sent(x)
+    )
 
 
 @lowers(Print)
 def print_(
     x: Array, variable: str, message: str, first_n: int, summarize: int, parts: Strings
 ) -> tuple[Array, ...]:
-    _print(x, first_n, variable=variable, message=message, summarize=summarize, parts=parts)
+    how = {"variable": variable, "message": message, "summarize": summarize, "parts": parts}
+    _print(Print, x, first_n, **how)
     return ()
 
 
@@ -75,15 +82,11 @@ def print_gradient(
         return x
 
     def backward(_: None, gradient: Array) -> tuple[Array]:
-        _print(gradient, first_n, **how)
+        _print(PrintGradient, gradient, first_n, **how)
         return (gradient,)
 
     same.defvjp(lambda x: (x, None), backward)
     return same(x)
-
-
-# What asserts found wrong since `raise_failures` was called last.
-_failures: list[str] = []
 
 
 @lowers(Assert)
@@ -97,17 +100,13 @@ def assert_(
                 for value, name in zip(values, variables[1:], strict=True)
             ]
             what = f"the condition variable '{variables[0]}' of Assert must be true, but is false"
-            _failures.append("\n".join([what, *shown]))
+            raise CheckError("\n".join([what, *shown]))
 
-    jax.debug.callback(check, condition, *data)
+    key = (Assert.name, variables)
+    likes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (condition, *data)]
+    jax.debug.callback(
+        lambda *given: called(key, lambda: check(*map(received, given, likes)), None),
+        condition,
+        *map(sent, data),
+    )
     return ()
-
-
-def raise_failures(results: Any) -> None:
-    """Wait for a step; CheckError when an assert in it failed."""
-    jax.block_until_ready(results)
-    jax.effects_barrier()
-    found = _failures.copy()
-    _failures.clear()
-    if found:
-        raise CheckError("\n".join(dict.fromkeys(found)))

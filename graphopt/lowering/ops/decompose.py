@@ -1,4 +1,4 @@
-"""Decompositions of matrices and what follows from them, in JAX."""
+"""Decompositions of matrices and their uses, in JAX."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy import linalg
 
-from graphopt.ir.ops.decompose import (
+from graphopt.ir.dialect.ops.decompose import (
     CholeskySolve,
     Det,
     Eig,

@@ -8,8 +8,8 @@ from collections.abc import Callable, Mapping
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops import elementary as ops
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import elementary as ops
 from graphopt.lowering.ops.base import Array, is_floating, limit, widened
 from graphopt.lowering.registry import lowers
 

@@ -9,14 +9,14 @@ from typing import Any
 
 from xdsl.dialects.builtin import DictionaryAttr
 
-from graphopt.ir.op import call_rule
-from graphopt.ir.ops.fused import (
+from graphopt.ir.dialect.op import call_rule, class_of
+from graphopt.ir.dialect.ops.fused import (
     FusedBatchNormAct,
     FusedBnAddActivation,
     FusedElemwiseAddActivation,
     FusedGemmEpilogue,
 )
-from graphopt.ir.ops.late import class_of, decoded
+from graphopt.ir.dialect.ops.late import decoded
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.linear import matmul

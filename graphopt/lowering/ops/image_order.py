@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from jax import numpy as jnp
 
-from graphopt.ir.ops.conv import is_channels_last
-from graphopt.ir.ops.image_order import (
+from graphopt.ir.dialect.ops.conv import is_channels_last
+from graphopt.ir.dialect.ops.image_order import (
     ChannelShuffle,
     PixelShuffle,
     PixelUnshuffle,

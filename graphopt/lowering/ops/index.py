@@ -1,6 +1,7 @@
 """Looking elements up by number in JAX.
 
-Paddle raises for a number that is out of range; a compiled program cannot, and reads nan instead.
+Paddle raises for a number that is out of range. So does the runtime for those that are fed; for
+those that a step computes it cannot, and they read nan.
 """
 
 from __future__ import annotations
@@ -9,16 +10,25 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.ir.dialect.ops.index import Accuracy, Embedding, FillRows, Gather, OneHot, Topk
+from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.index import Accuracy, Embedding, FillRows, Gather, OneHot, Topk
-from graphopt.ir.types import normalize_axis
 from graphopt.lowering.ops.base import Array, is_floating
 from graphopt.lowering.registry import lowers
 
 
+def lookup(index: Array, size: int, least: int = 0) -> Array:
+    """Numbers of rows as int32; those out of range, from `least` on, are past the end.
+
+    XLA would cut 64 bits to 32, and JAX count negative numbers from the end.
+    """
+    number = index.astype(np.int64)
+    return jnp.where((number >= least) & (number < size), number, size).astype(np.int32)
+
+
 @lowers(Embedding)
 def embedding(x: Array, weight: Array, padding_idx: int) -> Array:
-    rows = jnp.take(weight, x, 0, mode="fill")
+    rows = jnp.take(weight, lookup(x, weight.shape[0]), 0, mode="fill")
     if padding_idx == -1:  # Paddle's spelling of none
         return rows
     return jnp.where((x == padding_idx)[..., None], jnp.zeros((), rows.dtype), rows)
@@ -31,7 +41,9 @@ def one_hot(x: Array, depth: int, dtype: DType) -> Array:
 
 @lowers(Gather)
 def gather(x: Array, index: Array, axis: int) -> Array:
-    return jnp.take(x, index.reshape(index.shape[:1]), axis, mode="fill")
+    # from the end, as Paddle 3 does it
+    rows = lookup(index.reshape(index.shape[:1]), x.shape[axis], -x.shape[axis])
+    return jnp.take(x, rows, axis, mode="fill")
 
 
 @lowers(Topk)

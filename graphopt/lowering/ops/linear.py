@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.linear import Bilinear, Matmul, RowConv
+from graphopt.ir.dialect.ops.linear import Bilinear, Matmul, RowConv
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.logic import (
+from graphopt.ir.dialect.ops.logic import (
     Allclose,
     BitwiseAnd,
     BitwiseNot,

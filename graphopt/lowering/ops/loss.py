@@ -11,7 +11,7 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy.special import xlogy
 
-from graphopt.ir.ops.loss import (
+from graphopt.ir.dialect.ops.loss import (
     BinaryCrossEntropy,
     CrossEntropyWithSoftmax,
     HuberLoss,
@@ -19,8 +19,8 @@ from graphopt.ir.ops.loss import (
     NllLoss,
     SigmoidCrossEntropy,
 )
-from graphopt.ir.types import normalize_axis
-from graphopt.lowering.ops.activation import log_softmax
+from graphopt.ir.dialect.types import normalize_axis
+from graphopt.lowering.ops.activation import floored, log_softmax
 from graphopt.lowering.ops.base import Array, constant, wide
 from graphopt.lowering.registry import lowers
 
@@ -68,7 +68,7 @@ def _of_logits(x: Array, index: Array, axis: int) -> Array:
     """-log softmax(x) at the classes, without the logarithms of all probabilities."""
     top, log_sum = _log_sum(x, axis)
     # from the logits as they are: XLA would store what a gather reads
-    return log_sum - (jnp.take_along_axis(x, index, axis, mode="fill") - top)
+    return log_sum - floored(jnp.take_along_axis(x, index, axis, mode="fill") - top)
 
 
 def _log_sum(x: Array, axis: int) -> tuple[Array, Array]:
@@ -79,7 +79,7 @@ def _log_sum(x: Array, axis: int) -> tuple[Array, Array]:
 
 @_of_logits.defjvp
 def _of_logits_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, Array]:
-    """The derivative is the probabilities, less one at the class; XLA fuses what computes it.
+    """The derivative is the probabilities, less one at the class; XLA fuses its ops.
 
     By JAX's rules it would be summed up from parts as large as the logits.
     """

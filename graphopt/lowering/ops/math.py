@@ -8,8 +8,7 @@ from functools import reduce
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.math import (
+from graphopt.ir.dialect.ops.math import (
     Abs,
     Add,
     AddN,
@@ -46,7 +45,8 @@ from graphopt.ir.ops.math import (
     Subtract,
     Where,
 )
-from graphopt.ir.types import normalize_axis
+from graphopt.ir.dialect.types import normalize_axis
+from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.base import Array, constant, limit, wide, widened
 from graphopt.lowering.registry import lowers
 

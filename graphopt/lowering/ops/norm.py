@@ -9,7 +9,13 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm, channel_axis
+from graphopt.ir.dialect.ops.norm import (
+    BatchNorm,
+    GroupNorm,
+    InstanceNorm,
+    LayerNorm,
+    channel_axis,
+)
 from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers

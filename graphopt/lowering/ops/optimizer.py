@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.optimizer import Adam, Adamw, Momentum, Sgd
+from graphopt.ir.dialect.ops.optimizer import Adam, Adamw, Momentum, Sgd
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
@@ -54,6 +54,7 @@ def adam(
     beta1: float,
     beta2: float,
     epsilon: float,
+    uncorrected_epsilon: bool,
 ) -> tuple[Array, ...]:
     p, g = wide(param), wide(grad)
     m1 = beta1 * wide(moment1) + (1 - beta1) * g
@@ -61,7 +62,8 @@ def adam(
     largest = m2 if moment2_max is None else jnp.maximum(m2, wide(moment2_max))
     correction = lax.sqrt(1 - scalar(beta2_pow, p))
     rate = scalar(learning_rate, p) * correction / (1 - scalar(beta1_pow, p))
-    moved = p - rate * m1 / (lax.sqrt(largest) + epsilon * correction)
+    small = epsilon if uncorrected_epsilon else epsilon * correction
+    moved = p - rate * m1 / (lax.sqrt(largest) + small)
     state = (
         m1.astype(moment1.dtype),
         m2.astype(moment2.dtype),
@@ -85,6 +87,7 @@ def adamw(
     beta1: float,
     beta2: float,
     epsilon: float,
+    uncorrected_epsilon: bool,
     coeff: float,
     lr_ratio: float,
     with_decay: bool,
@@ -93,5 +96,5 @@ def adamw(
     rate = scalar(learning_rate, p) * lr_ratio
     decayed = p * (1 - rate * coeff) if with_decay else p
     state = (moment1, moment2, beta1_pow, beta2_pow, moment2_max)
-    moved, *after = adam(decayed, grad, rate, *state, beta1, beta2, epsilon)
+    moved, *after = adam(decayed, grad, rate, *state, beta1, beta2, epsilon, uncorrected_epsilon)
     return moved.astype(param.dtype), *after

@@ -11,8 +11,13 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.conv import explicit_pads
-from graphopt.ir.ops.pool_index import MaxPool2dWithIndex, MaxPool3dWithIndex, Unpool, Unpool3d
+from graphopt.ir.dialect.ops.conv import explicit_pads
+from graphopt.ir.dialect.ops.pool_index import (
+    MaxPool2dWithIndex,
+    MaxPool3dWithIndex,
+    Unpool,
+    Unpool3d,
+)
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.conv import Windows, adaptive_windows, sliding
 from graphopt.lowering.registry import lowers

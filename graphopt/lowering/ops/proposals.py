@@ -1,4 +1,4 @@
-"""Choosing boxes, with NumPy where the data are known (see `lowering/late.py`)."""
+"""Choosing boxes, with NumPy where the data are known (see `lowering/dynamic.py`)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.ops.proposals import (
+from graphopt.ir.dialect.ops.proposals import (
     CollectFpnProposals,
     DistributeFpnProposals,
     GenerateProposals,
@@ -16,7 +16,7 @@ from graphopt.ir.ops.proposals import (
     MulticlassNms,
     Nms,
 )
-from graphopt.lowering.late import concrete
+from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 
@@ -31,7 +31,7 @@ def _areas(boxes: Numbers, extra: float) -> Numbers:
 
 
 def _overlaps(box: Numbers, others: Numbers, extra: float) -> Numbers:
-    """What part of their union a box and each of the others share."""
+    """Intersection over union of a box with each of the others."""
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
     sides = high - low
     common = np.where((sides < 0).any(1), 0, (sides[:, 0] + extra) * (sides[:, 1] + extra))
@@ -157,7 +157,7 @@ def matrix_nms(
 
 
 def _decay(boxes: Numbers, gaussian: bool, sigma: float, extra: float) -> Numbers:
-    """What is left of the score of each of boxes from best to worst."""
+    """The factor left of the score of each of boxes from best to worst."""
     factors, covered = np.ones(len(boxes), boxes.dtype), np.zeros(len(boxes), boxes.dtype)
     for at in range(1, len(boxes)):
         shares = _overlaps(boxes[at], boxes[:at], extra)
@@ -224,7 +224,7 @@ def _decoded(anchors: Numbers, delta: Numbers, extra: float) -> Numbers:
 
 
 def _large(boxes: Numbers, size: Numbers, least: float, pixel_offset: bool) -> Numbers:
-    """Which boxes have sides of `least` or more, and their centre inside the image."""
+    """The boxes that have sides of `least` or more, and their centre inside the image."""
     sides = boxes[:, 2:] - boxes[:, :2] + (1 if pixel_offset else 0)
     inside = boxes[:, :2] + sides / 2 <= size[1::-1]
     good = (sides >= least) & inside if pixel_offset else sides >= least

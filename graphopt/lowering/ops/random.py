@@ -11,8 +11,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.random import (
+from graphopt.ir.dialect.ops.random import (
     Bernoulli,
     Binomial,
     Dropout,
@@ -27,6 +26,7 @@ from graphopt.ir.ops.random import (
     TruncatedGaussian,
     Uniform,
 )
+from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.base import Array, wide, wide_dtype
 from graphopt.lowering.registry import lowers
 

@@ -7,7 +7,7 @@ from typing import Any
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.rearrange import (
+from graphopt.ir.dialect.ops.rearrange import (
     ExpandAs,
     Flip,
     Meshgrid,
@@ -21,7 +21,7 @@ from graphopt.ir.ops.rearrange import (
     Unbind,
     pad_pairs,
 )
-from graphopt.ir.types import normalize_axes, normalize_axis
+from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.ops.base import Array, constant
 from graphopt.lowering.registry import lowers
 

@@ -12,7 +12,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.recurrent import ACTIVATIONS, GruUnit, LstmUnit, Rnn
+from graphopt.ir.dialect.ops.recurrent import ACTIVATIONS, GruUnit, LstmUnit, Rnn
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 

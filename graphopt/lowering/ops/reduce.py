@@ -10,8 +10,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dtypes import DType, as_dtype
-from graphopt.ir.ops.reduce import (
+from graphopt.ir.dialect.ops.reduce import (
     All,
     Amax,
     Amin,
@@ -30,7 +29,8 @@ from graphopt.ir.ops.reduce import (
     Sum,
     sum_dtype,
 )
-from graphopt.ir.types import normalize_axis
+from graphopt.ir.dialect.types import normalize_axis
+from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.lowering.ops.base import Array, wide_dtype, widened
 from graphopt.lowering.registry import lowers
 

@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.region import PrroiPool, PsroiPool, RoiAlign, RoiPool
+from graphopt.ir.dialect.ops.region import PrroiPool, PsroiPool, RoiAlign, RoiPool
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
@@ -19,7 +19,7 @@ def _images(x: Array, boxes: Array, boxes_num: Array) -> Array:
 
 
 def _cells(low: Array, size: Array, count: int) -> tuple[Array, Array]:
-    """Where the cells [r, count] of boxes start and end along one dimension."""
+    """Start and end of the cells [r, count] of boxes along one dimension."""
     step = (size / count)[:, None]
     at = jnp.arange(count, dtype=low.dtype)
     return low[:, None] + at * step, low[:, None] + (at + 1) * step
@@ -85,7 +85,7 @@ def _between_pixels(points: Array, pixels: int) -> Array:
 
 
 def _covered(start: Array, end: Array, pixels: int) -> Array:
-    """Which pixels [r, count, pixels] lie in cells whose bounds are whole numbers."""
+    """The pixels [r, count, pixels] in cells whose bounds are whole numbers."""
     at = jnp.arange(pixels, dtype=start.dtype)
     return (at >= start[..., None]) & (at < end[..., None])
 

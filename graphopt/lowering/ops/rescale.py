@@ -7,9 +7,9 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.norm import channel_axis
-from graphopt.ir.ops.rescale import DataNorm, Renorm, SpectralNorm
-from graphopt.ir.types import normalize_axis
+from graphopt.ir.dialect.ops.norm import channel_axis
+from graphopt.ir.dialect.ops.rescale import DataNorm, Renorm, SpectralNorm
+from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.ops.base import Array, wide, widened
 from graphopt.lowering.registry import lowers
 

@@ -1,4 +1,4 @@
-"""Updates of the rows that were looked up, in JAX: what is written goes into the table itself.
+"""Updates of the rows that were looked up, in JAX, written into the table itself.
 
 Table and state are donated, so that a step touches no other row.
 """
@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from jax import numpy as jnp
 
-from graphopt.ir.ops.row_update import AdagradRows, AdamRows, AdamwRows, SgdRows
+from graphopt.ir.dialect.ops.row_update import AdagradRows, AdamRows, AdamwRows, SgdRows
 from graphopt.lowering.ops.adaptive_update import adagrad
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.optimizer import adamw, scalar
@@ -38,7 +38,7 @@ def merged(count: int, numbers: Array, rows: Array) -> tuple[Array, Array]:
     """Rows [n, width] of a table of `count` rows, those of one number added up.
 
     Each number has one place, where its sum is; the others hold zeros, and a number that is past
-    the end of the table. No sort: the last place that a table of places was told counts.
+    the end of the table. No sort: the last place written to a table of places counts.
     """
     places = jnp.arange(numbers.shape[0], dtype=jnp.int32)
     told = jnp.zeros(count, jnp.int32).at[numbers].set(places, mode="drop")
@@ -54,7 +54,7 @@ def updated_rows(
     padding: Sequence[int],
     step: Callable[..., tuple[Array, ...]],
 ) -> tuple[Array, ...]:
-    """The tables behind `step`, of their rows and the gradient; what else it gives behind them.
+    """The tables after `step`, of their rows and the gradient, followed by its other results.
 
     Tables are [rows, width]; `step` takes [n, width] of each, and their gradient.
     """
@@ -112,10 +112,12 @@ def adam_rows(
     beta1: float,
     beta2: float,
     epsilon: float,
+    uncorrected_epsilon: bool,
 ) -> tuple[Array, ...]:
     def step(p: Array, m1: Array, m2: Array, g: Array) -> tuple[Array, ...]:
-        powers = beta1_pow, beta2_pow
-        return sparse_adam_step(p, g, learning_rate, m1, m2, *powers, beta1, beta2, epsilon)
+        state = m1, m2, beta1_pow, beta2_pow
+        numbers = beta1, beta2, epsilon, uncorrected_epsilon
+        return sparse_adam_step(p, g, learning_rate, *state, *numbers)
 
     return updated_rows((param, moment1, moment2), ids, grads, padding, step)
 
@@ -134,13 +136,14 @@ def adamw_rows(
     beta1: float,
     beta2: float,
     epsilon: float,
+    uncorrected_epsilon: bool,
     coeff: float,
     lr_ratio: float,
     with_decay: bool,
 ) -> tuple[Array, ...]:
     def step(p: Array, m1: Array, m2: Array, g: Array) -> tuple[Array, ...]:
         state = m1, m2, beta1_pow, beta2_pow, None
-        numbers = beta1, beta2, epsilon, coeff, lr_ratio, with_decay
+        numbers = beta1, beta2, epsilon, uncorrected_epsilon, coeff, lr_ratio, with_decay
         return adamw(p, g, learning_rate, *state, *numbers)
 
     return updated_rows((param, moment1, moment2), ids, grads, padding, step)

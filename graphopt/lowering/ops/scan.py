@@ -8,9 +8,9 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.ir.dialect.ops.scan import Cummax, Cummin, Logcumsumexp
+from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.scan import Cummax, Cummin, Logcumsumexp
-from graphopt.ir.types import normalize_axis
 from graphopt.lowering.ops.base import Array, is_floating, widened
 from graphopt.lowering.registry import lowers
 

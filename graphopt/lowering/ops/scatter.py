@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.ops.scatter import (
+from graphopt.ir.dialect.ops.scatter import (
     GatherNd,
     IndexSample,
     PutAlongAxis,
@@ -20,7 +20,7 @@ from graphopt.ir.ops.scatter import (
     ScatterNdAdd,
     TakeAlongAxis,
 )
-from graphopt.ir.types import normalize_axis
+from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 

@@ -1,14 +1,14 @@
-"""Sequences one behind the other, in JAX: rows know their sequence by its number."""
+"""Sequences one after the other, in JAX: rows know their sequence by its number."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.sequence import (
+from graphopt.ir.dialect.ops.sequence import (
     SequenceConv,
     SequenceExpand,
     SequenceGru,
@@ -17,10 +17,11 @@ from graphopt.ir.ops.sequence import (
     SequencePad,
     SequencePool,
     SequenceReverse,
+    SequenceRowConv,
     SequenceSoftmax,
     SequenceUnpad,
 )
-from graphopt.lowering.late import concrete
+from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
@@ -31,7 +32,7 @@ def _applied(name: str, x: Array) -> Array:
 
 
 def ends_of(lengths: Array) -> Array:
-    """The first row behind each sequence."""
+    """The first row after each sequence."""
     return jnp.cumsum(lengths.astype(np.int64))
 
 
@@ -70,20 +71,34 @@ def sequence_pool(x: Array, lengths: Array, pooltype: str, pad_value: float) -> 
     return jnp.where(filled, out, jnp.asarray(pad_value, full.dtype)).astype(x.dtype)
 
 
-@lowers(SequenceConv)
-def sequence_conv(
-    x: Array, lengths: Array, filter: Array, context_length: int, context_start: int
-) -> Array:
+def _around(x: Array, lengths: Array, steps: Iterable[int]) -> list[Array]:
+    """For each step the rows so far from each row, 0 where its sequence has none."""
     rows = x.shape[0]
     numbers, own = numbers_of(lengths, rows), jnp.arange(rows)
     parts: list[Array] = []
-    for step in range(context_start, context_start + context_length):
+    for step in steps:
         at = own + step
         near = jnp.clip(at, 0, max(rows - 1, 0))
         inside = (at >= 0) & (at < rows) & (jnp.take(numbers, near) == numbers)
         parts.append(jnp.where(inside[:, None], jnp.take(x, near, 0), jnp.zeros((), x.dtype)))
-    context = jnp.concatenate(parts, 1)
+    return parts
+
+
+@lowers(SequenceConv)
+def sequence_conv(
+    x: Array, lengths: Array, filter: Array, context_length: int, context_start: int
+) -> Array:
+    steps = range(context_start, context_start + context_length)
+    context = jnp.concatenate(_around(x, lengths, steps), 1)
     return jnp.matmul(wide(context), wide(filter)).astype(x.dtype)
+
+
+@lowers(SequenceRowConv)
+def sequence_row_conv(x: Array, lengths: Array, filter: Array) -> Array:
+    weights = wide(filter)
+    parts = _around(wide(x), lengths, range(filter.shape[0]))
+    parts = [part * weights[i] for i, part in enumerate(parts)]
+    return sum(parts[1:], parts[0]).astype(x.dtype)
 
 
 @lowers(SequenceSoftmax)
@@ -142,7 +157,7 @@ def _steps(
     sizes: tuple[int, ...],
     is_reverse: bool,
 ) -> tuple[Array, Array, tuple[Array, ...]]:
-    """Where each row starts a sequence, and the states before it, in the order of the steps."""
+    """The first row of each sequence, and the states before it, in the order of the steps."""
     rows = x.shape[0]
     numbers = numbers_of(lengths, rows)
     ends = jnp.take(ends_of(lengths), numbers)
@@ -210,7 +225,7 @@ def sequence_lstmp(
 
 
 def _clipped(x: Array, limit: float) -> Array:
-    """x within the limit; what is cut passes no gradient on."""
+    """x within the limit; clipped elements pass no gradient on."""
     if limit <= 0:
         return x
     return jnp.where(jnp.abs(x) < limit, x, lax.stop_gradient(jnp.clip(x, -limit, limit)))
@@ -285,7 +300,7 @@ def sequence_gru(
     origin_mode: bool,
 ) -> Array:
     size = weight.shape[0]
-    # stored one behind the other: the weight of both gates, then that of the candidate
+    # stored one after the other: the weight of both gates, then that of the candidate
     flat = wide(weight).reshape(-1)
     of_gates = flat[: 2 * size * size].reshape(size, 2 * size)
     of_candidate = flat[2 * size * size :].reshape(size, size)

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
+from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.sequence_rows import (
+from graphopt.ir.dialect.ops.sequence_rows import (
+    SequenceAlign,
     SequenceConcat,
+    SequenceEditDistance,
     SequenceEnumerate,
     SequenceErase,
     SequenceReorder,
@@ -15,7 +18,7 @@ from graphopt.ir.ops.sequence_rows import (
     SequenceScatter,
     SequenceSlice,
 )
-from graphopt.lowering.late import concrete
+from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.sequence import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
@@ -23,7 +26,7 @@ from graphopt.lowering.registry import lowers
 
 @lowers(SequenceConcat)
 def sequence_concat(xs: tuple[Array, ...], lengths: tuple[Array, ...]) -> Array:
-    # where each row goes: behind all sequences before its own, and its own of the tensors before
+    # where each row goes: after all sequences before its own, and its own of the tensors before
     whole = sum(own.astype(np.int64) for own in lengths)
     starts = jnp.cumsum(whole) - whole
     before = jnp.zeros_like(starts)
@@ -110,6 +113,58 @@ def sequence_erase(x: Array, lengths: Array, tokens: tuple[int, ...]) -> tuple[A
     ends = np.cumsum(sizes)
     left = before[ends] - before[ends - sizes]
     return jnp.asarray(numbers[kept]), jnp.asarray(left, lengths.dtype)
+
+
+@lowers(SequenceAlign)
+def sequence_align(
+    x: Array, lengths: Array, blank: int, merge_repeated: bool
+) -> tuple[Array, Array]:
+    tokens = concrete(x, "the number of rows of ctc_align").reshape(-1)
+    sizes = concrete(lengths, "the number of rows of ctc_align")
+    ends = np.cumsum(sizes)
+    kept = tokens != blank
+    if merge_repeated:
+        first = np.zeros(len(tokens) + 1, bool)
+        first[ends - sizes] = True
+        kept &= first[:-1] | (tokens != np.concatenate([tokens[:1], tokens[:-1]]))
+    before = np.concatenate([[0], np.cumsum(kept)])
+    left = before[ends] - before[ends - sizes]
+    found = tokens[kept] if kept.any() else np.full(1, -1, tokens.dtype)
+    return jnp.asarray(found.reshape(-1, *x.shape[1:])), jnp.asarray(left, lengths.dtype)
+
+
+@lowers(SequenceEditDistance)
+def sequence_edit_distance(
+    hyps: Array, refs: Array, hyps_lengths: Array, refs_lengths: Array, normalized: bool
+) -> tuple[Array, Array]:
+    count = refs_lengths.shape[0]
+    if hyps_lengths.shape[0] != count:
+        raise ValueError(
+            f"edit_distance: there are {hyps_lengths.shape[0]} sequences and {count} references"
+        )
+    # the tables of all sequences side by side: a cell for each token of a reference and one before
+    sizes = refs_lengths.astype(np.int64) + 1
+    cells = refs.shape[0] + count
+    owners, index = numbers_of(sizes, cells), jnp.arange(cells)
+    at = index - jnp.take(ends_of(sizes) - sizes, owners)
+    wanted = jnp.pad(refs.reshape(-1), (1, 0))
+    wanted = jnp.take(wanted, jnp.where(at == 0, 0, index - owners))
+    infinite = cells + hyps.shape[0]
+
+    def step(row: Array, now: tuple[Array, Array]) -> tuple[Array, None]:
+        token, owner = now
+        changed = jnp.roll(row, 1) + (wanted != token)
+        new = jnp.where(at == 0, row + 1, jnp.minimum(changed, row + 1))
+        # inserting from any cell of its own to the left costs one for each step
+        own = owners == owner
+        new = lax.cummin(jnp.where(own, new, 2 * infinite) - index) + index
+        return jnp.where(own, new, row), None
+
+    row, _ = lax.scan(step, at, (hyps.reshape(-1), numbers_of(hyps_lengths, hyps.shape[0])))
+    distance = jnp.take(row, ends_of(sizes) - 1).astype(np.float32)
+    if normalized:
+        distance = distance / refs_lengths.astype(np.float32)
+    return distance.reshape(-1, 1), jnp.full(1, count, np.int64)
 
 
 @lowers(SequenceReorder)

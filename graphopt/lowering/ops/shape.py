@@ -8,7 +8,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.shape import (
+from graphopt.ir.dialect.ops.shape import (
     Assign,
     Concat,
     Expand,
@@ -26,7 +26,7 @@ from graphopt.ir.ops.shape import (
     slice_bounds,
     split_sizes,
 )
-from graphopt.ir.types import normalize_axes, normalize_axis
+from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 

@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.sort import (
+from graphopt.ir.dialect.ops.sort import (
     Argsort,
     Histogram,
     Kthvalue,
@@ -15,7 +15,7 @@ from graphopt.ir.ops.sort import (
     Nanmedian,
     Searchsorted,
 )
-from graphopt.ir.types import normalize_axes, normalize_axis
+from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax import numpy as jnp
 
-from graphopt.ir.ops.sparse_update import SparseAdam, SparseAdamw
+from graphopt.ir.dialect.ops.sparse_update import SparseAdam, SparseAdamw
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.optimizer import adam, adamw
 from graphopt.lowering.registry import lowers
@@ -21,11 +21,12 @@ def sparse_adam_step(
     beta1: float,
     beta2: float,
     epsilon: float,
+    uncorrected_epsilon: bool,
 ) -> tuple[Array, ...]:
-    """Adam with the powers of the next step; moments and powers are behind the parameter."""
+    """Adam with the powers of the next step; moments and powers are after the parameter."""
     powers = beta1_pow * beta1, beta2_pow * beta2
     state = learning_rate, moment1, moment2, *powers, None
-    moved, m1, m2, *_ = adam(param, grad, *state, beta1, beta2, epsilon)
+    moved, m1, m2, *_ = adam(param, grad, *state, beta1, beta2, epsilon, uncorrected_epsilon)
     return moved, m1, m2, *powers
 
 
@@ -52,10 +53,11 @@ def sparse_adam(
     beta1: float,
     beta2: float,
     epsilon: float,
+    uncorrected_epsilon: bool,
 ) -> tuple[Array, ...]:
     new = sparse_adam_step(
         *(param, grad, learning_rate, moment1, moment2, beta1_pow, beta2_pow),
-        *(beta1, beta2, epsilon),
+        *(beta1, beta2, epsilon, uncorrected_epsilon),
     )
     return _chosen(looked_up, new, (param, moment1, moment2))
 
@@ -73,12 +75,13 @@ def sparse_adamw(
     beta1: float,
     beta2: float,
     epsilon: float,
+    uncorrected_epsilon: bool,
     coeff: float,
     lr_ratio: float,
     with_decay: bool,
 ) -> tuple[Array, ...]:
     new = adamw(
         *(param, grad, learning_rate, moment1, moment2, beta1_pow, beta2_pow, None),
-        *(beta1, beta2, epsilon, coeff, lr_ratio, with_decay),
+        *(beta1, beta2, epsilon, uncorrected_epsilon, coeff, lr_ratio, with_decay),
     )
     return _chosen(looked_up, new, (param, moment1, moment2))

@@ -8,7 +8,7 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy import special
 
-from graphopt.ir.ops.special import (
+from graphopt.ir.dialect.ops.special import (
     I0,
     I1,
     BitwiseLeftShift,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from jax import numpy as jnp
 
-from graphopt.ir.ops.spectral import FftC2c, FftC2r, FftR2c
+from graphopt.ir.dialect.ops.spectral import FftC2c, FftC2r, FftR2c
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 

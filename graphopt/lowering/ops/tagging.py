@@ -7,7 +7,7 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy.special import logsumexp
 
-from graphopt.ir.ops.tagging import ChunkEval, CrfDecoding, LinearChainCrf
+from graphopt.ir.dialect.ops.tagging import ChunkEval, CrfDecoding, LinearChainCrf
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.sequence import ends_of, numbers_of
 from graphopt.lowering.registry import lowers

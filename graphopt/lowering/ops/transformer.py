@@ -9,15 +9,16 @@ import numpy as np
 from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
 
-from graphopt.ir.ops.late import class_of, decoded
-from graphopt.ir.ops.transformer import (
+from graphopt.ir.dialect.op import class_of
+from graphopt.ir.dialect.ops.late import decoded
+from graphopt.ir.dialect.ops.transformer import (
     FusedAttention,
     FusedDotProductAttention,
     FusedFeedforward,
 )
-from graphopt.lowering.attention import Operands, Weighing
-from graphopt.lowering.attention_heads import attention
-from graphopt.lowering.attention_kernels import by_kernel
+from graphopt.lowering.kernels.attention import Operands, Weighing
+from graphopt.lowering.kernels.attention_heads import attention
+from graphopt.lowering.kernels.attention_kernels import by_kernel
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.norm import layer_norm

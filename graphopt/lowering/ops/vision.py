@@ -11,8 +11,8 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.ops.conv import explicit_pads, is_channels_last, spatial_sizes
-from graphopt.ir.ops.vision import (
+from graphopt.ir.dialect.ops.conv import explicit_pads, is_channels_last, spatial_sizes
+from graphopt.ir.dialect.ops.vision import (
     AffineGrid,
     DeformableConv,
     Fold,
@@ -63,9 +63,14 @@ def _along(vector: np.ndarray[Any, Any], rank: int, axis: int) -> np.ndarray[Any
 
 
 def _ratio(old: int, new: int, scale: float, align_corners: bool) -> np.float32:
-    """How far apart the positions are in the old image; in float32, as Paddle computes it."""
+    """Distance of the positions in the old image; in float32, as Paddle computes it.
+
+    0 for a single position, whatever the scale.
+    """
+    if new == 1:
+        return np.float32(0)
     if align_corners:
-        return np.float32(np.float32(old - 1) / np.float32(new - 1) if new > 1 else 0)
+        return np.float32(np.float32(old - 1) / np.float32(new - 1))
     return np.float32(1 / np.float32(scale) if scale > 0 else np.float32(old) / np.float32(new))
 
 

@@ -8,8 +8,10 @@ from typing import Any
 from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
 
-from graphopt.ir.ops.late import class_of, decoded
-from graphopt.ir.ops.vjp import Vjp
+from graphopt.ir.dialect.op import class_of
+from graphopt.ir.dialect.ops.late import decoded
+from graphopt.ir.dialect.ops.vjp import Vjp
+from graphopt.lowering.call import Call, jitted_pullback
 from graphopt.lowering.collectives import Replicas
 from graphopt.lowering.registry import lowers
 
@@ -27,13 +29,10 @@ def vjp(
     replicas: Replicas,
 ) -> tuple[Any, ...]:
     """Paddle's gradient of a complex value is the conjugate of JAX's, as for `pd.grad`."""
-    from graphopt.lowering.evaluate import Call
-    from graphopt.lowering.grad import pullback
-
     op_class = class_of(op)
     properties = tuple(sorted(decoded(op_class, attrs).items()))
     call = Call(op_class, properties, tuple(groups), replicas)
-    pull = pullback(call, tuple(ins), tuple(outs))
+    pull = jitted_pullback(call, tuple(ins), tuple(outs))
     (grads,) = pull([list(inputs)], [key], [[_conjugate(c) for c in cotangents]])
     return tuple(_conjugate(g) for g in grads)
 

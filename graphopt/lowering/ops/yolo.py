@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.ops.yolo import YoloLoss
+from graphopt.ir.dialect.ops.yolo import YoloLoss
 from graphopt.lowering.ops.activation import sigmoid
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
@@ -94,7 +94,7 @@ def _common(centre: Array, side: Array, other_centre: Any, other_side: Any) -> A
 
 
 def _best_anchor(boxes: Array, sizes: np.ndarray[Any, Any]) -> Array:
-    """Which anchor is most like each box around one centre: [n, b]."""
+    """The index of the anchor most like each box around one centre: [n, b]."""
     zero = jnp.zeros_like(boxes[..., None, :2])
     return jnp.argmax(_common(zero, boxes[..., None, 2:], zero, jnp.asarray(sizes)), -1)
 
@@ -102,7 +102,7 @@ def _best_anchor(boxes: Array, sizes: np.ndarray[Any, Any]) -> Array:
 def _best_overlap(
     out: Array, boxes: Array, there: Array, sizes: np.ndarray[Any, Any], scale_x_y: float
 ) -> Array:
-    """How much the box of each cell has in common with the best of those that are there."""
+    """Overlap of the box of each cell with the best of those that are there."""
     _, _, _, rows, columns = out.shape
     grid = np.mgrid[:rows, :columns][::-1].reshape(1, 1, 2, rows, columns).astype(out.dtype)
     shift = -0.5 * (scale_x_y - 1)

@@ -1,5 +1,6 @@
 """Layers as functions (paddle.nn.functional)."""
 
+from graphopt.frontend.calls import publish
 from graphopt.nn.functional.activation import celu as celu
 from graphopt.nn.functional.activation import elu as elu
 from graphopt.nn.functional.activation import elu_ as elu_
@@ -128,3 +129,5 @@ from graphopt.nn.functional.vision import unfold as unfold
 from graphopt.nn.functional.vision import upsample as upsample
 from graphopt.nn.functional.vision import zeropad2d as zeropad2d
 from graphopt.tensor.place import diag_embed as diag_embed
+
+publish(globals(), __name__)

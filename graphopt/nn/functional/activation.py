@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.tensor.manipulation import cast, split
-from graphopt.tensor.math import multiply, unary
+from graphopt.tensor.math import multiply, unary, unary_as
 from graphopt.tensor.math import tanh as tanh
 
 
@@ -49,12 +48,12 @@ def hardsigmoid(
     """min(max(slope * x + offset, 0), 1) (paddle.nn.functional.hardsigmoid)."""
     slope = arguments.number(slope, "slope", "hardsigmoid")
     offset = arguments.number(offset, "offset", "hardsigmoid")
-    return unary("hard_sigmoid", x, name, slope=slope, offset=offset)
+    return unary_as("hardsigmoid", "hard_sigmoid", x, name, slope=slope, offset=offset)
 
 
 def hardswish(x: Variable, name: str | None = None) -> Variable:
     """x * relu6(x + 3) / 6 (paddle.nn.functional.hardswish)."""
-    return unary("hard_swish", x, name)
+    return unary_as("hardswish", "hard_swish", x, name)
 
 
 def leaky_relu(x: Variable, negative_slope: float = 0.01, name: str | None = None) -> Variable:
@@ -131,9 +130,8 @@ def softshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> 
 
 def hardshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> Variable:
     """x, but 0 within the threshold (paddle.nn.functional.hardshrink)."""
-    return unary(
-        "hard_shrink", x, name, threshold=arguments.number(threshold, "threshold", "hardshrink")
-    )
+    limit = arguments.number(threshold, "threshold", "hardshrink")
+    return unary_as("hardshrink", "hard_shrink", x, name, threshold=limit)
 
 
 def hardtanh(x: Variable, min: float = -1.0, max: float = 1.0, name: str | None = None) -> Variable:
@@ -142,7 +140,7 @@ def hardtanh(x: Variable, min: float = -1.0, max: float = 1.0, name: str | None 
         "t_min": arguments.number(min, "min", "hardtanh"),
         "t_max": arguments.number(max, "max", "hardtanh"),
     }
-    return unary("brelu", x, name, **attrs)
+    return unary_as("hardtanh", "brelu", x, name, **attrs)
 
 
 def tanhshrink(x: Variable, name: str | None = None) -> Variable:
@@ -152,7 +150,7 @@ def tanhshrink(x: Variable, name: str | None = None) -> Variable:
 
 def log_sigmoid(x: Variable, name: str | None = None) -> Variable:
     """log(sigmoid(x)) (paddle.nn.functional.log_sigmoid)."""
-    return unary("logsigmoid", x, name)
+    return unary_as("log_sigmoid", "logsigmoid", x, name)
 
 
 def mish(x: Variable, name: str | None = None) -> Variable:
@@ -255,12 +253,3 @@ def gumbel_softmax(
     if attrs["temperature"] <= 0:
         raise ValueError(f"gumbel_softmax(): 'temperature' should be above 0, found {temperature}")
     return unary("gumbel_softmax", x, name, **attrs)
-
-
-def named(name: str, function: str) -> Callable[[Variable], Variable]:
-    """The function of paddle.nn.functional of this name; ValueError when there is none."""
-    from graphopt.nn import functional
-
-    if not isinstance(name, str) or not callable(getattr(functional, name, None)):
-        raise ValueError(f"{function}(): 'activation' names no activation function: {name!r}")
-    return getattr(functional, name)

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
+from graphopt.ir.translate.operators.sequences import SLOT
 from graphopt.nn.functional.loss import reduced
 from graphopt.tensor.creation import zeros_like
 from graphopt.tensor.logic import isinf
@@ -128,26 +131,49 @@ def edit_distance(
 ) -> tuple[Variable, Variable]:
     """Edit distances float32 [batch, 1], and how many there are [1] (fluid.layers.edit_distance).
 
-    Input and label are integers [batch, length], with lengths [batch] or [batch, 1] if rows are
-    shorter. `normalized` divides by the length of the label. Ragged inputs and `ignored_tokens`,
-    which make rows ragged, are not supported: UnsupportedError.
+    Input and label are int64 sequences of tokens [n, 1] (lod_level 1); or integers [batch, length],
+    with lengths [batch] or [batch, 1] if rows are shorter. `normalized` divides by the length of
+    the label. `ignored_tokens` are taken out of sequences first.
+
+    Raises UnsupportedError for a column of tokens without lengths, and for `ignored_tokens` in
+    padded rows.
     """
-    if ignored_tokens:
+    function = "edit_distance"
+    arguments.variable(input, "input", function)
+    arguments.variable(label, "label", function)
+    helper = LayerHelper(function)
+    inputs: dict[str, Any] = {"Hyps": input, "Refs": label}
+    if input_length is not None or label_length is not None:
+        inputs |= {"HypsLength": input_length, "RefsLength": label_length}
+    elif levels_of(input) or levels_of(label) or input.shape[-1] == 1:
+        pairs = [
+            (x, of_one_level(x, function, what)) for what, x in (("input", input), ("label", label))
+        ]
+        if ignored_tokens:
+            tokens = arguments.integers(list(ignored_tokens), "ignored_tokens", function)
+            pairs = [_without(helper, x, lengths, tokens) for x, lengths in pairs]
+        rows, lengths = zip(*pairs, strict=True)
+        inputs = {"Hyps": rows[0], "Refs": rows[1], SLOT: list(lengths)}
+    if ignored_tokens and SLOT not in inputs:
         raise UnsupportedError(
-            "edit_distance(): 'ignored_tokens' leaves ragged (LoD) rows, which are not supported; "
-            "take the tokens out before they are fed"
+            f"{function}(): 'ignored_tokens' leaves rows of different lengths; feed sequences "
+            "(lod_level=1), or take the tokens out before they are fed"
         )
-    inputs = {
-        "Hyps": arguments.variable(input, "input", "edit_distance"),
-        "Refs": arguments.variable(label, "label", "edit_distance"),
-        "HypsLength": input_length,
-        "RefsLength": label_length,
-    }
-    attrs = {"normalized": arguments.flag(normalized, "normalized", "edit_distance")}
-    helper = LayerHelper("edit_distance")
+    attrs = {"normalized": arguments.flag(normalized, "normalized", function)}
     outs = ("Out", "SequenceNum")
-    distance, count = helper.emit_all("edit_distance", inputs, attrs, outs, stop_gradient=True)
+    distance, count = helper.emit_all(function, inputs, attrs, outs, stop_gradient=True)
     return distance, count
+
+
+def _without(
+    helper: LayerHelper, x: Variable, lengths: Variable, tokens: Sequence[int]
+) -> tuple[Variable, Variable]:
+    """Sequences without some tokens, and the lengths that are left."""
+    erased = helper.temporary(stop_gradient=True)
+    left = LayerHelper("sequence_erase").temporary(stop_gradient=True)
+    outputs = {"Out": erased, "OutLengths": left}
+    helper.append_op("sequence_erase", {"X": x, SLOT: lengths}, outputs, {"tokens": tokens})
+    return erased, left
 
 
 def ctc_greedy_decoder(
@@ -156,27 +182,29 @@ def ctc_greedy_decoder(
     input_length: Variable | None = None,
     padding_value: int = 0,
     name: str | None = None,
-) -> tuple[Variable, Variable]:
+) -> Variable | tuple[Variable, Variable]:
     """The likeliest tokens without repetitions and blanks (fluid.layers.ctc_greedy_decoder).
 
-    `input` is [batch, time, classes + 1], lengths are [batch, 1]; the result is [batch, time],
-    filled up with `padding_value`, and the number of tokens [batch, 1]. Raises UnsupportedError
-    without the lengths, because ragged rows are not supported.
+    Of sequences [n, classes + 1] (lod_level 1) the tokens are sequences int64 [m, 1], one row of -1
+    when there are none at all. Of `input` [batch, time, classes + 1] with lengths [batch, 1] they
+    are [batch, time], filled up with `padding_value`, and come with their numbers [batch, 1].
+
+    Raises UnsupportedError when there are no lengths.
     """
-    if input_length is None:
-        raise UnsupportedError(
-            "ctc_greedy_decoder(): needs 'input_length'; ragged (LoD) inputs are not supported, "
-            "pad them to [batch, time, classes + 1]"
-        )
-    arguments.variable(input, "input", "ctc_greedy_decoder")
-    tokens = squeeze(topk(input, 1)[1], [2])
-    attrs = {
-        "merge_repeated": True,
-        "blank": arguments.integer(blank, "blank", "ctc_greedy_decoder"),
-        "padding_value": arguments.integer(padding_value, "padding_value", "ctc_greedy_decoder"),
-    }
-    inputs = {"Input": tokens, "InputLength": input_length}
-    helper = LayerHelper("ctc_greedy_decoder", name)
+    function = "ctc_greedy_decoder"
+    arguments.variable(input, "input", function)
+    own = of_one_level(input, function, "input") if input_length is None else None
+    helper = LayerHelper(function, name)
+    tokens = topk(input, 1)[1]
+    attrs = {"merge_repeated": True, "blank": arguments.integer(blank, "blank", function)}
+    if own is not None:
+        made = helper.temporary(stop_gradient=True)
+        left = LayerHelper("ctc_align").temporary(stop_gradient=True)
+        outputs = {"Output": made, "OutLengths": left}
+        helper.append_op("ctc_align", {"Input": tokens, SLOT: own}, outputs, attrs)
+        return note(made, [left.name])
+    attrs["padding_value"] = arguments.integer(padding_value, "padding_value", function)
+    inputs = {"Input": squeeze(tokens, [2]), "InputLength": input_length}
     outs = ("Output", "OutputLength")
     decoded, lengths = helper.emit_all("ctc_align", inputs, attrs, outs, stop_gradient=True)
     return decoded, lengths

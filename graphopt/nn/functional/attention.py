@@ -7,8 +7,8 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.common import dropout

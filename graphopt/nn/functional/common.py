@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.tensor.creation import full, full_like
 from graphopt.tensor.math import add, clip, divide, max, maximum, multiply, scale, sqrt, sum
 from graphopt.tensor.norm import norm
@@ -123,7 +123,7 @@ def cosine_similarity(x1: Variable, x2: Variable, axis: int = 1, eps: float = 1e
 def alpha_dropout(
     x: Variable, p: float = 0.5, training: bool = True, name: str | None = None
 ) -> Variable:
-    """Dropout that keeps the mean and variance of what selu gives (nn.functional.alpha_dropout).
+    """Dropout that keeps the mean and variance of selu's results (nn.functional.alpha_dropout).
 
     Dropped elements take the lowest value of selu, and then all are scaled and shifted. Raises
     ValueError when p is outside [0, 1].

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.activation import relu
 from graphopt.nn.functional.loss import reduced, softmax_with_cross_entropy
 from graphopt.tensor.creation import full_like
@@ -80,7 +80,7 @@ def hinge_embedding_loss(
     reduction: str = "mean",
     name: str | None = None,
 ) -> Variable:
-    """The input for the label 1, and what it lacks of a margin for -1.
+    """The input for the label 1, and its distance below a margin for -1.
 
     Paddle page: paddle.nn.functional.hinge_embedding_loss.
     """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 
 
 def hsigmoid_loss(

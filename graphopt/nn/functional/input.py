@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.sizes import size
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
-from graphopt.sizes import size
 
 
 def one_hot(x: Variable, num_classes: Any, name: str | None = None) -> Variable:
@@ -18,7 +18,7 @@ def one_hot(x: Variable, num_classes: Any, name: str | None = None) -> Variable:
     depth = size(num_classes, "num_classes", "one_hot", "depth_tensor")
     inputs = {"X": arguments.variable(x, "x", "one_hot"), **depth.inputs}
     attrs = {"depth": depth.value, "allow_out_of_range": False}
-    return emit("one_hot_v2", inputs, attrs, layer="one_hot", name=name, stop_gradient=True)
+    return emit("one_hot_v2", inputs, attrs, layer="one_hot_v2", name=name, stop_gradient=True)
 
 
 def table_padding(padding_idx: int | None, rows: int, function: str) -> int:

@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper, emit
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sizes import size_of
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper, emit
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.nn.functional.input import one_hot
 from graphopt.nn.functional.loss import reduced, smoothed
-from graphopt.sizes import size_of
 from graphopt.tensor.creation import full_like
 from graphopt.tensor.logic import greater_than
 from graphopt.tensor.manipulation import cast, squeeze, unsqueeze
@@ -101,6 +102,7 @@ def sigmoid_focal_loss(
     return reduced(loss, reduction, function, name)
 
 
+@one_layer("log_loss")
 def log_loss(
     input: Variable, label: Variable, epsilon: float = 1e-4, name: str | None = None
 ) -> Variable:
@@ -145,6 +147,7 @@ def kl_div(
     return emit("kldiv_loss", inputs, {"reduction": reduction}, name=name, out="Loss")
 
 
+@one_layer("label_smooth")
 def label_smooth(
     label: Variable,
     prior_dist: Variable | None = None,

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sizes import size_of
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.activation import relu
 from graphopt.nn.functional.input import embedding, one_hot
-from graphopt.sizes import size_of
 from graphopt.tensor.creation import full, full_like
 from graphopt.tensor.logic import equal, not_equal
 from graphopt.tensor.manipulation import cast, squeeze, unsqueeze
@@ -25,6 +26,7 @@ def reduced(loss: Variable, reduction: str, function: str, name: str | None = No
     return mean(loss, name=name) if reduction == "mean" else sum(loss, name=name)
 
 
+@one_layer("square_error_cost", 1)
 def square_error_cost(input: Variable, label: Variable) -> Variable:
     """(input - label)² (paddle.nn.functional.square_error_cost)."""
     arguments.variable(input, "input", "square_error_cost")

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import log_sigmoid, softmax
 from graphopt.nn.functional.input import one_hot

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
-from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.sizes import size_of
+from graphopt.ir.program import Variable, unique_name
 from graphopt.nn.functional.vision import pad
-from graphopt.sizes import size_of
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import add_n, divide, pow, scale, square
 
@@ -67,8 +67,13 @@ def normalise_batch(
     bias: Variable | None,
     attrs: dict[str, Any],
     type: str = "batch_norm",
+    *,
+    reserves: bool = False,
 ) -> Variable:
-    """The operator for these attributes; it updates the statistics in place."""
+    """The operator for these attributes; it updates the statistics in place.
+
+    `reserves` counts a temporary more before the result, which Paddle has for cuDNN.
+    """
     function = helper.layer_type
     inputs = {
         "X": arguments.variable(x, "x", function),
@@ -78,6 +83,8 @@ def normalise_batch(
         "Bias": bias,
     }
     saved = [helper.temporary(stop_gradient=True) for _ in range(2)]
+    if reserves:
+        unique_name.generate(f"{helper.name}.tmp")
     out = helper.temporary()
     outputs = {
         "Y": out,
@@ -120,7 +127,7 @@ def layer_norm(
         "begin_norm_axis": begin,
     }
     helper = LayerHelper("layer_norm", name)
-    return helper.emit_all("layer_norm", inputs, attrs, ("Y", "Mean", "Variance"))[0]
+    return helper.emit_all("layer_norm", inputs, attrs, ("Mean", "Variance", "Y"))[2]
 
 
 def instance_norm(
@@ -144,8 +151,8 @@ def instance_norm(
     inputs = {"X": arguments.variable(x, "x", "instance_norm"), "Scale": weight, "Bias": bias}
     attrs = {"epsilon": arguments.number(eps, "eps", "instance_norm")}
     helper = LayerHelper("instance_norm", name)
-    outs = ("Y", "SavedMean", "SavedVariance")
-    return helper.emit_all("instance_norm", inputs, attrs, outs)[0]
+    outs = ("SavedMean", "SavedVariance", "Y")
+    return helper.emit_all("instance_norm", inputs, attrs, outs)[2]
 
 
 def group_norm(
@@ -169,7 +176,7 @@ def group_norm(
         "data_layout": _LAYOUTS[data_format],
     }
     helper = LayerHelper("group_norm", name)
-    return helper.emit_all("group_norm", inputs, attrs, ("Y", "Mean", "Variance"))[0]
+    return helper.emit_all("group_norm", inputs, attrs, ("Mean", "Variance", "Y"))[2]
 
 
 def local_response_norm(

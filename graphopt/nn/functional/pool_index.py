@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.tensor.manipulation import squeeze, unsqueeze
 
 
@@ -16,8 +16,8 @@ def indexed_pool(
     """The maxima of images or volumes with channels second, and their int32 places."""
     arguments.variable(x, "x", function)
     kind = f"max_pool{len(attrs['ksize'])}d_with_index"
-    shared = {"pooling_type": "max", "global_pooling": False}
     helper = LayerHelper(function, name)
+    shared = {"global_pooling": False}
     out, mask = helper.emit_all(kind, {"X": x}, {**shared, **attrs}, ("Out", "Mask"))
     mask.stop_gradient = True
     return out, mask

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.nn.functional.pool_index import check_layout, indexed_pool, indexed_pool1d
 from graphopt.nn.functional.window import is_channels_last, padding_attrs
 from graphopt.tensor.manipulation import squeeze, unsqueeze
@@ -22,7 +22,7 @@ def _pool(x: Any, function: str, kind: str, name: str | None, **attrs: Any) -> V
     shared = {"pooling_type": kind, "global_pooling": False, "use_cudnn": True}
     arguments.variable(x, "x", function)
     type = f"pool{len(attrs['ksize'])}d"
-    return emit(type, {"X": x}, {**shared, **attrs}, layer=function, name=name)
+    return emit(type, {"X": x}, {**shared, **attrs}, layer=type, name=name)
 
 
 def _window(

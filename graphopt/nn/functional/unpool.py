@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
 from graphopt.nn.functional.pooling import avg_pool1d, avg_pool2d, max_pool1d, max_pool2d
 from graphopt.tensor.manipulation import squeeze, unsqueeze
 from graphopt.tensor.math import pow, scale
@@ -184,6 +184,7 @@ def lp_pool2d(
         assert isinstance(out, Variable)
         return out
     kernel = arguments.pair(kernel_size, "kernel_size", "lp_pool2d")
+    arguments.at_least(1, kernel, "kernel_size", "lp_pool2d")
     window = (kernel, stride, padding, False, False, None, data_format)
     powers = pow(x, order)
     if ceil_mode:

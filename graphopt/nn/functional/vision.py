@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sizes import has_variable, size_of
+from graphopt.frontend.sizes import sizes as sizes_of
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import emit
+from graphopt.nn.functional.padding import pad_by
 from graphopt.nn.functional.pooling import (
     adaptive_avg_pool1d,
     adaptive_avg_pool2d,
     adaptive_avg_pool3d,
 )
 from graphopt.nn.functional.window import is_channels_last
-from graphopt.sizes import has_variable, size_of
-from graphopt.sizes import sizes as sizes_of
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import concat, reshape, squeeze, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_
@@ -33,10 +35,13 @@ def pad(
     """Elements added before and after dimensions (paddle.nn.functional.pad).
 
     `pad` has (before, after) for the last spatial dimension, then for the one before it, and so
-    on; a list of two for every dimension, in constant mode, starts at the first instead.
+    on; a list of two for every dimension, in constant mode, starts at the first instead. It may be
+    an integer Variable; the run then decides the sizes.
     """
     rank = len(arguments.variable(x, "x", "pad").shape)
     arguments.choice(mode, "mode", "pad", _MODES)
+    if isinstance(pad, Variable):
+        return pad_by(x, pad, mode, arguments.number(value, "value", "pad"), data_format)
     amounts = arguments.integers(pad, "pad", "pad")
     if mode == "constant" and len(amounts) == 2 * rank:
         attrs = {"paddings": amounts, "pad_value": arguments.number(value, "value", "pad")}
@@ -181,11 +186,13 @@ def _known_channels(x: Any, axis: int, function: str) -> int:
     return count
 
 
+@one_layer("pixel_shuffle")
 def pixel_shuffle(
     x: Variable, upscale_factor: int, data_format: str = "NCHW", name: str | None = None
 ) -> Variable:
     """[n, c * r * r, h, w] as [n, c, h * r, w * r] (paddle.nn.functional.pixel_shuffle)."""
     r = arguments.integer(upscale_factor, "upscale_factor", "pixel_shuffle")
+    arguments.at_least(1, [r], "upscale_factor", "pixel_shuffle")
     last = is_channels_last(data_format, "pixel_shuffle", ("NCHW", "NHWC"))
     c = _known_channels(x, 3 if last else 1, "pixel_shuffle")
     image = transpose(x, [0, 3, 1, 2]) if last else x
@@ -203,6 +210,7 @@ def pixel_unshuffle(
 ) -> Variable:
     """[n, c, h * r, w * r] as [n, c * r * r, h, w] (paddle.nn.functional.pixel_unshuffle)."""
     r = arguments.integer(downscale_factor, "downscale_factor", "pixel_unshuffle")
+    arguments.at_least(1, [r], "downscale_factor", "pixel_unshuffle")
     last = is_channels_last(data_format, "pixel_unshuffle", ("NCHW", "NHWC"))
     c = _known_channels(x, 3 if last else 1, "pixel_unshuffle")
     image = transpose(x, [0, 3, 1, 2]) if last else x
@@ -218,6 +226,7 @@ def channel_shuffle(
     """The channels of `groups` groups interleaved (paddle.nn.functional.channel_shuffle)."""
     last = is_channels_last(data_format, "channel_shuffle", ("NCHW", "NHWC"))
     axis = 3 if last else 1
+    arguments.at_least(1, [groups], "groups", "channel_shuffle")
     channels = _known_channels(x, axis, "channel_shuffle")
     rest = [size_of(x, at) for at in (1, 2, 3)]
     split = [groups, channels // groups]
@@ -330,7 +339,7 @@ def grid_sample(
         "padding_mode": arguments.choice(padding_mode, "padding_mode", "grid_sample", paddings),
         "align_corners": arguments.flag(align_corners, "align_corners", "grid_sample"),
     }
-    return emit("grid_sampler", inputs, attrs, name=name, out="Output")
+    return emit("grid_sampler", inputs, attrs, layer="grid_sample", name=name, out="Output")
 
 
 def affine_grid(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 
 
 def padding_attrs(padding: Any, spatial: int, channels_last: bool, function: str) -> dict[str, Any]:

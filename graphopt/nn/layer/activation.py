@@ -1,11 +1,11 @@
-"""Activation functions as layers; the functions say what each computes."""
+"""Activation functions as layers; the functions have the formulas."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Constant
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant
 from graphopt.nn.functional import activation as functional
 from graphopt.nn.layer.layers import Layer
 

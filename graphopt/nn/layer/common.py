@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.nn.functional import common as functional
 from graphopt.nn.functional.input import embedding, table_padding
 from graphopt.nn.layer.layers import Layer
@@ -130,7 +130,7 @@ class Dropout3D(Layer):
 
 
 class AlphaDropout(Layer):
-    """Dropout that keeps the mean and variance of what selu gives (paddle.nn.AlphaDropout)."""
+    """Dropout that keeps the mean and variance of selu's results (paddle.nn.AlphaDropout)."""
 
     def __init__(self, p: float = 0.5, name: str | None = None) -> None:
         super().__init__()

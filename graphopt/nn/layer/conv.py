@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Normal
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Normal
 from graphopt.nn.functional import conv as functional
 from graphopt.nn.functional.vision import pad
 from graphopt.nn.layer.layers import Layer
@@ -41,6 +41,7 @@ class _Conv(Layer):
         modes = ("zeros", "reflect", "replicate", "circular")
         self._padding_mode = arguments.choice(padding_mode, "padding_mode", kind, modes)
         kernel = arguments.pair(kernel_size, "kernel_size", kind, self.rank)
+        arguments.at_least(1, kernel, "kernel_size", kind)
         self._stride, self._padding, self._dilation = stride, padding, dilation
         self._groups, self._data_format = groups, data_format
         std = math.sqrt(2.0 / (math.prod(kernel) * inputs))

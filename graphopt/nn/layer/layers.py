@@ -6,11 +6,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from graphopt import arguments
-from graphopt.ir import unique_name
-from graphopt.ir.program import Parameter, Variable
-from graphopt.layer_helper import LayerHelper
-from graphopt.param_attr import as_param_attr
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import as_param_attr
+from graphopt.ir.program import Parameter, Variable, unique_name
 
 Hook = Callable[..., Any]
 
@@ -261,11 +260,11 @@ class Layer:
     # -- calling -------------------------------------------------------------------------------
 
     def register_forward_pre_hook(self, hook: Hook) -> HookHandle:
-        """Call `hook(layer, inputs)` before each forward; what it returns replaces the inputs."""
+        """Call `hook(layer, inputs)` before each forward; its result replaces the inputs."""
         return _register(self._forward_pre_hooks, hook)
 
     def register_forward_post_hook(self, hook: Hook) -> HookHandle:
-        """Call `hook(layer, inputs, output)` afterwards; what it returns replaces the output."""
+        """Call `hook(layer, inputs, output)` afterwards; its result replaces the output."""
         return _register(self._forward_post_hooks, hook)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
@@ -284,7 +283,7 @@ class Layer:
         raise NotImplementedError(f"{type(self).__name__} does not define forward()")
 
     def extra_repr(self) -> str:
-        """What stands in the parentheses of the layer's text."""
+        """The text in the parentheses of the layer's representation."""
         return ""
 
     def __repr__(self) -> str:

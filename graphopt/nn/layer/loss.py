@@ -1,10 +1,10 @@
-"""Losses as layers; the functions say what each computes."""
+"""Losses as layers; the functions have the formulas."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.nn.functional import distance, likelihood
 from graphopt.nn.functional import loss as functional
 from graphopt.nn.layer.layers import Layer

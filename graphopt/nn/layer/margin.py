@@ -1,10 +1,10 @@
-"""Losses with margins, distances and densities as layers; the functions say what each computes."""
+"""Losses with margins, distances and densities as layers; the functions have the formulas."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.nn.functional import distance, likelihood, margin
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.loss import _Loss
@@ -40,7 +40,7 @@ class CosineEmbeddingLoss(_Fixed):
 
 
 class HingeEmbeddingLoss(_Loss):
-    """The input for the label 1, what it lacks of a margin for -1 (nn.HingeEmbeddingLoss)."""
+    """The input for the label 1, its distance below a margin for -1 (nn.HingeEmbeddingLoss)."""
 
     function = staticmethod(distance.hinge_embedding_loss)
 
@@ -118,7 +118,7 @@ class PoissonNLLLoss(_Loss):
 
 
 class TripletMarginLoss(_Fixed):
-    """How much farther the positive is than the negative (paddle.nn.TripletMarginLoss)."""
+    """Margin by which the positive is nearer than the negative (paddle.nn.TripletMarginLoss)."""
 
     function = staticmethod(margin.triplet_margin_loss)
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Constant
-from graphopt.layer_helper import LayerHelper
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import ParamAttr
 from graphopt.nn.functional.norm import batch_norm, layer_norm, normalise_batch
 from graphopt.nn.layer.layers import Layer
-from graphopt.param_attr import ParamAttr
 
 
 class _BatchNorm(Layer):
@@ -87,7 +87,14 @@ class BatchNorm(_BatchNorm):
         helper = LayerHelper("batch_norm", self._full_name)
         attrs = {**self._attrs, "is_test": self._is_test or not self.training}
         out = normalise_batch(
-            helper, input, self._mean, self._variance, self.weight, self.bias, attrs
+            helper,
+            input,
+            self._mean,
+            self._variance,
+            self.weight,
+            self.bias,
+            attrs,
+            reserves=True,
         )
         return helper.append_activation(out, self._act)
 

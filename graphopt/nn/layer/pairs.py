@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.nn.functional.common import bilinear
 from graphopt.nn.functional.margin import pairwise_distance
 from graphopt.nn.layer.layers import Layer

@@ -1,4 +1,4 @@
-"""Pools as layers; the functions say what each computes."""
+"""Pools as layers; the functions have the formulas."""
 
 from __future__ import annotations
 

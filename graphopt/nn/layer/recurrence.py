@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.layer.rnn_cells import GatedCell, GRUCell, LSTMCell, SimpleRNNCell
 from graphopt.nn.layer.structure import first, leaves, map_structure
 from graphopt.tensor.creation import full

@@ -5,20 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.common import dropout
 from graphopt.nn.layer.batch import batch_filled
 from graphopt.nn.layer.container import LayerList
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.recurrence import emit_rnn, is_plain, run_cell, run_cells, swap_time
-from graphopt.nn.layer.rnn_cells import (
-    GatedCell,
-    GRUCell,
-    LSTMCell,
-    SimpleRNNCell,
-)
+from graphopt.nn.layer.rnn_cells import GatedCell, GRUCell, LSTMCell, SimpleRNNCell
 from graphopt.nn.layer.structure import leaves
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import expand, stack

@@ -1,4 +1,4 @@
-"""Recurrent cells: what one step of a recurrent network computes."""
+"""Recurrent cells: one step of a recurrent network."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
-from graphopt.framework import get_default_dtype
-from graphopt.initializer.fill import Constant, Uniform
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant, Uniform
+from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.program import Parameter, Variable
 from graphopt.nn.functional.activation import relu, sigmoid
 from graphopt.nn.layer.batch import batch_filled
@@ -136,7 +136,7 @@ class GatedCell(RNNCellBase):
 
     @property
     def mode(self) -> str:
-        """What the operator for whole sequences calls this cell."""
+        """The name of this cell in the operator for whole sequences."""
         raise NotImplementedError
 
     @property

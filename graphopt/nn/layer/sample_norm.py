@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Constant
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant
 from graphopt.nn.functional.norm import group_norm, instance_norm, local_response_norm
 from graphopt.nn.layer.layers import Layer
 

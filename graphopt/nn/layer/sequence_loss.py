@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.nn.functional.alignment import ctc_loss
 from graphopt.nn.functional.hierarchical import hsigmoid_loss
 from graphopt.nn.layer.layers import Layer

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Normal
-from graphopt.layer_helper import LayerHelper
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Normal
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import ParamAttr
 from graphopt.nn.layer.layers import Layer
-from graphopt.param_attr import ParamAttr
 
 
 class SpectralNorm(Layer):

@@ -1,4 +1,4 @@
-"""Nested lists, tuples and dicts of Variables: what cells take and return."""
+"""Nested lists, tuples and dicts of Variables, as cells take and return them."""
 
 from __future__ import annotations
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from copy import copy
 from typing import Any, NamedTuple
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.parameters import as_param_attr
 from graphopt.ir.program import Variable
-from graphopt.nn.functional import activation as activations
 from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.common import dropout
+from graphopt.nn.layer.activation_names import named
 from graphopt.nn.layer.batch import batch_filled
 from graphopt.nn.layer.common import Dropout, Linear
 from graphopt.nn.layer.container import LayerList
 from graphopt.nn.layer.layers import Layer
 from graphopt.nn.layer.norm import LayerNorm
-from graphopt.param_attr import as_param_attr
 from graphopt.tensor.linalg import matmul, transpose
 from graphopt.tensor.manipulation import cast, concat, reshape
 from graphopt.tensor.math import add, scale
@@ -181,7 +181,7 @@ class TransformerEncoderLayer(Layer):
         self.norm2 = LayerNorm(d_model, layer_norm_eps)
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
-        self.activation = activations.named(activation, "TransformerEncoderLayer")
+        self.activation = named(activation, "TransformerEncoderLayer")
 
     def forward(self, src: Variable, src_mask: Variable | None = None, cache: Any = None) -> Any:
         residual = src

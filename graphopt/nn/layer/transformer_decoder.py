@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from graphopt import arguments
-from graphopt.framework import get_default_dtype
+from graphopt.frontend import arguments
+from graphopt.frontend.mode import get_default_dtype
 from graphopt.ir.program import Variable
-from graphopt.nn.functional import activation as activations
+from graphopt.nn.layer.activation_names import named
 from graphopt.nn.layer.common import Dropout, Linear
 from graphopt.nn.layer.container import LayerList
 from graphopt.nn.layer.layers import Layer
@@ -69,7 +69,7 @@ class TransformerDecoderLayer(Layer):
         self.dropout1 = Dropout(dropout)
         self.dropout2 = Dropout(dropout)
         self.dropout3 = Dropout(dropout)
-        self.activation = activations.named(activation, "TransformerDecoderLayer")
+        self.activation = named(activation, "TransformerDecoderLayer")
 
     def forward(
         self,

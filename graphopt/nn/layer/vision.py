@@ -1,10 +1,10 @@
-"""Padding, resizing and rearranging images as layers; the functions say what each computes."""
+"""Padding, resizing and rearranging images as layers; the functions have the formulas."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 from graphopt.nn.functional import vision as functional
 from graphopt.nn.layer.layers import Layer
 

@@ -1,5 +1,6 @@
 """Learning-rate schedules (paddle.optimizer.lr)."""
 
+from graphopt.frontend.calls import publish
 from graphopt.optimizer.lr.adaptive import LinearWarmup as LinearWarmup
 from graphopt.optimizer.lr.adaptive import ReduceOnPlateau as ReduceOnPlateau
 from graphopt.optimizer.lr.base import LRScheduler as LRScheduler
@@ -11,6 +12,7 @@ from graphopt.optimizer.lr.counter import autoincreased_step_counter as autoincr
 from graphopt.optimizer.lr.decay import ExponentialDecay as ExponentialDecay
 from graphopt.optimizer.lr.decay import InverseTimeDecay as InverseTimeDecay
 from graphopt.optimizer.lr.decay import LambdaDecay as LambdaDecay
+from graphopt.optimizer.lr.decay import LinearLR as LinearLR
 from graphopt.optimizer.lr.decay import MultiplicativeDecay as MultiplicativeDecay
 from graphopt.optimizer.lr.decay import MultiStepDecay as MultiStepDecay
 from graphopt.optimizer.lr.decay import NaturalExpDecay as NaturalExpDecay
@@ -18,3 +20,5 @@ from graphopt.optimizer.lr.decay import NoamDecay as NoamDecay
 from graphopt.optimizer.lr.decay import PiecewiseDecay as PiecewiseDecay
 from graphopt.optimizer.lr.decay import PolynomialDecay as PolynomialDecay
 from graphopt.optimizer.lr.decay import StepDecay as StepDecay
+
+publish(globals(), __name__)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import Any
 
-from graphopt import arguments
+from graphopt.frontend import arguments
 
 
 class LRScheduler(ABC):
@@ -56,11 +56,11 @@ class LRScheduler(ABC):
         return ["last_epoch", "last_lr"]
 
     def state_dict(self) -> dict[str, Any]:
-        """What is needed to go on from here."""
+        """The state needed to go on from here."""
         return {key: getattr(self, key) for key in self.state_keys()}
 
     def set_state_dict(self, state_dict: dict[str, Any]) -> None:
-        """Go on from what `state_dict` gave; RuntimeError when something is missing."""
+        """Go on from the result of `state_dict`; RuntimeError when something is missing."""
         for key in self.state_keys():
             if key not in state_dict:
                 raise RuntimeError(

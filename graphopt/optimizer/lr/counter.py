@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from graphopt import arguments
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable, default_main_program
-from graphopt.layer_helper import LayerHelper
 from graphopt.tensor.creation import create_global_var
 
 

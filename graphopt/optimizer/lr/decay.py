@@ -196,3 +196,46 @@ class MultiplicativeDecay(LRScheduler):
         for epoch in range(1, self.last_epoch + 1):
             rate *= self.lr_lambda(epoch)
         return rate
+
+
+class LinearLR(LRScheduler):
+    """From start_factor to end_factor of the learning rate in equal steps, then constant.
+
+    Each rate follows from the one before, as in Paddle, so a schedule that is set to another epoch
+    goes on from where it was. Raises ValueError for a `start_factor` outside (0, 1], an
+    `end_factor` outside [0, 1] and a `total_steps` of 0 or less.
+    Paddle page: paddle.optimizer.lr.LinearLR.
+    """
+
+    def __init__(
+        self,
+        learning_rate: float,
+        total_steps: int,
+        start_factor: float = 1.0 / 3,
+        end_factor: float = 1.0,
+        last_epoch: int = -1,
+        verbose: bool = False,
+    ) -> None:
+        if not 0 < start_factor <= 1:
+            raise ValueError(
+                "`start_factor` must be greater than 0 and less or equal to 1, but got "
+                f"{start_factor}"
+            )
+        if not 0 <= end_factor <= 1:
+            raise ValueError(
+                f"`end_factor` must be greater than 0 and less than 1, but got {end_factor}"
+            )
+        if total_steps <= 0:
+            raise ValueError(f"`total_steps` must be greater than 0, but got {total_steps}")
+        self.start_factor, self.end_factor = start_factor, end_factor
+        self.total_steps = total_steps
+        super().__init__(learning_rate, last_epoch, verbose)
+
+    def get_lr(self) -> float:
+        if self.last_epoch == 0:
+            return self.base_lr * self.start_factor
+        if self.last_epoch > self.total_steps:
+            return self.last_lr
+        step = self.end_factor - self.start_factor
+        before = self.total_steps * self.start_factor + (self.last_epoch - 1) * step
+        return self.last_lr * (1.0 + step / before)

@@ -1,13 +1,13 @@
 """Axes with more rows than the data: which ops carry them along, and what masks the rest.
 
-`dims` names what an axis is made of. `carrying` is what the rules say of each op; they are in
-`computing`, `moving`, `ordered`, `recurrent`, `sequences` and `statistics`, and `regions` takes
-them into loops and branches. `mask` rewrites a module so that its results on padded feeds are those
-on the feeds themselves.
+`dims` names what an axis is made of. `rules` is what a rule says of an op; the rules are in
+`computing`, `movement`, `ordered`, `recurrent`, `sequences` and `statistics`, and `regions`
+takes them into loops and branches. `mask` rewrites a module so that its results on padded feeds
+are those on the feeds themselves.
 """
 
 from graphopt.passes.padding import computing as computing
-from graphopt.passes.padding import moving as moving
+from graphopt.passes.padding import movement as movement
 from graphopt.passes.padding import ordered as ordered
 from graphopt.passes.padding import recurrent as recurrent
 from graphopt.passes.padding import sequences as sequences

@@ -1,56 +1,33 @@
-"""Padded axes in ops that compute: elementwise ones, reductions, products, norms, losses."""
+"""Padded axes in ops that compute: reductions, products, norms, losses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from math import inf
 
-from graphopt.ir.op import PdOp, attr_kinds
-from graphopt.ir.ops import reduce as reductions
-from graphopt.ir.ops.activation import LogSoftmax, Softmax
-from graphopt.ir.ops.base import Binary, Compare, Unary
-from graphopt.ir.ops.comm import AllReduce
-from graphopt.ir.ops.conv import Conv2dBase, PoolBase
-from graphopt.ir.ops.creation import FullLike
-from graphopt.ir.ops.grad import Grad
-from graphopt.ir.ops.linear import Matmul
-from graphopt.ir.ops.logic import Test
-from graphopt.ir.ops.loss import BinaryCrossEntropy, CrossEntropyWithSoftmax, SigmoidCrossEntropy
-from graphopt.ir.ops.math import AddN, Cast, LogicalNot, Where
-from graphopt.ir.ops.norm import GroupNorm, LayerNorm
-from graphopt.ir.ops.random import Dropout
-from graphopt.ir.types import normalize_axes, normalize_axis, shape_of
-from graphopt.passes.padding.carrying import (
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import reduce as reductions
+from graphopt.ir.dialect.ops.activation import LogSoftmax, Softmax
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.loss import (
+    CrossEntropyWithSoftmax,
+    SigmoidCrossEntropy,
+)
+from graphopt.ir.dialect.ops.norm import LayerNorm
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.traits import Reduction
+from graphopt.ir.dialect.types import normalize_axis, shape_of
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, joined
+from graphopt.passes.padding.rules import (
     Carried,
     Mask,
     Padded,
     broadcast,
     carry,
     check_free,
-    check_only_rows,
     input_axes,
     same,
 )
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, joined
-
-
-@carry.register(Unary)
-def _(op: Unary, padded: Padded) -> Carried:
-    if "axis" in attr_kinds(type(op)) or isinstance(op, AllReduce):
-        raise CannotPad("no-rule", "it may let rows depend on each other")
-    return same(op, padded.of(op.operands[0]))
-
-
-@carry.register(Binary)
-@carry.register(Compare)
-@carry.register(AddN)
-@carry.register(Where)
-@carry.register(Test)
-@carry.register(Cast)
-@carry.register(LogicalNot)
-@carry.register(FullLike)
-def _(op: PdOp, padded: Padded) -> Carried:
-    return same(op, broadcast(op.operands, padded))
 
 
 @carry.register(Dropout)
@@ -58,34 +35,17 @@ def _(op: Dropout, padded: Padded) -> Carried:
     return same(op, padded.of(op.operands[0]))
 
 
-@carry.register(BinaryCrossEntropy)
 @carry.register(SigmoidCrossEntropy)
-def _(op: PdOp, padded: Padded) -> Carried:
-    if op.attr_values().get("normalize"):
+def _(op: SigmoidCrossEntropy, padded: Padded) -> Carried:
+    if op.attr("normalize"):
         raise CannotPad("counts-rows", "it divides by the number of elements that count")
     return same(op, broadcast(op.operands, padded))
 
 
-# what an element beyond the data must be so that a reduction does not see it
-_NEUTRAL: Mapping[type[PdOp], float] = {
-    reductions.Sum: 0.0,
-    reductions.Max: -inf,
-    reductions.Amax: -inf,
-    reductions.Min: inf,
-    reductions.Amin: inf,
-    reductions.Prod: 1.0,
-    reductions.All: 1.0,
-    reductions.Any: 0.0,
-    reductions.Logsumexp: -inf,
-    reductions.PNorm: 0.0,
-}
-
-
 @carry.register(reductions.Reduce)
 def _(op: reductions.Reduce, padded: Padded) -> Carried:
-    axes = padded.of(op.operands[0])
-    given = op.attr("axis")
-    reduced = set(normalize_axes(given, len(axes)) if given else range(len(axes)))
+    axes, trait = padded.of(op.operands[0]), _reduction(op)
+    reduced = trait.axes(op)
     left = (
         None if position in reduced else dim
         for position, dim in enumerate(axes)
@@ -95,9 +55,21 @@ def _(op: reductions.Reduce, padded: Padded) -> Carried:
     results = (tuple(left),)
     if not masked:
         return Carried(results)
-    if type(op) not in _NEUTRAL or (isinstance(op, reductions.PNorm) and op.attr("porder") < 0):
+    return Carried(results, (Mask(0, masked, _neutral(op, trait)),))
+
+
+def _reduction(op: PdOp) -> Reduction:
+    trait = op.get_trait(Reduction)
+    assert trait is not None, op.name
+    return trait
+
+
+def _neutral(op: PdOp, trait: Reduction) -> float:
+    """The number that an element beyond the data must be so that a reduction does not see it."""
+    inverse = isinstance(op, reductions.PNorm) and op.attr("porder") < 0
+    if trait.neutral is None or inverse:
         raise CannotPad("no-neutral-element", "no number leaves this reduction unchanged")
-    return Carried(results, (Mask(0, masked, _NEUTRAL[type(op)]),))
+    return trait.neutral
 
 
 @carry.register(reductions.SquaredL2Norm)
@@ -111,7 +83,7 @@ def _(op: PdOp, padded: Padded) -> Carried:
 
 @carry.register(reductions.ArgReduce)
 def _(op: reductions.ArgReduce, padded: Padded) -> Carried:
-    axes = padded.of(op.operands[0])
+    axes, trait = padded.of(op.operands[0]), _reduction(op)
     if op.attr("flatten"):
         raise CannotPad("counts-rows", "it numbers the elements of all axes")
     at = normalize_axis(op.attr("axis"), len(axes))
@@ -119,7 +91,7 @@ def _(op: reductions.ArgReduce, padded: Padded) -> Carried:
     results = ((*axes[:at], *kept, *axes[at + 1 :]),)
     if axes[at] is None:
         return Carried(results)
-    return Carried(results, (Mask(0, (at,), inf if isinstance(op, reductions.Argmin) else -inf),))
+    return Carried(results, (Mask(0, (at,), _neutral(op, trait)),))
 
 
 @carry.register(Softmax)
@@ -129,9 +101,8 @@ def _(op: Softmax | LogSoftmax, padded: Padded) -> Carried:
     at = normalize_axis(op.attr("axis"), len(axes))
     if axes[at] is None:
         return Carried((axes,))
-    # the logarithm of a probability of 0 must not meet a derivative of 0
-    after = (at,) if isinstance(op, LogSoftmax) else ()
-    return Carried((axes,), (Mask(0, (at,), -inf),), after)
+    # no probability is 0, nor its logarithm infinite, so that what fills up is masked again
+    return Carried((axes,), (Mask(0, (at,), -inf),), (at,))
 
 
 @carry.register(Matmul)
@@ -194,21 +165,6 @@ def _(op: LayerNorm, padded: Padded) -> Carried:
     else:
         rows = None
     return Carried((axes, (rows,), (rows,)))
-
-
-@carry.register(GroupNorm)
-def _(op: GroupNorm, padded: Padded) -> Carried:
-    axes = input_axes(op, padded)
-    check_only_rows(axes)
-    return Carried((axes, (axes[0], None), (axes[0], None)))
-
-
-@carry.register(Conv2dBase)
-@carry.register(PoolBase)
-def _(op: PdOp, padded: Padded) -> Carried:
-    axes = input_axes(op, padded)
-    check_only_rows(axes)
-    return same(op, axes)
 
 
 @carry.register(Grad)

@@ -1,4 +1,4 @@
-"""What a padded axis is made of.
+"""The dimensions that a padded axis is made of.
 
 A dimension is a product of factors, slowest first: names for sizes that are padded, numbers for
 others. `("batch",)` is a batch; `("batch", 12)` is a batch of 12 rows each, joined by a reshape.
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from graphopt.ir.types import UNKNOWN
-from graphopt.passes.picture import Reason
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.passes.engine.pattern import Reason
 
 Factor = str | int
 Dim = tuple[Factor, ...]

@@ -15,16 +15,16 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.creation import Full
-from graphopt.ir.ops.math import Where
-from graphopt.ir.ops.shape import Reshape
-from graphopt.ir.signature import FEED, STATE, add_feed, main_function, signature_of
-from graphopt.ir.types import UNKNOWN, dtype_of, tensor
-from graphopt.passes.padding.carrying import Carried, Padded, fill_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.math import Where
+from graphopt.ir.dialect.ops.shape import Reshape
+from graphopt.ir.dialect.signature import FEED, STATE, add_feed, main_function, signature_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, tensor
+from graphopt.passes.engine.rewrite import insert, replace
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.regions import carry_block
-from graphopt.passes.rewrite import insert, replace
+from graphopt.passes.padding.rules import Carried, Padded, fill_of
 
 
 def mask_name(dim: Dim) -> str:
@@ -39,7 +39,7 @@ def count_name(dim: Dim) -> str:
 
 @dataclass(frozen=True)
 class Masked:
-    """What a module needs besides its feeds: dimensions by mask and by count; its fetches' axes."""
+    """A module's inputs besides feeds: dimensions by mask and by count; its fetches' axes."""
 
     masks: tuple[Dim, ...]
     counts: tuple[Dim, ...]
@@ -144,7 +144,7 @@ class _Writer:
         return self.aligned[key]
 
     def count(self, dim: Dim) -> SSAValue:
-        """How many rows of a dimension are data."""
+        """The number of rows of a dimension that are data."""
         if dim not in self.counts:
             self.counts[dim] = add_feed(self.function, count_name(dim), tensor((), "int64"))
         return self.counts[dim]

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.ops.creation import Full
-from graphopt.ir.ops.index import Gather
-from graphopt.ir.ops.math import Cast, Cumsum, Subtract
-from graphopt.ir.ops.rearrange import Flip
-from graphopt.ir.ops.shape import Reshape, Slice
-from graphopt.ir.types import normalize_axes, normalize_axis
-from graphopt.passes.inserting import Before
-from graphopt.passes.padding.carrying import Carried, Mask, Padded, Real, carry, takes_one
+from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.index import Gather
+from graphopt.ir.dialect.ops.math import Cast, Cumsum, Subtract
+from graphopt.ir.dialect.ops.rearrange import Flip
+from graphopt.ir.dialect.ops.shape import Reshape, Slice
+from graphopt.ir.dialect.types import normalize_axes, normalize_axis
+from graphopt.passes.engine.inserting import Before
 from graphopt.passes.padding.dims import CannotPad, Dim
+from graphopt.passes.padding.rules import Carried, Mask, Padded, Real, carry, takes_one
 
 
 @carry.register(Slice)

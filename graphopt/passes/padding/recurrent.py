@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.creation import FullLike
-from graphopt.ir.ops.math import Add, Minimum, Where
-from graphopt.ir.ops.recurrent import GruUnit, LstmUnit, Rnn
-from graphopt.ir.ops.shape import Slice
-from graphopt.passes.inserting import Before
-from graphopt.passes.padding.carrying import Carried, Padded, Real, carry, check_free
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.math import Add, Minimum, Where
+from graphopt.ir.dialect.ops.recurrent import GruUnit, LstmUnit, Rnn
+from graphopt.ir.dialect.ops.shape import Slice
+from graphopt.passes.engine.inserting import Before
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+from graphopt.passes.padding.rules import Carried, Padded, Real, carry, check_free
 
 
 def check_rows(rows: Dim | None, values: Sequence[Axes], at: int, what: str) -> None:

@@ -1,4 +1,4 @@
-"""Which ops padded values reach, in the body of a function and inside loops and branches."""
+"""The ops that padded values reach, in the body of a function and inside loops and branches."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from dataclasses import dataclass, field
 
 from xdsl.ir import Block, Operation, SSAValue
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.control import If, Scan, While, item_type
-from graphopt.ir.ops.math import Cast, Cumsum, LessThan, Where
-from graphopt.ir.regions import captured_values
-from graphopt.ir.types import rank_of
-from graphopt.passes.inserting import Before
-from graphopt.passes.naming import show_op
-from graphopt.passes.padding.carrying import Carried, Padded, Real, carry, fill_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import If, Scan, While, item_type
+from graphopt.ir.dialect.ops.math import Cast, Cumsum, LessThan, Where
+from graphopt.ir.dialect.regions import captured_values
+from graphopt.ir.dialect.types import rank_of
+from graphopt.passes.engine.inserting import Before
+from graphopt.passes.engine.naming import show_op
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+from graphopt.passes.padding.rules import Carried, Padded, Real, carry, fill_of
 
 # what each op does with padded values, and the axes of its operands
 Found = dict[PdOp, tuple[Carried, tuple[Axes, ...]]]
 
 
 def carry_block(block: Block, known: dict[SSAValue, Axes]) -> Found:
-    """What each op that padded values reach does with them; ops inside others come before them.
+    """The rule of each op that padded values reach; ops inside others come before them.
 
     The results enter `known`. CannotPad, with the op, when one cannot do with padding.
     """

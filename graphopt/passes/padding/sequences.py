@@ -7,8 +7,8 @@ others are as ordinary as it is.
 
 from __future__ import annotations
 
-from graphopt.ir.op import PdOp
-from graphopt.ir.ops.sequence import (
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.sequence import (
     SequenceConv,
     SequenceExpand,
     SequenceGru,
@@ -17,9 +17,9 @@ from graphopt.ir.ops.sequence import (
     SequenceReverse,
     SequenceSoftmax,
 )
-from graphopt.passes.padding.carrying import Carried, Padded, carry, check_free
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.recurrent import check_rows, check_weights
+from graphopt.passes.padding.rules import Carried, Padded, carry, check_free
 
 
 def _rows_and_sequences(rows: Axes, lengths: Axes) -> tuple[Dim | None, Dim | None]:

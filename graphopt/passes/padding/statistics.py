@@ -6,12 +6,11 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dtypes import DType
-from graphopt.ir.ops.alignment import EditDistance
-from graphopt.ir.ops.comm import AllReduce
-from graphopt.ir.ops.creation import Full, FullLike
-from graphopt.ir.ops.index import Accuracy
-from graphopt.ir.ops.math import (
+from graphopt.ir.dialect.ops.alignment import EditDistance
+from graphopt.ir.dialect.ops.comm import AllReduce
+from graphopt.ir.dialect.ops.creation import Full, FullLike
+from graphopt.ir.dialect.ops.index import Accuracy
+from graphopt.ir.dialect.ops.math import (
     Add,
     Cast,
     Divide,
@@ -23,13 +22,15 @@ from graphopt.ir.ops.math import (
     Subtract,
     Where,
 )
-from graphopt.ir.ops.metric import Auc
-from graphopt.ir.ops.norm import BatchNorm, channel_axis
-from graphopt.ir.ops.reduce import Any, Mean, Sum
-from graphopt.ir.ops.shape import Reshape, Slice, StopGradient
-from graphopt.ir.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of
-from graphopt.passes.inserting import Before
-from graphopt.passes.padding.carrying import (
+from graphopt.ir.dialect.ops.metric import Auc
+from graphopt.ir.dialect.ops.norm import BatchNorm, channel_axis
+from graphopt.ir.dialect.ops.reduce import Any, Mean, Sum
+from graphopt.ir.dialect.ops.shape import Reshape, Slice, StopGradient
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of
+from graphopt.ir.dtypes import DType
+from graphopt.passes.engine.inserting import Before
+from graphopt.passes.padding.dims import Axes, CannotPad
+from graphopt.passes.padding.rules import (
     Carried,
     Mask,
     Padded,
@@ -38,7 +39,6 @@ from graphopt.passes.padding.carrying import (
     check_free,
     input_axes,
 )
-from graphopt.passes.padding.dims import Axes, CannotPad
 
 
 @carry.register(Mean)
@@ -78,7 +78,7 @@ def _wide(dtype: DType) -> str:
 def _count(
     new: Before, real: Real, value: SSAValue, axes: Axes, reduced: Sequence[int], dtype: str
 ) -> SSAValue:
-    """How many elements of the value count along these axes, some of which are padded."""
+    """The number of elements of the value that count along these axes, some of which are padded."""
     shape, known = shape_of(value.type), 1
     numbers: list[SSAValue] = []
     for at in reduced:

@@ -1,4 +1,4 @@
-"""What differs between two trainers' descriptions of a step or of themselves, in words."""
+"""Differences of two trainers' descriptions of a step or of themselves, in words."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ import atexit
 import os
 import sys
 import time
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -17,12 +18,30 @@ from graphopt.errors import TrainerError, WorldError
 from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.meeting import Meeting
 from graphopt.runtime.distributed.member import FAULT_EXIT, Member, quit_now
+from graphopt.runtime.distributed.stopping import Stopping
 from graphopt.runtime.distributed.wire import free_port
 from graphopt.runtime.distributed.world import World, world_of_environment
+from graphopt.runtime.jax_import import import_jax
+from graphopt.runtime.uninterrupted import Uninterrupted
 
 # What a shell reports for a program that Ctrl-C ended.
 INTERRUPTED = 130
 SOFTWARE = ("graphopt", "jax", "jaxlib", "numpy")
+
+
+@dataclass
+class Announced:
+    """A step that the others know of and that is not stored here yet.
+
+    `about` is what runs in it. `waits` says that the trainers wait for each other, and `taken` that
+    state was taken from trainer 0.
+    """
+
+    number: int
+    about: Any
+    waits: bool
+    key: list[int] | None = None
+    taken: bool = False
 
 
 class Group:
@@ -41,23 +60,32 @@ class Group:
             if self.meeting is not None:
                 self.meeting.close()
             raise
-        self.steps = 0
+        self.announced: Announced | None = None
         self._barriers = 0
+        self._at_barrier = False
         self._described = ""
         self._sent: set[str] = set()
         self._pid = os.getpid()
         self._error = ""
         self._own_fault = False
         self._watch_exceptions()
+        self.stopping = Stopping(
+            lambda: self.member.channel.send("end"), self._is_between, quit_now
+        )
+        self.member.stopping = self.stopping.told
+        self.stopping.install()
 
     def start_jax(self) -> None:
         """Connect JAX's runtime; its own timeouts are longer, so that ours speak first."""
+        import_jax()
         import jax
 
         host, _ = self.world.meeting_place
         address = f"{host}:{self.member.welcome['jax_port']}"
         limits = self.world.timeouts
         config: Any = jax.config
+        # JAX would take SIGTERM for a message to scripts that ask it, and these do not
+        config.update("jax_enable_preemption_service", False)
         if config.jax_cpu_collectives_implementation is None:  # the default differs by version
             config.update("jax_cpu_collectives_implementation", "gloo")
         try:
@@ -83,31 +111,79 @@ class Group:
     # -- during the job ----------------------------------------------------------------------------
 
     def begin_step(
-        self, described: Described, values: dict[str, Any], key: list[int], *, sync: bool
-    ) -> list[int] | None:
-        """Announce a step; returns trainer 0's `key` when the trainers waited for each other.
+        self,
+        about: Any,
+        described: Described,
+        values: dict[str, Any],
+        key: list[int],
+        *,
+        sync: bool,
+    ) -> Announced:
+        """Announce a step; its `key` is trainer 0's when the trainers waited for each other.
 
         They do when the description is not the one of the step before, or `sync` says so. It must
         be the same on all of them, and so must `values`, which are compared while the step runs.
+        A step that an interrupt ended here after the others had heard of it is not announced again.
+        SystemExit when the job was asked to end (SIGTERM) before this step.
         """
         self.member.check()
-        self.steps += 1
-        name = described.digest
-        wait = sync or name != self._described
-        self._described = name
-        fields: dict[str, Any] = {"digest": name, "values": values, "key": key, "wait": wait}
-        if name not in self._sent:
-            self._sent.add(name)
-            fields["description"] = described.parts
         self.member.busy_since = time.monotonic()
-        if not wait:
-            self.member.channel.send("step", number=self.steps, **fields)
-            return None
-        return self.member.ask("go", self.steps, "step", number=self.steps, **fields)["key"]
+        step = self.announced
+        if step is None:
+            step = self._announce(about, described, values, key, sync=sync)
+        elif step.about is not about:
+            raise TrainerError(
+                f"trainer {self.world.trainer} was interrupted in step {step.number}, which the "
+                "others run; it must run the same program again before another one"
+            )
+        if step.waits and step.key is None:
+            step.key = self.member.answer("go", step.number)["key"]
+        return step
+
+    def _announce(
+        self,
+        about: Any,
+        described: Described,
+        values: dict[str, Any],
+        key: list[int],
+        *,
+        sync: bool,
+    ) -> Announced:
+        name = described.digest
+        fields: dict[str, Any] = {"digest": name, "values": values, "key": key}
+        fields["wait"] = waits = sync or name != self._described
+        if name not in self._sent:
+            fields["description"] = described.parts
+        with Uninterrupted():
+            number = self.member.next_step()
+            if number is None:
+                self.stopping.leave()
+                raise TrainerError("this trainer was asked to end, but its script goes on")
+            step = self.announced = Announced(number, about, waits)
+            self._described = name
+            self._sent.add(name)
+            self.member.channel.send("step", number=step.number, **fields)
+        return step
 
     def end_step(self) -> None:
-        """The step's results are there."""
+        """The step's results are there, or it was ended."""
         self.member.busy_since = None
+
+    def confirm(self, error: str) -> None:
+        """Wait for the others' reports on the step; TrainerError when it failed on one of them.
+
+        An `error` is what made it fail on this one.
+        """
+        assert self.announced is not None
+        name = f"step {self.announced.number}"
+        self.member.channel.send("barrier", name=name, error=error)
+        errors = self.member.answer("through", name)["errors"]
+        if errors and not error:
+            trainer = min(errors, key=int)
+            raise TrainerError(
+                f"{name} failed on {self.world.name(int(trainer))}, so no trainer stored it: "
+                f"{errors[trainer]}"
+            )
 
     def failed(self, error: Exception) -> TrainerError | None:
         """The fault of a trainer behind an error of JAX, waited for where one is likely."""
@@ -118,17 +194,29 @@ class Group:
             return TrainerError(self.member.reason)
         return None
 
+    def _is_between(self, late: bool = False) -> bool:
+        """True when no step is under way, nor, unless it is `late`, will be before the end."""
+        return (late or self.member.is_last) and self.announced is None
+
     def barrier(self) -> None:
         """Wait until every trainer has come here; TrainerError when one cannot."""
         self.member.check()
-        self._barriers += 1
-        name = f"{self._barriers}"
-        self.member.ask("through", name, "barrier", name=name)
+        if self._is_between():
+            self.stopping.leave()
+        with Uninterrupted():
+            if (
+                not self._at_barrier
+            ):  # else an interrupt ended the last call, and the others count it
+                self._barriers += 1
+                self._at_barrier = True
+                self.member.channel.send("barrier", name=f"{self._barriers}", error="")
+        self.member.answer("through", f"{self._barriers}")
+        self._at_barrier = False
 
     # -- the end -----------------------------------------------------------------------------------
 
     def _watch_exceptions(self) -> None:
-        """Remember the exception that ends the script, so that the others hear of it."""
+        """Remember the exception that ends the script, to report it to the others."""
         before = sys.excepthook
 
         def hook(kind: type[BaseException], error: BaseException, trace: Any) -> None:
@@ -144,6 +232,7 @@ class Group:
         global _group
         if os.getpid() != self._pid or _group is not self:
             return
+        self.stopping.over()
         try:
             parted = not self.member.lost() and self.member.leave(self._error)
         except KeyboardInterrupt:

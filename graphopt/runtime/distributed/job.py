@@ -1,4 +1,4 @@
-"""What a BuildStrategy says about trainers, held against the job of the environment."""
+"""Compare a BuildStrategy's description of the trainers with the job of the environment."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def job_of(strategy: BuildStrategy) -> Group | None:
     """The job that a data-parallel program runs in, None for a process that is alone.
 
     A strategy with `num_trainers`, `trainer_id` and `trainers_endpoints` describes a job as the
-    environment does. Raises WorldError for trainers of whom nobody knows where they are.
+    environment does. Raises WorldError if a trainer's endpoint is unknown.
     """
     group = current() or join()
     if group is not None or strategy.num_trainers <= 1:

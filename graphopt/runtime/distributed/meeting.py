@@ -1,12 +1,13 @@
 """Trainer 0's side of the job: who is there, who is alive, whether all do the same.
 
 The collectives of a step are JAX's. This only watches: it never carries data of the model. It
-refuses strangers, tells everybody as soon as one trainer is lost, late or different, and says when
+refuses strangers, informs all trainers as soon as one is lost, late or different, and says when
 all have come to a barrier or to the end.
 """
 
 from __future__ import annotations
 
+import secrets
 import socket
 import sys
 import threading
@@ -18,10 +19,17 @@ from typing import Any
 from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.compare import differences
 from graphopt.runtime.distributed.wire import Channel, Message, end, listen
-from graphopt.runtime.distributed.world import World
+from graphopt.runtime.distributed.world import TOKEN, World
 
+# What a greeting holds besides the token.
+GREETING = {"trainer": int, "trainers": int, "pid": int, "host": str, "versions": dict}
 # Descriptions of steps that are remembered, to name differences.
 MAX_KNOWN = 256
+
+
+def _is_whole(hello: Message) -> bool:
+    """True for a greeting with all its parts."""
+    return all(type(hello.get(name)) is kind for name, kind in GREETING.items())
 
 
 @dataclass
@@ -57,6 +65,8 @@ class Meeting:
         self._steps: dict[int, Waiting] = {}
         self._barriers: dict[str, Waiting] = {}
         self._known: dict[str, Message] = {}
+        self._halted: dict[int, int] | None = None  # how many steps each has begun
+        self._ends = False
         self._over = False
         self._opened = time.monotonic()
         host, port = world.meeting_place
@@ -121,7 +131,7 @@ class Meeting:
             for message in channel.messages():
                 self._heard(trainer, message)
         except (KeyError, TypeError, ValueError) as error:
-            self.fault(trainer, f"sent a message that nobody understands: {error!r}")
+            self.fault(trainer, f"sent an invalid message: {error!r}")
         channel.close()
         with self._lock:
             self.peers[trainer].gone = True
@@ -129,18 +139,29 @@ class Meeting:
                 self.fault(trainer, "ended without a word: it crashed or was killed")
 
     def _refusal(self, hello: Message | None) -> str:
-        """Why somebody may not take part, empty when he may."""
-        if hello is None or hello["kind"] != "hello" or hello.get("token") != self.world.token:
-            return "this port belongs to another job"
-        trainer, trainers = hello.get("trainer"), hello.get("trainers")
+        """The reason why a process may not take part, empty when it may.
+
+        Whatever a stranger says is a reason to refuse him and never one to end the job.
+        """
+        if hello is None or hello["kind"] != "hello":
+            return "this port belongs to a job of graphopt"
+        told, own = str(hello.get("token")), self.world.token
+        if not secrets.compare_digest(told.encode(errors="replace"), own.encode(errors="replace")):
+            return (
+                f"this port belongs to another job; {TOKEN}, and without it trainer 0's endpoint "
+                "in PADDLE_TRAINER_ENDPOINTS, must be the same text for every trainer"
+            )
+        if not _is_whole(hello):
+            return "the greeting is incomplete; is the version of graphopt the same everywhere?"
+        trainer, trainers = hello["trainer"], hello["trainers"]
         if trainers != self.world.trainers:
             return f"trainer 0 expects {self.world.trainers} trainers, this one {trainers}"
-        if not isinstance(trainer, int) or not 0 <= trainer < self.world.trainers:
+        if not 0 <= trainer < self.world.trainers:
             return f"there is no trainer {trainer} among {self.world.trainers}"
         return ""
 
     def _refuse_second(self, trainer: int, hello: Message, first: Peer, channel: Channel) -> None:
-        """Two with one number: before the start nobody knows which is right, later the first is."""
+        """Two with one number: before the start neither is trusted, later the first is."""
         reason = (
             f"two processes say that they are trainer {trainer} (process {first.hello.get('pid')} "
             f"on {first.hello.get('host')} and process {hello.get('pid')} on {hello.get('host')}); "
@@ -178,9 +199,17 @@ class Meeting:
                 case "step":
                     self._step(trainer, message)
                 case "barrier":
-                    self._barrier(trainer, str(message["name"]))
+                    self._barrier(trainer, str(message["name"]), message)
                 case "bye":
                     self._bye(trainer, str(message["error"]))
+                    self._agree_to_end()
+                case "end":
+                    if self._halted is None:
+                        self._halted = {}
+                        self._tell_all("halt")
+                case "halted" if self._halted is not None:
+                    self._halted[trainer] = int(message["steps"])
+                    self._agree_to_end()
                 case _:
                     pass
 
@@ -216,13 +245,23 @@ class Meeting:
         self.fault(other, f"does another step {number} than trainer {one}: {told}")
         return False
 
-    def _barrier(self, trainer: int, name: str) -> None:
+    def _barrier(self, trainer: int, name: str, message: Message) -> None:
         waiting = self._barriers.setdefault(name, Waiting(time.monotonic()))
-        waiting.came[trainer] = {}
+        waiting.came[trainer] = message
         self._check_gone("a barrier", waiting)
         if len(waiting.came) == self.world.trainers:
             del self._barriers[name]
-            self._tell_all("through", name=name)
+            errors = {n: said["error"] for n, said in waiting.came.items() if said.get("error")}
+            self._tell_all("through", name=name, errors=errors)
+
+    def _agree_to_end(self) -> None:
+        """Tell the last step to all, when all have said how many they have begun."""
+        halted = self._halted
+        if halted is None or self._ends:
+            return
+        if all(peer.done or trainer in halted for trainer, peer in self.peers.items()):
+            self._ends = True
+            self._tell_all("last", step=max(halted.values(), default=0))
 
     def _bye(self, trainer: int, error: str) -> None:
         peer = self.peers[trainer]
@@ -248,7 +287,9 @@ class Meeting:
         return steps + [("a barrier", waiting) for waiting in self._barriers.values()]
 
     def _check_gone(self, what: str, waiting: Waiting) -> None:
-        """A fault when somebody has ended his script whom this step or barrier needs."""
+        """A fault when a trainer that this step or barrier needs has ended its script."""
+        if self._ends:
+            return
         for trainer, peer in self.peers.items():
             if peer.done and trainer not in waiting.came:
                 self.fault(

@@ -1,6 +1,6 @@
 """A trainer's connection to the meeting: comes with a deadline, shows that it lives, and listens.
 
-When a fault is told, or trainer 0 is lost, the reason is printed, whoever waits gets a
+When a fault is reported, or trainer 0 is lost, the reason is printed, whoever waits gets a
 TrainerError, and the process ends by itself soon after: the main thread may be inside a collective
 that never returns, where no exception reaches it.
 """
@@ -24,6 +24,8 @@ from graphopt.runtime.distributed.world import LAUNCHER, World
 FAULT_EXIT = 75
 # Seconds between two attempts to reach trainer 0.
 RETRY = 0.2
+# Answers that are kept for whoever asks again.
+MAX_ANSWERS = 16
 
 
 class Member:
@@ -44,6 +46,10 @@ class Member:
         self.busy_since: float | None = None
         self._lost = threading.Event()
         self._lock = threading.Condition()
+        self.steps = 0
+        self.last_step: int | None = None
+        self.stopping: Callable[[], None] = lambda: None  # called when the last step is known
+        self._halted = False
         self._answers: dict[tuple[str, Any], Message] = {}
         self._ended = False
         self._launcher = int(os.environ.get(LAUNCHER, "0") or 0)
@@ -70,7 +76,7 @@ class Member:
     def _connect(self) -> Channel:
         """Try until the deadline: trainer 0 may start later."""
         host, port = self.world.meeting_place
-        problem = "nobody answers"
+        problem = "no answer"
         while (left := self._deadline - time.monotonic()) > 0:
             try:
                 return Channel(socket.create_connection((host, port), timeout=min(left, 5.0)))
@@ -84,7 +90,7 @@ class Member:
         )
 
     def _welcome(self) -> Message:
-        """What trainer 0 says when all are there."""
+        """Trainer 0's greeting when all trainers are there."""
         # trainer 0 has the same deadline and says who is missing, so let it speak first
         left = self._deadline - time.monotonic() + self.world.timeouts.start
         message = self.channel.receive(timeout=max(left, 1.0))
@@ -109,16 +115,32 @@ class Member:
             match message["kind"]:
                 case "fault":
                     self.lose(int(message["trainer"]), str(message["reason"]))
+                case "halt":
+                    with self._lock:
+                        self._halted = True
+                        steps = self.steps
+                    self.channel.send("halted", steps=steps)
+                case "last":
+                    with self._lock:
+                        self.last_step = int(message["step"])
+                        self._lock.notify_all()
+                    self.stopping()
                 case "go" | "through" | "farewell":
                     about = message.get("number", message.get("name"))
                     with self._lock:
-                        self._answers[message["kind"], about] = message
+                        self._keep(message["kind"], about, message)
                         self._lock.notify_all()
                 case _:
                     pass
         self.channel.close()
         if not self._ended:
             self.lose(0, "ended without a word: it crashed or was killed")
+
+    def _keep(self, kind: str, about: Any, message: Message) -> None:
+        """Keep the latest answers: an interrupt may end who waits, and he asks again."""
+        while len(self._answers) >= MAX_ANSWERS:
+            del self._answers[next(iter(self._answers))]
+        self._answers[kind, about] = message
 
     def _beat(self) -> None:
         limits, last = self.world.timeouts, time.monotonic()
@@ -171,14 +193,32 @@ class Member:
         if self._lost.is_set():
             raise TrainerError(self.reason)
 
-    def ask(self, answer: str, about: Any, kind: str, **fields: Any) -> Message:
-        """Send a message and wait for its answer, as long as all trainers live."""
-        self.channel.send(kind, **fields)
+    def next_step(self) -> int | None:
+        """The number of the step that this trainer is about to announce.
+
+        None when the job ends before it, because its end was requested.
+        """
         with self._lock:
-            while (answer, about) not in self._answers:
+            while self._halted and self.last_step is None:
                 self.check()
                 self._lock.wait(1.0)
-            return self._answers.pop((answer, about))
+            if self.is_last:
+                return None
+            self.steps += 1
+            return self.steps
+
+    @property
+    def is_last(self) -> bool:
+        """True when this trainer has begun all steps of a job whose end was requested."""
+        return self.last_step is not None and self.steps >= self.last_step
+
+    def answer(self, kind: str, about: Any) -> Message:
+        """Wait for an answer of trainer 0, as long as all trainers live."""
+        with self._lock:
+            while (kind, about) not in self._answers:
+                self.check()
+                self._lock.wait(1.0)
+            return self._answers[kind, about]
 
     def leave(self, error: str, wait: float | None = None) -> bool:
         """Say goodbye and wait until all have; False when the job ended otherwise.
@@ -197,7 +237,7 @@ class Member:
 
 
 def _lives(pid: int) -> bool:
-    """True when there is such a process, or nobody can tell."""
+    """True when there is such a process, or when that is unknown."""
     try:
         if os.name == "posix":
             os.kill(pid, 0)
@@ -209,7 +249,7 @@ def _lives(pid: int) -> bool:
 
 
 def quit_now(code: int) -> None:
-    """End the process from any thread, whatever the main thread is in; nothing else runs."""
+    """End the process from any thread, even while the main thread is busy; nothing else runs."""
     for stream in (sys.stdout, sys.stderr):
         with contextlib.suppress(OSError, ValueError):
             stream.flush()

@@ -12,12 +12,13 @@ import jax
 import numpy as np
 from jax.experimental import multihost_utils
 
-from graphopt.errors import ScopeError, UnsupportedError
-from graphopt.ir.types import show
-from graphopt.lowering import mappers
-from graphopt.lowering.across import across, all_devices
+from graphopt.errors import GraphoptError, ScopeError, UnsupportedError
+from graphopt.ir.dialect.types import show
+from graphopt.lowering import replication as mappers
+from graphopt.lowering.multi_process import across, all_devices
 from graphopt.passes.padding.mask import Masked
-from graphopt.runtime.compile import Compiled, Executable, Request
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compile import Compiled, Executable
 from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.group import Group
 from graphopt.runtime.distributed.job import strategy_for
@@ -28,6 +29,7 @@ from graphopt.runtime.places import distinct_devices
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import layout_of
 from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.uninterrupted import Uninterrupted
 
 # Descriptions name the state of a program variable by variable up to this many.
 MAX_NAMED = 2000
@@ -40,7 +42,7 @@ def executable_for(compiled: Compiled, shapes: Any) -> Executable:
     key = (shapes, "across")
     found = compiled.executables.get(key)
     if found is None:
-        places = compiled.request.places
+        places = compiled.compilation.places
         local = distinct_devices(places)
         if local is None:
             raise UnsupportedError(
@@ -49,7 +51,9 @@ def executable_for(compiled: Compiled, shapes: Any) -> Executable:
                 f"--devices-per-proc {len(places)}), or use fewer places"
             )
         devices = all_devices(local)
-        donate = compiled.request.strategy.enable_inplace and not compiled.is_checked
+        strategy = compiled.compilation.strategy
+        assert strategy is not None  # trainers have one
+        donate = strategy.enable_inplace and not compiled.callers
         groups = len(devices) // len(local)
         mapped = mappers.shard_map(
             compiled.module, compiled.plan, devices, donate=donate, groups=groups
@@ -88,19 +92,19 @@ class Session:
         self._described: WeakKeyDictionary[Executable, Described] = WeakKeyDictionary()
 
     def run_uneven(
-        self, request: Request, parts: Parts, scope: Scope
+        self, compilation: Compilation, parts: Parts, scope: Scope
     ) -> tuple[list[list[Any]], str]:
         """As `run`, for devices with different numbers of rows."""
         uneven = Uneven.of(parts, self.group.world.trainer)
-        key = (request.feeds, request.fetches, tuple(uneven.axes))
+        key = (compilation.feeds, compilation.fetches, tuple(uneven.axes))
         found = self.masked.get(key)
         if found is None:
-            found = self.masked[key] = uneven.compile(request)
+            found = self.masked[key] = uneven.compile(compilation)
         compiled, masked = found
         feeds = uneven.feeds(masked)
         shapes = tuple((array.shape, array.dtype) for array in feeds.values())
         fetches, mapper = self.run(compiled, shapes, feeds, scope)
-        return uneven.cut(masked, request.fetches, fetches), mapper
+        return uneven.cut(masked, compilation.fetches, fetches), mapper
 
     def run(
         self, compiled: Compiled, shapes: Any, feeds: Mapping[str, Any], scope: Scope
@@ -111,7 +115,7 @@ class Session:
         trainer writes before each step, must agree.
         """
         executable = executable_for(compiled, shapes)
-        scheduled = compiled.request.program.lr_schedulers
+        scheduled = compiled.compilation.program.lr_schedulers
         absent = absent_state(executable, scope)
         anew = [name for name in absent if name not in scheduled]
         described = self._describe(executable, feeds)
@@ -120,15 +124,26 @@ class Session:
         values = {name: _shown(scope, name) for name in absent if name in scheduled}
         sync = bool(anew) or self.keys.changed(compiled.is_random)
         raw = self.keys.raw(compiled.plan.steps) if compiled.is_random else [0, 0]
-        answer = self.group.begin_step(described, values, raw, sync=sync)
-        if answer is not None:
-            self.keys.anchor(answer)
+        step = self.group.begin_step(executable, described, values, raw, sync=sync)
         try:
-            if anew:
-                _take_from_first(scope, anew)
             executable.keys = self.keys
-            fetches = executable(feeds, scope)
+            executable.confirm = self.group.confirm
+            # what all trainers do together is done whole, also when this one is interrupted
+            with Uninterrupted():
+                if anew and not step.taken:
+                    _take_from_first(scope, anew)
+                    step.taken = True
+            executable.make_ready(feeds, scope)
+            with Uninterrupted():
+                if step.key is not None:
+                    self.keys.anchor(step.key)
+                try:
+                    fetches = executable(feeds, scope)
+                finally:
+                    self.group.announced = None
             return [list(np.array(value)) for value in fetches], executable.mapped.name
+        except GraphoptError:  # no error of JAX, behind which there may be another trainer's fault
+            raise
         except Exception as error:
             fault = self.group.failed(error)
             if fault is not None:
@@ -138,20 +153,20 @@ class Session:
             self.group.end_step()
 
     def _describe(self, executable: Executable, feeds: Mapping[str, Any]) -> Described:
-        """What has to be the same for every trainer."""
+        """The description of a step that has to be the same for every trainer."""
         known = self._described.get(executable)
         if known is not None:
             return known
         compiled = executable.compiled
-        plan, request = compiled.plan, compiled.request
+        plan, compilation = compiled.plan, compiled.compilation
         kinds = Counter(op.name for op in compiled.module.walk())
         state = [*plan.updated, *plan.read_only, *plan.written]
         flags = compiled.report.setup.flags
         parts = {
-            "devices": f"{len(request.places)} {request.places[0].platform}",
+            "devices": f"{len(compilation.places)} {compilation.places[0].platform}",
             "steps": plan.steps,
             "feed of": {name: f"{a.dtype} {list(a.shape)}" for name, a in feeds.items()},
-            "fetches": list(request.fetches),
+            "fetches": list(compilation.fetches),
             "flag": {name: str(value) for name, value in flags.items() if name not in OWN_FLAGS},
             "number of": dict(kinds),
             "variable": {port.name: show(port.type) for port in state[:MAX_NAMED]},
@@ -178,7 +193,7 @@ class Keys:
         return changed
 
     def raw(self, runs: int) -> list[int]:
-        """What this trainer's own generator gives."""
+        """The result of this trainer's own generator."""
         return [int(word) for word in default_generator().next_key(runs)]
 
     def anchor(self, key: list[int]) -> None:
@@ -194,7 +209,7 @@ class Keys:
 
 
 def _few(names: list[str]) -> list[str]:
-    """The names, or what stands for them when they are too many for a message."""
+    """The names, or their number and a hash when they are too many for a message."""
     if len(names) <= MAX_NAMED:
         return names
     return [f"{len(names)} variables", hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]]
@@ -207,7 +222,7 @@ def _shown(scope: Scope, name: str) -> str:
 
 
 def _take_from_first(scope: Scope, names: list[str]) -> None:
-    """Give variables trainer 0's values, whatever this trainer's are."""
+    """Overwrite this trainer's variables with trainer 0's values."""
     slots = {name: scope.find_var(name) for name in names}
     mine = {name: slot.numpy() for name, slot in slots.items() if slot is not None}
     with jax.enable_x64(True):

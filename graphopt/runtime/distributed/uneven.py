@@ -8,7 +8,7 @@ mapper does within one process. The trainers must agree on the longest chunk.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,8 @@ from graphopt.errors import FeedError
 from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.mask import Masked, count_name, mask_name
 from graphopt.runtime.bucketed import Rows, count_of, cut, mask_of
-from graphopt.runtime.compile import Compiled, Request, compile_masked
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compile import Compiled, compile_program
 from graphopt.runtime.feed import Parts, side_by_side
 
 BATCH = "batch"
@@ -55,20 +56,22 @@ class Uneven:
         }
         return cls(trainer, whole, axes, tuple({BATCH: (count, size)} for count in own))
 
-    def compile(self, request: Request) -> tuple[Compiled, Masked]:
+    def compile(self, compilation: Compilation) -> tuple[Compiled, Masked]:
         """The masked program; FeedError when it cannot do with more rows than it was given."""
         own = [rows[BATCH][0] for rows in self.rows]
-        if request.sample_weighted:
+        if compilation.sample_weighted:
             raise _refused(self.trainer, own, "with sample_weighted=True devices count by rows")
         try:
-            return compile_masked(request, self.axes)
+            compiled = compile_program(replace(compilation, axes=self.axes))
         except CannotPad as error:
             raise _refused(
                 self.trainer, own, f"{error.reason.name}: {error.reason.text}"
             ) from error
+        assert compiled.masked is not None
+        return compiled, compiled.masked
 
     def feeds(self, masked: Masked) -> dict[str, Any]:
-        """What the masked program is fed: the rows, and which of them count."""
+        """The feeds of the masked program: the rows, and which of them count."""
         found = dict(self.whole)
         for dim in masked.masks:
             found[mask_name(dim)] = np.concatenate([mask_of(dim, rows) for rows in self.rows])

@@ -82,6 +82,6 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def free_port(host: str) -> int:
-    """A port that nobody listens on now."""
+    """A port that is free now."""
     with listen(host, 0) as server:
         return server.getsockname()[1]

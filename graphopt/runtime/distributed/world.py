@@ -6,6 +6,7 @@ PADDLE_CURRENT_ENDPOINT, and PADDLE_MASTER in place of the list of endpoints.
 
 from __future__ import annotations
 
+import hashlib
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -81,7 +82,7 @@ class World:
 
     @property
     def meeting_place(self) -> tuple[str, int]:
-        """Where trainer 0 listens."""
+        """The address at which trainer 0 listens."""
         return split_endpoint(self.endpoints[0])
 
     def endpoint(self, trainer: int) -> str:
@@ -106,7 +107,7 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
 def world_of(
     trainers: int, trainer: int, endpoints: Sequence[str], environment: Mapping[str, str]
 ) -> World:
-    """The world of these trainers; WorldError, naming what is wrong, when they do not fit."""
+    """The world of these trainers; WorldError, naming the mistake, when they do not fit."""
     if trainers < 1:
         raise WorldError(f"the number of trainers is {trainers}; it must be 1 or more")
     if not 0 <= trainer < trainers:
@@ -134,10 +135,18 @@ def world_of(
         trainer,
         found,
         trainers,
-        token=environment.get(TOKEN, ""),
+        token=environment.get(TOKEN, "") or derived_token(found[0]),
         jax_port=_number(environment, JAX_PORT, 0),
         timeouts=Timeouts.of(environment),
     )
+
+
+def derived_token(endpoint: str) -> str:
+    """The token of trainers that are given none: all of them know trainer 0's endpoint.
+
+    It is no secret. It keeps away who came by mistake: trainers of another job, probes of ports.
+    """
+    return hashlib.sha256(f"graphopt job at {endpoint}".encode()).hexdigest()[:32]
 
 
 def world_of_environment(environment: Mapping[str, str] | None = None) -> World | None:

@@ -1,5 +1,6 @@
 """Layers as functions that make their own parameters (paddle.static.nn)."""
 
+from graphopt.frontend.calls import publish
 from graphopt.static.nn.callback import py_func as py_func
 from graphopt.static.nn.common import batch_norm as batch_norm
 from graphopt.static.nn.common import embedding as embedding
@@ -23,3 +24,5 @@ from graphopt.static.nn.norm import data_norm as data_norm
 from graphopt.static.nn.norm import group_norm as group_norm
 from graphopt.static.nn.norm import instance_norm as instance_norm
 from graphopt.static.nn.norm import spectral_norm as spectral_norm
+
+publish(globals(), __name__)

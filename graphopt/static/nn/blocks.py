@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from graphopt import arguments
-from graphopt.ir.program import Variable
-from graphopt.ir.types import UNKNOWN, element_count
-from graphopt.layer_helper import LayerHelper
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.ir.dialect.types import UNKNOWN, element_count
+from graphopt.ir.program import Variable, undo
 from graphopt.static.nn.sub_blocks import append_block_op, new_block, reads_and_writes, scopes_of
 from graphopt.tensor.logic import logical_and, logical_not
 
@@ -43,25 +43,26 @@ class ConditionalBlock:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is appended inside belongs to the block."""
-        with new_block() as inside:
-            yield
-        parent = inside.parent
-        assert parent is not None
-        reads, writes = reads_and_writes(inside)
-        append_block_op(
-            "conditional_block",
-            inside,
-            {"Cond": self.inputs, "Input": reads},
-            {"Out": writes, "Scope": [scopes_of(parent)]},
-            {"is_scalar_condition": self.is_scalar_condition},
-        )
+        """Append operators to the block: those made inside belong to it."""
+        with undo.transaction():
+            with new_block() as inside:
+                yield
+            parent = inside.parent
+            assert parent is not None
+            reads, writes = reads_and_writes(inside)
+            append_block_op(
+                "conditional_block",
+                inside,
+                {"Cond": self.inputs, "Input": reads},
+                {"Out": writes, "Scope": [scopes_of(parent)]},
+                {"is_scalar_condition": self.is_scalar_condition},
+            )
 
 
 class While:
     """Repeat a block as long as a condition holds (paddle.fluid.layers.While).
 
-    The block must assign the condition anew. Variables from outside that it assigns to are the
+    The block must assign the condition again. Variables from outside that it assigns to are the
     loop's variables, and must have a value before it; they keep shape and dtype.
 
         loop = While(condition)
@@ -79,23 +80,24 @@ class While:
 
     @contextmanager
     def block(self) -> Iterator[None]:
-        """What is appended inside is repeated."""
-        with new_block() as inside:
-            yield
-        parent = inside.parent
-        assert parent is not None
-        reads, writes = reads_and_writes(inside)
-        names = [n for n in dict.fromkeys((*reads, *writes)) if n != self.cond_var.name]
-        append_block_op(
-            "while",
-            inside,
-            {"X": names, "Condition": [self.cond_var]},
-            {
-                "Out": list(dict.fromkeys((*writes, self.cond_var.name))),
-                "StepScopes": [scopes_of(parent)],
-            },
-            {"is_test": self.is_test},
-        )
+        """Append operators to the body: those made inside are repeated."""
+        with undo.transaction():
+            with new_block() as inside:
+                yield
+            parent = inside.parent
+            assert parent is not None
+            reads, writes = reads_and_writes(inside)
+            names = [n for n in dict.fromkeys((*reads, *writes)) if n != self.cond_var.name]
+            append_block_op(
+                "while",
+                inside,
+                {"X": names, "Condition": [self.cond_var]},
+                {
+                    "Out": list(dict.fromkeys((*writes, self.cond_var.name))),
+                    "StepScopes": [scopes_of(parent)],
+                },
+                {"is_test": self.is_test},
+            )
 
 
 class Switch:
@@ -128,14 +130,16 @@ class Switch:
         if not self.inside_scope:
             raise ValueError("case should be called inside with")
         check_flag(condition, "condition", "Switch.case")
-        holds, none_yet = condition, logical_not(condition)
-        if self.pre_not_conditions:
-            before = self.pre_not_conditions[-1]
-            none_yet = logical_and(before, none_yet)
-            holds = logical_and(before, condition)
-        self.pre_not_conditions.append(none_yet)
-        with ConditionalBlock([holds], is_scalar_condition=True).block():
-            yield
+        with undo.transaction():
+            holds, none_yet = condition, logical_not(condition)
+            if self.pre_not_conditions:
+                before = self.pre_not_conditions[-1]
+                none_yet = logical_and(before, none_yet)
+                holds = logical_and(before, condition)
+            undo.note(self.pre_not_conditions.pop)
+            self.pre_not_conditions.append(none_yet)
+            with ConditionalBlock([holds], is_scalar_condition=True).block():
+                yield
 
     @contextmanager
     def default(self) -> Iterator[None]:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphopt import arguments
-from graphopt.ir import callables
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.ir.dialect import callables
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 
 
 def py_func(
@@ -26,6 +26,11 @@ def py_func(
     `skip_vars_in_backward_input` left out) and returns the gradients of x, None for zeros;
     without it no gradient flows. A function whose results nothing uses is called only if it has
     none: XLA leaves it out. Returns `out`.
+
+    A run in which a function raises raises CallbackError (RuntimeError), which names the operator,
+    its variables and the line that made it; the exception is its cause. Such a run stores nothing:
+    that is why a program with functions keeps the parameters of the step before until a step has
+    ended, and takes memory for both.
 
     Raises TypeError for arguments of the wrong kind, ValueError for a variable to skip that is
     neither in x nor in out.

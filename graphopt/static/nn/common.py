@@ -6,14 +6,15 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Constant
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import ParamAttr, as_param_attr, as_weight_attr
 from graphopt.ir.program import Parameter, Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.input import table_padding
 from graphopt.nn.functional.norm import normalise_batch
 from graphopt.nn.functional.window import is_channels_last
-from graphopt.param_attr import ParamAttr, as_param_attr, as_weight_attr
+from graphopt.static.nn.weights import weight as weight_of
 
 
 def fc(
@@ -46,7 +47,7 @@ def fc(
                 f"{list(value.shape)} must be known, and there must be some"
             )
         attr = as_weight_attr(attrs_given[number % len(attrs_given)], "fc")
-        weight = helper.weight(attr, [rows, size], value.dtype)
+        weight = weight_of(helper, attr, [rows, size], value.dtype)
         attrs = {"x_num_col_dims": axes, "y_num_col_dims": 1}
         parts.append(helper.emit("mul", {"X": value, "Y": weight}, attrs))
     out = parts[0] if len(parts) == 1 else helper.emit("sum", {"X": parts})
@@ -106,7 +107,9 @@ def batch_norm(
         "data_layout": data_layout,
         "use_global_stats": arguments.flag(use_global_stats, "use_global_stats", "batch_norm"),
     }
-    out = normalise_batch(helper, input, mean, variance, weight, bias, attrs)
+    # 1.8 does without the temporary
+    reserves = not helper.main_program.is_fluid
+    out = normalise_batch(helper, input, mean, variance, weight, bias, attrs, reserves=reserves)
     return helper.append_activation(out, act)
 
 
@@ -167,5 +170,5 @@ def layer_norm(
         "epsilon": arguments.number(epsilon, "epsilon", "layer_norm"),
         "begin_norm_axis": arguments.integer(begin_norm_axis, "begin_norm_axis", "layer_norm"),
     }
-    out = helper.emit_all("layer_norm", inputs, attrs, ("Y", "Mean", "Variance"))[0]
+    out = helper.emit_all("layer_norm", inputs, attrs, ("Mean", "Variance", "Y"))[2]
     return helper.append_activation(out, act)

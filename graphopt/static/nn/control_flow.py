@@ -11,12 +11,12 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from graphopt import arguments, nest
 from graphopt.errors import ProgramError
-from graphopt.ir import unique_name
-from graphopt.ir.program import Variable, default_main_program
-from graphopt.ir.types import UNKNOWN
-from graphopt.layer_helper import LayerHelper
+from graphopt.frontend import arguments, nest
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.program import Variable, default_main_program, unique_name
+from graphopt.ir.program.location import caller_level
 from graphopt.static.debug import Assert as Assert
 from graphopt.static.debug import Print as Print
 from graphopt.static.nn.blocks import ConditionalBlock, While, check_flag
@@ -131,7 +131,7 @@ def _check_same_type(when_true: Any, when_false: Any) -> None:
         warnings.warn(
             "Return results from different branches in cond are not same type: "
             f"{_shown(when_true)} in true_fn and {_shown(when_false)} in false_fn",
-            stacklevel=3,
+            stacklevel=caller_level(),
         )
 
 
@@ -291,13 +291,35 @@ def while_loop(
 ) -> Any:
     """Repeat `loop_vars = body(*loop_vars)` while `cond(*loop_vars)` (paddle.static.nn.while_loop).
 
-    Returns the loop variables, which are those given: they change in place. They keep their shape
-    and dtype, except in a loop whose number of iterations is a constant of the program, or over
-    tensor arrays. Such a loop, and every other, can be differentiated.
+    Returns new variables, in the structure of `loop_vars`; the given ones keep their values, as in
+    Paddle 3 (2.x writes them in place, which `fluid.layers.while_loop` still does). Tensor arrays
+    are written in place. Loop variables keep their shape and dtype, except in a loop whose number
+    of iterations is a constant of the program, or over tensor arrays. Such a loop, and every other,
+    can be differentiated.
 
     Raises TypeError when `cond` or `body` is not callable or `cond` gives no bool of one element;
     ValueError when `loop_vars` is empty or `body` returns another structure or dtype.
     """
+    _check_loop(cond, body, loop_vars)
+    return _loop(cond, body, nest.map_leaves(_copied, loop_vars), is_test, name)
+
+
+def while_in_place(
+    cond: Callable[..., Variable],
+    body: Callable[..., Any],
+    loop_vars: Sequence[Any],
+    is_test: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As `paddle.static.nn.while_loop`, but the loop variables given are written and returned.
+
+    So it is in 1.8 (fluid.layers.while_loop): a variable given twice is one variable.
+    """
+    _check_loop(cond, body, loop_vars)
+    return _loop(cond, body, loop_vars, is_test, name)
+
+
+def _check_loop(cond: Any, body: Any, loop_vars: Any) -> None:
     for what, function in (("cond", cond), ("body", body)):
         if not callable(function):
             raise TypeError(f"{what} in while_loop should be callable")
@@ -307,6 +329,25 @@ def while_loop(
         )
     if len(loop_vars) == 0:
         raise ValueError("loop_vars in while_loop should not be empty")
+
+
+def _copied(leaf: Any) -> Any:
+    """A loop variable that may be written without the given one; arrays are written in place."""
+    if not isinstance(leaf, Variable) or is_array(leaf):
+        return leaf
+    made = assign(leaf)
+    made.stop_gradient = leaf.stop_gradient
+    return made
+
+
+def _loop(
+    cond: Callable[..., Variable],
+    body: Callable[..., Any],
+    loop_vars: Sequence[Any],
+    is_test: bool,
+    name: str | None,
+) -> Any:
+    """Append the loop, which writes its variables; returns them."""
     flag = check_flag(cond(*loop_vars), "the result of cond", "while_loop")
     with While(flag, is_test, name).block():
         # body gets copies of lists and dicts, which it may change

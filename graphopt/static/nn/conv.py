@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Normal
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Normal
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import as_param_attr, as_weight_attr
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.conv import convolve
 from graphopt.nn.functional.window import is_channels_last, padding_attrs
-from graphopt.param_attr import as_param_attr, as_weight_attr
+from graphopt.static.nn.weights import weight as weight_of
 
 
 def _channels(input: Any, function: str, groups: int | None, last: bool) -> tuple[int, int]:
@@ -48,9 +49,11 @@ def _convolution(
     channels, parts = _channels(input, function, groups, last)
     helper = LayerHelper(function, name)
     kernel = arguments.pair(filter_size, "filter_size", function, spatial)
+    arguments.at_least(1, kernel, "filter_size", function)
     std = math.sqrt(2.0 / (math.prod(kernel) * channels))
     shape = [arguments.integer(num_filters, "num_filters", function), channels // parts, *kernel]
-    weight = helper.weight(
+    weight = weight_of(
+        helper,
         as_weight_attr(param_attr, function),
         shape,
         input.dtype,
@@ -148,8 +151,10 @@ def deform_conv2d(
     channels, parts = _channels(x, function, groups, False)
     helper = LayerHelper("deformable_conv", name)
     kernel = arguments.pair(filter_size, "filter_size", function)
+    arguments.at_least(1, kernel, "filter_size", function)
     shape = [arguments.integer(num_filters, "num_filters", function), channels // parts, *kernel]
-    weight = helper.weight(
+    weight = weight_of(
+        helper,
         as_weight_attr(weight_attr, function),
         shape,
         x.dtype,
@@ -210,7 +215,7 @@ def _transpose(
         kernel = arguments.pair(filter_size, "filter_size", function, spatial)
     helper = LayerHelper(function, name)
     attr = as_weight_attr(attrs_given[0], function)
-    weight = helper.weight(attr, [channels, count // parts, *kernel], input.dtype)
+    weight = weight_of(helper, attr, [channels, count // parts, *kernel], input.dtype)
     inputs = {"Input": input, "Filter": weight}
     out = helper.emit(function, inputs, attrs, out="Output")
     axis = spatial + 1 if last else 1

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from graphopt import arguments
-from graphopt.ir import unique_name
-from graphopt.ir.program import Variable, default_main_program
-from graphopt.layer_helper import LayerHelper
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.ir.program import Variable, default_main_program, undo, unique_name
 from graphopt.static.nn.blocks import ConditionalBlock
 from graphopt.static.nn.sub_blocks import parent_of_current
 from graphopt.tensor.creation import assign
@@ -41,13 +40,13 @@ class IfElse:
 
     @contextmanager
     def true_block(self) -> Iterator[None]:
-        """What happens to the rows for which the condition holds."""
+        """Operators for the rows for which the condition holds."""
         with self._block(True):
             yield
 
     @contextmanager
     def false_block(self) -> Iterator[None]:
-        """What happens to the other rows."""
+        """Operators for the other rows."""
         with self._block(False):
             yield
 
@@ -55,14 +54,15 @@ class IfElse:
     def _block(self, side: bool) -> Iterator[None]:
         if self._side is not None:
             raise ValueError("You cannot invoke IfElse.block() inside a block")
-        self._side = side
-        try:
-            with ConditionalBlock([self.cond]).block():
-                yield
-        finally:
-            self._side = None
-        if not self._outputs[side]:
-            raise ValueError("Must set output inside block")
+        with undo.transaction():
+            self._side = side
+            try:
+                with ConditionalBlock([self.cond]).block():
+                    yield
+            finally:
+                self._side = None
+            if not self._outputs[side]:
+                raise ValueError("Must set output inside block")
 
     def input(self, x: Variable) -> Variable:
         """The rows of `x` that belong to this block."""
@@ -76,11 +76,11 @@ class IfElse:
             outputs = {"OutTrue": pair[0], "OutFalse": pair[1]}
             inputs = {"X": x, "Mask": self.cond}
             parent.append_op("split_lod_tensor", inputs, outputs, {"level": 0})
-            self._inputs[x.name] = pair[0], pair[1]
+            undo.put(self._inputs, x.name, (pair[0], pair[1]))
         return self._inputs[x.name][0 if self._side else 1]
 
     def output(self, *outs: Variable) -> None:
-        """What this block gives for its rows; both blocks give as many tensors."""
+        """The results of this block for its rows; both blocks give as many tensors."""
         if self._side is None:
             raise ValueError("output can only be invoked in the sub-block")
         parent = parent_of_current(default_main_program())
@@ -88,6 +88,7 @@ class IfElse:
             arguments.variable(each, "outs", "IfElse.output")
             name = unique_name.generate(f"{self.helper.name}_output")
             outer = parent.create_var(name, each.shape, each.dtype)
+            undo.note(self._outputs[self._side].pop)
             self._outputs[self._side].append(assign(each, outer))
 
     def __call__(self) -> list[Variable]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Any, NoReturn
 
-from graphopt import arguments
 from graphopt.errors import UnsupportedError
-from graphopt.initializer.fill import Constant
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import as_param_attr, as_weight_attr
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
-from graphopt.param_attr import as_param_attr, as_weight_attr
+from graphopt.ir.translate.operators.sequences import SLOT
 
 
 def bilinear_tensor_product(
@@ -76,19 +79,25 @@ def row_conv(
 ) -> Variable:
     """Each step of [n, steps, size] plus weighed ones of those that follow it.
 
-    The weight has the shape [future_context_size + 1, size]. Paddle page:
-    paddle.static.nn.row_conv.
+    Of sequences [n, size] (lod_level 1) the steps are their rows. The weight has the shape
+    [future_context_size + 1, size]. Paddle page: paddle.static.nn.row_conv.
     """
     shape = arguments.variable(input, "input", "row_conv").shape
     rows = arguments.integer(future_context_size, "future_context_size", "row_conv") + 1
-    if len(shape) != 3 or shape[-1] < 0 or rows < 1:
+    of_sequences = len(shape) == 2 and bool(levels_of(input))
+    if not (of_sequences or len(shape) == 3) or shape[-1] < 0 or rows < 1:
         raise ValueError(
-            f"row_conv(): 'input' should be [n, steps, size] with a known size, found {list(shape)}"
+            "row_conv(): 'input' should be [n, steps, size], or sequences [n, size], with a known "
+            f"size, found {list(shape)}"
         )
+    inputs: dict[str, Any] = {"X": input}
+    if of_sequences:
+        inputs[SLOT] = of_one_level(input, "row_conv", "input")
     helper = LayerHelper("row_conv")
     attr = as_weight_attr(param_attr, "row_conv")
-    weight = helper.parameter(attr, [rows, shape[-1]], input.dtype)
-    return helper.append_activation(helper.emit("row_conv", {"X": input, "Filter": weight}), act)
+    inputs["Filter"] = helper.parameter(attr, [rows, shape[-1]], input.dtype)
+    made = note(helper.emit("row_conv", inputs), levels_of(input))
+    return helper.append_activation(made, act)
 
 
 def nce(*args: Any, **kwargs: Any) -> NoReturn:
@@ -101,6 +110,6 @@ def nce(*args: Any, **kwargs: Any) -> NoReturn:
 def sparse_embedding(*args: Any, **kwargs: Any) -> NoReturn:
     """Unsupported: its table lives on parameter servers (paddle.static.nn.sparse_embedding)."""
     raise UnsupportedError(
-        "sparse_embedding() keeps its table on parameter servers, which graphopt has none of; use "
-        "static.nn.embedding"
+        "sparse_embedding() keeps its table on parameter servers, and graphopt has no such "
+        "servers; use static.nn.embedding"
     )

@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt import arguments
-from graphopt.initializer.fill import Constant, Normal
+from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant, Normal
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.parameters import ParamAttr, as_weight_attr
 from graphopt.ir.program import Variable
-from graphopt.layer_helper import LayerHelper
 from graphopt.nn.functional.window import is_channels_last
 from graphopt.nn.layer.spectral_norm import normalise_spectrum
-from graphopt.param_attr import ParamAttr, as_weight_attr
 
 
 def group_norm(
@@ -47,7 +47,7 @@ def group_norm(
         "groups": arguments.integer(groups, "groups", "group_norm"),
         "data_layout": data_layout,
     }
-    out = helper.emit_all("group_norm", inputs, attrs, ("Y", "Mean", "Variance"))[0]
+    out = helper.emit_unnamed("group_norm", inputs, attrs, ("Mean", "Variance", "Y"))[2]
     return helper.append_activation(out, act)
 
 
@@ -79,8 +79,8 @@ def instance_norm(
         )
         inputs["Bias"] = helper.parameter(bias, [shape[1]], dtype, is_bias=True)
     attrs = {"epsilon": arguments.number(epsilon, "epsilon", "instance_norm")}
-    outs = ("Y", "SavedMean", "SavedVariance")
-    return helper.emit_all("instance_norm", inputs, attrs, outs)[0]
+    outs = ("SavedMean", "SavedVariance", "Y")
+    return helper.emit_all("instance_norm", inputs, attrs, outs)[2]
 
 
 _SUMMARY = {"batch_size": 1e4, "batch_sum": 0.0, "batch_square": 1e4, "scale_w": 1.0, "bias": 0.0}
@@ -136,7 +136,7 @@ def data_norm(
         "slot_dim": arguments.integer(slot_dim, "slot_dim", "data_norm"),
         "enable_scale_and_shift": enable_scale_and_shift,
     }
-    out = helper.emit_all("data_norm", inputs, attrs, ("Y", "Means", "Scales"))[0]
+    out = helper.emit_unnamed("data_norm", inputs, attrs, ("Means", "Scales", "Y"))[2]
     return helper.append_activation(out, act)
 
 

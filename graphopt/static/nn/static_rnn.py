@@ -6,12 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from graphopt import arguments
 from graphopt.errors import ProgramError
-from graphopt.ir import unique_name
-from graphopt.ir.program import Block, Variable, default_main_program
-from graphopt.ir.types import UNKNOWN
-from graphopt.layer_helper import LayerHelper
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
 from graphopt.static.nn.sub_blocks import (
     append_block_op,
     new_block,
@@ -23,7 +22,7 @@ from graphopt.static.nn.sub_blocks import (
 
 @dataclass
 class _Memory:
-    """What a memory starts from, what the step reads, and what it leaves for the next step."""
+    """A memory: its start, the value that the step reads, and the value for the next step."""
 
     init: Variable
     before: Variable
@@ -57,15 +56,19 @@ class StaticRNN:
 
     @contextmanager
     def step(self) -> Iterator[None]:
-        """What is appended inside happens at each time step."""
+        """Describe the step: operators appended inside run at each time step."""
         if self.status != self.BEFORE_RNN_BLOCK:
             raise ValueError("StaticRNN: the step is described already")
-        self.status = self.IN_RNN_BLOCK
-        with new_block() as inside:
-            yield
-            states = self._finish_memories()
-        self.status = self.AFTER_RNN_BLOCK
-        self._append(inside, states)
+        with undo.transaction():
+            for name in ("memories", "inputs", "outputs"):
+                undo.note(setattr, self, name, type(getattr(self, name))())
+            undo.note_attributes(self, "status", "seq_len")
+            self.status = self.IN_RNN_BLOCK
+            with new_block() as inside:
+                yield
+                states = self._finish_memories()
+            self.status = self.AFTER_RNN_BLOCK
+            self._append(inside, states)
 
     def memory(
         self,

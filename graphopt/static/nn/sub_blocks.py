@@ -6,8 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from graphopt.framework import current_op_attrs
-from graphopt.ir import unique_name
+from graphopt.frontend.mode import current_op_attrs
 from graphopt.ir.program import (
     EMPTY,
     AttrKind,
@@ -17,6 +16,8 @@ from graphopt.ir.program import (
     Variable,
     VarKind,
     default_main_program,
+    undo,
+    unique_name,
 )
 
 
@@ -24,16 +25,10 @@ from graphopt.ir.program import (
 def new_block() -> Iterator[Block]:
     """A block inside the current one, which operators go to; dropped again when that fails."""
     program = default_main_program()
-    parent = program.current_block_idx
-    block = program._create_block(parent)
-    try:
-        yield block
-    except BaseException:
+    with undo.transaction():
+        parent = program.current_block_idx
+        yield program._create_block(parent)
         program.current_block_idx = parent
-        del program.blocks[block.idx :]
-        program.touch()
-        raise
-    program.current_block_idx = parent
 
 
 def reads_and_writes(block: Block) -> tuple[list[str], list[str]]:

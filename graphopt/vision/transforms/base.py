@@ -37,7 +37,7 @@ class Compose:
 
 
 class BaseTransform:
-    """What transforms have in common; a subclass has a method `_apply_<key>` per kind of input.
+    """Base of transforms; a subclass has a method `_apply_<key>` per kind of input.
 
     `keys` says what the elements of an input tuple are ("image", "coords", "boxes", "mask", or
     another name that the subclass has a method for); elements after the last key are passed on.
@@ -60,7 +60,7 @@ class BaseTransform:
         self.params = None
 
     def _get_params(self, inputs: tuple[Any, ...]) -> Any:
-        """What the methods of one call share, such as random numbers."""
+        """Parameters that the methods of one call share, such as random numbers."""
 
     def __call__(self, inputs: Any) -> Any:
         """The transformed input, or a tuple of them for a tuple."""

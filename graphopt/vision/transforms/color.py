@@ -82,7 +82,7 @@ class SaturationTransform(BaseTransform):
 
 
 class HueTransform(BaseTransform):
-    """Hue turned by a share from [-value, value], or from `value` = (low, high); at most 0.5."""
+    """Hue rotated by a share from [-value, value], or from `value` = (low, high); at most 0.5."""
 
     def __init__(self, value: Any, keys: Sequence[str] | None = None) -> None:
         super().__init__(keys)

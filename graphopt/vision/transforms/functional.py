@@ -153,7 +153,7 @@ def adjust_saturation(img: Any, saturation_factor: float) -> Any:
 
 
 def adjust_hue(img: Any, hue_factor: float) -> Any:
-    """Colours turned by a share of the circle (paddle.vision.transforms.adjust_hue).
+    """Colours with the hue rotated by a share of the circle (paddle.vision.transforms.adjust_hue).
 
     Raises ValueError unless `hue_factor` is in [-0.5, 0.5].
     """
@@ -173,7 +173,7 @@ def affine(
     fill: Any = 0,
     center: Any = None,
 ) -> Any:
-    """Turned, moved, scaled and sheared (paddle.vision.transforms.affine).
+    """Rotated, moved, scaled and sheared (paddle.vision.transforms.affine).
 
     `angle` and `shear` are in degrees, `translate` = (x, y) in pixels. Raises TypeError and
     ValueError for arguments of another kind.
@@ -197,7 +197,7 @@ def affine(
         center = (width * 0.5, height * 0.5) if center is None else center
         matrix = _affine_matrix(center, float(angle), translate, scale, shears)
         return on_pil.affine(img, matrix, interpolation, fill)
-    # Paddle takes an array's rows for its width here, and so turns it around another point.
+    # Paddle takes an array's rows for its width here, and so rotates it around another point.
     center = (height * 0.5, width * 0.5) if center is None else center
     return on_numpy.affine(img, float(angle), translate, scale, shears, interpolation, fill, center)
 
@@ -215,7 +215,7 @@ def _shears(shear: Any) -> list[float]:
 def _affine_matrix(
     center: Any, angle: float, translate: Any, scale: float, shear: Any
 ) -> list[float]:
-    """Where each pixel of the result comes from: the inverse of the map, in two rows."""
+    """Source position of each pixel of the result: the inverse of the map, in two rows."""
     rotation, across, down = (math.radians(degrees) for degrees in (angle, *shear))
     a = math.cos(rotation - down) / math.cos(down)
     b = -math.cos(rotation - down) * math.tan(across) / math.cos(down) - math.sin(rotation)
@@ -238,7 +238,7 @@ def rotate(
     center: Any = None,
     fill: Any = 0,
 ) -> Any:
-    """Turned counter-clockwise by `angle` degrees (paddle.vision.transforms.rotate).
+    """Rotated counter-clockwise by `angle` degrees (paddle.vision.transforms.rotate).
 
     `center` is (x, y), the middle if not given. `expand` makes room for the corners. For an array
     a single number as `fill` is the value of the first channel, as in Paddle.

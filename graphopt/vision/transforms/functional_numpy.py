@@ -49,7 +49,7 @@ def pad(img: Array, sides: tuple[int, int, int, int], fill: Any, padding_mode: s
 
 
 def crop(img: Array, top: int, left: int, height: int, width: int) -> Array:
-    """The box with this corner and size, as a view; what leaves the image is cut off."""
+    """The box with this corner and size, as a view; parts outside the image are cut off."""
     return img[top : top + height, left : left + width]
 
 
@@ -91,7 +91,7 @@ def adjust_saturation(img: Array, factor: float) -> Array:
 
 
 def adjust_hue(img: Array, factor: float) -> Array:
-    """With the hue turned by `factor` of the circle (channels are BGR)."""
+    """With the hue rotated by `factor` of the circle (channels are BGR)."""
     if img.ndim != 3 or img.shape[2] != 3:
         raise ValueError(f"adjust_hue: expected shape (H, W, 3), but received {img.shape}")
     hsv = numpy_color.bgr_to_hsv(img.astype(np.uint8))
@@ -109,7 +109,7 @@ def affine(
     fill: Any,
     center: Sequence[float],
 ) -> Array:
-    """Turned, scaled, sheared and moved; `translate` replaces the shift of the rotation."""
+    """Rotated, scaled, sheared and moved; `translate` replaces the shift of the rotation."""
     fill = (fill,) * 3 if isinstance(fill, int) else fill
     rotation = numpy_warp.rotation_matrix(center, angle, scale)
     across, down = (math.tan(math.radians(degrees)) for degrees in shear)
@@ -121,7 +121,7 @@ def affine(
 def rotate(
     img: Array, angle: float, interpolation: str, expand: bool, center: Any, fill: Any
 ) -> Array:
-    """Turned counter-clockwise by `angle` degrees."""
+    """Rotated counter-clockwise by `angle` degrees."""
     height, width = img.shape[:2]
     center = (width / 2.0, height / 2.0) if center is None else center
     matrix = numpy_warp.rotation_matrix(center, angle, 1.0)
@@ -133,7 +133,7 @@ def rotate(
 
 
 def _extent(width: int, height: int, angle: float, center: Sequence[float]) -> tuple[int, int]:
-    """The size of the upright box around a turned image."""
+    """The size of the upright box around a rotated image."""
     radians = -math.radians(angle)
     # Rounded, so that right angles have whole-number corners.
     cosine, sine = round(math.cos(radians), 15), round(math.sin(radians), 15)

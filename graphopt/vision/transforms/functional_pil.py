@@ -90,7 +90,7 @@ def adjust_saturation(img: Any, factor: float) -> Any:
 
 
 def adjust_hue(img: Any, factor: float) -> Any:
-    """With the hue turned by `factor` of the circle; images without colour stay as they are."""
+    """With the hue rotated by `factor` of the circle; images without colour stay as they are."""
     mode = img.mode
     if mode in ("L", "1", "I", "F"):
         return img
@@ -117,7 +117,7 @@ def affine(img: Any, matrix: Sequence[float], interpolation: str, fill: Any) -> 
 
 
 def rotate(img: Any, angle: float, interpolation: str, expand: bool, center: Any, fill: Any) -> Any:
-    """Turned counter-clockwise by `angle` degrees."""
+    """Rotated counter-clockwise by `angle` degrees."""
     return img.rotate(angle, _filter(interpolation), expand, center, fillcolor=_fill_for(img, fill))
 
 

@@ -47,7 +47,7 @@ class RandomVerticalFlip(BaseTransform):
 
 
 class RandomRotation(BaseTransform):
-    """Turned by an angle from [-degrees, degrees], or from `degrees` = (low, high); see `rotate`.
+    """Rotated by an angle from [-degrees, degrees], or from `degrees` = (low, high); see `rotate`.
 
     Raises ValueError for a negative number or a sequence of another length.
     """
@@ -103,7 +103,7 @@ def _angles(x: Any, name: str, lengths: tuple[int, ...] = (2,)) -> list[float]:
 
 
 class RandomAffine(BaseTransform):
-    """Turned, moved, scaled and sheared at random; see `affine`.
+    """Rotated, moved, scaled and sheared at random; see `affine`.
 
     `translate` bounds the move as shares of width and height, `scale` = (low, high), `shear` is
     an angle, a range, or a range for x and one for y.

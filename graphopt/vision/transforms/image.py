@@ -1,4 +1,4 @@
-"""What an image is: a Pillow image, or an array of rows, columns and perhaps channels."""
+"""Images: a Pillow image, or an array of rows, columns and perhaps channels."""
 
 from __future__ import annotations
 

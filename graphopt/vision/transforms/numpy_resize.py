@@ -128,7 +128,7 @@ def _blocks(img: Array, size: tuple[int, int], by: tuple[int, int]) -> Array:
 
 
 def _coverage(length: int, new: int, scale: float) -> Array:
-    """How much of each old pixel (columns) is in each new one (rows); rows sum to 1."""
+    """Share of each old pixel (columns) in each new one (rows); rows sum to 1."""
     start = np.arange(new)[:, None] * scale
     stop = np.minimum(start + scale, length)
     pixel = np.arange(length)[None, :]

@@ -64,7 +64,7 @@ def _lanczos(x: Array) -> Array:
 
 
 def saturate(values: Array, dtype: np.dtype) -> Array:
-    """Values rounded (half to even) and clipped to what an integer dtype holds."""
+    """Values rounded (half to even) and clipped to the range of an integer dtype."""
     if dtype.kind == "f":
         return values.astype(dtype)
     bounds = np.iinfo(dtype)

@@ -15,7 +15,7 @@ _BITS = 10  # fraction bits of the coordinates that an affine map adds up
 
 
 def rotation_matrix(center: Sequence[float], angle: float, scale: float) -> Array:
-    """The map (2, 3) that turns counter-clockwise by `angle` degrees around `center`."""
+    """The map (2, 3) that rotates counter-clockwise by `angle` degrees around `center`."""
     x, y = (float(np.float32(c)) for c in center)
     radians = angle * math.pi / 180
     a, b = math.cos(radians) * scale, math.sin(radians) * scale

@@ -1,0 +1,86 @@
+"""graphopt bisect: from "the results differ" to the rewrite, and a small program that shows it.
+
+The program runs without and with the passes. If the results differ, or the passes or the optimised
+program fail, the rewrite is searched for, the program is reduced to what is needed, and a file
+that `graphopt replay` runs is written. The exit code is 0 when the results are equal, 1 when a
+rewrite was found, 2 when something else is in the way.
+"""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+
+from graphopt.cli.replay import add_import
+from graphopt.cli.report_options import add_platform, platform_of
+from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
+
+EXAMPLE = "graphopt bisect lenet/model.pdmodel --build-strategy fuse_gemm_epilogue"
+# the exit code of errors, 1 having a meaning of its own
+TROUBLE = 2
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `graphopt bisect`."""
+    parser.add_argument(
+        "program",
+        metavar="PROGRAM",
+        help="a model file (parameters beside it are read), .mlir text, a replay file, - for "
+        "stdin, or a script (its arguments behind --), whose programs are looked at as they run",
+    )
+    parser.set_defaults(arguments=[])
+    parser.add_argument(
+        "--build-strategy",
+        metavar="FLAG=VALUE,...",
+        help="run the passes that these flags select (a bare flag means 1; default: the default "
+        "strategy)",
+    )
+    parser.add_argument("-p", "--passes", metavar="PASSES", default="", help="and these, by name")
+    add_platform(parser)
+    parser.add_argument("--data", metavar="X.npz", help="inputs by name; others are made up")
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="N | NAME=AxBxC",
+        help="a size for all unknown dimensions, or the shape of an input, when made up",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of made-up inputs (default 0)")
+    parser.add_argument("--rtol", type=float, help="relative tolerance (default: by dtype)")
+    parser.add_argument("--atol", type=float, help="absolute tolerance (default: by dtype)")
+    parser.add_argument(
+        "--against",
+        choices=(UNOPTIMISED, FLOAT64),
+        default=UNOPTIMISED,
+        help="what is right: the program without passes, or NumPy in float64, which shares no code",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT.mlir",
+        default="repro.mlir",
+        help="the file to write (default repro.mlir)",
+    )
+    add_import(parser)
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Look at each program until one is wrong."""
+    from graphopt.debug.bisect import look
+    from graphopt.debug.program_source import load_imports, steps_for, subjects
+    from graphopt.passes.engine import replay_file
+
+    load_imports(arguments.imports)
+    output = Path(arguments.output)
+    if output.exists() and not replay_file.is_replay_file(output.read_text("utf-8", "replace")):
+        raise FileExistsError(f"{output} exists and is no replay file; name another with -o")
+    given = arguments.build_strategy is not None or bool(arguments.passes)
+    platform = platform_of(arguments)
+    asked = steps_for(arguments.build_strategy, arguments.passes, platform)
+    for subject in subjects(arguments.program, arguments.arguments, plain=given):
+        steps = asked if given else subject.steps
+        steps = steps_for("", "", platform) if steps is None else steps
+        if look(replace(subject, steps=steps), arguments, output):
+            return 1
+    return 0

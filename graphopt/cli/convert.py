@@ -1,0 +1,181 @@
+"""graphopt convert: write a model in the format of another tool, and check what was written."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphopt.debug.tables import size
+from graphopt.models.export.write import FORMATS, PROGRAMS, Exported, format_of
+from graphopt.models.feeds import BATCH, Sizes, file_feed, random_feed, sizes_of
+from graphopt.runtime.strategy_text import strategy_of
+
+if TYPE_CHECKING:
+    from graphopt.models.model import ImportedModel
+
+EXAMPLE = "graphopt convert resnet18/model -o resnet18.jaxexport"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `graphopt convert`."""
+    parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help=f"ends in one of {', '.join(FORMATS)}"
+    )
+    parser.add_argument("--format", choices=FORMATS.values(), help="if the suffix does not say it")
+    parser.add_argument("--params", metavar="P", help="the parameters, when not beside the model")
+    parser.add_argument(
+        "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
+    )
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="N | NAME=AxBxC",
+        help="sizes for what cannot stay open: one for all, or the shape of an input",
+    )
+    parser.add_argument(
+        "--parameters", choices=("inside", "arguments"), help="of executable formats"
+    )
+    parser.add_argument(
+        "--platforms", metavar="cpu,cuda,tpu", help="of executable formats (StableHLO: one)"
+    )
+    parser.add_argument(
+        "--check",
+        action=argparse.BooleanOptionalAction,
+        default=True,
+        help="run the model and what was written, and compare (default: yes)",
+    )
+    parser.add_argument(
+        "--input", action="append", default=[], metavar="X.npz", help="inputs for --check"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="of made-up inputs (default 0)")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Write a model in another format; 1 when the check finds other numbers."""
+    from graphopt.models.model import import_model
+
+    format = format_of(Path(arguments.output), arguments.format)
+    text = arguments.build_strategy
+    strategy = None if text is None else strategy_of(text)
+    sizes = sizes_of(arguments.dim)
+    model = import_model(arguments.model, arguments.params)
+    options: dict[str, Any] = {}
+    if format in PROGRAMS:
+        platforms = arguments.platforms.split(",") if arguments.platforms else None
+        options = {"sizes": sizes, "parameters": arguments.parameters, "platforms": platforms}
+    exported = model.export(arguments.output, arguments.format, strategy, **options)
+    for file in exported.files:
+        print(f"wrote {file} ({size(file.stat().st_size)})")
+    for note in exported.notes:
+        print(f"note: {note}")
+    print(f"run it: {how_to_run(exported, sizes)}")
+    return _check(model, exported, arguments, sizes) if arguments.check else 0
+
+
+def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
+    """The command that runs what was written, with zeros for inputs."""
+    path = exported.path
+    if exported.format == "jaxexport":
+        return _python(
+            "import jax, numpy as np",
+            "from jax import export",
+            *(['jax.config.update("jax_enable_x64", True)'] if _is_wide(exported) else []),
+            f'f = export.deserialize(bytearray(open("{path}", "rb").read()))',
+            f"print(f.call({_zeros(exported, sizes)}))",
+        )
+    if exported.format in ("stablehlo", "stablehlo-text"):
+        mode = '"rb"' if exported.format == "stablehlo" else '"r"'
+        return _python(
+            "import jax, numpy as np",
+            "from jax.extend.backend import get_backend",
+            "from jaxlib.xla_client import CompileOptions, DeviceList",
+            *(['jax.config.update("jax_enable_x64", True)'] if _is_wide(exported) else []),
+            'c = get_backend("cpu")',
+            "d = DeviceList(tuple(c.local_devices()[:1]))",
+            f'f = c.compile_and_load(open("{path}", {mode}).read(), d, CompileOptions())',
+            f"inputs = [jax.device_put(a) for a in [{_zeros(exported, sizes)}]]",
+            "print(f.execute_sharded(inputs).disassemble_into_single_device_arrays())",
+        )
+    return {
+        "mlir": f"graphopt-opt {path} --emit stablehlo",
+        "safetensors": _python(
+            "import safetensors.numpy", f'print(safetensors.numpy.load_file("{path}").keys())'
+        ),
+        "npz": _python("import numpy", f'print(numpy.load("{path}").files)'),
+        "pdmodel": f"graphopt run {path} --random",
+    }[exported.format]
+
+
+def _python(*lines: str) -> str:
+    return f"python -c '{'; '.join(lines)}'"
+
+
+def _zeros(exported: Exported, sizes: Sizes) -> str:
+    """The arguments of an exported function as zeros."""
+    about = json.loads(exported.files[1].read_text("utf-8"))
+    made: list[str] = []
+    for entry in about["arguments"]:
+        dims = [dim if isinstance(dim, int) else None for dim in entry["shape"]]
+        given = sizes.get(entry["name"]) if isinstance(sizes, dict) else None
+        shape = [
+            dim if dim is not None else given[position] if given is not None else sizes or BATCH
+            for position, dim in enumerate(dims)
+        ]
+        made.append(f'np.zeros({tuple(shape)}, "{entry["dtype"]}")')
+    return ", ".join(made)
+
+
+def _is_wide(exported: Exported) -> bool:
+    """True when an argument or result has a 64-bit type, which JAX has only when told so."""
+    about = json.loads(exported.files[1].read_text("utf-8"))
+    types = [entry["dtype"] for key in ("arguments", "results") for entry in about[key]]
+    return any(dtype in ("int64", "uint64", "float64", "complex128") for dtype in types)
+
+
+def _check(
+    model: ImportedModel, exported: Exported, arguments: argparse.Namespace, sizes: Sizes
+) -> int:
+    """Compare the outputs of the model and of what was written; 0 when they agree."""
+    if exported.format in ("safetensors", "npz"):
+        return _check_parameters(model, exported)
+    from graphopt.models.export.check import difference, exported_outputs, model_outputs
+
+    if exported.function is not None and exported.function.is_random:
+        print("not checked: the program draws random numbers")
+        return 0
+    if arguments.input:
+        feed: dict[str, Any] = model.feed(file_feed(model, arguments.input))
+    else:
+        feed = random_feed(model, sizes, arguments.seed)
+    try:
+        expected = model_outputs(model, feed)
+    except Exception as error:
+        if arguments.input:
+            raise
+        reason = str(error).strip().partition("\n")[0]
+        print(f"not checked: the model does not take made-up inputs ({reason}); give --input")
+        return 0
+    found = exported_outputs(exported, model, feed)
+    assert found is not None
+    gap, close = difference(found, expected)
+    verdict = "the same outputs" if close else "OTHER OUTPUTS"
+    print(f"checked: {verdict}, largest difference {gap:.3g}")
+    return 0 if close else 1
+
+
+def _check_parameters(model: ImportedModel, exported: Exported) -> int:
+    from graphopt.models.model import import_model
+    from graphopt.runtime.scope import Scope, scope_guard
+
+    with scope_guard(Scope()):
+        again = import_model(model.path, exported.path)
+    same = all(
+        array.tobytes() == again.parameters[name].tobytes()
+        for name, array in model.parameters.items()
+    )
+    print(f"checked: {'the same' if same else 'OTHER'} parameters")
+    return 0 if same else 1

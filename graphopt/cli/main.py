@@ -1,0 +1,86 @@
+"""The command `graphopt`: look into a saved model, run it, convert it; and run Paddle scripts."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from graphopt import __version__
+from graphopt.cli import bisect, convert, info, replay, run
+from graphopt.errors import GraphoptError
+
+COMMANDS = {
+    "info": (info, "what is in a model, and whether graphopt can run it"),
+    "run": (run, "run a model once, or a Paddle script (graphopt run SCRIPT.py ARGS...)"),
+    "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
+    "bisect": (bisect, "find the rewrite that makes results wrong, and a small program of it"),
+    "replay": (replay, "run a file of bisect, or of a crash in a pass, once more"),
+}
+_OF_XDSL = (ParseError, DiagnosticException)
+_OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)"
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of all commands but `opt`, whose arguments xDSL's driver parses."""
+    examples = "\n".join(f"  {module.EXAMPLE}" for module, _ in COMMANDS.values())
+    top = argparse.ArgumentParser(
+        prog="graphopt",
+        description=__doc__,
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"graphopt {__version__}")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for name, (module, words) in COMMANDS.items():
+        command = commands.add_parser(
+            name,
+            help=words,
+            description=module.__doc__,
+            epilog=f"example:\n  {module.EXAMPLE}",
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        module.add_arguments(command)
+        command.set_defaults(main=module.main, trouble=getattr(module, "TROUBLE", 1))
+    commands.add_parser("opt", help=_OPT, add_help=False)
+    return top
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run a command; 0 when all went well, else 1 with one line on stderr.
+
+    `bisect` and `replay` end with 1 when they find something wrong, and with 2 on an error.
+    """
+    given = list(sys.argv[1:] if args is None else args)
+    if given[:1] == ["opt"]:
+        from graphopt.cli.opt import main as opt
+
+        return opt(given[1:])
+    if given[:1] == ["run"] and given[1:2] and given[1].endswith(".py"):
+        from graphopt.frontend.script import run_script
+
+        return run_script(given[1], given[2:])
+    rest: list[str] = []
+    if given[:1] == ["bisect"] and "--" in given:
+        rest = given[given.index("--") + 1 :]
+        given = given[: given.index("--")]
+    arguments = parser().parse_args(given)
+    if rest:
+        arguments.arguments = rest
+    try:
+        return arguments.main(arguments)
+    except BrokenPipeError:
+        return 0
+    except (GraphoptError, OSError, AttributeError, TypeError, ValueError, *_OF_XDSL) as error:
+        print(f"graphopt: error: {_one_line(error)}", file=sys.stderr)
+        return arguments.trouble
+
+
+def _one_line(error: Exception) -> str:
+    """The message of an error in one line, and the op that it came from."""
+    text = " ".join(part.strip() for part in str(error).strip().splitlines())
+    notes = [note for note in getattr(error, "__notes__", ()) if note.startswith("while ")]
+    where = f" [{notes[0].partition(' : ')[0]}]" if notes else ""
+    return (text or type(error).__name__) + where

@@ -1,0 +1,58 @@
+"""graphopt replay: run a file of `graphopt bisect`, or of a crash in a pass, once more.
+
+The exit code is 1 when what the file tells of happens again, 0 when it is gone, and 2 when the file
+cannot be run.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+EXAMPLE = "graphopt replay repro.mlir"
+# the exit code of errors, 1 having a meaning of its own
+TROUBLE = 2
+_LONGEST = 1 << 30
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `graphopt replay`."""
+    parser.add_argument("file", metavar="FILE", help="the file")
+    parser.add_argument("--data", metavar="X.npz", help="inputs that are not in the file")
+    add_import(parser)
+
+
+def add_import(parser: argparse.ArgumentParser) -> None:
+    """`--import`."""
+    parser.add_argument(
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="MODULE | FILE.py",
+        help="import this first; it registers passes (entry points are found without it)",
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run the file."""
+    from graphopt.debug.program_source import load_imports
+    from graphopt.debug.replay import replayed
+    from graphopt.errors import FeedError
+    from graphopt.ir.formats.files import read_file
+    from graphopt.models.feeds import load_arrays
+    from graphopt.passes.engine import replay_file
+    from graphopt.passes.engine.crash import versions
+
+    load_imports(arguments.imports)
+    text = read_file(Path(arguments.file), _LONGEST, arguments.file).decode("utf-8")
+    file = replay_file.read(text, arguments.file)
+    print(f"then: {file.what}")
+    if file.versions != versions():
+        print(f"with: {file.versions}; now: {versions()}")
+    loaded = load_arrays(Path(arguments.data)) if arguments.data else {}
+    if not isinstance(loaded, dict):
+        raise FeedError(f"{arguments.data}: expected an .npz file with inputs by name")
+    found = replayed(file, loaded)
+    print(f"now: {found}" if found is not None else "now: nothing is wrong")
+    return int(found is not None)

@@ -1,0 +1,93 @@
+"""The options of graphopt-opt that watch passes: explain, strict, locks, checks, bisection."""
+
+from __future__ import annotations
+
+import argparse
+
+# what a bare --explain becomes: with an optional value it would swallow the name of the file
+EVERYTHING = "all"
+NO_PLATFORM = "none"
+
+
+def as_argument(given: str) -> str:
+    """An argument as argparse is to see it."""
+    return f"--explain={EVERYTHING}" if given == "--explain" else given
+
+
+def add_platform(parser: argparse.ArgumentParser) -> None:
+    """`--platform`."""
+    parser.add_argument(
+        "--platform",
+        choices=("cpu", "gpu", "tpu", NO_PLATFORM),
+        help="run the passes of this platform (default: the one that programs run on here); "
+        f"{NO_PLATFORM} is for a portable result",
+    )
+
+
+def platform_of(args: argparse.Namespace) -> str:
+    """The platform of `--platform`, as a Setup has it; empty for a portable result."""
+    from graphopt.runtime.places import likely_place
+
+    given = args.platform or likely_place().platform
+    return "" if given == NO_PLATFORM else given
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the options."""
+    parser.add_argument(
+        "--explain",
+        metavar="FLAG",
+        default=None,
+        help="print on stderr what the passes did, what they left alone and why (--explain=FLAG: "
+        "for one flag or pass)",
+    )
+    parser.add_argument(
+        "--explain-format", choices=("text", "json"), default="text", help="the form of --explain"
+    )
+    parser.add_argument(
+        "--strict",
+        action="store_true",
+        help="fail when a flag of --build-strategy does nothing",
+    )
+    parser.add_argument(
+        "--check-lock", metavar="FILE", help="fail when rewrites happen more or less often"
+    )
+    parser.add_argument(
+        "--write-lock", metavar="FILE", help="write how often rewrites happen, for --check-lock"
+    )
+    parser.add_argument(
+        "--verify-each",
+        action="store_true",
+        help="verify the program after each pass, and name the rewrite that broke it",
+    )
+    parser.add_argument(
+        "--validate",
+        action="store_true",
+        help="compare what each rewrite computes with what it replaces, in a NumPy interpreter; "
+        "undo it, and fail in the end, where they differ",
+    )
+    parser.add_argument(
+        "--numerics",
+        action="store_true",
+        help="print on stderr how far each pass moves the results, against the program before it "
+        "and against float64; as a table or, with --explain-format json, as data",
+    )
+    parser.add_argument(
+        "--data",
+        metavar="FILE.npz",
+        help="feeds and state by name for --numerics; what is missing is random",
+    )
+    parser.add_argument(
+        "--numerics-budget",
+        metavar="REL",
+        type=float,
+        default=None,
+        help="leave out passes that move a result by more than this part of its largest element",
+    )
+    parser.add_argument(
+        "--opt-bisect-limit",
+        metavar="N",
+        type=int,
+        default=None,
+        help="do the first N rewrites only and tell about each (-1: all of them)",
+    )

@@ -1,0 +1,119 @@
+"""The effects of the options in `report_options.py` while graphopt-opt runs passes, and after."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from graphopt.cli.report_options import EVERYTHING, platform_of
+from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine.bisect import limited
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.manager import Run
+from graphopt.passes.table.report import Report
+
+
+def wants_near(args: argparse.Namespace) -> bool:
+    """True when near misses will be told, which take time to find."""
+    return args.explain is not None or args.strict
+
+
+@contextmanager
+def bisection(args: argparse.Namespace) -> Generator[None]:
+    """Count rewrites while passes run, if --opt-bisect-limit asks for it."""
+    if args.opt_bisect_limit is None:
+        yield
+        return
+    with limited(args.opt_bisect_limit, lambda line: print(line, file=sys.stderr)):
+        yield
+
+
+@contextmanager
+def validation(args: argparse.Namespace) -> Generator[instance.Validation | None]:
+    """Validate rewrites while passes run, if --validate asks for it."""
+    if not args.validate:
+        yield None
+        return
+    from graphopt.debug.explaining import standard_validator
+
+    with instance.validating(standard_validator()) as found:
+        yield found
+    if args.explain is None:
+        print("\n".join(found.lines()), file=sys.stderr)
+
+
+def measured(
+    module: ModuleOp, passes: Sequence[ModulePass], args: argparse.Namespace, context: Context
+) -> frozenset[str]:
+    """Print what --numerics asks for; the passes that exceed the budget."""
+    if not args.numerics and args.numerics_budget is None:
+        return frozenset()
+    from graphopt.debug.numerics import inputs_for, lines, measure
+
+    inputs, data = inputs_for(module, args.data)
+    budget = args.numerics_budget
+    numbers = measure(module, passes, inputs, data=data, budget=budget, context=context)
+    as_json = args.explain_format == "json"
+    print(json.dumps(numbers.to_json(), indent=2) if as_json else numbers.text(), file=sys.stderr)
+    if not as_json:
+        print("".join(f"{line}\n" for line in lines(numbers)), end="", file=sys.stderr)
+    return numbers.switched_off
+
+
+def tell(report: Report, args: argparse.Namespace) -> None:
+    """Print, check and write what the options ask for."""
+    from graphopt.runtime.explain import Explanation
+
+    explanation = Explanation(report)
+    if args.explain is not None:
+        if args.explain_format == "json":
+            text = json.dumps(explanation.to_json(), indent=2)
+        else:
+            text = explanation.text("" if args.explain == EVERYTHING else args.explain)
+        print(text, file=sys.stderr)
+    if args.write_lock:
+        explanation.write_lock(args.write_lock)
+    if args.check_lock:
+        explanation.check_lock(args.check_lock)
+    if args.strict:
+        explanation.check_strict()
+
+
+def watched(module: ModuleOp, args: argparse.Namespace) -> Run:
+    """The run that the passes of -p belong to."""
+    before = module.clone()
+    return Run(
+        module,
+        Setup({}, platform=platform_of(args)),
+        near=wants_near(args),
+        verify_each=args.verify_each or None,
+        again=lambda: before,
+    )
+
+
+@dataclass(frozen=True)
+class Watched(ModulePass):
+    """A pass of -p, run by the pass manager so that it is reported and verified."""
+
+    name = "watched"
+    inner: Any = field(default=None)
+    run: Any = field(default=None)
+
+    @staticmethod
+    def of(inner: ModulePass, run: Run) -> Watched:
+        """The pass under its own name."""
+        made = Watched(inner, run)
+        object.__setattr__(made, "name", inner.name)
+        return made
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.run.one("-p", self.inner, ctx)

@@ -1,0 +1,103 @@
+"""graphopt run: run a saved model once, or a Paddle script.
+
+What ends in .py is a script: `graphopt run SCRIPT.py ARGS...` runs it with what follows as its own
+arguments.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphopt.debug.tables import shape, size, statistics, table
+from graphopt.models.feeds import add_feed_arguments, feed_of, load_arrays
+from graphopt.runtime.strategy_text import strategy_of
+
+if TYPE_CHECKING:
+    from graphopt.models.model import ImportedModel
+
+EXAMPLE = "graphopt run resnet18/model --random --dim 4"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `graphopt run` for a model."""
+    parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
+    parser.add_argument("--params", metavar="P", help="the parameters, when not beside the model")
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="X.npz",
+        help="inputs by name; or NAME=X.npy, also for several",
+    )
+    add_feed_arguments(parser)
+    parser.add_argument(
+        "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
+    )
+    parser.add_argument("--explain", action="store_true", help="say what the optimisations did")
+    parser.add_argument("--output", metavar="OUT.npz", help="write the outputs, by name")
+    parser.add_argument(
+        "--expect",
+        metavar="Y.npz",
+        help="compare: outputs by name, or out0, out1, ... in order; exit code 1 if they differ",
+    )
+    parser.add_argument("--rtol", type=float, default=1e-4, help="for --expect (default 1e-4)")
+    parser.add_argument("--atol", type=float, default=1e-5, help="for --expect (default 1e-5)")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Run a model once and print its outputs."""
+    from graphopt.models.model import import_model
+
+    text = arguments.build_strategy
+    strategy = None if text is None else strategy_of(text)
+    model = import_model(arguments.model, arguments.params)
+    feed = feed_of(model, arguments)
+    if arguments.random and feed:
+        print(f"made up: {', '.join(f'{n} {shape(a.shape)}' for n, a in feed.items())}")
+    outputs = dict(zip(model.fetch_names, model.run(feed, strategy), strict=True))
+    if arguments.explain:
+        print(model.explain(strategy))
+    print(statistics(outputs))
+    if arguments.output:
+        from graphopt.models.export.npz_file import write_npz
+
+        write_npz(Path(arguments.output), outputs)
+        written = Path(arguments.output).stat().st_size
+        print(f"wrote {arguments.output} ({size(written)})")
+    if arguments.expect:
+        return _compare(model, outputs, arguments)
+    return 0
+
+
+def _compare(
+    model: ImportedModel, outputs: dict[str, np.ndarray[Any, Any]], arguments: argparse.Namespace
+) -> int:
+    """0 when the outputs are those of `--expect`, else 1; ValueError when none is there."""
+    expected = load_arrays(Path(arguments.expect))
+    if not isinstance(expected, dict):
+        expected = {model.fetch_names[0]: expected}
+    rows: list[tuple[str, str, str]] = []
+    for index, (name, found) in enumerate(outputs.items()):
+        wanted = expected.get(name, expected.get(f"out{index}"))
+        if wanted is not None:
+            rows.append((name, *_verdict(found, wanted, arguments)))
+    if not rows:
+        raise ValueError(
+            f"{arguments.expect} has none of the outputs {', '.join(outputs)}, nor out0, ...; "
+            f"it has {', '.join(expected)}"
+        )
+    print(table(("output", "max difference", "verdict"), rows))
+    return 0 if all(verdict == "equal" for _, _, verdict in rows) else 1
+
+
+def _verdict(found: Any, wanted: Any, arguments: argparse.Namespace) -> tuple[str, str]:
+    if found.shape != wanted.shape or found.dtype != wanted.dtype:
+        return "-", f"expected {wanted.dtype} {shape(wanted.shape)}"
+    from graphopt.models.export.check import difference
+
+    gap, equal = difference([found], [wanted], arguments.rtol, arguments.atol)
+    return f"{gap:.3g}", "equal" if equal else "different"

@@ -1,0 +1,1 @@
+"""Tools that find a wrong rewrite: bisect, reduce, replay, compare."""

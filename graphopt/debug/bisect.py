@@ -1,0 +1,204 @@
+"""The work of `graphopt bisect` on one program: compare, search, reduce, write."""
+
+from __future__ import annotations
+
+import argparse
+import functools
+import warnings
+from dataclasses import replace
+from pathlib import Path
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from graphopt.debug.compare import Array
+from graphopt.debug.differences import Difference, Kind, Tolerance, largest_gap, run, run_by_op
+from graphopt.debug.oracles import UNOPTIMISED
+from graphopt.debug.program_source import Subject, complete
+from graphopt.debug.reduce import record, reduce_module
+from graphopt.debug.replay import reference, replayed
+from graphopt.debug.search import Found, Suspect, find_wrong_rewrite, isolated, still_wrong
+from graphopt.debug.shrink import plain_inputs, shrink_sizes
+from graphopt.debug.tables import size
+from graphopt.errors import GraphoptError
+from graphopt.models.feeds import sizes_of
+from graphopt.passes.engine import replay_file
+from graphopt.passes.engine.crash import versions
+from graphopt.passes.engine.replay_file import MadeUp, ReplayFile
+
+# bytes of inputs that a file may hold
+MOST_DATA = 4 << 20
+_SHOWN = 12
+
+
+def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
+    """True when the program is wrong, after a file was written."""
+    inputs, made_up = complete(subject, arguments.data, sizes_of(arguments.dim), arguments.seed)
+    print(f"program: {subject.origin}, {_ops(subject.module)} ops")
+    if made_up:
+        more = f" and {len(made_up) - 4} more" if len(made_up) > 4 else ""
+        print(f"made up: {', '.join(made_up[:4])}{more} (seed {arguments.seed})")
+    suspect = Suspect(
+        subject.module,
+        subject.steps or (),
+        inputs,
+        functools.partial(run, seed=subject.seed),
+        reference(arguments.against, subject.seed),
+        Tolerance(arguments.rtol, arguments.atol),
+    )
+    whole = suspect.trial()
+    seen = suspect.judged(whole)
+    if seen is None:
+        gap, name = largest_gap(suspect.wanted(), whole.outcome)
+        where = f" ({name})" if name else ""
+        rewrites = f"{len(whole.asked)} rewrite{'s' * (len(whole.asked) != 1)}"
+        print(f"equal after {rewrites}: the largest difference is {gap:.3g}{where}")
+        return False
+    # the whole pipeline has left valid IR, so its parts need not be verified again
+    suspect = replace(suspect, verify_each=seen.kind is Kind.PASS)
+    searched, found = _found(suspect, seen, arguments.against)
+    _tell(found)
+    for attempt in (searched, replace(suspect, trials={})):
+        file, data = _reduced(subject, attempt, found, arguments)
+        text = replay_file.write(file, output)
+        # what was found op by op is to be seen in the whole program too
+        if replayed(replay_file.read(text, str(output)), data) is not None:
+            break
+        print("the small program is right when XLA compiles it as a whole: reduced once more")
+    else:
+        print("not even so is the small program wrong; the file has it nevertheless")
+    output.write_text(text, "utf-8")
+    print(f"wrote {output} ({size(len(text))}); run it again: {file.command(output)}")
+    return True
+
+
+def _found(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, Found]:
+    """The rewrite, and how it was found: op by op, which is quick, if that differs as well."""
+    seed = (
+        suspect.evaluate.keywords["seed"] if isinstance(suspect.evaluate, functools.partial) else 7
+    )
+    by_op = functools.partial(run_by_op, seed=seed)
+    reference = by_op if against == UNOPTIMISED else suspect.against
+    quick = replace(suspect, evaluate=by_op, against=reference, trials={})
+    for attempt in (quick, suspect):
+        try:
+            also = attempt.judged(attempt.trial())
+            if also is not None and also.like(seen):
+                found = find_wrong_rewrite(attempt, check=suspect)
+                if found is not None:
+                    return attempt, found
+        except GraphoptError:
+            if attempt is suspect:
+                raise
+    raise GraphoptError(f"the results differ now and then only: {seen}")
+
+
+def _tell(found: Found) -> None:
+    """Say which rewrite it was."""
+    words = {Kind.PASS: "a pass fails", Kind.RUN: "the optimised program fails"}
+    kind = found.difference.kind
+    print(f"{words.get(kind, 'the results differ')}: {found.difference}")
+    line = f", from {found.line}" if found.line else ""
+    if found.number:
+        at = f" on {found.where}" if found.where else ""
+        print(f"rewrite {found.number} of {found.total}: {found.pass_name}{at}{line}")
+    else:
+        print(f"no single rewrite, but a pass: {found.pass_name}{line}")
+    for change in found.change[:_SHOWN]:
+        print(f"  {change[0]} {change[1:].strip()}")
+    if len(found.change) > _SHOWN:
+        print(f"  ... {len(found.change) - _SHOWN} more lines")
+    if found.number and found.alone:
+        print("with every rewrite but this one the results are right")
+    elif found.number:
+        print("other rewrites are wrong too: with every rewrite but this one results differ still")
+
+
+def _reduced(
+    subject: Subject, suspect: Suspect, found: Found, arguments: argparse.Namespace
+) -> tuple[ReplayFile, dict[str, Array]]:
+    """The file of the smallest program that is wrong in the same way, and all its inputs."""
+    small = isolated(suspect, found)
+    wrong = still_wrong(small, found.difference)
+    runs = found.difference.kind is not Kind.PASS
+    values = _values(small, subject.seed) if runs else None
+    names = {f"{op.name} {op.results[0].name_hint}" for op in found.focus if op.results}
+    focus = [
+        op
+        for op in small.module.walk()
+        if op.results and f"{op.name} {op.results[0].name_hint}" in names
+    ]
+    module, inputs = small.module, dict(small.inputs)
+    if values is not None or not runs:
+        try:
+            reduced = reduce_module(module, inputs, wrong, values=values, focus=focus)
+        except ValueError as error:
+            print(f"not reduced: {error}")
+        else:
+            module, inputs = shrink_sizes(reduced.module, reduced.inputs, wrong)
+            before = _ops(suspect.module)
+            print(f"reduced {before} ops to {reduced.ops}, in {reduced.tried} tries")
+    fed: dict[str, Array | MadeUp] = plain_inputs(module, inputs, wrong) if runs else {}
+    final = replace(small, module=module, inputs=_arrays(fed), trials={})
+    last = find_wrong_rewrite(final) if runs else None
+    again = final.judged(final.trial())
+    seen = again if again is not None else found.difference
+    kept, left_out = _within(fed)
+    notes = [f"Found by graphopt bisect in {Path(subject.origin).name}."]
+    if found.number:
+        notes += [f"Rewrite {found.number} of {found.total}: {found.pass_name} on {found.where}"]
+    notes += [f"From {found.line}"] if found.line else []
+    notes += list(found.change[:_SHOWN])
+    if left_out:
+        words = f"Too large for this file; give them with --data: {', '.join(left_out)}"
+        print(words)
+        notes.append(words)
+    file = ReplayFile(
+        what=str(seen),
+        kind=seen.kind.value,
+        module=module,
+        steps=tuple(step.texts for step in small.steps if step.passes),
+        limit=last.number if last is not None and last.number else -1,
+        seed=subject.seed,
+        against=arguments.against,
+        rtol=arguments.rtol,
+        atol=arguments.atol,
+        verify_each=suspect.verify_each,
+        imports=tuple(arguments.imports),
+        versions=versions(),
+        notes="\n".join(notes),
+        inputs=kept,
+    )
+    return file, _arrays(fed)
+
+
+def _values(suspect: Suspect, seed: int) -> dict[SSAValue, Array] | None:
+    """The array of every value of the program, to be fed in its place; None when that fails."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return record(suspect.module, suspect.inputs, seed)
+    except Exception as error:
+        print(f"not reduced: its values cannot be recorded: {type(error).__name__}: {error}")
+        return None
+
+
+def _arrays(inputs: dict[str, Array | MadeUp]) -> dict[str, Array]:
+    return {n: v.array() if isinstance(v, MadeUp) else v for n, v in inputs.items()}
+
+
+def _within(
+    inputs: dict[str, Array | MadeUp],
+) -> tuple[dict[str, Array | MadeUp], list[str]]:
+    """The inputs that a file may hold, smallest first, and the names of the others."""
+    kept: dict[str, Array | MadeUp] = {}
+    total = 0
+    for name, value in sorted(inputs.items(), key=lambda item: getattr(item[1], "nbytes", 0)):
+        total += getattr(value, "nbytes", 0)
+        if total <= MOST_DATA:
+            kept[name] = value
+    return {n: v for n, v in inputs.items() if n in kept}, [n for n in inputs if n not in kept]
+
+
+def _ops(module: ModuleOp) -> int:
+    return sum(op.name.startswith("pd.") for op in module.walk())

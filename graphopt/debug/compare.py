@@ -1,0 +1,181 @@
+"""Running two versions of a module on the same numbers and comparing all their results."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.dialect.signature import STATE, Port, inputs_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.dialect.verify_ssa import verify_ssa
+from graphopt.ir.dtypes import DType
+from graphopt.reference.stored import by_variable, stored
+
+Array = np.ndarray[Any, Any]
+# Absolute and relative tolerance by element type: a fused op may round differently.
+TOLERANCE: Mapping[str, float] = {"float16": 2e-2, "bfloat16": 5e-2, "float32": 2e-4}
+
+
+_POSITIVE = ("variance", "pow", "moment2", "moment_0")
+
+
+def random_inputs(module: ModuleOp, seed: int = 0, unknown: int = 3) -> dict[str, Array]:
+    """Random feeds and state by name; unknown dimensions get the size `unknown`.
+
+    Variances and what optimizers keep of squares are positive, powers of betas are less than 1,
+    integers small and non-negative.
+    """
+    generator = np.random.default_rng(seed)
+    return {port.name: _random(port, generator, unknown) for port in inputs_of(module)}
+
+
+def _random(port: Port, generator: np.random.Generator, unknown: int) -> Array:
+    shape = tuple(unknown if dim == UNKNOWN else dim for dim in shape_of(port.type))
+    dtype = dtype_of(port.type)
+    if dtype.is_differentiable:
+        values = generator.normal(size=shape)
+        if any(part in port.name for part in _POSITIVE):
+            values = 0.5 + np.abs(values) / 2
+        if "pow" in port.name:
+            values = values / (1.0 + values)
+        return values.astype(dtype.numpy)
+    return generator.integers(0, 2, size=shape).astype(dtype.numpy)
+
+
+def run_module(
+    module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7, *, one_by_one: bool = False
+) -> dict[str, Array]:
+    """Every result of a module by kind and name (`pd.fetch x`), on one device, without donation.
+
+    With `one_by_one` each step of each op is an XLA program of its own, so that its bits do not
+    depend on what is around it.
+    """
+    import jax
+
+    from graphopt.lowering.replication import Plan, alone, by_op
+
+    inputs = stored(module, inputs)
+    plan, device = Plan.of(module), jax.devices("cpu")[0]
+    with jax.enable_x64(True), jax.disable_jit(one_by_one):
+        whole = functools.partial(alone, donate=False)
+        mapped = (by_op if one_by_one else whole)(module, plan, device)
+        fetches, written = mapped.function(
+            tuple(_flat(port, inputs[port.name]) for port in plan.updated),
+            tuple(_flat(port, inputs[port.name]) for port in plan.read_only),
+            tuple(inputs[port.name] for port in plan.feeds),
+            np.array([seed, 1], np.uint32),
+        )
+        ports = (*plan.fetches, *plan.written)
+        arrays = map(np.array, (*fetches, *written))
+        found = {f"{p.kind} {p.name}": _whole(p, a) for p, a in zip(ports, arrays, strict=True)}
+    return by_variable(module, found)
+
+
+def _flat(port: Port, array: Array) -> Array:
+    """State as one replica has it: flat when it is the one part of something."""
+    return array if port.shard_of is None else array.reshape(-1)
+
+
+def _whole(port: Port, array: Array) -> Array:
+    return array if port.shard_of is None else array.reshape(shape_of(port.shard_of))
+
+
+def interpreted(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict[str, Array]:
+    """As `run_module`, in the reference interpreter, where it has rules for all ops."""
+    from graphopt.reference import Unsupported, evaluate
+
+    try:
+        found = evaluate(module, stored(module, inputs), seed=seed)
+        return by_variable(module, found)
+    except Unsupported:
+        return run_module(module, inputs, seed)
+
+
+def assert_same_results(
+    before: ModuleOp, after: ModuleOp, seed: int = 0, run: Callable[..., Any] = run_module
+) -> None:
+    """AssertionError, naming the result, unless both modules compute the same numbers.
+
+    State that only the first one gives back has to be what it was.
+    The tolerance is that of the result's element type (`TOLERANCE`), scaled by its largest value.
+    """
+    inputs = random_inputs(before, seed)
+    wanted, found = run(before, inputs), run(after, inputs)
+    kept = {f"{STATE} {name}": array for name, array in inputs.items()}
+    found = {name: array for name, array in kept.items() if name in wanted} | found
+    assert wanted.keys() == found.keys(), (
+        f"the results changed from {list(wanted)} to {list(found)}"
+    )
+    for name, array in wanted.items():
+        assert found[name].shape == array.shape, f"{name}: {array.shape} became {found[name].shape}"
+        assert found[name].dtype == array.dtype, f"{name}: {array.dtype} became {found[name].dtype}"
+        tolerance = TOLERANCE.get(DType(array.dtype.name), 1e-9)
+        wide = np.complex128 if array.dtype.kind == "c" else np.float64
+        scale = max(float(np.nanmax(np.abs(array.astype(wide)), initial=0.0)), 1.0)
+        np.testing.assert_allclose(
+            found[name].astype(wide),
+            array.astype(wide),
+            rtol=tolerance,
+            atol=tolerance * scale,
+            err_msg=name,
+        )
+
+
+def assert_same_bits(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:
+    """AssertionError, naming the result, unless both modules compute the same bits.
+
+    Each op is computed by itself, on ordinary numbers and then on zeros of both signs, infinities,
+    NaN and denormal numbers. One NaN is like another, and a denormal number like the zero that
+    XLA's arithmetic makes of it.
+    """
+    for inputs in (random_inputs(before, seed), special_inputs(before, seed)):
+        wanted = run_module(before, inputs, one_by_one=True)
+        found = run_module(after, inputs, one_by_one=True)
+        for name, array in wanted.items():
+            assert _bits(found[name]) == _bits(array), (
+                f"{name}: the bits changed from {array} to {found[name]}"
+            )
+
+
+def special_inputs(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
+    """Random inputs, of whose floating-point numbers some are what rounding rules trip over."""
+    generator = np.random.default_rng(seed)
+    inputs = random_inputs(module, seed)
+    special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38])
+    given = 0
+    for array in inputs.values():
+        if array.dtype.kind == "f" and array.size:
+            # one after the other, so that small arrays get all of them together
+            places = generator.permutation(array.size)[: max(round(0.3 * array.size), 1)]
+            turn = np.arange(given, given + len(places))
+            array.reshape(-1)[places] = np.take(special, turn, mode="wrap").astype(array.dtype)
+            given += len(places)
+    return inputs
+
+
+def _bits(array: Array) -> tuple[Any, ...]:
+    """Shape, dtype and bits, with one NaN for all and denormal numbers flushed to zero."""
+    if array.dtype.kind == "f":
+        array = np.where(np.isnan(array), np.array(np.nan, array.dtype), array)
+        denormal = np.abs(array) < np.finfo(array.dtype).smallest_normal
+        array = np.where(denormal, np.copysign(np.zeros_like(array), array), array)
+    return array.shape, array.dtype, array.tobytes()
+
+
+def check_preserves_meaning(
+    module: ModuleOp, transform: Callable[[ModuleOp], Any], seed: int = 0
+) -> Any:
+    """Apply `transform` to a copy of `module`, and check that the copy is valid and means the same.
+
+    Returns what `transform` returned; raises AssertionError or VerifyException.
+    """
+    changed = module.clone()
+    outcome = transform(changed)
+    changed.verify()
+    verify_ssa(changed)
+    assert_same_results(module, changed, seed)
+    return outcome

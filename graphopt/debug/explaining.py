@@ -1,0 +1,45 @@
+"""`graphopt.explain`: what the passes do to a program, and whether it is right.
+
+The report comes from `runtime/explain.py`. The validator is added here: it is part of
+`graphopt.reference`, which the stages do not know.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt.ir.program import Program
+from graphopt.passes.engine.validation import Validator
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.explain import Explanation
+from graphopt.runtime.explain import explain as explain_passes
+from graphopt.runtime.strategies import BuildStrategy
+
+
+def standard_validator() -> Validator:
+    """The validator of `--validate`: the reference interpreter, loaded now."""
+    from graphopt.reference.validator import validate
+
+    return validate
+
+
+def explain(
+    program: Program | CompiledProgram,
+    build_strategy: BuildStrategy | None = None,
+    fetch_list: Any = None,
+    *,
+    strict: bool = False,
+    validate: bool = False,
+) -> Explanation:
+    """The effects of the passes of `build_strategy` on `program`, with near misses and reasons.
+
+    `fetch_list` are the variables that a run would fetch, which stop fusions that would remove
+    them; by default a saved model's outputs, else the losses and what nobody reads. A
+    CompiledProgram brings its own strategy. With `strict` a flag that does nothing raises
+    StrictError. With `validate` every rewrite is compared with what it replaces, in a NumPy
+    interpreter; one that computes something else is undone and told as declined, with the reason
+    `failed-validation`. Raises TypeError for anything that is no program, FetchError for an unknown
+    fetch.
+    """
+    validator = standard_validator() if validate else None
+    return explain_passes(program, build_strategy, fetch_list, strict=strict, validator=validator)

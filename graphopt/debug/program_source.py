@@ -1,0 +1,231 @@
+"""The subjects of `graphopt bisect`: a program of any kind, its inputs, and the passes to run."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
+from xdsl.utils.exceptions import ArgSpecParseError
+
+from graphopt.debug.search import steps_named
+from graphopt.debug.tables import shape
+from graphopt.errors import FeedError, PassError
+from graphopt.ir.dialect.context import parse_text
+from graphopt.ir.dialect.signature import FEED, Port, signature_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.models.feeds import BATCH, OTHER, Sizes, load_arrays
+from graphopt.passes.engine import replay_file
+from graphopt.passes.engine.crash import Step
+from graphopt.passes.engine.fusion import FusionPass
+from graphopt.passes.table.registry import all_passes
+from graphopt.passes.table.schedule import steps as steps_of
+from graphopt.runtime.compilation import setup_for
+from graphopt.runtime.strategy_text import strategy_of
+
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A program with what its file or its script says about inputs and passes."""
+
+    origin: str
+    module: ModuleOp
+    known: Mapping[str, Array]
+    """Parameters, or all inputs of a script's step."""
+    steps: tuple[Step, ...] | None = None
+    seed: int = 7
+
+
+def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subject]:
+    """The programs that a file, or running a script, gives.
+
+    A script's programs are those that run with a strategy, and others that passes change, or with
+    `plain` all, each with the inputs of its first step. Raises as the readers of the formats do.
+    """
+    if path.endswith(".py"):
+        return _of_script(path, arguments, plain)
+    if arguments:
+        raise ValueError(f"arguments ({' '.join(arguments)}) are for scripts; {path} is none")
+    if path == "-":
+        return [_of_text(sys.stdin.read(), "<stdin>")]
+    if path.endswith(".mlir"):
+        return [_of_text(Path(path).read_text("utf-8"), path)]
+    return [_of_model(path)]
+
+
+def _of_text(text: str, source: str) -> Subject:
+    if replay_file.is_replay_file(text):
+        found = replay_file.read(text, source)
+        found.module.verify()
+        return Subject(source, found.module, found.arrays(), steps_of_file(found), found.seed)
+    module = parse_text(text, source)
+    module.verify()
+    return Subject(source, module, {})
+
+
+def _of_model(path: str) -> Subject:
+    from graphopt.ir.translate.blocks.program import parse_program
+    from graphopt.models.model import read_interface, read_parameters
+
+    read = read_interface(path)
+    module = parse_program(read.program, read.feed_names, read.fetch_names)
+    return Subject(str(read.path), module, read_parameters(read, None) or {})
+
+
+def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject]:
+    from graphopt.frontend.script import run_script
+    from graphopt.runtime.run_hook import watching
+
+    # an entry keeps its compiled program alive, so that the id stays its own
+    found: dict[int, tuple[Any, Subject]] = {}
+
+    def watch(compiled: Any, inputs: dict[str, Any], key: Any) -> None:
+        if id(compiled) in found or not (plain or _is_changed(compiled)):
+            return
+        module = compiled.compilation.parsed()
+        ports = {port.name: port for port in signature_of(module).arguments}
+        known = {name: _one(np.array(a), ports[name]) for name, a in inputs.items()}
+        steps = tuple(steps_of(compiled.report.setup.alone().quiet()))
+        origin = f"program {len(found) + 1} of {path}"
+        found[id(compiled)] = compiled, Subject(origin, module, known, steps, int(key[0]))
+
+    with watching(watch):
+        status = run_script(path, arguments)
+    if not found:
+        raise ValueError(
+            f"{path} ended with {status} and ran no program that a pass changes; give "
+            "--build-strategy or -p, which stand for all programs"
+        )
+    return [subject for _, subject in found.values()]
+
+
+def _is_changed(compiled: Any) -> bool:
+    """True for a program with a strategy, and for one that the passes of its platform change."""
+    report = compiled.report
+    return compiled.compilation.strategy is not None or any(map(report.times, report.ran))
+
+
+def _one(array: Array, port: Port) -> Array:
+    """The value of one replica, where each has its own."""
+    return array[0] if array.ndim > len(shape_of(port.type)) else array
+
+
+def load_imports(names: Sequence[str]) -> None:
+    """Import modules, by name or as files, which register passes; PassError when one fails."""
+    for name in names:
+        try:
+            if name.endswith(".py"):
+                stem = f"_graphopt_import_{Path(name).stem}"
+                spec = importlib.util.spec_from_file_location(stem, name)
+                assert spec is not None and spec.loader is not None
+                module = importlib.util.module_from_spec(spec)
+                sys.modules[stem] = module
+                spec.loader.exec_module(module)
+            else:
+                importlib.import_module(name)
+        except Exception as error:
+            raise PassError(f"--import {name}: {type(error).__name__}: {error}") from error
+
+
+def steps_for(strategy: str | None, passes: str, platform: str) -> tuple[Step, ...]:
+    """The steps of `--build-strategy` on a platform, then those of `-p`.
+
+    ValueError for an unknown pass.
+    """
+    steps: list[Step] = []
+    if strategy is not None:
+        steps += steps_of(setup_for(strategy_of(strategy), platform).quiet())
+    return *steps, *steps_named(_named(passes))
+
+
+def steps_of_file(file: replay_file.ReplayFile) -> tuple[Step, ...]:
+    """The steps that a replay file names."""
+    steps: list[Step] = []
+    for texts in file.steps:
+        passes = tuple(made for text in texts for made in _named(text))
+        steps.append(Step(passes, together=any(isinstance(made, FusionPass) for made in passes)))
+    return tuple(steps)
+
+
+def _named(passes: str) -> tuple[ModulePass, ...]:
+    """The passes of a pipeline text."""
+    if not passes:
+        return ()
+    try:
+        return PassPipeline.parse_spec(all_passes(), passes).passes
+    except ArgSpecParseError as error:  # no Exception, as xDSL has it
+        raise ValueError(str(error)) from None
+
+
+def complete(
+    subject: Subject, data: str | None, sizes: Sizes, seed: int
+) -> tuple[dict[str, Array], list[str]]:
+    """All inputs of a program, and which were made up.
+
+    `data` is an `.npz` file with inputs by name, which may have parameters too. Raises FeedError
+    for one that does not fit.
+    """
+    loaded = load_arrays(Path(data)) if data else {}
+    ports = signature_of(subject.module).arguments
+    if not isinstance(loaded, dict):
+        raise FeedError(f"{data}: expected an .npz file with inputs by name")
+    if loaded and not {port.name for port in ports} & set(loaded):
+        raise FeedError(
+            f"{data} has {', '.join(loaded)}, and none of the inputs "
+            f"{', '.join(port.name for port in ports)}"
+        )
+    rng = np.random.default_rng(seed)
+    inputs: dict[str, Array] = {}
+    made_up: list[str] = []
+    for port in ports:
+        value = loaded.get(port.name, subject.known.get(port.name))
+        if value is None:
+            value = _random(port, rng, sizes)
+            made_up.append(f"{port.name} {shape(value.shape)}")
+        inputs[port.name] = _fitting(port, value)
+    return inputs, made_up
+
+
+def _fitting(port: Port, value: Array) -> Array:
+    wanted, dtype = shape_of(port.type), dtype_of(port.type)
+    if dtype == "bfloat16" and value.dtype == np.uint16:
+        value = value.view(dtype.numpy)
+    fits = value.ndim == len(wanted) and all(
+        want in (UNKNOWN, have) for want, have in zip(wanted, value.shape, strict=True)
+    )
+    if not fits or value.dtype != dtype.numpy:
+        raise FeedError(
+            f"the input '{port.name}' is {dtype!s} {shape(wanted)}, and the data have "
+            f"{value.dtype} {shape(value.shape)}"
+        )
+    return value
+
+
+def _random(port: Port, rng: np.random.Generator, sizes: Sizes) -> Array:
+    """Numbers of the size of what networks compute with; integers 0 and 1."""
+    declared, dtype = shape_of(port.type), dtype_of(port.type)
+    dims = tuple(
+        dim if dim != UNKNOWN else OTHER if at else BATCH for at, dim in enumerate(declared)
+    )
+    if isinstance(sizes, int):
+        dims = tuple(sizes if dim == UNKNOWN else dim for dim in declared)
+    elif sizes is not None and port.name in sizes:
+        dims = sizes[port.name]
+    if not dtype.is_differentiable:
+        return rng.integers(0, 2, dims).astype(dtype.numpy)
+    numbers = rng.standard_normal(dims)
+    if "variance" in port.name or "pow" in port.name or port.name.endswith(".w_2"):
+        numbers = 0.5 + np.abs(numbers) / 2
+    elif port.kind != FEED and len(dims) > 1:
+        # so that deep networks neither grow nor vanish
+        numbers /= max(np.prod(dims[1:]) if len(dims) > 2 else dims[0], 1) ** 0.5
+    return numbers.astype(dtype.numpy)

@@ -1,0 +1,74 @@
+"""The work of `graphopt replay` on a file, and the results that it compares with."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.debug.compare import Array
+from graphopt.debug.differences import Difference, Evaluate, Kind, Tolerance, run
+from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
+from graphopt.debug.program_source import steps_of_file
+from graphopt.debug.search import Suspect
+from graphopt.errors import FeedError, UnsupportedError
+from graphopt.ir.dialect.ops.late import draws
+from graphopt.ir.dialect.signature import signature_of
+from graphopt.ir.dialect.types import dtype_of
+from graphopt.passes.engine.naming import show_op
+from graphopt.passes.engine.replay_file import ReplayFile
+
+
+def replayed(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Difference | None:
+    """The difference that a run of the file shows; None without one.
+
+    Raises FeedError for inputs that neither the file nor `data` has, and for a program that is not
+    valid VerifyException.
+    """
+    file.module.verify()
+    suspect = suspect_of(file, data)
+    if file.kind == Kind.PASS.value:
+        passed = suspect.passed(file.limit)
+        return suspect.judged(passed) if passed.failed >= 0 else None
+    lacking = [p.name for p in signature_of(file.module).arguments if p.name not in suspect.inputs]
+    if lacking:
+        raise FeedError(f"the file has no values for {', '.join(lacking)}; give them with --data")
+    return suspect.judged(suspect.trial(file.limit))
+
+
+def suspect_of(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Suspect:
+    """The program of a file with its steps and inputs, to be tried."""
+    return Suspect(
+        file.module,
+        steps_of_file(file),
+        {**file.arrays(), **(data or {})},
+        functools.partial(run, seed=file.seed),
+        reference(file.against, file.seed),
+        Tolerance(file.rtol, file.atol),
+        file.verify_each,
+    )
+
+
+def reference(against: str, seed: int) -> Evaluate:
+    """The evaluator of the right results; ValueError for an unknown word."""
+    if against == UNOPTIMISED:
+        return functools.partial(run, seed=seed)
+    if against == FLOAT64:
+        return _float64
+    raise ValueError(f"--against is {UNOPTIMISED} or {FLOAT64}, not {against}")
+
+
+def _float64(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
+    """The results in float64, rounded once, to the dtypes of the program."""
+    from graphopt.reference import evaluate
+
+    drawing = next((op for op in module.walk() if draws(op)), None)
+    if drawing is not None:
+        raise UnsupportedError(
+            f"{show_op(drawing)} draws random numbers, and NumPy's are others than JAX's; compare "
+            f"with --against {UNOPTIMISED}"
+        )
+    dtypes = {f"{p.kind} {p.name}": dtype_of(p.type) for p in signature_of(module).results}
+    results = evaluate(module, inputs, precision="float64")
+    return {name: array.astype(dtypes[name].numpy) for name, array in results.items()}

@@ -1,0 +1,1 @@
+"""The private foundation of the front end: operators, arguments, parameters, sequences."""

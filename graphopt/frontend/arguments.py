@@ -1,0 +1,168 @@
+"""Checks of the arguments of public functions; each error names the function and the argument.
+
+OperandError is a TypeError, ProgramError a ValueError.
+
+They turn what scripts may write (an int for a pair, a NumPy integer, a string for a dtype) into
+one plain form, so that the functions themselves need not.
+"""
+
+from __future__ import annotations
+
+import numbers
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any, TypeVar, cast
+
+import numpy as np
+
+from graphopt.errors import OperandError, ProgramError, UnsupportedError
+from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.program import Variable
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def renamed(**old: str) -> Callable[[Function], Function]:
+    """Let a function take keywords by the names that Paddle 1.8 had: `renamed(dim="axis")`.
+
+    TypeError for an argument under both names.
+    """
+
+    def decorate(function: Function) -> Function:
+        @wraps(function)
+        def call(*args: Any, **kwargs: Any) -> Any:
+            for name in old.keys() & kwargs.keys():
+                if old[name] in kwargs:
+                    raise TypeError(
+                        f"{function.__name__}() got '{name}' and '{old[name]}', which are one"
+                    )
+                kwargs[old[name]] = kwargs.pop(name)
+            return function(*args, **kwargs)
+
+        return cast("Function", call)
+
+    return decorate
+
+
+def _kind(value: Any) -> str:
+    return type(value).__name__
+
+
+def variable(value: Any, name: str, function: str) -> Variable:
+    """`value` when it is a Variable; OperandError otherwise."""
+    if isinstance(value, Variable):
+        return value
+    raise OperandError(
+        f"{function}(): the argument '{name}' must be a Variable, found {_kind(value)}"
+    )
+
+
+def variables(value: Any, name: str, function: str) -> list[Variable]:
+    """A list or tuple of Variables as a list; OperandError for anything else in it."""
+    if not isinstance(value, (list, tuple)):
+        raise OperandError(
+            f"{function}(): the argument '{name}' must be a list or tuple of Variables, "
+            f"found {_kind(value)}"
+        )
+    return [variable(item, f"{name}[{i}]", function) for i, item in enumerate(value)]
+
+
+def refuse_variable(value: Any, name: str, function: str) -> None:
+    """UnsupportedError when a number that shapes depend on comes from a tensor."""
+    if isinstance(value, Variable):
+        raise UnsupportedError(
+            f"{function}(): the argument '{name}' is the Variable '{value.name}'; graphopt needs "
+            "a number there, because shapes are fixed before the program runs"
+        )
+
+
+def integer(value: Any, name: str, function: str) -> int:
+    """A Python or NumPy integer (or an array of one element) as an int."""
+    refuse_variable(value, name, function)
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.item()
+    if isinstance(value, numbers.Integral) and not isinstance(value, bool):
+        return int(value)
+    raise OperandError(f"{function}(): the argument '{name}' must be an int, found {_kind(value)}")
+
+
+def at_least(least: int, values: Sequence[int], name: str, function: str) -> None:
+    """ProgramError for a number that is too small, such as the 0 of a window or a stride."""
+    if any(value < least for value in values):
+        raise ProgramError(
+            f"{function}(): the argument '{name}' must be {least} or more, found "
+            f"{values[0] if len(values) == 1 else list(values)}"
+        )
+
+
+def integers(value: Any, name: str, function: str) -> list[int]:
+    """One integer or several as a list."""
+    refuse_variable(value, name, function)
+    if isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim == 1):
+        return [integer(item, name, function) for item in value]
+    return [integer(value, name, function)]
+
+
+def pair(value: Any, name: str, function: str, length: int = 2) -> list[int]:
+    """One integer for every spatial dimension, or `length` of them; ProgramError for others."""
+    values = integers(value, name, function)
+    if len(values) == 1:
+        values *= length
+    if len(values) != length:
+        raise ProgramError(
+            f"{function}(): the argument '{name}' must be an int or {length} of them, found {value}"
+        )
+    return values
+
+
+def axes(value: Any, function: str, name: str = "axis") -> list[int]:
+    """Axes as a list; None and () mean all of them and give []."""
+    return [] if value is None else integers(value, name, function)
+
+
+def number(value: Any, name: str, function: str) -> float:
+    """A Python or NumPy number (or an array of one element) as a float."""
+    refuse_variable(value, name, function)
+    if isinstance(value, np.ndarray) and value.size == 1:
+        value = value.item()
+    if isinstance(value, (numbers.Real, np.bool_)):
+        return float(value)
+    raise OperandError(
+        f"{function}(): the argument '{name}' must be a number, found {_kind(value)}"
+    )
+
+
+def flag(value: Any, name: str, function: str) -> bool:
+    """A Python or NumPy bool."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    raise OperandError(f"{function}(): the argument '{name}' must be a bool, found {_kind(value)}")
+
+
+def choice(value: Any, name: str, function: str, options: Sequence[str]) -> str:
+    """One of a few strings; ProgramError for another."""
+    if value in options:
+        return value
+    raise ProgramError(
+        f"{function}(): the argument '{name}' should be one of {', '.join(options)}, "
+        f"but received {value!r}"
+    )
+
+
+def dtype(value: Any, name: str, function: str) -> DType:
+    """An element type given in any form; OperandError otherwise."""
+    try:
+        return as_dtype(value)
+    except TypeError as error:
+        raise OperandError(f"{function}(): the argument '{name}': {error}") from None
+
+
+def shape(value: Any, function: str, name: str = "shape") -> list[int]:
+    """A shape with nothing unknown but -1 (None counts as -1)."""
+    refuse_variable(value, name, function)
+    if not isinstance(value, (list, tuple, np.ndarray)):
+        raise OperandError(
+            f"{function}(): the argument '{name}' must be a list or tuple of ints, "
+            f"found {_kind(value)}"
+        )
+    return [-1 if dim is None else integer(dim, name, function) for dim in value]

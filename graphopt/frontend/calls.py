@@ -1,0 +1,85 @@
+"""The functions and classes that scripts call, as they are called from outside.
+
+A call is all or nothing: what it did to programs is taken back when it fails. Its arguments have
+the kinds and dtypes of `accepted`, or it does not start. Its error ends at the caller's line. None
+of this is for calls between the parts of graphopt: packages put it around what they offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, MutableMapping
+from functools import wraps
+from types import FunctionType
+from typing import Any
+
+from graphopt.frontend.accepted import Check, checks_of
+from graphopt.frontend.tracebacks import shorten
+from graphopt.ir.program import undo
+
+_PLAIN = "_plain"
+_PACKAGE = __name__.partition(".")[0] + "."
+# the records that programs consist of, and what layers are made with
+_INSIDE = (f"{_PACKAGE}ir.", f"{_PACKAGE}layer_helper")
+_ALSO = ("__init__", "__call__")
+
+
+def publish(names: MutableMapping[str, Any], package: str) -> None:
+    """Let each function and class of graphopt among a package's names be as this module says."""
+    for name, found in list(names.items()):
+        if not name.startswith("_"):
+            names[name] = published(found, package, name)
+
+
+def published(found: Any, package: str, name: str) -> Any:
+    """A function or class as a package offers it; anything else as it is."""
+    if not _is_offered(getattr(found, "__module__", None) or ""):
+        return found
+    if isinstance(found, type):
+        _publish_class(found)
+        return found
+    found = getattr(found, _PLAIN, found)
+    if not isinstance(found, FunctionType):
+        return found
+    made = called_from_outside(found, checks_of(package, name, found))
+    # pickle finds it again where it is offered
+    made.__module__, made.__qualname__ = package, name
+    return made
+
+
+def _is_offered(module: str) -> bool:
+    return module.startswith(_PACKAGE) and not module.startswith(_INSIDE)
+
+
+def _publish_class(owner: type) -> None:
+    for base in owner.__mro__:
+        if _is_offered(base.__module__):
+            for name, found in list(vars(base).items()):
+                ours = isinstance(found, FunctionType) and not hasattr(found, _PLAIN)
+                if ours and (name in _ALSO or not name.startswith("_")):
+                    setattr(base, name, called_from_outside(found))
+
+
+def called_from_outside(
+    function: Callable[..., Any], checks: tuple[Check, ...] = ()
+) -> Callable[..., Any]:
+    """The function, wrapped for calls from outside."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        __tracebackhide__ = True  # pytest and IPython leave this frame out
+        start = undo.begin()
+        try:
+            for check in checks:
+                check(args, kwargs)
+            found = function(*args, **kwargs)
+        except BaseException as error:
+            undo.roll_back(start)
+            kept = error.__traceback__
+            if shorten(error).__traceback__ is kept:
+                raise
+            raise error  # FLAGS_graphopt_full_traceback=1 shows where in graphopt
+        undo.commit(start)
+        return found
+
+    setattr(call, _PLAIN, function)
+    return call

@@ -1,0 +1,32 @@
+"""Choice of a parameter's initializer: its own, the global one, the layer's, or the usual one."""
+
+from __future__ import annotations
+
+from graphopt.frontend.initializers.base import Initializer
+from graphopt.frontend.initializers.fill import Constant
+from graphopt.frontend.initializers.scaled import XavierUniform
+
+_global: dict[str, Initializer | None] = {"weight": None, "bias": None}
+
+
+def set_global_initializer(
+    weight_init: Initializer | None, bias_init: Initializer | None = None
+) -> None:
+    """The initializers of parameters whose ParamAttr names none; None restores the defaults.
+
+    Raises TypeError for anything but initializers. Paddle page:
+    paddle.nn.initializer.set_global_initializer.
+    """
+    for name, value in (("weight_init", weight_init), ("bias_init", bias_init)):
+        if value is not None and not isinstance(value, Initializer):
+            raise TypeError(f"set_global_initializer(): '{name}' must be an Initializer")
+    _global.update(weight=weight_init, bias=bias_init)
+
+
+def default_initializer_of(
+    own: Initializer | None, is_bias: bool, layer_default: Initializer | None
+) -> Initializer:
+    """The initializer to use for a parameter; `own` is that of its ParamAttr."""
+    usual: Initializer = Constant(0.0) if is_bias else XavierUniform()
+    shared = _global["bias" if is_bias else "weight"]
+    return own or shared or layer_default or usual

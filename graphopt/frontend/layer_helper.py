@@ -1,0 +1,218 @@
+"""Appending operators with new output variables and parameters, under Paddle's automatic names.
+
+`LayerHelper("fc")` is called `fc_0`; its temporaries are `fc_0.tmp_0`, …, its parameters
+`fc_0.w_0`, `fc_0.b_0`. Every public function of the front end goes through here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend import sequence_notes
+from graphopt.frontend.initializers.base import Initializer
+from graphopt.frontend.initializers.defaults import default_initializer_of
+from graphopt.frontend.mode import current_op_attrs, get_default_dtype, require_static
+from graphopt.frontend.parameters import ParamAttr
+from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.program import (
+    Operator,
+    Parameter,
+    Program,
+    Variable,
+    default_main_program,
+    default_startup_program,
+    unique_name,
+)
+from graphopt.ir.translate.operators.special import SPECIAL
+from graphopt.ir.translate.operators.table import BY_TYPE
+
+Slots = Mapping[str, Any]
+
+
+class LayerHelper:
+    """Appends the operators of one layer call to the default main program.
+
+    `name` replaces the generated name `<layer_type>_<number>`. Raises UnsupportedError in dynamic
+    mode.
+    """
+
+    def __init__(self, layer_type: str, name: str | None = None) -> None:
+        require_static()
+        if name is not None and not isinstance(name, str):
+            raise TypeError(
+                f"{layer_type}(): the argument 'name' must be a str, found {type(name).__name__}"
+            )
+        self.layer_type = layer_type
+        self.name = name or unique_name.generate(layer_type)
+
+    @property
+    def main_program(self) -> Program:
+        """The program that operators go to."""
+        return default_main_program()
+
+    @property
+    def startup_program(self) -> Program:
+        """The program that initialises parameters."""
+        return default_startup_program()
+
+    def temporary(self, *, stop_gradient: bool = False) -> Variable:
+        """A new variable of the current block, whose type the operator that writes it decides."""
+        name = unique_name.generate(f"{self.name}.tmp")
+        return self.main_program.current_block().create_var(name, stop_gradient=stop_gradient)
+
+    def append_op(
+        self, type: str, inputs: Slots, outputs: Slots, attrs: Mapping[str, Any] | None = None
+    ) -> Operator:
+        """Append an operator to the current block; ProgramError when the operands do not fit."""
+        merged = {**current_op_attrs(), **(attrs or {})}
+        op = self.main_program.current_block().append_op(type, inputs, outputs, merged)
+        sequence_notes.hand_on(op)
+        return op
+
+    def emit(
+        self,
+        type: str,
+        inputs: Slots,
+        attrs: Mapping[str, Any] | None = None,
+        *,
+        out: str = "Out",
+        stop_gradient: bool = False,
+    ) -> Variable:
+        """Append an operator and return its output, a new temporary in the slot `out`."""
+        return self.emit_all(type, inputs, attrs, (out,), stop_gradient=stop_gradient)[0]
+
+    def emit_all(
+        self,
+        type: str,
+        inputs: Slots,
+        attrs: Mapping[str, Any] | None,
+        outs: Sequence[str],
+        *,
+        stop_gradient: bool = False,
+    ) -> list[Variable]:
+        """As `emit`, with one temporary for each of several output slots."""
+        made = [self.temporary(stop_gradient=stop_gradient) for _ in outs]
+        self.append_op(type, inputs, dict(zip(outs, made, strict=True)), attrs)
+        return made
+
+    def emit_unnamed(
+        self, type: str, inputs: Slots, attrs: Mapping[str, Any] | None, outs: Sequence[str]
+    ) -> list[Variable]:
+        """As `emit_all` for layers whose outputs Paddle calls `_generated_var_0`, …"""
+        block = self.main_program.current_block()
+        made = [block.create_var() for _ in outs]
+        self.append_op(type, inputs, dict(zip(outs, made, strict=True)), attrs)
+        return made
+
+    def parameter(
+        self,
+        attr: ParamAttr,
+        shape: Sequence[int],
+        dtype: Any = None,
+        *,
+        is_bias: bool = False,
+        default_initializer: Initializer | None = None,
+        stop_gradient: bool = False,
+    ) -> Parameter:
+        """A parameter of the main program, with the operator that initialises it in the startup.
+
+        A parameter of the same name is shared when its shape is the same, and initialised once.
+        """
+        name = attr.name or unique_name.generate(f"{self.name}.{'b' if is_bias else 'w'}")
+        element = as_dtype(dtype or get_default_dtype())
+        options = attr.parameter_options()
+        made = self.main_program.global_block().create_parameter(name, shape, element, **options)
+        if stop_gradient:
+            made.stop_gradient = True
+        block = self.startup_program.global_block()
+        if name not in block.vars:
+            twin = block.create_parameter(name, shape, element, **options)
+            default_initializer_of(attr.initializer, is_bias, default_initializer)(twin, block)
+        return made
+
+    def append_activation(self, x: Variable, act: str | None) -> Variable:
+        """`x` through the activation operator of this name; `x` itself when there is none."""
+        if act is None:
+            return x
+        if not isinstance(act, str):
+            raise TypeError(
+                f"{self.layer_type}(): the activation must be a str, found {type(act).__name__}"
+            )
+        if act not in BY_TYPE and act not in SPECIAL:
+            raise UnsupportedError(f"{self.layer_type}(): '{act}' is not a known activation")
+        return self.emit(act, {"X": x})
+
+    def append_bias(self, x: Variable, attr: ParamAttr | None, size: int, axis: int) -> Variable:
+        """x + a new bias of length `size` whose dimension is `axis` of x; x when attr is None."""
+        if attr is None:
+            return x
+        bias = self.parameter(attr, [size], x.dtype, is_bias=True)
+        return self.emit("elementwise_add", {"X": x, "Y": bias}, {"axis": axis})
+
+
+def emit(
+    type: str,
+    inputs: Slots,
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    layer: str | None = None,
+    name: str | None = None,
+    out: str = "Out",
+    stop_gradient: bool = False,
+) -> Variable:
+    """Append one operator with one new output, which is named after `layer` (the type)."""
+    helper = LayerHelper(layer or type, name)
+    return helper.emit(type, inputs, attrs, out=out, stop_gradient=stop_gradient)
+
+
+def emit_as(
+    name: str,
+    type: str,
+    inputs: Slots,
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    stop_gradient: bool = False,
+) -> Variable:
+    """Append one operator, whose new output has this very name."""
+    require_static()
+    block = default_main_program().current_block()
+    made = block.create_var(name, stop_gradient=stop_gradient)
+    merged = {**current_op_attrs(), **(attrs or {})}
+    sequence_notes.hand_on(block.append_op(type, inputs, {"Out": made}, merged))
+    return made
+
+
+def emit_whole(
+    type: str,
+    inputs: Slots,
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    layer: str,
+    name: str | None,
+) -> Variable:
+    """Append one operator, whose new output is called `<layer>_0`, or by the name that is given.
+
+    A name that is taken gets a number, as other layers' results do.
+    """
+    own = name or unique_name.generate(layer)
+    if default_main_program().current_block().find_var(own) is not None:
+        return emit(type, inputs, attrs, name=own)
+    return emit_as(own, type, inputs, attrs)
+
+
+def emit_into(
+    output: Variable | None,
+    type: str,
+    inputs: Slots,
+    attrs: Mapping[str, Any] | None = None,
+    *,
+    name: str | None = None,
+    stop_gradient: bool = False,
+) -> Variable:
+    """As `emit`, writing to `output` when one is given."""
+    if output is None:
+        return emit(type, inputs, attrs, name=name, stop_gradient=stop_gradient)
+    LayerHelper(type, name).append_op(type, inputs, {"Out": output}, attrs)
+    return output

@@ -1,0 +1,152 @@
+"""State of the front end that is not in a Program: mode, default dtype, attributes of new ops.
+
+Paddle pages: paddle.enable_static, paddle.set_default_dtype, paddle.static.name_scope,
+paddle.static.device_guard.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
+from graphopt.ir.dtypes import FLOATING, DType
+from graphopt.runtime.generator import Generator, default_generator
+
+_default_dtype = DType("float32")
+_op_attrs: dict[str, Any] = {}
+_dynamic = False
+
+
+def enable_static() -> None:
+    """Build programs instead of running each call (paddle.enable_static); the mode at the start."""
+    global _dynamic
+    _dynamic = False
+
+
+def disable_static(place: Any = None) -> None:
+    """Leave static mode (paddle.disable_static).
+
+    graphopt has no dynamic mode: functions of plain numbers and arrays go on to work, and anything
+    that would make a variable or an operator raises UnsupportedError until `enable_static()`.
+    """
+    global _dynamic
+    _dynamic = True
+
+
+def in_dynamic_mode() -> bool:
+    """True after `disable_static()` (paddle.in_dynamic_mode)."""
+    return _dynamic
+
+
+def require_static() -> None:
+    """UnsupportedError in dynamic mode."""
+    if _dynamic:
+        raise UnsupportedError(
+            "graphopt compiles static-graph programs and has no dynamic mode; build a Program with "
+            "paddle.static.program_guard and run it with paddle.static.Executor (call "
+            "paddle.enable_static() first)"
+        )
+
+
+def set_default_dtype(d: Any) -> None:
+    """The dtype of new floating-point tensors and parameters (paddle.set_default_dtype).
+
+    Raises TypeError when `d` is not float16, bfloat16, float32 or float64.
+    """
+    global _default_dtype
+    found = arguments.dtype(d, "d", "set_default_dtype")
+    if found not in FLOATING:
+        raise TypeError(
+            f"set_default_dtype only supports {', '.join(sorted(FLOATING))}, but received {found!s}"
+        )
+    _default_dtype = found
+
+
+def get_default_dtype() -> DType:
+    """The dtype of new floating-point tensors (paddle.get_default_dtype)."""
+    return _default_dtype
+
+
+def seed(seed: int) -> Generator:
+    """Seed the generator of programs without a seed of their own, and return it (paddle.seed)."""
+    return default_generator().manual_seed(arguments.integer(seed, "seed", "seed"))
+
+
+@contextmanager
+def op_attrs(**attrs: Any) -> Iterator[None]:
+    """Give these attributes to every operator that layers append inside the block."""
+    global _op_attrs
+    saved, _op_attrs = _op_attrs, {**_op_attrs, **attrs}
+    try:
+        yield
+    finally:
+        _op_attrs = saved
+
+
+def current_op_attrs() -> dict[str, Any]:
+    """The attributes that new operators get (see `op_attrs`)."""
+    return _op_attrs
+
+
+class _Names:
+    """One level of name scopes: those below it, and how often each name was used."""
+
+    def __init__(self) -> None:
+        self._made: dict[str, int] = {}
+
+    def child(self, prefix: str) -> str:
+        """The name of a new scope: the prefix, numbered from its second use on."""
+        number = self._made.get(prefix, 0)
+        self._made[prefix] = number + 1
+        return f"{prefix}_{number}" if number else prefix
+
+
+_name_scopes: list[_Names] = [_Names()]
+
+
+@contextmanager
+def name_scope(prefix: str | None = None) -> Iterator[None]:
+    """Group operators under a name in printed programs (paddle.static.name_scope).
+
+    Operators made inside get the attribute `op_namescope`, e.g. `/encoder/attention/`, and
+    `/encoder/attention_1/` in the second scope of that name; nothing else depends on it. Raises
+    TypeError when `prefix` is not a string, ValueError when it is empty.
+    """
+    if prefix is not None and not isinstance(prefix, str):
+        raise TypeError(f"name_scope(): 'prefix' must be a str, found {type(prefix).__name__}")
+    if not prefix:
+        raise ValueError("name_scope(): namescope prefix can not be empty.")
+    name = _name_scopes[-1].child(prefix)
+    _name_scopes.append(_Names())
+    outer = _op_attrs.get("op_namescope", "/")
+    try:
+        with op_attrs(op_namescope=f"{outer}{name}/"):
+            yield
+    finally:
+        _name_scopes.pop()
+
+
+_DEVICES = ("", "cpu", "gpu", "xpu")
+
+
+@contextmanager
+def device_guard(device: str | None = None) -> Iterator[None]:
+    """Note a device on operators (paddle.static.device_guard).
+
+    Operators made inside get the attribute `op_device`. XLA places whole programs, so it does not
+    change where they run. Raises ValueError unless `device` is None, 'cpu', 'gpu' or 'xpu', the
+    last two with a number after a colon if need be.
+    """
+    kind, _, index = (device or "").partition(":")
+    if kind == "cpu" and index:
+        raise ValueError("device_guard(): Should not set device id for cpu.")
+    if kind not in _DEVICES or (index and index != "all" and not index.isdigit()):
+        raise ValueError(
+            "device_guard(): The Attr(device) should be 'cpu', 'xpu', 'gpu' or None (gpu and xpu "
+            f"with a number: 'gpu:0'), but got {device!r}"
+        )
+    with op_attrs(op_device=device or ""):
+        yield

@@ -1,0 +1,75 @@
+"""Lists, tuples and dicts of anything, in any depth: their leaves, and others in the same form."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, cast
+
+
+def leaves(tree: Any) -> list[Any]:
+    """The leaves of a structure, in order; dicts by sorted key. Anything else is one leaf."""
+    return list(_walk(tree))
+
+
+def _walk(tree: Any) -> Iterator[Any]:
+    if isinstance(tree, dict):
+        for key in sorted(cast(dict[Any, Any], tree), key=str):
+            yield from _walk(tree[key])
+    elif isinstance(tree, (list, tuple)):
+        for item in cast(list[Any], tree):
+            yield from _walk(item)
+    else:
+        yield tree
+
+
+def rebuild(tree: Any, values: list[Any]) -> Any:
+    """A structure like `tree` with these leaves; as many as it has."""
+    remaining = iter(values)
+
+    def again(part: Any) -> Any:
+        if isinstance(part, dict):
+            made = {key: again(part[key]) for key in sorted(cast(dict[Any, Any], part), key=str)}
+            return {key: made[key] for key in cast(dict[Any, Any], part)}
+        if isinstance(part, tuple) and hasattr(part, "_fields"):
+            return type(part)(*(again(item) for item in cast(tuple[Any, ...], part)))
+        if isinstance(part, (list, tuple)):
+            return type(part)(again(item) for item in cast(list[Any], part))  # pyright: ignore
+        return next(remaining)
+
+    return again(tree)
+
+
+def map_leaves(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The structure with `function` applied to each leaf."""
+    return rebuild(tree, [function(leaf) for leaf in leaves(tree)])
+
+
+def difference(a: Any, b: Any, where: str = "") -> str | None:
+    """The difference of two structures' forms, in words; None when they have the same form.
+
+    A list and a tuple of the same length have the same form.
+    """
+    at = f" at {where}" if where else ""
+    if isinstance(a, dict) and isinstance(b, dict):
+        left, right = cast(dict[Any, Any], a), cast(dict[Any, Any], b)
+        if left.keys() != right.keys():
+            keys = sorted(map(str, left)), sorted(map(str, right))
+            return f"dicts with the keys {keys[0]} and {keys[1]}{at}"
+        pairs = [(key, left[key], right[key]) for key in left]
+    elif isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        if len(cast(list[Any], a)) != len(cast(list[Any], b)):
+            return f"{len(cast(list[Any], a))} and {len(cast(list[Any], b))} values{at}"
+        pairs = [(i, *pair) for i, pair in enumerate(zip(a, b, strict=True))]  # pyright: ignore
+    elif isinstance(a, (dict, list, tuple)) or isinstance(b, (dict, list, tuple)):
+        return f"a {_kind(a)} and a {_kind(b)}{at}"
+    else:
+        return None
+    for key, left, right in pairs:
+        found = difference(left, right, f"{where}[{key!r}]")
+        if found is not None:
+            return found
+    return None
+
+
+def _kind(value: Any) -> str:
+    return cast(type[Any], type(value)).__name__

@@ -1,0 +1,69 @@
+"""Names of a layer that is one operator in Paddle and several ones here.
+
+What the operators give to each other has names of its own, which leave Paddle's counters alone;
+what the function returns is called as Paddle's layer calls it. So scripts that fetch by name, and
+the names of everything that comes after, are as in Paddle.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
+from typing import ParamSpec, TypeVar
+
+from graphopt.ir.program import Variable, default_main_program, unique_name
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def one_layer(layer: str, *numbers: int) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """A function whose results are called `<layer>_0.tmp_<number>`, as those of one layer.
+
+    Each result has one of the `numbers`; the first has 0 unless they are given. An argument `name`
+    of the function takes the place of `<layer>_0`.
+    """
+
+    def decorated(function: Callable[P, R]) -> Callable[P, R]:
+        signature = inspect.signature(function)
+
+        @wraps(function)
+        def called(*args: P.args, **kwargs: P.kwargs) -> R:
+            given = signature.bind(*args, **kwargs).arguments.get("name")
+            own = given if isinstance(given, str) else unique_name.generate(layer)
+            return made_by(own, numbers or (0,), partial(function, *args, **kwargs))
+
+        return called
+
+    return decorated
+
+
+def made_by(own: str, numbers: Sequence[int], function: Callable[[], R]) -> R:
+    """The results of the function, as temporaries of the layer that is called `own`.
+
+    Result i is `<own>.tmp_<numbers[i]>`, if the function made it.
+    """
+    # a name that a script gives may come twice
+    inner = unique_name.generate(f"{own}/part")
+    block = default_main_program().current_block()
+    first = len(block.ops)
+    with unique_name.inside(inner) as prefix:
+        made = function()
+    names = [unique_name.generate(f"{own}.tmp") for _ in range(max(numbers) + 1)]
+    results = made if isinstance(made, (list, tuple)) else [made]
+    for number, result in zip(numbers, results, strict=False):
+        if isinstance(result, Variable) and result.name.startswith(prefix):
+            _rename(result, names[number], first if result.block is block else 0)
+    return made
+
+
+def _rename(variable: Variable, name: str, first: int) -> None:
+    """Another name for a variable that operators after the `first` ones of its block made."""
+    block = variable.block
+    del block.vars[variable.name]
+    for op in block.ops[first:]:
+        op.rename(variable.name, name)
+    variable.name = name
+    block.vars[name] = variable
+    block.program.touch()

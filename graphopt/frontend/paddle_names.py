@@ -1,0 +1,137 @@
+"""`import paddle` as graphopt: an importer for one process, and hints for missing names.
+
+A module `paddle.x` is the very module `graphopt.x`, so that no class exists twice.
+"""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import re
+import sys
+from collections.abc import Mapping, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# modules of paddle that have another name here
+_RENAMED: Mapping[str, str] = {
+    "paddle.base": "graphopt.fluid",
+    "paddle.framework": "graphopt.frontend.mode",
+}
+_FEED = "feed arrays from a generator of your own: exe.run(program, feed={'x': array})"
+_DYNAMIC = "graphopt runs static programs only"
+
+# modules of paddle that are missing: what to use instead
+MISSING: Mapping[str, str] = {
+    "paddle.amp": "cast where it pays, or set strategy flags; XLA computes float32 as it is",
+    "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
+    "paddle.audio": "compute features with NumPy or librosa, and feed them",
+    "paddle.batch": f"group rows with a generator of your own; {_FEED}",
+    "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
+    "paddle.dataset": f"load the data with NumPy, scikit-learn or another library; {_FEED}",
+    "paddle.distributed.fleet": "static.CompiledProgram(program).with_data_parallel(loss_name)",
+    "paddle.distributed.launch": "python -m graphopt.launch --nproc N script.py",
+    "paddle.distribution": "paddle.fluid.layers has Normal, Uniform, Categorical",
+    "paddle.fft": "numpy.fft on what you feed and fetch; saved models may have the operators",
+    "paddle.geometric": "gather and scatter_nd_add",
+    "paddle.hapi": f"{_DYNAMIC}: a Program, an optimizer's minimize and static.Executor.run",
+    "paddle.hub": "download the model by hand, and static.load_inference_model",
+    "paddle.inference": "static.load_inference_model and static.Executor",
+    "paddle.io": f"{_FEED}",
+    "paddle.jit": f"{_DYNAMIC}: build the Program with paddle.static.program_guard",
+    "paddle.onnx": "static.save_inference_model",
+    "paddle.profiler": "program.explain() of a CompiledProgram, and jax.profiler",
+    "paddle.quantization": "saved quantised models are read as they are",
+    "paddle.reader": f"itertools and a generator of your own; {_FEED}",
+    "paddle.signal": "frames with NumPy before feeding",
+    "paddle.sparse": "dense tensors and masks",
+    "paddle.sysconfig": "nothing: there is no native library",
+    "paddle.text": f"load the data with another library; {_FEED}",
+    "paddle.version": "paddle.__version__",
+    "paddle.vision.datasets": f"load the data with scikit-learn or another library; {_FEED}",
+    "paddle.vision.models": "static.load_inference_model of a saved model",
+    "paddle.vision.ops": "paddle.fluid.layers has roi_align, roi_pool, psroi_pool, yolo_box, …",
+}
+
+
+def missing(name: str) -> str | None:
+    """The reason why graphopt lacks `paddle.x.y`, and a replacement; None for an unknown name."""
+    while "." in name:
+        if name in MISSING:
+            return f"graphopt has no {name}. Instead: {MISSING[name]}"
+        name = name.rpartition(".")[0]
+    return None
+
+
+class PaddleFinder(MetaPathFinder):
+    """Finds `paddle` and its modules as those of graphopt."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of a module of paddle; None for other modules.
+
+        ModuleNotFoundError names what is missing and what to use instead.
+        """
+        if fullname.partition(".")[0] != "paddle":
+            return None
+        own = own_name(fullname)
+        try:
+            found = importlib.util.find_spec(own)
+        except (ModuleNotFoundError, ValueError):
+            found = None
+        if found is None:
+            why = missing(fullname) or f"graphopt has no module {fullname}"
+            raise ModuleNotFoundError(why, name=fullname)
+        return ModuleSpec(
+            fullname,
+            _SameModule(own),
+            is_package=found.submodule_search_locations is not None,
+        )
+
+
+def own_name(name: str) -> str:
+    """The name here of a module of paddle."""
+    for theirs, ours in _RENAMED.items():
+        if name == theirs or name.startswith(f"{theirs}."):
+            return ours + name.removeprefix(theirs)
+    return "graphopt" + name.removeprefix("paddle")
+
+
+class _SameModule(Loader):
+    """Gives a module of graphopt, as it is."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.name)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # the import system has put its own spec there
+        module.__spec__ = self.spec
+
+
+def forget() -> None:
+    """Take every `paddle` module out of those that are imported."""
+    for name in [n for n in sys.modules if n.partition(".")[0] == "paddle"]:
+        del sys.modules[name]
+
+
+def hint(error: BaseException) -> str | None:
+    """Advice to add to an error about a name that graphopt lacks; None for other errors."""
+    if isinstance(error, AttributeError) and isinstance(error.obj, ModuleType):
+        module, name = error.obj.__name__, error.name
+    elif isinstance(error, ImportError) and not isinstance(error, ModuleNotFoundError):
+        found = re.match(r"cannot import name '(\w+)'", str(error))
+        module, name = error.name, found.group(1) if found else ""
+    else:
+        return None
+    if not module or module.partition(".")[0] != "graphopt":
+        return None
+    full = f"paddle{module.removeprefix('graphopt')}.{name}".rstrip(".")
+    return missing(full) or f"graphopt has no {full}"

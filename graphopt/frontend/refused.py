@@ -1,0 +1,38 @@
+"""Names of paddle that compiled static programs cannot have: the reason, and a replacement.
+
+A name of the table exists, so that scripts which mention it still start; calling it raises
+UnsupportedError, which is a NotImplementedError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+from graphopt.errors import UnsupportedError
+
+_DYNAMIC = "it belongs to dynamic mode, which graphopt does not have"
+_CUDA = "random numbers do not come from CUDA's generators here"
+
+# name in paddle -> why it is refused, what to use instead
+NAMES: Mapping[str, tuple[str, str]] = {
+    "DataParallel": (_DYNAMIC, "static.CompiledProgram(program).with_data_parallel(loss_name)"),
+    "Model": (_DYNAMIC, "a Program, an optimizer's minimize and static.Executor.run"),
+    "flops": (_DYNAMIC, "static.CompiledProgram(program).explain()"),
+    "summary": (_DYNAMIC, "print(program), or the parameters of program.all_parameters()"),
+    "grad": (_DYNAMIC, "static.gradients(targets, inputs)"),
+    "get_cuda_rng_state": (_CUDA, "paddle.seed(n)"),
+    "set_cuda_rng_state": (_CUDA, "paddle.seed(n)"),
+}
+
+
+def refuse(space: str, name: str, table: Mapping[str, tuple[str, str]]) -> Callable[..., NoReturn]:
+    """The function that stands for a refused name: it raises when it is called."""
+    reason, instead = table[name]
+
+    def refused(*args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsupportedError(f"{space}.{name} is not supported: {reason}. Instead: {instead}")
+
+    refused.__name__ = refused.__qualname__ = name
+    refused.__doc__ = f"Not supported: {reason}. Instead: {instead}."
+    return refused

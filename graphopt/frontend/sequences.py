@@ -1,0 +1,63 @@
+"""The variable with the lengths of the sequences in another variable.
+
+`sequence_notes.py` says where they are.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend.constants import value_attrs
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.sequence_notes import Level, levels_of
+from graphopt.ir.program import Variable, default_main_program
+
+
+def variable_of(x: Variable, function: str, argument: str, level: int = -1) -> Variable:
+    """The variable with the lengths of x, int64, one for each sequence.
+
+    Raises UnsupportedError when x has none, or two levels and none was chosen.
+    """
+    levels = levels_of(x)
+    if not levels:
+        raise UnsupportedError(
+            f"{function}(): '{argument}' is '{x.name}', whose rows are no sequences: their "
+            "lengths are unknown. Declare its feed with lod_level=1, and compute it by functions "
+            "that keep rows; or use fluid.layers.lod_reset"
+        )
+    return _as_variable(levels[level], x)
+
+
+def of_one_level(x: Variable, function: str, argument: str) -> Variable:
+    """As `variable_of`, for functions that know sequences of rows only."""
+    if len(levels_of(x)) > 1:
+        raise UnsupportedError(
+            f"{function}(): '{argument}' is '{x.name}', sequences of sequences (lod_level "
+            f"{x.lod_level}); only lod_level 1 is supported"
+        )
+    return variable_of(x, function, argument)
+
+
+def _as_variable(level: Level, x: Variable) -> Variable:
+    block = default_main_program().global_block()
+    if isinstance(level, str):
+        found = block.program.current_block().find_var(level)
+        if found is None:
+            found = block.create_var(level, (-1,), "int64", stop_gradient=True, is_data=True)
+        return found
+    if isinstance(level, int):
+        return _alike(x, level)
+    return emit("assign_value", {}, value_attrs(np.array(level, np.int64)), stop_gradient=True)
+
+
+def _alike(x: Variable, length: int) -> Variable:
+    """The lengths of sequences of one length: as many as x has."""
+    width = 1
+    for size in x.shape[1:]:
+        width *= size
+    attrs: dict[str, Any] = {"shape": [-1], "value": float(length), "dtype": 3}
+    whole = emit("reshape2", {"X": x}, {"shape": [-1, length * width]})
+    return emit("fill_constant_batch_size_like", {"Input": whole}, attrs, stop_gradient=True)

@@ -1,0 +1,123 @@
+"""Sizes, axes and counts that may be Variables: as an attribute, or in the slots for tensors.
+
+Paddle's operators take such an argument three ways: as an attribute, as one tensor of all numbers,
+or as a list of tensors. The helpers give an attribute and input slots, to be merged into those of
+the operator; the attribute has -1 where a tensor has the number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
+from graphopt.ir.program import Variable
+
+
+class Slots(NamedTuple):
+    """An attribute's value, and the input slots that override it."""
+
+    value: Any
+    inputs: Mapping[str, Variable | list[Variable]]
+
+
+def has_variable(value: Any) -> bool:
+    """True for a Variable and for a list with one in it."""
+    if isinstance(value, (list, tuple)):
+        return any(isinstance(item, Variable) for item in value)
+    return isinstance(value, Variable)
+
+
+def sizes(value: Any, name: str, function: str, whole: str, each: str) -> Slots:
+    """Several numbers: a list of ints and Variables, or one integer Variable of all of them.
+
+    `whole` is the slot for one tensor, `each` the one for a list of tensors. None counts as -1.
+    Raises TypeError for anything else, UnsupportedError for a form whose slot is empty.
+    """
+    if has_variable(value) and not (whole if isinstance(value, Variable) else each):
+        wanted = "a list" if each else "numbers, or one Variable of all of them"
+        raise UnsupportedError(
+            f"{function}(): the argument '{name}' cannot have Variables in this form; give {wanted}"
+        )
+    if isinstance(value, Variable):
+        check_integers(value, name, function)
+        count = value.shape[0] if value.shape else 1
+        return Slots([-1] * max(count, 1), {whole: value})
+    if not has_variable(value):
+        return Slots(arguments.shape(_as_list(value), function, name), {})
+    numbers = [
+        -1 if isinstance(item, Variable) else _integer(item, name, function) for item in value
+    ]
+    return Slots(numbers, {each: as_tensors(value, name, function)})
+
+
+def size(value: Any, name: str, function: str, slot: str) -> Slots:
+    """One number: an int or an integer Variable of one element."""
+    if not isinstance(value, Variable):
+        return Slots(arguments.integer(value, name, function), {})
+    return Slots(0, {slot: check_integers(value, name, function)})
+
+
+def size_of(x: Variable, axis: int) -> Any:
+    """The size of an axis: a number, or a Variable where only a run decides it.
+
+    What is computed from it and ends up in a shape is folded when the program is traced.
+    """
+    known = x.shape[axis]
+    if known >= 0:
+        return known
+    at = axis % len(x.shape)
+    attrs = {"axes": [0], "starts": [at], "ends": [at + 1], "decrease_axis": [0]}
+    return emit(
+        "slice",
+        {"Input": emit("shape", {"Input": x}, stop_gradient=True)},
+        attrs,
+        stop_gradient=True,
+    )
+
+
+def product_of(factors: Iterable[Any]) -> Any:
+    """The product of sizes, some of which may be Variables; 1 for none."""
+    total: Any = 1
+    for factor in factors:
+        total = total * factor
+    return total
+
+
+def check_integers(value: Variable, name: str, function: str) -> Variable:
+    """`value` when it holds integers; TypeError otherwise."""
+    if value.dtype not in ("int32", "int64"):
+        raise TypeError(
+            f"{function}(): the argument '{name}' must be an int32 or int64 Variable, but "
+            f"'{value.name}' is {value.dtype!s}"
+        )
+    return value
+
+
+def as_tensors(items: Sequence[Any], name: str, function: str) -> list[Variable]:
+    """Each of a list of ints and Variables as a Variable of one element."""
+    tensors: list[Variable] = []
+    for position, item in enumerate(items):
+        if isinstance(item, Variable):
+            tensors.append(check_integers(item, f"{name}[{position}]", function))
+        else:
+            tensors.append(_constant(_integer(item, name, function)))
+    return tensors
+
+
+def _as_list(value: Any) -> Any:
+    return value if isinstance(value, (list, tuple, np.ndarray)) else [value]
+
+
+def _integer(value: Any, name: str, function: str) -> int:
+    return -1 if value is None else arguments.integer(value, name, function)
+
+
+def _constant(number: int) -> Variable:
+    """An int64 Variable of one element."""
+    attrs = {"shape": [1], "value": float(number), "str_value": str(number), "dtype": 3}
+    return emit("fill_constant", {}, attrs, layer="full", stop_gradient=True)

@@ -1,5 +1,0 @@
-"""Saved models of any format in one call."""
-
-from graphopt import tensor as _methods  # noqa: F401  (programs and variables get their methods)
-from graphopt.importing.model import ImportedModel as ImportedModel
-from graphopt.importing.model import import_model as import_model

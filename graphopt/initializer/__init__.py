@@ -1,4 +1,0 @@
-"""How parameters get their first values. Scripts use these as `paddle.nn.initializer`.
-
-They live outside `nn` because the layer helper, which everything in `nn` imports, needs them.
-"""

@@ -1,0 +1,28 @@
+"""The `pd` dialect: Paddle's operators (by their current names) on tensors, as SSA values."""
+
+from __future__ import annotations
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import Builtin, ModuleOp
+from xdsl.dialects.func import Func
+from xdsl.ir import Dialect
+
+from graphopt.ir.dialect.collector import paused_collector
+from graphopt.ir.dialect.ops import ALL
+from graphopt.ir.dialect.text import ModuleParser
+
+Pd = Dialect("pd", list(ALL), [])
+
+
+def context() -> Context:
+    """An xDSL context that knows everything our modules contain."""
+    ctx = Context()
+    for dialect in (Builtin, Func, Pd):
+        ctx.load_dialect(dialect)
+    return ctx
+
+
+@paused_collector()
+def parse_text(text: str, name: str = "<text>") -> ModuleOp:
+    """The module of a text; ParseError, with the position, where it is not well formed."""
+    return ModuleParser(context(), text, name).parse_module()

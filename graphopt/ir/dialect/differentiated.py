@@ -1,0 +1,99 @@
+"""The path of a `pd.grad`: the values that depend on `wrt`, and the ops up to `of`.
+
+Some of these ops may be marked to be computed again by the derivative, as segments: their results
+are then not kept from the forward computation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import cast
+
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, i64
+from xdsl.ir import Operation, SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.shape import StopGradient
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.types import dtype_of
+
+RECOMPUTE = "pd.recompute"
+
+
+def ops_before(op: Grad) -> list[PdOp]:
+    """The ops of the block in front of `op`."""
+    before: list[PdOp] = []
+    block = op.parent
+    assert block is not None
+    for other in block.ops:
+        if other is op:
+            break
+        if isinstance(other, PdOp):
+            before.append(other)
+    return before
+
+
+def active_values(op: Grad, region: Iterable[PdOp]) -> set[SSAValue]:
+    """The values that depend on `wrt` and through which gradients may flow."""
+    blocked = set(op.no_grad)
+    active: set[SSAValue] = set(op.wrt)
+    for inner in region:
+        if any(value in active for value in values_read(inner)):
+            active.update(
+                result
+                for result in inner.results
+                if result not in blocked and dtype_of(result.type).is_differentiable
+            )
+    return active
+
+
+def path_of(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdOp]:
+    """The ops between `wrt` and `of`, in program order."""
+    wanted: set[SSAValue] = {value for value in op.of if value in active}
+    path: list[PdOp] = []
+    for inner in reversed(region):
+        if any(result in wanted for result in inner.results):
+            inputs = [value for value in values_read(inner) if value in active]
+            if inputs:
+                wanted.update(inputs)
+                path.append(inner)
+    return path[::-1]
+
+
+def differentiated(module: ModuleOp) -> set[Operation]:
+    """The ops that some gradient goes through."""
+    found: set[Operation] = set()
+    for op in module.walk():
+        if isinstance(op, Grad):
+            region = ops_before(op)
+            found.update(path_of(op, region, active_values(op, region)))
+    return found
+
+
+def readers_of(value: SSAValue, grad: Grad) -> list[PdOp]:
+    """The ops that read a value and through which its gradient comes; `grad` for a seed."""
+    region = ops_before(grad)
+    wanted: set[SSAValue] = set(grad.of)
+    found: list[PdOp] = [grad] if value in wanted else []
+    for op in reversed(path_of(grad, region, active_values(grad, region))):
+        if isinstance(op, StopGradient) or wanted.isdisjoint(op.results):
+            continue
+        read = values_read(op)
+        wanted.update(read)
+        if value in read:
+            found.append(op)
+    return found[::-1]
+
+
+def segment_of(op: Operation) -> int | None:
+    """The number of the segment that the derivative computes again; None for a kept op."""
+    attribute = op.attributes.get(RECOMPUTE)
+    if attribute is None:
+        return None
+    return cast("IntegerAttr[IntegerType]", attribute).value.data
+
+
+def mark_segment(op: Operation, number: int) -> None:
+    """Let the derivative compute `op` again, together with the others of this number."""
+    op.attributes[RECOMPUTE] = IntegerAttr(number, i64)

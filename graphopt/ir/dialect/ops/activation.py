@@ -1,0 +1,281 @@
+"""Activations: floating-point tensors in, one floating-point tensor out."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import flag, integer, number, string
+from graphopt.ir.dialect.ops.base import FloatUnary, OpaqueOp, PureOp
+from graphopt.ir.dialect.traits import AlongAxis, Rowwise
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Shape,
+    Tensor,
+    like,
+    normalize_axis,
+    product,
+    rank_of,
+    same_dtype,
+    shape_of,
+)
+
+
+@irdl_op_definition
+class Relu(FloatUnary):
+    """max(x, 0). Paddle: relu."""
+
+    name = "pd.relu"
+
+
+@irdl_op_definition
+class Relu6(FloatUnary):
+    """min(max(x, 0), 6). Paddle: relu6."""
+
+    name = "pd.relu6"
+
+
+@irdl_op_definition
+class Gelu(FloatUnary):
+    """x * Phi(x), exactly or by the tanh formula. Paddle: gelu."""
+
+    name = "pd.gelu"
+    approximate = flag(False)
+
+
+@irdl_op_definition
+class Sigmoid(FloatUnary):
+    """1 / (1 + exp(-x)). Paddle: sigmoid."""
+
+    name = "pd.sigmoid"
+
+
+@irdl_op_definition
+class Silu(FloatUnary):
+    """x * sigmoid(x). Paddle: silu, and swish with beta 1."""
+
+    name = "pd.silu"
+
+
+@irdl_op_definition
+class Tanh(FloatUnary):
+    """Hyperbolic tangent. Paddle: tanh."""
+
+    name = "pd.tanh"
+
+
+@irdl_op_definition
+class Hardsigmoid(FloatUnary):
+    """min(max(slope * x + offset, 0), 1). Paddle: hard_sigmoid."""
+
+    name = "pd.hardsigmoid"
+    slope = number(0.2)
+    offset = number(0.5)
+
+
+@irdl_op_definition
+class Hardswish(FloatUnary):
+    """x * relu6(x + 3) / 6. Paddle: hard_swish."""
+
+    name = "pd.hardswish"
+
+
+@irdl_op_definition
+class LeakyRelu(FloatUnary):
+    """x where positive, negative_slope * x elsewhere. Paddle: leaky_relu."""
+
+    name = "pd.leaky_relu"
+    negative_slope = number(0.02)
+
+
+@irdl_op_definition
+class Elu(FloatUnary):
+    """x where positive, alpha * (exp(x) - 1) elsewhere. Paddle: elu."""
+
+    name = "pd.elu"
+    alpha = number(1.0)
+
+
+@irdl_op_definition
+class Selu(FloatUnary):
+    """scale * elu(x, alpha). Paddle: selu."""
+
+    name = "pd.selu"
+    scale = number(1.0507009873554805)
+    alpha = number(1.6732632423543772)
+
+
+@irdl_op_definition
+class Celu(FloatUnary):
+    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere. Paddle: celu."""
+
+    name = "pd.celu"
+    alpha = number(1.0)
+
+
+@irdl_op_definition
+class Softplus(FloatUnary):
+    """log(1 + exp(beta * x)) / beta; x where beta * x is above the threshold. Paddle: softplus."""
+
+    name = "pd.softplus"
+    beta = number(1.0)
+    threshold = number(20.0)
+
+
+@irdl_op_definition
+class Softsign(FloatUnary):
+    """x / (1 + |x|). Paddle: softsign."""
+
+    name = "pd.softsign"
+
+
+@irdl_op_definition
+class Softshrink(FloatUnary):
+    """x moved towards 0 by the threshold, 0 within it. Paddle: softshrink."""
+
+    name = "pd.softshrink"
+    threshold = number(0.5)
+
+
+@irdl_op_definition
+class Hardshrink(FloatUnary):
+    """x, but 0 within the threshold. Paddle: hard_shrink."""
+
+    name = "pd.hardshrink"
+    threshold = number(0.5)
+
+
+@irdl_op_definition
+class Hardtanh(FloatUnary):
+    """x kept in [t_min, t_max]. Paddle: brelu."""
+
+    name = "pd.hardtanh"
+    t_min = number(0.0)
+    t_max = number(24.0)
+
+
+@irdl_op_definition
+class Tanhshrink(FloatUnary):
+    """x - tanh(x). Paddle: tanh_shrink."""
+
+    name = "pd.tanhshrink"
+
+
+@irdl_op_definition
+class LogSigmoid(FloatUnary):
+    """log(1 / (1 + exp(-x))). Paddle: logsigmoid."""
+
+    name = "pd.log_sigmoid"
+
+
+@irdl_op_definition
+class Mish(FloatUnary):
+    """x * tanh(softplus(x)). Paddle: mish."""
+
+    name = "pd.mish"
+
+
+@irdl_op_definition
+class Swish(FloatUnary):
+    """x * sigmoid(beta * x). Paddle: swish."""
+
+    name = "pd.swish"
+    beta = number(1.0)
+
+
+@irdl_op_definition
+class ThresholdedRelu(FloatUnary):
+    """x above the threshold, 0 elsewhere. Paddle: thresholded_relu."""
+
+    name = "pd.thresholded_relu"
+    threshold = number(1.0)
+
+
+@irdl_op_definition
+class Prelu(PureOp):
+    """x where positive, alpha * x elsewhere; one alpha, one per channel or element. Paddle: prelu.
+
+    `mode` is `all`, `channel` (axis 1, or the last when `data_format` is NHWC) or `element`.
+    """
+
+    name = "pd.prelu"
+    traits = traits_def(Rowwise())
+    x = operand_def(Tensor)
+    alpha = operand_def(Tensor)
+    out = result_def(Tensor)
+    mode = string("all")
+    data_format = string("NCHW")
+
+    @staticmethod
+    def infer(x: Tensor, alpha: Tensor, mode: str, data_format: str) -> Tensor:
+        same_dtype(x, alpha)
+        wanted = prelu_alpha_shape(shape_of(x), mode, data_format)
+        count, have = product(wanted), product(shape_of(alpha))
+        if UNKNOWN not in (count, have) and count != have:
+            raise ProgramError(f"alpha should have {count} elements for mode '{mode}'")
+        return FloatUnary.infer(x)
+
+
+def prelu_alpha_shape(shape: Shape, mode: str, data_format: str) -> Shape:
+    """The shape in which the alpha of a prelu broadcasts against x."""
+    if mode == "element":
+        return (1, *shape[1:])
+    if mode == "channel":
+        channel = len(shape) - 1 if data_format == "NHWC" else 1
+        if len(shape) < 2:
+            raise ProgramError("a prelu by channel needs a tensor of rank 2 or more")
+        return tuple(dim if i == channel else 1 for i, dim in enumerate(shape))
+    if mode != "all":
+        raise ProgramError(f"mode should be all, channel or element, found '{mode}'")
+    return (1,) * len(shape)
+
+
+@irdl_op_definition
+class Maxout(OpaqueOp):
+    """The largest of every `groups` neighbours along an axis. Paddle: maxout."""
+
+    name = "pd.maxout"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    groups = integer()
+    axis = integer(1)
+
+    @staticmethod
+    def infer(x: Tensor, groups: int, axis: int) -> Tensor:
+        shape = list(shape_of(FloatUnary.infer(x)))
+        at = normalize_axis(axis, len(shape))
+        if groups < 1 or (shape[at] != UNKNOWN and shape[at] % groups):
+            raise ProgramError(f"axis {axis} of size {shape[at]} does not split into {groups}")
+        shape[at] = UNKNOWN if shape[at] == UNKNOWN else shape[at] // groups
+        return like(x, shape=shape)
+
+
+class SoftmaxBase(PureOp, ABC):
+    """A normalisation along one axis; the result has the operand's type."""
+
+    traits = traits_def(AlongAxis())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(-1)
+
+    @staticmethod
+    def infer(x: Tensor, axis: int = -1) -> Tensor:
+        if rank_of(x):
+            normalize_axis(axis, rank_of(x))
+        return FloatUnary.infer(x)
+
+
+@irdl_op_definition
+class Softmax(SoftmaxBase):
+    """exp(x) divided by its sum along `axis`. Paddle: softmax."""
+
+    name = "pd.softmax"
+
+
+@irdl_op_definition
+class LogSoftmax(SoftmaxBase):
+    """log(softmax(x)) along `axis`. Paddle: log_softmax."""
+
+    name = "pd.log_softmax"

@@ -1,0 +1,119 @@
+"""Families of ops that share operands, results and a type rule."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.traits import Pure
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.traits import Elementwise, Opaque
+from graphopt.ir.dialect.types import (
+    Tensor,
+    broadcast_shapes,
+    dtype_of,
+    like,
+    same_dtype,
+    shape_of,
+)
+
+
+class PureOp(PdOp, ABC):
+    """An op whose results depend on its operands and properties alone; unused ones are removed."""
+
+    traits = traits_def(Pure())
+
+
+class OpaqueOp(PureOp, ABC):
+    """A pure op of which no other statement is made: any element may depend on all operands."""
+
+    traits = traits_def(Opaque())
+
+
+class DataSizedOp(OpaqueOp, ABC):
+    """An op the sizes of whose results depend on the elements of its operands."""
+
+
+class Unary(PureOp, ABC):
+    """Elementwise on one tensor; the result has the operand's type."""
+
+    traits = traits_def(Elementwise())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return x
+
+
+class FloatUnary(Unary, ABC):
+    """Elementwise on one floating-point or complex tensor."""
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        if not dtype_of(x).is_differentiable:
+            raise ProgramError(
+                f"expected a floating-point tensor, found {dtype_of(x)!s}; cast it first"
+            )
+        return x
+
+
+class RealUnary(Unary, ABC):
+    """Elementwise on one tensor of real floating-point numbers."""
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        if not dtype_of(x).is_floating:
+            raise ProgramError(
+                f"expected a tensor of real floating-point numbers, found {dtype_of(x)!s}; "
+                "cast it first"
+            )
+        return x
+
+
+class Declare:
+    """Declares elementwise ops without properties, one line each.
+
+    `elementwise = Declare(__name__)`; then `elementwise(FloatUnary, "sin", "Sine.")` is the op
+    `pd.sin`, of a class `Sin`. `made` has all of them.
+    """
+
+    def __init__(self, module: str) -> None:
+        self.module = module
+        self.made: list[type[Unary]] = []
+
+    def __call__(self, base: type[Unary], name: str, doc: str) -> type[Unary]:
+        doc = f"{doc} Paddle: {name}."
+        members = {"name": f"pd.{name}", "__doc__": doc, "__module__": self.module}
+        self.made.append(irdl_op_definition(type(name.capitalize(), (base,), members)))
+        return self.made[-1]
+
+
+class Binary(PureOp, ABC):
+    """Elementwise on two tensors of one dtype, with NumPy broadcasting."""
+
+    traits = traits_def(Elementwise())
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        same_dtype(x, y)
+        return like(x, shape=broadcast_shapes(shape_of(x), shape_of(y)))
+
+
+class Compare(PureOp, ABC):
+    """Elementwise on two tensors of one dtype; the result is boolean."""
+
+    traits = traits_def(Elementwise())
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        same_dtype(x, y)
+        return like(x, shape=broadcast_shapes(shape_of(x), shape_of(y)), dtype="bool")

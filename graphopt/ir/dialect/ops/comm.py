@@ -1,0 +1,200 @@
+"""Communication between the replicas of a data-parallel program.
+
+A value in parts is flat: each of `parts` replicas has ceil(elements / parts) of its elements in
+order, and zeros after the last one. Replicas in several processes come in groups of `parts`, each
+of which has the whole value between its members.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, var_operand_def, var_result_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import flag, integer, integers, string
+from graphopt.ir.dialect.definition import SEGMENTS
+from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.ops.callback import split_shapes
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Tensor,
+    compatible,
+    element_count,
+    like,
+    rank_of,
+    shape_of,
+    show,
+)
+
+
+def part_length(shape: Sequence[int], parts: int) -> int:
+    """The number of elements of each replica's part of a tensor; ProgramError when that is open."""
+    count = element_count(tuple(shape))
+    if parts < 1:
+        raise ProgramError(f"parts must be at least 1, found {parts}")
+    if count == UNKNOWN:
+        raise ProgramError(f"a tensor of shape {list(shape)} has no parts of a known size")
+    return -(-count // parts)
+
+
+class Collective(OpaqueOp, ABC):
+    """An op that needs the other replicas, or says which of them this one is."""
+
+
+@irdl_op_definition
+class AllReduce(Collective):
+    """The sum (or mean) of values over all replicas, on each of them. Paddle: all_reduce.
+
+    Several values travel as one buffer, in one collective. With `of_parts` the values are made of
+    the parts of another one, and each part counts once, also where several replicas have it.
+    """
+
+    name = "pd.all_reduce"
+    x = operand_def(Tensor)
+    rest = var_operand_def(Tensor)
+    outs = var_result_def(Tensor)
+    reduction = string("sum")
+    of_parts = flag(False)
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        rest: tuple[Tensor, ...] = (),
+        reduction: str = "sum",
+        of_parts: bool = False,
+    ) -> list[Tensor]:
+        if reduction not in ("sum", "mean"):
+            raise ProgramError(f"reduction must be sum or mean, found '{reduction}'")
+        if of_parts and reduction != "sum":
+            raise ProgramError(f"of parts there is a sum, no {reduction}")
+        _one_dtype(x, rest)
+        return [x, *rest]
+
+
+@irdl_op_definition
+class ReduceScatter(Collective):
+    """This replica's part of the sum of a value over all replicas. Paddle: reduce_scatter.
+
+    `owner` is the replica (of a group) that Paddle would give the parameter of this gradient to.
+    """
+
+    name = "pd.reduce_scatter"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    parts = integer()
+    owner = integer(None)
+
+    @staticmethod
+    def infer(x: Tensor, parts: int) -> Tensor:
+        return like(x, shape=(part_length(shape_of(x), parts),))
+
+
+@irdl_op_definition
+class Part(Collective):
+    """This replica's part of a value that all replicas have."""
+
+    name = "pd.part"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    parts = integer()
+
+    @staticmethod
+    def infer(x: Tensor, parts: int) -> Tensor:
+        return like(x, shape=(part_length(shape_of(x), parts),))
+
+
+@irdl_op_definition
+class AllGather(Collective):
+    """The whole values of which each replica has a part. Paddle: all_gather.
+
+    Several values travel as one buffer, in one collective. `sizes` has their shapes, of `ranks`
+    dimensions each, one after the other.
+    """
+
+    name = "pd.all_gather"
+    x = operand_def(Tensor)
+    rest = var_operand_def(Tensor)
+    outs = var_result_def(Tensor)
+    parts = integer()
+    sizes = integers()
+    ranks = integers()
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        parts: int,
+        sizes: Sequence[int],
+        ranks: Sequence[int],
+        rest: tuple[Tensor, ...] = (),
+    ) -> list[Tensor]:
+        _one_dtype(x, rest)
+        if len(ranks) != 1 + len(rest) or sum(ranks) != len(sizes):
+            raise ProgramError("all_gather: operands, sizes and ranks do not belong together")
+        found: list[Tensor] = []
+        for value, shape in zip((x, *rest), split_shapes(sizes, ranks), strict=True):
+            if shape_of(value) != (part_length(shape, parts),):
+                raise ProgramError(f"{show(value)} is no part of {list(shape)} in {parts} parts")
+            found.append(like(value, shape=shape))
+        return found
+
+
+@irdl_op_definition
+class WithoutPadding(Collective):
+    """A part, with zeros after the last of the `count` elements of the whole."""
+
+    name = "pd.without_padding"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    count = integer()
+
+    @staticmethod
+    def infer(x: Tensor, count: int) -> Tensor:
+        if rank_of(x) != 1:
+            raise ProgramError(f"expected a part, which is flat, found {show(x)}")
+        return x
+
+
+@irdl_op_definition
+class OnOwner(Collective):
+    """`x` on the replica `owner` (of each group), `other` on the others."""
+
+    name = "pd.on_owner"
+    x = operand_def(Tensor)
+    other = operand_def(Tensor)
+    out = result_def(Tensor)
+    owner = integer()
+
+    @staticmethod
+    def infer(x: Tensor, other: Tensor) -> Tensor:
+        if not compatible(x, other):
+            raise ProgramError(f"{show(x)} and {show(other)} are not one value's type")
+        return x
+
+
+@irdl_op_definition
+class WeighByRows(Collective):
+    """x times this replica's share in the rows of all replicas, of which `rows` are its own."""
+
+    name = "pd.weigh_by_rows"
+    x = operand_def(Tensor)
+    rows = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, rows: Tensor) -> Tensor:
+        if not rank_of(rows):
+            raise ProgramError("a number has no rows")
+        return x
+
+
+def _one_dtype(x: Tensor, rest: Sequence[Tensor]) -> None:
+    """ProgramError unless all operands can travel in one buffer."""
+    for other in rest:
+        if other.get_element_type() != x.get_element_type():
+            raise ProgramError(
+                f"one collective has one dtype, found {show(x)} and {show(other)}; use two"
+            )

@@ -1,0 +1,312 @@
+"""Convolution and pooling over two or three spatial dimensions."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import flag, integer, integers, string
+from graphopt.ir.dialect.ops.base import PureOp
+from graphopt.ir.dialect.traits import Rowwise
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, like, same_dtype, shape_of
+
+Pads = tuple[tuple[int, int], ...]
+
+
+def is_channels_last(data_format: str) -> bool:
+    """True for NHWC and its like; ProgramError for an unknown layout."""
+    if data_format in ("NCHW", "NCDHW", "AnyLayout"):
+        return False
+    if data_format in ("NHWC", "NDHWC"):
+        return True
+    raise ProgramError(f"data_format must be NCHW, NCDHW, NHWC or NDHWC, found '{data_format}'")
+
+
+def spatial_sizes(shape: Sequence[int], data_format: str) -> tuple[int, ...]:
+    """The dimensions that are neither batch nor channels."""
+    return tuple(shape[1:-1] if is_channels_last(data_format) else shape[2:])
+
+
+def with_spatial(
+    shape: Sequence[int], channels: int, spatial: Sequence[int], data_format: str
+) -> tuple[int, ...]:
+    """The shape of a result with the batch size of `shape`."""
+    if is_channels_last(data_format):
+        return (shape[0], *spatial, channels)
+    return (shape[0], channels, *spatial)
+
+
+def check_convolution(
+    x: Sequence[int], w: Sequence[int], spatial: int, groups: int, own: int, data_format: str
+) -> int:
+    """The number of input channels; ProgramError unless they are `groups` times `own`."""
+    if len(x) != spatial + 2 or len(w) != spatial + 2:
+        raise ProgramError(
+            f"conv{spatial}d needs an input and a filter of rank {spatial + 2}, "
+            f"found {list(x)} and {list(w)}"
+        )
+    channels = x[-1] if is_channels_last(data_format) else x[1]
+    if groups < 1 or (UNKNOWN not in (channels, own) and channels != own * groups):
+        raise ProgramError(
+            f"the input has {channels} channels but the filter {list(w)} "
+            f"with groups={groups} wants {own * groups}"
+        )
+    return channels
+
+
+def explicit_pads(
+    paddings: Sequence[int],
+    algorithm: str,
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> Pads:
+    """Padding before and after each spatial dimension.
+
+    `paddings` has one number per dimension or two; SAME puts the odd one after, as Paddle does.
+    An unknown size under SAME gets the padding of a size that the stride divides.
+    """
+    check_steps("kernel size", [size for size in kernel if size != UNKNOWN])
+    check_steps("stride", strides)
+    check_steps("dilation", dilations)
+    if algorithm == "VALID":
+        return tuple((0, 0) for _ in kernel)
+    if algorithm == "SAME":
+        pads: list[tuple[int, int]] = []
+        for size, k, stride in zip(sizes, kernel, strides, strict=True):
+            known = stride if size == UNKNOWN else size
+            total = max((-(-known // stride) - 1) * stride + k - known, 0)
+            pads.append((total // 2, total - total // 2))
+        return tuple(pads)
+    if len(paddings) == len(kernel):
+        return tuple((p, p) for p in paddings)
+    if len(paddings) == 2 * len(kernel):
+        return tuple((paddings[2 * i], paddings[2 * i + 1]) for i in range(len(kernel)))
+    raise ProgramError(f"paddings must have {len(kernel)} or {2 * len(kernel)} numbers")
+
+
+def check_steps(what: str, values: Sequence[int]) -> None:
+    """ProgramError for windows, strides or dilations of 0 and less."""
+    if any(value < 1 for value in values):
+        raise ProgramError(f"each {what} should be at least 1, found {list(values)}")
+
+
+def used_dilations(dilations: Sequence[int], algorithm: str) -> tuple[int, ...]:
+    """The dilations that count: under SAME, Paddle takes all of them for 1."""
+    return (1,) * len(dilations) if algorithm == "SAME" else tuple(dilations)
+
+
+def window_output(size: int, window: int, stride: int, pads: tuple[int, int], ceil: bool) -> int:
+    """The number of windows that fit in a padded dimension."""
+    if size == UNKNOWN:
+        return UNKNOWN
+    room = size + sum(pads) - window
+    count = (-(-room // stride) if ceil else room // stride) + 1
+    if count < 1:
+        raise ProgramError(
+            f"a window of {window} does not fit a dimension of {size} padded by {pads}"
+        )
+    return count
+
+
+def filter_sizes(shape: Sequence[int], filter_format: str) -> tuple[int, ...]:
+    """A filter's sizes as [out, in / groups, height, width]; ProgramError for an unknown layout."""
+    if filter_format == "OIHW":
+        return tuple(shape)
+    if filter_format == "HWIO" and len(shape) == 4:
+        return (shape[3], shape[2], *shape[:2])
+    raise ProgramError(f"filter_format must be OIHW, or HWIO of rank 4, found '{filter_format}'")
+
+
+def check_algorithm(
+    algorithm: str,
+    filter: Sequence[int],
+    groups: int,
+    strides: Sequence[int],
+    dilations: Sequence[int],
+) -> None:
+    """ProgramError unless a filter [out, in / groups, height, width] can be applied this way."""
+    outs, own, *kernel = filter
+    one = (1, UNKNOWN)
+    meets_all = all(stride == 1 for stride in strides)
+    fits = {
+        "": True,
+        "shifts": own in one,
+        "matmul": groups == 1 and all(size in one for size in kernel),
+        "im2col": groups == 1,
+        "winograd": groups == 1
+        and all(size in (3, UNKNOWN) for size in kernel)
+        and meets_all
+        and all(dilation == 1 for dilation in dilations),
+        "patches": groups == 1,
+        "rows": groups == 1 and meets_all,
+    }
+    if algorithm not in fits:
+        raise ProgramError(f"algorithm must be one of {list(fits)}, found '{algorithm}'")
+    if not fits[algorithm] or (algorithm and len(kernel) != 2):
+        raise ProgramError(
+            f"the algorithm '{algorithm}' is not for {outs} filters {[own, *kernel]} "
+            f"in {groups} groups"
+        )
+
+
+class Conv2dBase(PureOp, ABC):
+    """Cross-correlation of a batch of images with filters [out, in / groups, height, width].
+
+    Over volumes, there is a depth before the height; the strides say how many dimensions.
+    `algorithm` is how to compute it, empty for the backend's way; filters may also be stored as
+    [height, width, in / groups, out] (`filter_format` HWIO). Both come from passes.
+    """
+
+    traits = traits_def(Rowwise())
+    input = operand_def(Tensor)
+    filter = operand_def(Tensor)
+    out = result_def(Tensor)
+    strides = integers((1, 1))
+    paddings = integers((0, 0))
+    padding_algorithm = string("EXPLICIT")
+    dilations = integers((1, 1))
+    groups = integer(1)
+    data_format = string("NCHW")
+    algorithm = string("")
+    filter_format = string("OIHW")
+
+    @staticmethod
+    def infer(
+        input: Tensor,
+        filter: Tensor,
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        padding_algorithm: str,
+        dilations: Sequence[int],
+        groups: int,
+        data_format: str,
+        algorithm: str = "",
+        filter_format: str = "OIHW",
+    ) -> Tensor:
+        same_dtype(input, filter)
+        x, w = shape_of(input), filter_sizes(shape_of(filter), filter_format)
+        check_convolution(x, w, len(strides), groups, (*w, 1, 1)[1], data_format)
+        check_algorithm(algorithm, w, groups, strides, dilations)
+        if w[0] != UNKNOWN and w[0] % groups:
+            raise ProgramError(f"{w[0]} output channels cannot be split in {groups} groups")
+        kernel, spatial = w[2:], spatial_sizes(x, data_format)
+        dilations = used_dilations(dilations, padding_algorithm)
+        pads = explicit_pads(paddings, padding_algorithm, spatial, kernel, strides, dilations)
+        out = [
+            UNKNOWN if k == UNKNOWN else window_output(size, d * (k - 1) + 1, stride, pad, False)
+            for size, d, k, stride, pad in zip(
+                spatial, dilations, kernel, strides, pads, strict=True
+            )
+        ]
+        return like(input, shape=with_spatial(x, w[0], out, data_format))
+
+
+@irdl_op_definition
+class Conv2d(Conv2dBase):
+    """Two-dimensional convolution. Paddle: conv2d."""
+
+    name = "pd.conv2d"
+
+
+@irdl_op_definition
+class DepthwiseConv2d(Conv2dBase):
+    """Convolution with one group per input channel, of relu(input) if asked for.
+
+    Paddle: depthwise_conv2d.
+    """
+
+    name = "pd.depthwise_conv2d"
+    fuse_relu_before_depthwise_conv = flag(False)
+
+
+@irdl_op_definition
+class Conv3d(Conv2dBase):
+    """Three-dimensional convolution. Paddle: conv3d."""
+
+    name = "pd.conv3d"
+    strides = integers((1, 1, 1))
+    paddings = integers((0, 0, 0))
+    dilations = integers((1, 1, 1))
+    data_format = string("NCDHW")
+
+
+class PoolBase(PureOp, ABC):
+    """Maximum or average over windows; the kernel says of how many dimensions.
+
+    `algorithm` is how to compute it, empty for the backend's way; it comes from a pass.
+    """
+
+    traits = traits_def(Rowwise())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    kernel_size = integers()
+    strides = integers((1, 1))
+    paddings = integers((0, 0))
+    padding_algorithm = string("EXPLICIT")
+    pooling_type = string("max")
+    global_pooling = flag(False)
+    adaptive = flag(False)
+    ceil_mode = flag(False)
+    exclusive = flag(True)
+    data_format = string("NCHW")
+    algorithm = string("")
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        kernel_size: Sequence[int],
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        padding_algorithm: str,
+        pooling_type: str,
+        global_pooling: bool,
+        adaptive: bool,
+        ceil_mode: bool,
+        data_format: str,
+        algorithm: str = "",
+    ) -> Tensor:
+        shape, rank = shape_of(x), len(kernel_size)
+        if len(shape) != rank + 2:
+            raise ProgramError(f"pool{rank}d needs rank {rank + 2}, found {list(shape)}")
+        if pooling_type not in ("max", "avg"):
+            raise ProgramError(f"pooling_type must be max or avg, found '{pooling_type}'")
+        if algorithm not in ("", "shifts") or (algorithm and pooling_type == "avg"):
+            raise ProgramError(f"'{algorithm}' is no algorithm of a {pooling_type} pool")
+        if algorithm and not dtype_of(x).is_floating:
+            raise ProgramError(f"the algorithm '{algorithm}' is not for {dtype_of(x)!s}")
+        spatial = spatial_sizes(shape, data_format)
+        if global_pooling:
+            out: Sequence[int] = (1,) * rank
+        elif adaptive:
+            out = tuple(kernel_size)
+        else:
+            algorithm, ones = padding_algorithm, (1,) * rank
+            pads = explicit_pads(paddings, algorithm, spatial, kernel_size, strides, ones)
+            out = [
+                window_output(size, k, stride, pad, ceil_mode)
+                for size, k, stride, pad in zip(spatial, kernel_size, strides, pads, strict=True)
+            ]
+        channels = shape[-1] if is_channels_last(data_format) else shape[1]
+        return like(x, shape=with_spatial(shape, channels, out, data_format))
+
+
+@irdl_op_definition
+class Pool2d(PoolBase):
+    """Maximum or average over windows of images. Paddle: pool2d."""
+
+    name = "pd.pool2d"
+
+
+@irdl_op_definition
+class Pool3d(PoolBase):
+    """Maximum or average over windows of volumes. Paddle: pool3d."""
+
+    name = "pd.pool3d"
+    strides = integers((1, 1, 1))
+    paddings = integers((0, 0, 0))
+    data_format = string("NCDHW")

@@ -1,0 +1,145 @@
+"""Bits, and questions about the elements of tensors."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import flag, number
+from graphopt.ir.dialect.ops.base import Binary, Compare, PureOp, Unary
+from graphopt.ir.dialect.traits import Elementwise, Reduction
+from graphopt.ir.dialect.types import Tensor, dtype_of, like, same_dtype
+
+
+def check_bits(x: Tensor) -> None:
+    """ProgramError unless the tensor holds integers or bools."""
+    if dtype_of(x).is_differentiable:
+        raise ProgramError(f"expected an integer or bool tensor, found {dtype_of(x)!s}")
+
+
+class BitwiseBinary(Binary, ABC):
+    """Elementwise on the bits of two integer tensors; on bools the logical operation."""
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        check_bits(x)
+        return Binary.infer(x, y)
+
+
+@irdl_op_definition
+class BitwiseAnd(BitwiseBinary):
+    """Bits set in both. Paddle: bitwise_and."""
+
+    name = "pd.bitwise_and"
+
+
+@irdl_op_definition
+class BitwiseOr(BitwiseBinary):
+    """Bits set in either. Paddle: bitwise_or."""
+
+    name = "pd.bitwise_or"
+
+
+@irdl_op_definition
+class BitwiseXor(BitwiseBinary):
+    """Bits set in one of the two. Paddle: bitwise_xor."""
+
+    name = "pd.bitwise_xor"
+
+
+@irdl_op_definition
+class BitwiseNot(Unary):
+    """Every bit flipped; of a bool, not x. Paddle: bitwise_not."""
+
+    name = "pd.bitwise_not"
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        check_bits(x)
+        return x
+
+
+@irdl_op_definition
+class LogicalXor(Compare):
+    """One of the two is true. Paddle: logical_xor."""
+
+    name = "pd.logical_xor"
+
+
+class Test(PureOp, ABC):
+    """A property of every element; the result is boolean."""
+
+    traits = traits_def(Elementwise())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return like(x, dtype="bool")
+
+
+@irdl_op_definition
+class Isnan(Test):
+    """x is not a number. Paddle: isnan_v2."""
+
+    name = "pd.isnan"
+
+
+@irdl_op_definition
+class Isinf(Test):
+    """x is an infinity. Paddle: isinf_v2."""
+
+    name = "pd.isinf"
+
+
+@irdl_op_definition
+class Isfinite(Test):
+    """x is neither infinite nor nan. Paddle: isfinite_v2."""
+
+    name = "pd.isfinite"
+
+
+@irdl_op_definition
+class EqualAll(PureOp):
+    """The tensors have one shape and equal elements. Paddle: equal_all."""
+
+    name = "pd.equal_all"
+    traits = traits_def(Reduction(axis=None))
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        same_dtype(x, y)
+        return like(x, shape=(), dtype="bool")
+
+
+@irdl_op_definition
+class Isclose(Compare):
+    """Elementwise closeness: |x - y| <= atol + rtol * |y|. Paddle: isclose."""
+
+    name = "pd.isclose"
+    rtol = number(1e-5)
+    atol = number(1e-8)
+    equal_nan = flag(False)
+
+
+@irdl_op_definition
+class Allclose(PureOp):
+    """All elements are close, as isclose says it. Paddle: allclose."""
+
+    name = "pd.allclose"
+    traits = traits_def(Reduction(axis=None))
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+    rtol = number(1e-5)
+    atol = number(1e-8)
+    equal_nan = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        return like(Compare.infer(x, y), shape=())

@@ -1,0 +1,189 @@
+"""Losses."""
+
+from __future__ import annotations
+
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import flag, integer, number, string
+from graphopt.ir.dialect.definition import SEGMENTS
+from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.index import check_integer
+from graphopt.ir.dialect.traits import Elementwise
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Tensor,
+    broadcast_shapes,
+    dtype_of,
+    like,
+    normalize_axis,
+    same_dtype,
+    shape_of,
+)
+
+
+@irdl_op_definition
+class CrossEntropyWithSoftmax(OpaqueOp):
+    """Softmax along an axis and its cross entropy with the labels.
+
+    Hard labels are numbers with a 1 at the class axis (or without that axis); soft ones are
+    distributions shaped like the logits. Paddle: softmax_with_cross_entropy.
+    """
+
+    name = "pd.cross_entropy_with_softmax"
+    logits = operand_def(Tensor)
+    label = operand_def(Tensor)
+    softmax = result_def(Tensor)
+    loss = result_def(Tensor)
+    axis = integer(-1)
+    soft_label = flag(False)
+    use_softmax = flag(True)
+    ignore_index = integer(-100)
+
+    @staticmethod
+    def infer(logits: Tensor, label: Tensor, axis: int, soft_label: bool) -> tuple[Tensor, Tensor]:
+        shape = list(shape_of(logits))
+        at = normalize_axis(axis, len(shape))
+        loss = [*shape[:at], 1, *shape[at + 1 :]]
+        if soft_label:
+            same_dtype(logits, label)
+            wanted = (shape,)
+        else:
+            check_integer("label", label)
+            wanted = (loss, [*shape[:at], *shape[at + 1 :]])
+        have = shape_of(label)
+        if not any(_agree(have, other) for other in wanted):
+            raise ProgramError(
+                f"the label {list(have)} does not fit logits {shape} on axis {at}; "
+                f"expected {' or '.join(map(str, wanted))}"
+            )
+        return logits, like(logits, shape=loss)
+
+
+def _agree(a: tuple[int, ...], b: list[int]) -> bool:
+    return len(a) == len(b) and all(x == y or UNKNOWN in (x, y) for x, y in zip(a, b, strict=True))
+
+
+def same_shape(x: Tensor, y: Tensor) -> Tensor:
+    """The type of x; ProgramError unless y has its dtype and shape."""
+    same_dtype(x, y)
+    if not _agree(shape_of(x), list(shape_of(y))):
+        raise ProgramError(f"the shapes {list(shape_of(x))} and {list(shape_of(y))} differ")
+    return x
+
+
+@irdl_op_definition
+class BinaryCrossEntropy(PureOp):
+    """The cross entropy of probabilities with labels from 0 to 1. Paddle: bce_loss."""
+
+    name = "pd.bce_loss"
+    traits = traits_def(Elementwise())
+    x = operand_def(Tensor)
+    label = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, label: Tensor) -> Tensor:
+        return same_shape(x, label)
+
+
+@irdl_op_definition
+class SigmoidCrossEntropy(OpaqueOp):
+    """The cross entropy of sigmoid(x) with labels from 0 to 1; 0 where ignored.
+
+    `normalize` divides by the number of labels that count.
+    Paddle: sigmoid_cross_entropy_with_logits.
+    """
+
+    name = "pd.sigmoid_cross_entropy_with_logits"
+    x = operand_def(Tensor)
+    label = operand_def(Tensor)
+    out = result_def(Tensor)
+    normalize = flag(False)
+    ignore_index = integer(-100)
+
+    @staticmethod
+    def infer(x: Tensor, label: Tensor) -> Tensor:
+        return same_shape(x, label)
+
+
+@irdl_op_definition
+class HuberLoss(PureOp):
+    """Half the square of y - x, or delta times its size less delta / 2 when that is larger.
+
+    Paddle: huber_loss.
+    """
+
+    name = "pd.huber_loss"
+    traits = traits_def(Elementwise())
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+    residual = result_def(Tensor)
+    delta = number(1.0)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+        same_dtype(x, y)
+        out = like(x, shape=broadcast_shapes(shape_of(x), shape_of(y)))
+        return out, out
+
+
+REDUCTIONS = ("mean", "sum", "none")
+
+
+@irdl_op_definition
+class KldivLoss(OpaqueOp):
+    """target * (log(target) - x), 0 where the target is not above 0. Paddle: kldiv_loss."""
+
+    name = "pd.kldiv_loss"
+    x = operand_def(Tensor)
+    target = operand_def(Tensor)
+    out = result_def(Tensor)
+    reduction = string("mean")
+
+    @staticmethod
+    def infer(x: Tensor, target: Tensor, reduction: str) -> Tensor:
+        same_shape(x, target)
+        if reduction not in (*REDUCTIONS, "batchmean"):
+            raise ProgramError(f"unknown reduction '{reduction}'")
+        return x if reduction == "none" else like(x, shape=())
+
+
+@irdl_op_definition
+class NllLoss(OpaqueOp):
+    """The negated log-probability of each label, times its class's weight. Paddle: nll_loss.
+
+    x is [n, c, ...] and the label [n, ...]. The mean divides by the total weight, which is the
+    second result; ignored labels weigh nothing.
+    """
+
+    name = "pd.nll_loss"
+    x = operand_def(Tensor)
+    label = operand_def(Tensor)
+    weight = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    total_weight = result_def(Tensor)
+    ignore_index = integer(-100)
+    reduction = string("mean")
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        x: Tensor, label: Tensor, weight: Tensor | None, reduction: str
+    ) -> tuple[Tensor, Tensor]:
+        check_integer("label", label)
+        shape = shape_of(x)
+        want = [*shape[:1], *shape[2:]]
+        if len(shape) < 2 or not _agree(shape_of(label), want):
+            raise ProgramError(
+                f"nll_loss of {list(shape)} needs labels of shape {want}, "
+                f"found {list(shape_of(label))}"
+            )
+        if weight is not None and not _agree(shape_of(weight), [shape[1]]):
+            raise ProgramError(f"nll_loss needs a weight for each of {shape[1]} classes")
+        if reduction not in REDUCTIONS:
+            raise ProgramError(f"unknown reduction '{reduction}'")
+        total = like(x, shape=(), dtype=dtype_of(x))
+        return like(x, shape=want if reduction == "none" else ()), total

@@ -1,0 +1,199 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+from abc import ABC
+
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import flag, integer, number, string
+from graphopt.ir.dialect.definition import SEGMENTS
+from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.traits import Rowwise
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Tensor,
+    dtype_of,
+    like,
+    product,
+    rank_of,
+    shape_of,
+    show,
+)
+
+
+def channel_axis(rank: int, data_format: str) -> int:
+    """The axis of the channels: 1, or the last axis for NHWC, NLC and the like."""
+    return rank - 1 if rank > 1 and data_format in ("NHWC", "NLC", "NDHWC") else min(1, rank - 1)
+
+
+def check_vector(what: str, vector: Tensor | None, length: int) -> None:
+    """ProgramError unless `vector` is absent or 1-D of this length."""
+    if vector is None:
+        return
+    shape = shape_of(vector)
+    if len(shape) != 1 or (UNKNOWN not in (shape[0], length) and shape[0] != length):
+        raise ProgramError(f"'{what}' should be 1-D of length {length}, found {show(vector)}")
+
+
+class BatchNormBase(OpaqueOp, ABC):
+    """Normalise each channel over batch and space; statistics are values in and values out.
+
+    The moving statistics become `momentum * old + (1 - momentum) * batch` with the biased batch
+    variance. With `is_test` or `use_global_stats` the moving ones normalise and pass unchanged.
+    """
+
+    x = operand_def(Tensor)
+    mean = operand_def(Tensor)
+    variance = operand_def(Tensor)
+    scale = opt_operand_def(Tensor)
+    bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    mean_out = result_def(Tensor)
+    variance_out = result_def(Tensor)
+    saved_mean = result_def(Tensor)
+    saved_variance = result_def(Tensor)
+    momentum = number(0.9)
+    epsilon = number(1e-5)
+    is_test = flag(False)
+    use_global_stats = flag(False)
+    trainable_statistics = flag(False)
+    data_format = string("NCHW")
+    sync = flag(False)
+
+    irdl_options = (SEGMENTS,)
+
+    @property
+    def keeps_statistics(self) -> bool:
+        """True when it normalises by the moving statistics and does not change them."""
+        testing = self.attr("is_test") and not self.attr("trainable_statistics")
+        return bool(testing or self.attr("use_global_stats"))
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        mean: Tensor,
+        variance: Tensor,
+        scale: Tensor | None,
+        bias: Tensor | None,
+        data_format: str,
+    ) -> tuple[Tensor, ...]:
+        if rank_of(x) < 2:
+            raise ProgramError("batch_norm needs a tensor of rank 2 or more")
+        channels = shape_of(x)[channel_axis(rank_of(x), data_format)]
+        for name, value in (
+            ("mean", mean),
+            ("variance", variance),
+            ("scale", scale),
+            ("bias", bias),
+        ):
+            check_vector(name, value, channels)
+        return (x, mean, variance, mean, variance)
+
+
+@irdl_op_definition
+class BatchNorm(BatchNormBase):
+    """Batch normalisation. Paddle: batch_norm, sync_batch_norm (`sync`)."""
+
+    name = "pd.batch_norm"
+
+
+@irdl_op_definition
+class LayerNorm(PureOp):
+    """Normalise over the axes from `begin_norm_axis` on. Paddle: layer_norm."""
+
+    name = "pd.layer_norm"
+    traits = traits_def(Rowwise(first_result=True))
+    x = operand_def(Tensor)
+    scale = opt_operand_def(Tensor)
+    bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    mean = result_def(Tensor)
+    variance = result_def(Tensor)
+    epsilon = number(1e-5)
+    begin_norm_axis = integer(1)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        x: Tensor, scale: Tensor | None, bias: Tensor | None, begin_norm_axis: int
+    ) -> tuple[Tensor, ...]:
+        shape = shape_of(x)
+        if not 0 < begin_norm_axis < len(shape):
+            raise ProgramError(
+                f"begin_norm_axis {begin_norm_axis} must be from 1 to {len(shape) - 1}"
+            )
+        size = product(shape[begin_norm_axis:])
+        check_vector("scale", scale, size)
+        check_vector("bias", bias, size)
+        # statistics of half-precision tensors are kept in float32
+        dtype = "float64" if dtype_of(x) == "float64" else "float32"
+        rows = like(x, shape=(product(shape[:begin_norm_axis]),), dtype=dtype)
+        return (x, rows, rows)
+
+
+def _statistics(x: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """Of half-precision tensors they are kept in float32."""
+    return like(x, shape=shape, dtype="float64" if dtype_of(x) == "float64" else "float32")
+
+
+@irdl_op_definition
+class GroupNorm(PureOp):
+    """Normalise each sample over groups of channels and space. Paddle: group_norm."""
+
+    name = "pd.group_norm"
+    traits = traits_def(Rowwise())
+    x = operand_def(Tensor)
+    scale = opt_operand_def(Tensor)
+    bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    mean = result_def(Tensor)
+    variance = result_def(Tensor)
+    epsilon = number(1e-5)
+    groups = integer(1)
+    data_layout = string("NCHW")
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        x: Tensor, scale: Tensor | None, bias: Tensor | None, groups: int, data_layout: str
+    ) -> tuple[Tensor, ...]:
+        shape = shape_of(x)
+        if len(shape) < 2:
+            raise ProgramError(f"group_norm needs rank 2 or more, found {list(shape)}")
+        channels = shape[channel_axis(len(shape), data_layout)]
+        if groups < 1 or (channels != UNKNOWN and channels % groups):
+            raise ProgramError(f"{channels} channels cannot be split in {groups} groups")
+        check_vector("scale", scale, channels)
+        check_vector("bias", bias, channels)
+        statistics = _statistics(x, (shape[0], groups))
+        return (x, statistics, statistics)
+
+
+@irdl_op_definition
+class InstanceNorm(OpaqueOp):
+    """Normalise each channel of each sample over space. Paddle: instance_norm."""
+
+    name = "pd.instance_norm"
+    x = operand_def(Tensor)
+    scale = opt_operand_def(Tensor)
+    bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    saved_mean = result_def(Tensor)
+    saved_variance = result_def(Tensor)
+    epsilon = number(1e-5)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(x: Tensor, scale: Tensor | None, bias: Tensor | None) -> tuple[Tensor, ...]:
+        shape = shape_of(x)
+        if not 2 <= len(shape) <= 5:
+            raise ProgramError(f"instance_norm needs rank 2 to 5, found {list(shape)}")
+        check_vector("scale", scale, shape[1])
+        check_vector("bias", bias, shape[1])
+        statistics = _statistics(x, (product(shape[:2]),))
+        return (x, statistics, statistics)

@@ -1,0 +1,244 @@
+"""Reductions over axes."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from math import inf
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import dtype as dtype_property
+from graphopt.ir.dialect.attrs import flag, integer, integers, number
+from graphopt.ir.dialect.ops.base import FloatUnary, OpaqueOp, PureOp
+from graphopt.ir.dialect.traits import Reduction
+from graphopt.ir.dialect.types import (
+    Shape,
+    Tensor,
+    dtype_of,
+    like,
+    normalize_axes,
+    normalize_axis,
+    shape_of,
+)
+from graphopt.ir.dtypes import DType, as_dtype
+
+
+def reduced_shape(shape: Shape, axes: Sequence[int], keepdim: bool) -> Shape:
+    """The shape after a reduction; no axes means all of them."""
+    dropped = set(normalize_axes(axes, len(shape)) if axes else range(len(shape)))
+    if keepdim:
+        return tuple(1 if i in dropped else dim for i, dim in enumerate(shape))
+    return tuple(dim for i, dim in enumerate(shape) if i not in dropped)
+
+
+class Reduce(PureOp, ABC):
+    """Combine the elements along `axis` (all axes when empty)."""
+
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integers(())
+    keepdim = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return like(x, shape=reduced_shape(shape_of(x), axis, keepdim))
+
+
+@irdl_op_definition
+class Mean(Reduce):
+    """The average. Paddle: mean, reduce_mean."""
+
+    name = "pd.mean"
+    traits = traits_def(Reduction())
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        if not dtype_of(x).is_differentiable:
+            raise ProgramError(f"mean needs a floating-point tensor, found {dtype_of(x)!s}")
+        return Reduce.infer(x, axis, keepdim)
+
+
+def sum_dtype(source: DType, wanted: str | None) -> DType:
+    """The dtype of a sum: the wanted one, else int64 for bool and int32, else the operand's own."""
+    return as_dtype(wanted or ("int64" if source in ("bool", "int32") else source))
+
+
+@irdl_op_definition
+class Sum(Reduce):
+    """The sum; bool and int32 add up in int64. Paddle: reduce_sum."""
+
+    name = "pd.sum"
+    traits = traits_def(Reduction(neutral=0.0))
+
+    dtype = dtype_property(None)
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool, dtype: str | None = None) -> Tensor:
+        return like(Reduce.infer(x, axis, keepdim), dtype=sum_dtype(dtype_of(x), dtype))
+
+
+@irdl_op_definition
+class Max(Reduce):
+    """The largest element. Paddle: reduce_max."""
+
+    name = "pd.max"
+    traits = traits_def(Reduction(neutral=-inf))
+
+
+@irdl_op_definition
+class Min(Reduce):
+    """The smallest element. Paddle: reduce_min."""
+
+    name = "pd.min"
+    traits = traits_def(Reduction(neutral=inf))
+
+
+@irdl_op_definition
+class Prod(Reduce):
+    """The product. Paddle: reduce_prod."""
+
+    name = "pd.prod"
+    traits = traits_def(Reduction(neutral=1.0))
+
+
+@irdl_op_definition
+class Amax(Reduce):
+    """The largest element; equal ones share its gradient. Paddle: reduce_amax."""
+
+    name = "pd.amax"
+    traits = traits_def(Reduction(neutral=-inf))
+
+
+@irdl_op_definition
+class Amin(Reduce):
+    """The smallest element; equal ones share its gradient. Paddle: reduce_amin."""
+
+    name = "pd.amin"
+    traits = traits_def(Reduction(neutral=inf))
+
+
+@irdl_op_definition
+class All(Reduce):
+    """Every element is true. Paddle: reduce_all."""
+
+    name = "pd.all"
+    traits = traits_def(Reduction(neutral=1.0))
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return like(Reduce.infer(x, axis, keepdim), dtype="bool")
+
+
+@irdl_op_definition
+class Any(Reduce):
+    """Some element is true. Paddle: reduce_any."""
+
+    name = "pd.any"
+    traits = traits_def(Reduction(neutral=0.0))
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return like(Reduce.infer(x, axis, keepdim), dtype="bool")
+
+
+@irdl_op_definition
+class Logsumexp(Reduce):
+    """log(sum(exp(x))) without overflow. Paddle: logsumexp."""
+
+    name = "pd.logsumexp"
+    traits = traits_def(Reduction(neutral=-inf))
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return Reduce.infer(FloatUnary.infer(x), axis, keepdim)
+
+
+@irdl_op_definition
+class PNorm(Reduce):
+    """The p-norm; of order 0 the count of elements not 0. Paddle: p_norm, frobenius_norm."""
+
+    name = "pd.p_norm"
+    traits = traits_def(Reduction(neutral=0.0))
+    porder = number(2.0)
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
+        return Reduce.infer(FloatUnary.infer(x), axis, keepdim)
+
+
+@irdl_op_definition
+class SquaredL2Norm(PureOp):
+    """The sum of squares of all elements, of shape [1]. Paddle: squared_l2_norm."""
+
+    name = "pd.squared_l2_norm"
+    traits = traits_def(Reduction(axis=None, neutral=0.0))
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return like(FloatUnary.infer(x), shape=(1,))
+
+
+@irdl_op_definition
+class ClipByNorm(OpaqueOp):
+    """x, scaled down to the Euclidean norm max_norm if its own is larger. Paddle: clip_by_norm.
+
+    Each element depends on all others, so it is no `Unary`.
+    """
+
+    name = "pd.clip_by_norm"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    max_norm = number()
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return FloatUnary.infer(x)
+
+
+@irdl_op_definition
+class Numel(OpaqueOp):
+    """The number of elements. Paddle: size."""
+
+    name = "pd.numel"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor) -> Tensor:
+        return like(x, shape=(), dtype="int64")
+
+
+class ArgReduce(PureOp, ABC):
+    """The index of the first extreme element along an axis, or in the flattened tensor."""
+
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(-1)
+    keepdim = flag(False)
+    flatten = flag(False)
+    dtype = dtype_property("int64")
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, keepdim: bool, flatten: bool, dtype: str) -> Tensor:
+        axes = () if flatten else (normalize_axis(axis, len(shape_of(x))),)
+        return like(x, shape=reduced_shape(shape_of(x), axes, keepdim), dtype=dtype)
+
+
+@irdl_op_definition
+class Argmax(ArgReduce):
+    """Index of the largest element. Paddle: arg_max."""
+
+    name = "pd.argmax"
+    traits = traits_def(Reduction(flatten="flatten", neutral=-inf))
+
+
+@irdl_op_definition
+class Argmin(ArgReduce):
+    """Index of the smallest element. Paddle: arg_min."""
+
+    name = "pd.argmin"
+    traits = traits_def(Reduction(flatten="flatten", neutral=inf))

@@ -1,0 +1,398 @@
+"""Ops that move, join or cut elements without computing on them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    result_def,
+    traits_def,
+    var_operand_def,
+    var_result_def,
+)
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import integer, integers
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp, Unary
+from graphopt.ir.dialect.traits import Linear, Movement, Rowwise
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Shape,
+    Tensor,
+    broadcast_dim,
+    element_count,
+    like,
+    normalize_axes,
+    normalize_axis,
+    product,
+    rank_of,
+    same_dtype,
+    shape_of,
+)
+
+
+def _keeps_first(op: PdOp) -> bool:
+    """A reshape that copies the first size."""
+    return list(op.attr("shape"))[:1] == [0]
+
+
+def _leaves_first(op: PdOp) -> bool:
+    """A transposition of the axes behind the first one."""
+    return list(op.attr("perm"))[:1] == [0]
+
+
+def _flattens_rows(op: PdOp) -> bool:
+    """Joins axes within each row."""
+    rank = rank_of(op.operands[0].type)
+    return rank > 0 and normalize_axis(op.attr("start_axis"), rank) > 0
+
+
+def _squeezes_rows(op: PdOp) -> bool:
+    """Drops named axes behind the first one."""
+    axes = op.attr("axis")
+    return bool(axes) and 0 not in normalize_axes(axes, rank_of(op.operands[0].type))
+
+
+def _unsqueezes_rows(op: PdOp) -> bool:
+    """Adds axes behind the first one."""
+    return all(axis % (rank_of(op.operands[0].type) + 1) for axis in op.attr("axis"))
+
+
+def _joins_rows(op: PdOp) -> bool:
+    """Joins along another axis than the first one."""
+    return normalize_axis(op.attr("axis"), rank_of(op.operands[0].type)) != 0
+
+
+@irdl_op_definition
+class Assign(Unary):
+    """The same value. Paddle: assign."""
+
+    name = "pd.assign"
+    traits = traits_def(Linear(), Movement(in_order=True))
+
+
+@irdl_op_definition
+class StopGradient(Unary):
+    """The same value, through which no gradient flows. Paddle: Variable.stop_gradient."""
+
+    name = "pd.stop_gradient"
+    traits = traits_def(Movement(in_order=True))
+
+
+def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
+    """The result shape of `reshape`: 0 copies a dimension, one -1 takes the rest."""
+    if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
+        raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
+    dims: list[int] = []
+    for position, dim in enumerate(wanted):
+        if dim == 0 and 0 not in shape:
+            if position >= len(shape):
+                raise ProgramError(
+                    f"reshape to {list(wanted)}: 0 at position {position} copies a dimension "
+                    f"that {list(shape)} does not have"
+                )
+            dim = shape[position]
+            dims.append(dim)
+        else:
+            dims.append(dim)
+    total = element_count(shape)
+    free = [i for i, dim in enumerate(wanted) if dim == -1]
+    if total == UNKNOWN:
+        return _resolve_unknown(shape, dims, free)
+    known = product([dim for i, dim in enumerate(dims) if i not in free])
+    if free:
+        if known == 0 or total % known:
+            raise ProgramError(f"{list(shape)} cannot be reshaped to {list(wanted)}")
+        dims[free[0]] = total // known
+    elif known != total:
+        raise ProgramError(
+            f"{list(shape)} has {total} elements and cannot be reshaped to {list(wanted)}"
+        )
+    return tuple(dims)
+
+
+def _resolve_unknown(shape: Shape, dims: list[int], free: Sequence[int]) -> Shape:
+    """As far as the shape follows when some dimension is unknown.
+
+    When the copied (0) dimensions are all that is unknown, the -1 is still a number.
+    """
+    if free and dims.count(UNKNOWN) - 1 == shape.count(UNKNOWN):
+        rest = product([d for i, d in enumerate(dims) if i not in free and d != UNKNOWN])
+        known = product([d for d in shape if d != UNKNOWN])
+        if rest and known % rest == 0:
+            dims[free[0]] = known // rest
+    return tuple(dims)
+
+
+@irdl_op_definition
+class Reshape(PureOp):
+    """The same elements in another shape. Paddle: reshape2."""
+
+    name = "pd.reshape"
+    traits = traits_def(Movement(in_order=True), Rowwise(when=_keeps_first))
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    shape = integers()
+
+    @staticmethod
+    def infer(x: Tensor, shape: Sequence[int]) -> Tensor:
+        return like(x, shape=resolve_shape(shape_of(x), shape))
+
+
+@irdl_op_definition
+class Transpose(PureOp):
+    """The axes in another order. Paddle: transpose2."""
+
+    name = "pd.transpose"
+    traits = traits_def(Movement(), Rowwise(when=_leaves_first))
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    perm = integers()
+
+    @staticmethod
+    def infer(x: Tensor, perm: Sequence[int]) -> Tensor:
+        shape = shape_of(x)
+        axes = [normalize_axis(axis, len(shape), "perm") for axis in perm]
+        if sorted(axes) != list(range(len(shape))):
+            raise ProgramError(f"perm {list(perm)} does not order the axes of {list(shape)}")
+        return like(x, shape=[shape[axis] for axis in axes])
+
+
+@irdl_op_definition
+class Flatten(PureOp):
+    """Join the axes from start to stop into one. Paddle: flatten_contiguous_range."""
+
+    name = "pd.flatten"
+    traits = traits_def(Movement(in_order=True), Rowwise(when=_flattens_rows))
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    start_axis = integer(0)
+    stop_axis = integer(-1)
+
+    @staticmethod
+    def infer(x: Tensor, start_axis: int, stop_axis: int) -> Tensor:
+        shape = shape_of(x)
+        if not shape:
+            return like(x, shape=(1,))
+        start = normalize_axis(start_axis, len(shape), "start_axis")
+        stop = normalize_axis(stop_axis, len(shape), "stop_axis")
+        if start > stop:
+            raise ProgramError(f"start_axis {start_axis} comes after stop_axis {stop_axis}")
+        joined = product(shape[start : stop + 1])
+        return like(x, shape=(*shape[:start], joined, *shape[stop + 1 :]))
+
+
+@irdl_op_definition
+class Squeeze(PureOp):
+    """Drop axes of size 1 (those given, or all). Paddle: squeeze2.
+
+    An unknown size of an axis that is given is taken to be 1, as in Paddle.
+    """
+
+    name = "pd.squeeze"
+    traits = traits_def(Movement(in_order=True), Rowwise(when=_squeezes_rows))
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integers(())
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int]) -> Tensor:
+        shape = shape_of(x)
+        candidates = normalize_axes(axis, len(shape)) if axis else range(len(shape))
+        dropped = {i for i in candidates if shape[i] == 1 or (axis and shape[i] == UNKNOWN)}
+        return like(x, shape=[dim for i, dim in enumerate(shape) if i not in dropped])
+
+
+@irdl_op_definition
+class Unsqueeze(PureOp):
+    """Insert axes of size 1 at these positions of the result. Paddle: unsqueeze2."""
+
+    name = "pd.unsqueeze"
+    traits = traits_def(Movement(in_order=True), Rowwise(when=_unsqueezes_rows))
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integers()
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int]) -> Tensor:
+        shape = list(shape_of(x))
+        for position in axis:
+            shape.insert(normalize_axis(position, len(shape) + 1), 1)
+        return like(x, shape=shape)
+
+
+@irdl_op_definition
+class Concat(PureOp):
+    """Tensors joined along an axis. Paddle: concat."""
+
+    name = "pd.concat"
+    traits = traits_def(Movement(), Rowwise(when=_joins_rows, of_all=True))
+    inputs = var_operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(0)
+
+    @staticmethod
+    def infer(inputs: tuple[Tensor, ...], axis: int) -> Tensor:
+        if not inputs:
+            raise ProgramError("concat needs at least one tensor")
+        same_dtype(*inputs)
+        at = normalize_axis(axis, rank_of(inputs[0]))
+        shape = list(shape_of(inputs[0]))
+        for other in map(shape_of, inputs[1:]):
+            if len(other) != len(shape):
+                raise ProgramError("concat needs tensors of one rank")
+            for i, dim in enumerate(other):
+                if i == at:
+                    shape[i] = UNKNOWN if UNKNOWN in (shape[i], dim) else shape[i] + dim
+                elif shape[i] == UNKNOWN:
+                    shape[i] = dim
+                elif dim not in (shape[i], UNKNOWN):
+                    raise ProgramError(f"concat on axis {at}: dimension {i} differs")
+        return like(inputs[0], shape=shape)
+
+
+@irdl_op_definition
+class Stack(PureOp):
+    """Tensors of one type joined along a new axis. Paddle: stack."""
+
+    name = "pd.stack"
+    traits = traits_def(Movement())
+    inputs = var_operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(0)
+
+    @staticmethod
+    def infer(inputs: tuple[Tensor, ...], axis: int) -> Tensor:
+        if not inputs:
+            raise ProgramError("stack needs at least one tensor")
+        same_dtype(*inputs)
+        shape = list(shape_of(inputs[0]))
+        for other in map(shape_of, inputs[1:]):
+            if len(other) != len(shape) or any(
+                UNKNOWN not in (a, b) and a != b for a, b in zip(shape, other, strict=True)
+            ):
+                raise ProgramError("stack needs tensors of one shape")
+        shape.insert(normalize_axis(axis, len(shape) + 1), len(inputs))
+        return like(inputs[0], shape=shape)
+
+
+def split_sizes(dim: int, num: int, sections: Sequence[int]) -> tuple[int, ...]:
+    """The sizes of the parts of a dimension: `num` equal ones, or sections with one -1."""
+    if not sections:
+        if num < 1 or (dim != UNKNOWN and dim % num):
+            raise ProgramError(f"a dimension of {dim} cannot be split in {num} equal parts")
+        return (UNKNOWN if dim == UNKNOWN else dim // num,) * num
+    sizes = list(sections)
+    if sizes.count(-1) > 1:
+        raise ProgramError("split takes one -1 section at most")
+    if -1 in sizes and dim != UNKNOWN:
+        sizes[sizes.index(-1)] = dim - sum(size for size in sizes if size != -1)
+    if dim != UNKNOWN and (sum(sizes) != dim or min(sizes) < 0):
+        raise ProgramError(f"sections {list(sections)} do not add up to {dim}")
+    return tuple(sizes)
+
+
+@irdl_op_definition
+class Split(PureOp):
+    """One tensor cut into several along an axis. Paddle: split."""
+
+    name = "pd.split"
+    traits = traits_def(Movement())
+    x = operand_def(Tensor)
+    outs = var_result_def(Tensor)
+    axis = integer(0)
+    num = integer(0)
+    sections = integers(())
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, num: int, sections: Sequence[int]) -> tuple[Tensor, ...]:
+        shape = list(shape_of(x))
+        at = normalize_axis(axis, len(shape))
+        return tuple(
+            like(x, shape=(*shape[:at], size, *shape[at + 1 :]))
+            for size in split_sizes(shape[at], num, sections)
+        )
+
+
+def slice_bounds(dim: int, start: int, end: int) -> tuple[int, int]:
+    """Start and end inside a known dimension, negative ones counted from its end."""
+    low = max(start + dim, 0) if start < 0 else min(start, dim)
+    high = max(end + dim, 0) if end < 0 else min(end, dim)
+    return low, max(high, low)
+
+
+@irdl_op_definition
+class Slice(PureOp):
+    """A range of some axes; `decrease_axis` drops axes of size 1 afterwards. Paddle: slice."""
+
+    name = "pd.slice"
+    traits = traits_def(Movement())
+    input = operand_def(Tensor)
+    out = result_def(Tensor)
+    axes = integers()
+    starts = integers()
+    ends = integers()
+    decrease_axis = integers(())
+
+    @staticmethod
+    def infer(
+        input: Tensor,
+        axes: Sequence[int],
+        starts: Sequence[int],
+        ends: Sequence[int],
+        decrease_axis: Sequence[int],
+    ) -> Tensor:
+        shape = list(shape_of(input))
+        if not len(axes) == len(starts) == len(ends):
+            raise ProgramError("slice needs as many starts and ends as axes")
+        for axis, start, end in zip(axes, starts, ends, strict=True):
+            at = normalize_axis(axis, len(shape))
+            if shape[at] != UNKNOWN:
+                low, high = slice_bounds(shape[at], start, end)
+                shape[at] = high - low
+            elif 0 <= start <= end and at in decrease_axis:
+                shape[at] = end - start
+        dropped = set(normalize_axes(decrease_axis, len(shape)))
+        return like(input, shape=[d for i, d in enumerate(shape) if i not in dropped])
+
+
+@irdl_op_definition
+class Expand(PureOp):
+    """Repeat axes of size 1 up to a shape; -1 keeps an axis. Paddle: expand_v2."""
+
+    name = "pd.expand"
+    traits = traits_def(Movement())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    shape = integers()
+
+    @staticmethod
+    def infer(x: Tensor, shape: Sequence[int]) -> Tensor:
+        have = shape_of(x)
+        if len(shape) < len(have):
+            raise ProgramError(f"{list(have)} cannot expand to the lower rank of {list(shape)}")
+        extra = len(shape) - len(have)
+        result: list[int] = []
+        for position, dim in enumerate(shape):
+            own = have[position - extra] if position >= extra else 1
+            merged = own if dim == -1 else broadcast_dim(own, dim)
+            if merged is None or (dim != -1 and own not in (1, UNKNOWN, dim)):
+                raise ProgramError(f"{list(have)} cannot expand to {list(shape)}")
+            result.append(merged)
+        return like(x, shape=result)
+
+
+@irdl_op_definition
+class ShapeOf(OpaqueOp):
+    """The dimensions as an int32 vector. Paddle: shape."""
+
+    name = "pd.shape"
+    input = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(input: Tensor) -> Tensor:
+        return like(input, shape=(rank_of(input),), dtype="int32")

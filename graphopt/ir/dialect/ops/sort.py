@@ -1,0 +1,155 @@
+"""Ops that put elements in order, or find and count them by size."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
+from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.reduce import reduced_shape
+from graphopt.ir.dialect.traits import AlongAxis, Reduction
+from graphopt.ir.dialect.types import (
+    Tensor,
+    broadcast_shapes,
+    like,
+    normalize_axis,
+    rank_of,
+    same_dtype,
+    shape_of,
+)
+
+
+@irdl_op_definition
+class Argsort(PureOp):
+    """The elements in order along an axis, and where they were. Paddle: argsort."""
+
+    name = "pd.argsort"
+    traits = traits_def(AlongAxis())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    indices = result_def(Tensor)
+    axis = integer(-1)
+    descending = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+        if rank_of(x):
+            normalize_axis(axis, rank_of(x))
+        return x, like(x, dtype="int64")
+
+
+@irdl_op_definition
+class Kthvalue(PureOp):
+    """The k-th smallest element along an axis, and where it is. Paddle: kthvalue."""
+
+    name = "pd.kthvalue"
+    traits = traits_def(Reduction())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    indices = result_def(Tensor)
+    k = integer(1)
+    axis = integer(-1)
+    keepdim = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, k: int, axis: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+        shape = shape_of(x)
+        size = shape[normalize_axis(axis, len(shape))]
+        if k < 1 or 0 <= size < k:
+            raise ProgramError(f"k must be from 1 to {size}, found {k}")
+        out = like(x, shape=reduced_shape(shape, (axis,), keepdim))
+        return out, like(out, dtype="int64")
+
+
+@irdl_op_definition
+class Mode(PureOp):
+    """The commonest element along an axis (of several the least), and its last place.
+
+    Paddle: mode.
+    """
+
+    name = "pd.mode"
+    traits = traits_def(Reduction())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    indices = result_def(Tensor)
+    axis = integer(-1)
+    keepdim = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, keepdim: bool) -> tuple[Tensor, Tensor]:
+        shape = shape_of(x)
+        if shape:
+            normalize_axis(axis, len(shape))
+        out = like(x, shape=reduced_shape(shape, (axis,), keepdim)) if shape else x
+        return out, like(out, dtype="int64")
+
+
+@irdl_op_definition
+class Nanmedian(PureOp):
+    """The middle element over axes of those that are not nan, or the average of two.
+
+    Paddle: nanmedian.
+    """
+
+    name = "pd.nanmedian"
+    traits = traits_def(Reduction())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integers(())
+    keepdim = flag(False)
+    mode = string("avg")
+
+    @staticmethod
+    def infer(x: Tensor, axis: Sequence[int], keepdim: bool, mode: str) -> Tensor:
+        if mode not in ("avg", "min"):
+            raise ProgramError(f"the mode of nanmedian should be avg or min, found '{mode}'")
+        return like(x, shape=reduced_shape(shape_of(x), axis, keepdim))
+
+
+@irdl_op_definition
+class Searchsorted(OpaqueOp):
+    """The positions of values in the last axis of sorted sequences. Paddle: searchsorted."""
+
+    name = "pd.searchsorted"
+    sequence = operand_def(Tensor)
+    values = operand_def(Tensor)
+    out = result_def(Tensor)
+    out_int32 = flag(False)
+    right = flag(False)
+
+    @staticmethod
+    def infer(sequence: Tensor, values: Tensor, out_int32: bool) -> Tensor:
+        same_dtype(sequence, values)
+        if rank_of(sequence) < 1:
+            raise ProgramError("the sorted sequence needs an axis")
+        shape = shape_of(values)
+        if rank_of(sequence) > 1:
+            if rank_of(sequence) != len(shape):
+                raise ProgramError("the sequences and the values must have one rank")
+            shape = (*broadcast_shapes(shape_of(sequence)[:-1], shape[:-1]), shape[-1])
+        return like(values, shape=shape, dtype="int32" if out_int32 else "int64")
+
+
+@irdl_op_definition
+class Histogram(OpaqueOp):
+    """The number of elements in each of equal bins from min to max. Paddle: histogram.
+
+    With min and max both 0 the bins cover the elements; the last bin has its right edge.
+    """
+
+    name = "pd.histogram"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    bins = integer(100)
+    min = number(0.0)
+    max = number(0.0)
+
+    @staticmethod
+    def infer(x: Tensor, bins: int, min: float, max: float) -> Tensor:
+        if bins < 1 or max < min:
+            raise ProgramError(f"histogram needs bins >= 1 and max >= min, found {bins, min, max}")
+        return like(x, shape=(bins,), dtype="int64")

@@ -1,0 +1,314 @@
+"""The parts of a Transformer as one op each, built by the attention and feed-forward fusions."""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Sequence
+from typing import ClassVar
+
+from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    result_def,
+    var_operand_def,
+)
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import dictionary, flag, integer, number, string
+from graphopt.ir.dialect.definition import SEGMENTS
+from graphopt.ir.dialect.ops.linear import matmul_type
+from graphopt.ir.dialect.ops.norm import check_vector
+from graphopt.ir.dialect.ops.random import Dropout, RandomOp
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Tensor,
+    broadcast_shapes,
+    dtype_of,
+    like,
+    rank_of,
+    same_dtype,
+    shape_of,
+)
+
+NORMS = ("none", "pre", "post")
+LAYOUTS = ("split", "heads")
+ALGORITHMS = ("", "cudnn", "pallas")
+
+
+def core_type(
+    q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, transpose_k: bool = False
+) -> Tensor:
+    """The type of softmax(q k^T + mask) v; a boolean mask is false where nothing is seen.
+
+    A mask that is added is of the dtype of q or, for half types, of float32.
+    """
+    scores = matmul_type(q, k, False, not transpose_k)
+    if min(map(rank_of, (q, k, v))) < 2:
+        raise ProgramError("attention needs q, k and v of rank 2 or more")
+    if not dtype_of(q).is_floating:
+        raise ProgramError(f"attention needs floating-point tensors, found {dtype_of(q)!s}")
+    if mask is not None:
+        is_wide = dtype_of(mask) == "float32" and dtype_of(q) in ("float16", "bfloat16")
+        if dtype_of(mask) != "bool" and not is_wide:
+            same_dtype(q, mask)
+        masked = broadcast_shapes(shape_of(scores), shape_of(mask))
+        if len(masked) != rank_of(scores):
+            raise ProgramError(f"the mask has more dimensions than the scores {list(masked)}")
+        scores = like(scores, shape=masked)
+    return matmul_type(scores, v, False, False)
+
+
+@irdl_op_definition
+class FusedDotProductAttention(RandomOp):
+    """softmax(scaling_factor * q k^T + mask) v, q [..., t, d], k [..., s, d], v [..., s, e].
+
+    With `transpose_k` k is [..., d, s]. Where a boolean mask is false the score is `fill`. Dropout,
+    as by pd.dropout, is on the softmax. `algorithm` names a library's kernel (`ALGORITHMS`) that is
+    to compute it on the devices that have it; it comes from a pass.
+    Paddle: fused_dot_product_attention, whose tensors have the heads after the length.
+    """
+
+    name = "pd.fused_dot_product_attention"
+    q = operand_def(Tensor)
+    k = operand_def(Tensor)
+    v = operand_def(Tensor)
+    mask = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    scaling_factor = number(1.0)
+    fill = number(float("-inf"))
+    transpose_k = flag(False)
+    dropout_probability = number(0.0)
+    dropout_implementation = string("upscale_in_train")
+    is_test = flag(False)
+    algorithm = string("")
+
+    def draws(self) -> tuple[tuple[int, int], ...]:
+        """Nothing without dropout."""
+        drops = self.attr("dropout_probability") and not self.attr("is_test")
+        return super().draws() if drops else ()
+
+    @staticmethod
+    def infer(
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        mask: Tensor | None,
+        transpose_k: bool,
+        dropout_probability: float,
+        dropout_implementation: str,
+        algorithm: str = "",
+    ) -> Tensor:
+        if algorithm not in ALGORITHMS:
+            raise ProgramError(
+                f"algorithm should be one of {list(ALGORITHMS)}, found '{algorithm}'"
+            )
+        Dropout.infer(q, dropout_probability, dropout_implementation)
+        return core_type(q, k, v, mask, transpose_k)
+
+
+class TwoDropouts(RandomOp, ABC):
+    """An op with two dropouts, which draw like the ops that it stands for."""
+
+    other_seed = integer(0)
+    other_rng_id = integer(0)
+    is_test = flag(False)
+
+    # names of the rates, in the order of the seeds
+    RATES: ClassVar[tuple[str, str]]
+
+    def draws(self) -> tuple[tuple[int, int], ...]:
+        """The seed and generator id of both dropouts; empty when neither draws."""
+        if self.attr("is_test") or not any(self.attr(rate) for rate in self.RATES):
+            return ()
+        return (*super().draws(), (self.attr("other_seed"), self.attr("other_rng_id")))
+
+
+def check_norm(norm: str, x: Tensor, scale: Tensor | None, bias: Tensor | None) -> None:
+    """ProgramError unless this layer norm fits x, whose last axis it normalises."""
+    if norm not in NORMS:
+        raise ProgramError(f"norm should be one of {', '.join(NORMS)}, found '{norm}'")
+    if norm == "none" and (scale is not None or bias is not None):
+        raise ProgramError("there is a scale or bias but no layer norm")
+    check_vector("ln_scale", scale, shape_of(x)[-1])
+    check_vector("ln_bias", bias, shape_of(x)[-1])
+
+
+def linear_type(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+    """The type of x @ weight + bias."""
+    if rank_of(weight) != 2 or rank_of(x) < 2:
+        raise ProgramError("a linear layer needs a 2-D weight and an input of rank 2 or more")
+    out = matmul_type(x, weight, False, False)
+    check_vector("bias", bias, shape_of(out)[-1])
+    return out
+
+
+def residual_type(x: Tensor, out: Tensor) -> Tensor:
+    """The type of x + out, which must be of one shape."""
+    shape = broadcast_shapes(shape_of(x), shape_of(out))
+    if len(shape) != rank_of(x) or any(
+        UNKNOWN not in (a, b) and a != b for a, b in zip(shape_of(x), shape_of(out), strict=True)
+    ):
+        raise ProgramError(f"the residual {list(shape_of(x))} is not like {list(shape_of(out))}")
+    return like(out, shape=shape)
+
+
+@irdl_op_definition
+class FusedAttention(TwoDropouts):
+    """Multi-head attention: norm, projections, attention, output layer, dropout, residual, norm.
+
+    x is [n, t, c]; `memory` is empty (keys and values come from x), their one source [n, s, c'],
+    or two. `qkv_weight` is one [c, 3 * heads * d] or three matrices, `qkv_bias` likewise, or empty.
+    `layout` says what a joint projection holds: q, k and v one after the other ("split"), or head
+    by head ("heads"). `norm` is "pre" (of x), "post" (of the result) or "none".
+    Paddle: fused_attention.
+    """
+
+    name = "pd.fused_attention"
+    x = operand_def(Tensor)
+    memory = var_operand_def(Tensor)
+    qkv_weight = var_operand_def(Tensor)
+    qkv_bias = var_operand_def(Tensor)
+    mask = opt_operand_def(Tensor)
+    linear_weight = operand_def(Tensor)
+    linear_bias = opt_operand_def(Tensor)
+    ln_scale = opt_operand_def(Tensor)
+    ln_bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    num_heads = integer()
+    layout = string("split")
+    scaling_factor = number(1.0)
+    fill = number(float("-inf"))
+    norm = string("none")
+    epsilon = number(1e-5)
+    add_residual = flag(True)
+    attn_dropout_rate = number(0.0)
+    attn_dropout_implementation = string("upscale_in_train")
+    dropout_rate = number(0.0)
+    dropout_implementation = string("upscale_in_train")
+
+    irdl_options = (SEGMENTS,)
+    RATES: ClassVar[tuple[str, str]] = ("attn_dropout_rate", "dropout_rate")
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        memory: Sequence[Tensor],
+        qkv_weight: Sequence[Tensor],
+        qkv_bias: Sequence[Tensor],
+        mask: Tensor | None,
+        linear_weight: Tensor,
+        linear_bias: Tensor | None,
+        ln_scale: Tensor | None,
+        ln_bias: Tensor | None,
+        num_heads: int,
+        layout: str,
+        norm: str,
+        add_residual: bool,
+        attn_dropout_rate: float,
+        attn_dropout_implementation: str,
+        dropout_rate: float,
+        dropout_implementation: str,
+    ) -> Tensor:
+        Dropout.infer(x, attn_dropout_rate, attn_dropout_implementation)
+        Dropout.infer(x, dropout_rate, dropout_implementation)
+        if rank_of(x) != 3:
+            raise ProgramError(f"x should be [n, length, size], found {list(shape_of(x))}")
+        if layout not in LAYOUTS:
+            raise ProgramError(f"layout should be split or heads, found '{layout}'")
+        q, k, v = _projected(x, memory, qkv_weight, qkv_bias, num_heads)
+        core = core_type(q, k, v, mask)
+        batch, heads, length, size = shape_of(core)
+        joined = like(x, shape=(batch, length, UNKNOWN if size < 0 else heads * size))
+        out = linear_type(joined, linear_weight, linear_bias)
+        check_norm(norm, x if norm == "pre" else out, ln_scale, ln_bias)
+        return residual_type(x, out) if add_residual else out
+
+
+def _projected(
+    x: Tensor,
+    memory: Sequence[Tensor],
+    weights: Sequence[Tensor],
+    biases: Sequence[Tensor],
+    heads: int,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """q, k and v as [n, heads, length, size]."""
+    if len(weights) not in (1, 3) or len(biases) not in (0, len(weights)) or len(memory) > 2:
+        raise ProgramError(
+            "fused_attention takes one or three weights, as many biases or none, and two other "
+            f"sources at most; found {len(weights)}, {len(biases)} and {len(memory)}"
+        )
+    if len(weights) == 1 and memory:
+        raise ProgramError("a joint projection has one source")
+    key = memory[0] if memory else x
+    sources = (x, key, memory[-1] if memory else x)[: len(weights)]
+    bias = biases or (None,) * len(weights)
+    parts = [linear_type(*each) for each in zip(sources, weights, bias, strict=True)]
+    q, k, v = parts * (3 // len(parts))
+    ways = heads * (3 // len(parts))
+    return _in_heads(q, heads, ways), _in_heads(k, heads, ways), _in_heads(v, heads, ways)
+
+
+def _in_heads(x: Tensor, heads: int, ways: int) -> Tensor:
+    batch, length, columns = shape_of(x)
+    if heads < 1 or (columns != UNKNOWN and columns % ways):
+        raise ProgramError(f"{columns} columns cannot be shared out among {ways} heads")
+    size = UNKNOWN if columns == UNKNOWN else columns // ways
+    return like(x, shape=(batch, heads, length, size))
+
+
+@irdl_op_definition
+class FusedFeedforward(TwoDropouts):
+    """norm, linear1, activation, dropout1, linear2, dropout2, residual, norm on x [..., c].
+
+    `norm` is "pre" (of x), "post" (of the result) or "none"; `act_attrs` are properties of the
+    activation's op. Paddle: fused_feedforward.
+    """
+
+    name = "pd.fused_feedforward"
+    x = operand_def(Tensor)
+    linear1_weight = operand_def(Tensor)
+    linear1_bias = opt_operand_def(Tensor)
+    linear2_weight = operand_def(Tensor)
+    linear2_bias = opt_operand_def(Tensor)
+    ln_scale = opt_operand_def(Tensor)
+    ln_bias = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    norm = string("none")
+    epsilon = number(1e-5)
+    act_method = string("relu")
+    act_attrs = dictionary({})
+    add_residual = flag(True)
+    dropout1_rate = number(0.0)
+    dropout1_implementation = string("upscale_in_train")
+    dropout2_rate = number(0.0)
+    dropout2_implementation = string("upscale_in_train")
+
+    irdl_options = (SEGMENTS,)
+    RATES: ClassVar[tuple[str, str]] = ("dropout1_rate", "dropout2_rate")
+
+    @staticmethod
+    def infer(
+        x: Tensor,
+        linear1_weight: Tensor,
+        linear1_bias: Tensor | None,
+        linear2_weight: Tensor,
+        linear2_bias: Tensor | None,
+        ln_scale: Tensor | None,
+        ln_bias: Tensor | None,
+        norm: str,
+        act_method: str,
+        act_attrs: DictionaryAttr,
+        add_residual: bool,
+        dropout1_rate: float,
+        dropout1_implementation: str,
+        dropout2_rate: float,
+        dropout2_implementation: str,
+    ) -> Tensor:
+        Dropout.infer(x, dropout1_rate, dropout1_implementation)
+        Dropout.infer(x, dropout2_rate, dropout2_implementation)
+        hidden = linear_type(x, linear1_weight, linear1_bias)
+        out = linear_type(hidden, linear2_weight, linear2_bias)
+        check_norm(norm, x if norm == "pre" else out, ln_scale, ln_bias)
+        return residual_type(x, out) if add_residual else out

@@ -1,0 +1,45 @@
+"""The values that ops read and the ops inside them, where some have regions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from xdsl.ir import Block, Operation, SSAValue
+
+
+def captured_values(op: Operation) -> list[SSAValue]:
+    """The values from around `op` that its regions use, each once, in the order of first use."""
+    if not op.regions:
+        return []
+    inside: set[SSAValue] = set()
+    found: dict[SSAValue, None] = {}
+    for inner in inner_ops(op):
+        for region in inner.regions:
+            for block in region.blocks:
+                inside.update(block.args)
+        inside.update(inner.results)
+    for region in op.regions:
+        for block in region.blocks:
+            inside.update(block.args)
+    for inner in inner_ops(op):
+        found.update(dict.fromkeys(v for v in inner.operands if v not in inside))
+    return list(found)
+
+
+def values_read(op: Operation) -> list[SSAValue]:
+    """The operands of `op`, then what its regions capture."""
+    return [*op.operands, *captured_values(op)]
+
+
+def inner_ops(op: Operation) -> Iterator[Operation]:
+    """Every op inside the regions of `op`, at any depth."""
+    for region in op.regions:
+        yield from region.walk()
+
+
+def ancestor_in(block: Block, op: Operation) -> Operation | None:
+    """The op of `block` that is `op` or has it inside; None when there is none."""
+    at: Operation | None = op
+    while at is not None and at.parent is not block:
+        at = at.parent_op()
+    return at

@@ -1,0 +1,266 @@
+"""The ports of a module's `@main`: feeds, state and fetches by name, in argument order.
+
+A module may have a second function, `@prepare`, of state that no step writes: `@main` takes its
+results, so that a runtime need compute them only when that state has changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import cast
+
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    FunctionType,
+    ModuleOp,
+    StringAttr,
+    UnitAttr,
+)
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument
+
+from graphopt.ir.dialect.types import Tensor, shape_of, show
+
+FEED = "pd.feed"
+STATE = "pd.state"
+FETCH = "pd.fetch"
+# what `@prepare` gives and `@main` takes
+PREPARED = "pd.prepared"
+PER_REPLICA = "pd.per_replica"
+SHARD_OF = "pd.shard_of"
+STACK_OF = "pd.stack_of"
+ORDER = "pd.order"
+# on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
+KEPT_GRADIENTS = "pd.kept_gradients"
+# on a module: its dropouts draw by a quicker generator
+HASH_DROPOUT = "pd.hash_dropout"
+# on a module: what its ops make is looked at for NaN and infinities
+CHECK_FINITE = "pd.check_finite"
+
+
+def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
+    """The reasons why gradient operators of the program are no `pd.grad`, one per backward pass."""
+    found = module.attributes.get(KEPT_GRADIENTS)
+    texts = cast(ArrayAttr[StringAttr], found) if isinstance(found, ArrayAttr) else ()
+    return tuple(text.data for text in texts)
+
+
+def hash_dropout(module: ModuleOp) -> None:
+    """Let the dropouts of a module draw by hashing a counter."""
+    module.attributes[HASH_DROPOUT] = UnitAttr()
+
+
+def hashes_dropout(module: ModuleOp) -> bool:
+    """True when the dropouts of a module draw by hashing a counter."""
+    return HASH_DROPOUT in module.attributes
+
+
+def check_finite(module: ModuleOp) -> None:
+    """Let a module note what its ops make of NaN and infinities."""
+    module.attributes[CHECK_FINITE] = UnitAttr()
+
+
+def checks_finite(module: ModuleOp) -> bool:
+    """True when a module notes NaN and infinities."""
+    return CHECK_FINITE in module.attributes
+
+
+@dataclass(frozen=True)
+class Port:
+    """One argument or result of `@main`. `per_replica` state differs between replicas.
+
+    State with `shard_of` is a part, here, of a value of that type; the replicas together have it.
+    State with `stack_of` is the variables of these names, of one type, along a new first axis.
+    That with `order` has its axes in another order: axis i is the variable's axis order[i].
+    """
+
+    kind: str
+    name: str
+    type: Tensor
+    per_replica: bool = False
+    shard_of: Tensor | None = None
+    stack_of: tuple[str, ...] = ()
+    order: tuple[int, ...] = ()
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """The names of the variables that this is."""
+        return self.stack_of or (self.name,)
+
+
+@dataclass(frozen=True)
+class Signature:
+    """The arguments and results of `@main`."""
+
+    arguments: tuple[Port, ...]
+    results: tuple[Port, ...]
+
+    def names(self, ports: tuple[Port, ...], kind: str) -> tuple[str, ...]:
+        """The names of the ports of one kind, in order."""
+        return tuple(port.name for port in ports if port.kind == kind)
+
+    @property
+    def feeds(self) -> tuple[str, ...]:
+        """The variables that must be fed."""
+        return self.names(self.arguments, FEED)
+
+    @property
+    def reads(self) -> tuple[str, ...]:
+        """The state that the function reads."""
+        return self.names(self.arguments, STATE)
+
+    @property
+    def fetches(self) -> tuple[str, ...]:
+        """The fetched variables."""
+        return self.names(self.results, FETCH)
+
+    @property
+    def writes(self) -> tuple[str, ...]:
+        """The state that the function writes."""
+        return self.names(self.results, STATE)
+
+    @property
+    def per_replica(self) -> frozenset[str]:
+        """The state that each replica has its own value of."""
+        return frozenset(p.name for p in (*self.arguments, *self.results) if p.per_replica)
+
+
+def main_function(module: ModuleOp) -> FuncOp:
+    """The `@main` function of a module; ValueError when there is none."""
+    found = _function(module, "main")
+    if found is None:
+        raise ValueError("the module has no function @main")
+    return found
+
+
+def prepare_function(module: ModuleOp) -> FuncOp | None:
+    """The `@prepare` function of a module, if it has one."""
+    return _function(module, "prepare")
+
+
+def _function(module: ModuleOp, name: str) -> FuncOp | None:
+    for op in module.ops:
+        if isinstance(op, FuncOp) and op.sym_name.data == name:
+            return op
+    return None
+
+
+def signature_of(module: ModuleOp) -> Signature:
+    """The signature of a module's `@main`; ValueError when an argument has no role."""
+    return function_signature(main_function(module))
+
+
+def function_signature(function: FuncOp) -> Signature:
+    """The signature of one function; ValueError when an argument has no role."""
+    types = function.function_type
+    found = Signature(
+        _ports(function.arg_attrs, types.inputs.data, "argument"),
+        _ports(function.res_attrs, types.outputs.data, "result"),
+    )
+    for ports, what in ((found.arguments, "arguments"), (found.results, "results")):
+        _check_stacks(ports, what)
+    return found
+
+
+def inputs_of(module: ModuleOp) -> tuple[Port, ...]:
+    """The feeds and the state that a module reads, in `@main` or in `@prepare`."""
+    prepare = prepare_function(module)
+    first = function_signature(prepare).arguments if prepare is not None else ()
+    ports = {(port.kind, port.name): port for port in (*signature_of(module).arguments, *first)}
+    return tuple(port for port in ports.values() if port.kind != PREPARED)
+
+
+def result_port(function: FuncOp, index: int) -> Port:
+    """One result of a function, without looking at the others."""
+    attrs, types = function.res_attrs, function.function_type.outputs.data
+    one = slice(index, index + 1)
+    return _ports(ArrayAttr(attrs.data[one]) if attrs else None, types[one], "result")[0]
+
+
+def add_feed(function: FuncOp, name: str, type_: Tensor) -> BlockArgument:
+    """A new last argument of `@main`, fed under this name."""
+    block, types = function.body.block, function.function_type
+    attrs = function.arg_attrs.data if function.arg_attrs else ()
+    function.function_type = FunctionType.from_lists([*types.inputs, type_], list(types.outputs))
+    function.arg_attrs = ArrayAttr([*attrs, DictionaryAttr({FEED: StringAttr(name)})])
+    return block.insert_arg(type_, len(block.args))
+
+
+def stack_name(names: Sequence[str]) -> str:
+    """The name of a stack of variables: no other one begins with the same variable."""
+    return f"{names[0]} .. {names[-1]}"
+
+
+def stack_entry(names: Sequence[str]) -> DictionaryAttr:
+    """The attributes of an argument or a result that is a stack of variables."""
+    listed = ArrayAttr([StringAttr(name) for name in names])
+    return DictionaryAttr({STATE: StringAttr(stack_name(names)), STACK_OF: listed})
+
+
+def _ports(
+    attrs: ArrayAttr[DictionaryAttr] | None, types: tuple[Attribute, ...], what: str
+) -> tuple[Port, ...]:
+    dictionaries: list[Mapping[str, Attribute]] = (
+        [d.data for d in attrs] if attrs is not None else [{} for _ in types]
+    )
+    ports: list[Port] = []
+    for position, (entry, type_) in enumerate(zip(dictionaries, types, strict=True)):
+        for kind in (FEED, STATE, FETCH, PREPARED):
+            name = entry.get(kind)
+            if isinstance(name, StringAttr):
+                per_replica = isinstance(entry.get(PER_REPLICA), UnitAttr)
+                whole = cast("Tensor | None", entry.get(SHARD_OF))
+                where = f"{what} {position} of @main"
+                members, order = _members(entry, type_, where), _order(entry, type_, where)
+                type_ = cast(Tensor, type_)
+                ports.append(Port(kind, name.data, type_, per_replica, whole, members, order))
+                break
+        else:
+            raise ValueError(
+                f"{what} {position} says neither {FEED}, {STATE}, {FETCH} nor {PREPARED}; "
+                f'write e.g. {{{FEED} = "x"}} after its type'
+            )
+    return tuple(ports)
+
+
+def _check_stacks(ports: tuple[Port, ...], what: str) -> None:
+    """ValueError when a variable is in a stack and somewhere else, too."""
+    if any(port.stack_of for port in ports):
+        names = [name for port in ports if port.kind == STATE for name in port.variables]
+        if len(set(names)) < len(names):
+            twice = next(name for name in names if names.count(name) > 1)
+            raise ValueError(f"several {what} of @main are the variable '{twice}'")
+
+
+def _members(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tuple[str, ...]:
+    """The variables of a stack; ValueError unless there is one for each item of its first axis."""
+    if STACK_OF not in entry:
+        return ()
+    found = entry[STACK_OF]
+    listed: tuple[Attribute, ...] = ()
+    if isinstance(found, ArrayAttr):
+        listed = cast("ArrayAttr[Attribute]", found).data
+    names = tuple(name.data for name in listed if isinstance(name, StringAttr))
+    if len(set(names)) != len(listed) or shape_of(type_)[:1] != (len(names),):
+        raise ValueError(
+            f"{where} is {show(type_)}, and {STACK_OF} must list as many variables as its first "
+            f"axis is long, each once; found {found}"
+        )
+    return names
+
+
+def _order(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tuple[int, ...]:
+    """The order of the axes of state; ValueError unless each axis is there once."""
+    if ORDER not in entry:
+        return ()
+    found = entry[ORDER]
+    order = found.get_values() if isinstance(found, DenseArrayBase) else ()
+    if sorted(order) != list(range(len(shape_of(type_)))):
+        raise ValueError(
+            f"{where} is {show(type_)}, and {ORDER} must be an order of its axes, as an "
+            f"array<i64: ...>; found {found}"
+        )
+    return tuple(int(axis) for axis in order)

@@ -1,0 +1,265 @@
+"""The text of a module: xDSL's, with functions as people read them.
+
+A function has one argument a line, with its role first: `feed %x: tensor<?x4xf32>`. The variable's
+name comes after its role where the value is called otherwise: `state "fc.w" %w: tensor<4x2xf32>`.
+The parser takes `func.func` as xDSL prints it, too, and so does xDSL's own parser; that one reads
+what is printed here in the generic form.
+
+Both remember tensor types by their text: a program repeats few types, and making a type is most of
+what reading one op costs.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from io import StringIO
+from typing import IO, Any, cast
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, StringAttr, TensorType
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import Attribute, BlockArgument, Operation, TypeAttribute
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+from graphopt.errors import FormatError
+from graphopt.ir.dialect.signature import FEED, FETCH, PREPARED, STATE
+from graphopt.ir.dialect.types import Tensor
+
+# the words for what an argument or a result is
+_ROLES = {"feed": FEED, "state": STATE, "prepared": PREPARED, "fetch": FETCH}
+
+# lines are broken behind commas where they are longer
+WIDTH = 100
+# a string, which stays whole, or a comma behind which a line may be broken
+_STRING_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|, ')
+
+# a tensor of a plain element type, without an encoding
+_TENSOR = re.compile(r"tensor<[0-9?x]*[a-z]+[0-9]*>")
+
+# a string that has nothing to escape
+_PLAIN = re.compile(r"[ !#-\[\]-~]*")
+
+
+@lru_cache(4096)
+def type_text(type_: Attribute) -> str:
+    """A type as xDSL prints it."""
+    return str(type_)
+
+
+class ModulePrinter(Printer):
+    """A printer of modules; with `print_types` ops have all their types."""
+
+    def __init__(
+        self, stream: IO[str] | None = None, *, print_types: bool = False, **options: Any
+    ) -> None:
+        super().__init__(stream, **options)
+        self.print_types = print_types
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if isinstance(attribute, TensorType):
+            self.print_string(type_text(cast(Tensor, attribute)))
+        else:
+            super().print_attribute(attribute)
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        # nearly all strings are parts of a line
+        if self.stream is None or "\n" in text:
+            super().print_string(text, indent=indent)
+        else:
+            self._current_column += len(text)
+            self.stream.write(text)
+
+    def print_string_literal(self, string: str) -> None:
+        if _PLAIN.fullmatch(string):
+            self.print_string(f'"{string}"')
+        else:
+            super().print_string_literal(string)
+
+    def print_op(self, op: Operation) -> None:
+        if isinstance(op, FuncOp) and not self.print_generic_format and _has_roles(op):
+            self._print_function(op)
+        else:
+            super().print_op(op)
+
+    def _print_function(self, function: FuncOp) -> None:
+        self.enter_scope()
+        self.print_string(f"{function.name} ")
+        if function.sym_visibility:
+            self.print_string(f"{function.sym_visibility.data} ")
+        self.print_symbol_name(function.sym_name.data)
+        arguments, types = function.body.block.args, function.function_type.outputs.data
+        self._print_ports(arguments, _entries(function.arg_attrs, len(arguments)))
+        self.print_string(" -> ")
+        self._print_ports(types, _entries(function.res_attrs, len(types)))
+        self.print_op_attributes(function.attributes, print_keyword=True)
+        self.print_string(" ")
+        self.print_region(function.body, print_entry_block_args=False, print_empty_block=False)
+        if self.print_debuginfo:
+            self.print_string(" ")
+            self.print_attribute(function.location)
+        self.exit_scope()
+
+    def _print_ports(
+        self,
+        ports: Sequence[BlockArgument | Attribute],
+        entries: Sequence[Mapping[str, Attribute]],
+    ) -> None:
+        """Arguments, or the types of results: a line for each where there are several."""
+        with self.in_parens():
+            if len(ports) < 2:
+                for port, entry in zip(ports, entries, strict=True):
+                    self._print_port(port, entry)
+                return
+            with self.indented():
+                for position, (port, entry) in enumerate(zip(ports, entries, strict=True)):
+                    self.print_string(",\n" if position else "\n")
+                    self._print_port(port, entry)
+            self._print_new_line()
+
+    def _print_port(self, port: BlockArgument | Attribute, entry: Mapping[str, Attribute]) -> None:
+        role, name = _role(entry)
+        if role:
+            self.print_string(f"{role} ")
+            # a value that is called as the variable is says its name
+            if not isinstance(port, BlockArgument):
+                self.print_string_literal(name)
+                self.print_string(": ")
+            elif port.name_hint != name or name in self.ssa_names:
+                self.print_string_literal(name)
+                self.print_string(" ")
+        if isinstance(port, BlockArgument):
+            self.print_block_argument(port, print_type=False)
+            self.print_string(": ")
+        self.print_attribute(port.type if isinstance(port, BlockArgument) else port)
+        if len(entry) > bool(role):
+            self.print_op_attributes(entry, reserved_attr_names=[_ROLES[role]] if role else ())
+        if isinstance(port, BlockArgument) and self.print_debuginfo:
+            self.print_string(" ")
+            self.print_attribute(port.location)
+
+
+def _role(entry: Mapping[str, Attribute]) -> tuple[str, str]:
+    """The role of an argument or a result and its name; empty without one."""
+    for role, key in _ROLES.items():
+        name = entry.get(key)
+        if isinstance(name, StringAttr):
+            return role, name.data
+    return "", ""
+
+
+def _entries(
+    attrs: ArrayAttr[DictionaryAttr] | None, count: int
+) -> Sequence[Mapping[str, Attribute]]:
+    """The attributes of arguments or results."""
+    if attrs is None:
+        return [dict[str, Attribute]() for _ in range(count)]
+    return [entry.data for entry in attrs]
+
+
+def _has_roles(function: FuncOp) -> bool:
+    """True when an argument or a result of a function with a body says what it is."""
+    attrs = (*(function.arg_attrs or ()), *(function.res_attrs or ()))
+    return bool(function.body.blocks) and any(_role(entry.data)[0] for entry in attrs)
+
+
+class ModuleParser(Parser):
+    """A parser of what `ModulePrinter` and xDSL's printer print."""
+
+    def __init__(self, ctx: Context, input: str | bytes, name: str = "<unknown>") -> None:
+        super().__init__(ctx, input, name)
+        self._tensors: dict[str, TypeAttribute] = {}
+        self._port: dict[str, Attribute] = {}
+        """The role of the argument or result that is being read."""
+
+    def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
+        """The module of the text.
+
+        Raises ParseError with the position where it is not well formed, FormatError where its
+        regions nest too deep to be read.
+        """
+        try:
+            return super().parse_module(allow_implicit_module)
+        except RecursionError:
+            raise FormatError(
+                f"{self.lexer.input.name}: expected regions that nest a few hundred deep at most, "
+                "found more; take inner modules or loops out"
+            ) from None
+
+    def parse_optional_type(self) -> TypeAttribute | None:
+        start = self.pos
+        found = _TENSOR.match(self.lexer.input.content, start)
+        if found is None:
+            role = self._parse_optional_role()
+            if role is None:
+                return super().parse_optional_type()
+            self._port = {role: StringAttr(self.parse_str_literal())}
+            self.parse_punctuation(":")
+            return self.parse_type()
+        known = self._tensors.get(found[0])
+        if known is not None:
+            self._resume_from(found.end())
+            return known
+        read = super().parse_optional_type()
+        if read is not None:
+            self._tensors[found[0]] = read
+        return read
+
+    # func.func's own parser reads each argument, or the type of a result, and then its attributes
+
+    def parse_optional_argument(self, expect_type: bool = True) -> Any:
+        role = self._parse_optional_role()
+        if role is None:
+            return super().parse_optional_argument(expect_type)
+        name = self.parse_optional_str_literal()
+        argument = self.parse_argument()
+        self._port = {role: StringAttr(argument.name.text[1:] if name is None else name)}
+        return argument
+
+    def parse_optional_dictionary_attr_dict(self) -> dict[str, Attribute]:
+        port, self._port = self._port, {}
+        found = super().parse_optional_dictionary_attr_dict()
+        return port | found if port else found
+
+    def _parse_optional_role(self) -> str | None:
+        for role, key in _ROLES.items():
+            if self.parse_optional_keyword(role) is not None:
+                return key
+        return None
+
+
+def text_of(op: Operation, *, print_types: bool = False) -> str:
+    """A module, or any op, as text."""
+    stream = StringIO()
+    ModulePrinter(stream, print_types=print_types).print_op(op)
+    return wrapped(stream.getvalue())
+
+
+def wrapped(text: str) -> str:
+    """IR text with its long lines broken behind commas."""
+    return "\n".join(
+        line if len(line) <= WIDTH else _wrapped_line(line) for line in text.split("\n")
+    )
+
+
+def _wrapped_line(line: str) -> str:
+    indent = " " * (len(line) - len(line.lstrip()) + 4)
+    lines = [""]
+    for piece in _pieces(line):
+        if len(lines[-1]) + len(piece.rstrip()) > WIDTH and lines[-1].strip():
+            lines[-1] = lines[-1].rstrip()
+            lines.append(indent)
+        lines[-1] += piece
+    return "\n".join(lines)
+
+
+def _pieces(line: str) -> Iterator[str]:
+    """The line, cut behind each comma that is in no string."""
+    start = 0
+    for found in _STRING_OR_COMMA.finditer(line):
+        if found[0] == ", ":
+            yield line[start : found.end()]
+            start = found.end()
+    yield line[start:]

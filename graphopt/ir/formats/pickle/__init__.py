@@ -1,0 +1,1 @@
+"""Paddle's pickled parameters, read without running anything."""

@@ -1,0 +1,43 @@
+"""The attributes of PIR operators under the names, and with the values, that legacy has."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.formats.pir.rows import PirRow
+from graphopt.ir.formats.pir_json.records import PirAttribute, PirOp, PirType
+
+# Legacy writes "as the operand" so.
+_NO_DTYPE = -1
+
+
+def legacy_attributes(op: PirOp, row: PirRow) -> dict[str, Any] | None:
+    """The attributes; None when one of them has a value that legacy has no form for."""
+    found: dict[str, Any] = {}
+    for name, attribute in op.attributes.items():
+        if attribute.kind in ("a_place", "NULL"):
+            continue
+        value = legacy_value(attribute)
+        if value is None:
+            return None
+        found[row.renamed.get(name, name)] = value
+    return found
+
+
+def legacy_value(attribute: PirAttribute) -> Any:
+    """The value as legacy has it, element types as their numbers; None when there is none."""
+    if attribute.kind == "a_dtype":
+        return dtype_code(attribute.value)
+    value = attribute.plain()
+    return None if isinstance(value, PirType) else value
+
+
+def dtype_code(name: str) -> int | None:
+    """The number of an element type, -1 for an undefined one, None for one that is not known."""
+    if name.lower().startswith("undefined"):
+        return _NO_DTYPE
+    try:
+        return as_dtype(name).code
+    except TypeError:
+        return None

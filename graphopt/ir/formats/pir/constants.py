@@ -1,0 +1,52 @@
+"""Values of a PIR program that the file itself fixes: `full`, `full_int_array` and lists of them.
+
+Legacy operators have these as attributes.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple, cast
+
+from graphopt.ir.formats.pir_json.records import PirOp
+
+# More elements than any list of sizes has are kept as a tensor.
+_MOST_ELEMENTS = 64
+
+
+class Constant(NamedTuple):
+    """A number, or a list of numbers."""
+
+    value: Any
+
+    def as_list(self) -> list[Any]:
+        """The numbers of the constant."""
+        return cast("list[Any]", self.value) if isinstance(self.value, list) else [self.value]
+
+
+def constant_of(op: PirOp) -> Constant | None:
+    """The constant that an operator makes; None when it makes none, or a large one."""
+    if op.name == "pd_op.full":
+        if math.prod(op.attribute("shape", [])) != 1:
+            return None
+        return Constant(as_number(op.attribute("value"), op.attribute("dtype")))
+    if op.name == "pd_op.full_int_array":
+        return Constant(list(op.attribute("value", [])))
+    if op.name in ("pd_op.assign_value", "pd_op.assign_value_"):
+        values = op.attribute("values", [])
+        if len(values) > _MOST_ELEMENTS:
+            return None
+        numbers = [as_number(value, op.attribute("dtype")) for value in values]
+        return Constant(numbers if op.attribute("shape") else numbers[0] if numbers else None)
+    return None
+
+
+def as_number(value: Any, dtype: Any) -> Any:
+    """The number as one of this element type: files have every number of `full` as a float."""
+    if isinstance(value, float) and math.isfinite(value) and value.is_integer():
+        name = str(dtype)
+        if "int" in name:
+            return int(value)
+        if name == "bool":
+            return bool(value)
+    return value

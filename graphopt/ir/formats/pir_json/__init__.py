@@ -1,0 +1,1 @@
+"""Paddle 3's `.json` programs, from bytes to records."""

@@ -1,0 +1,1 @@
+"""Paddle's `.pdmodel`: a ProgramDesc in the wire format of protocol buffers."""

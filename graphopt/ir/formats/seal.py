@@ -1,0 +1,96 @@
+"""The mark by which the files of one save know each other, where Paddle's formats leave room.
+
+A pickle has it as a string that is dropped again before the end, a program and the description of a
+tensor as a protobuf field that has no name in Paddle's schema. Paddle's own readers pass over both.
+The mark follows from the contents of all files of the save, so the same state gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TypeAlias
+
+from graphopt.errors import FormatError
+from graphopt.ir.formats.protobuf.wire import LENGTH, tag_bytes, varint_bytes
+
+Piece: TypeAlias = bytes | memoryview
+
+# Stands for the mark in the pieces of a file; `write_files` puts the save's own in its place.
+SEAL = b"0" * 32
+_WORDS = b"graphopt set "
+_TEXT_SIZE = len(_WORDS) + len(SEAL)
+_FIELD = tag_bytes(15_000, LENGTH) + varint_bytes(_TEXT_SIZE) + _WORDS
+_MARK = re.compile(_WORDS + b"([0-9a-f]{16})([0-9a-f]{16})")
+# A mark is at the end of a file, or in the description of its first tensor.
+_HEAD, _TAIL = 256, 64
+
+
+def sealed_pickle(pieces: Iterable[Piece]) -> Iterable[Piece]:
+    """A pickle with room for the mark before its last opcode."""
+    last: Piece = b""
+    for piece in pieces:
+        yield last
+        last = piece
+    yield bytes(last).removesuffix(b".") + b"X" + _TEXT_SIZE.to_bytes(4, "little") + _WORDS
+    yield SEAL
+    yield b"0."
+
+
+def sealed_message(message: bytes) -> list[Piece]:
+    """A serialized protobuf message with room for the mark after its last field."""
+    return [message, _FIELD, SEAL]
+
+
+def sealed_tensor(stream: bytes, levels: int = 0) -> list[Piece]:
+    """A tensor stream with room for the mark; as it is where it has levels of offsets in front."""
+    # version, number of levels, version of the tensor; then the size of the description
+    at = 16
+    if levels:
+        return [stream]
+    size = int.from_bytes(stream[at : at + 4], "little")
+    end = at + 4 + size
+    size += len(_FIELD) + len(SEAL)
+    data = memoryview(stream)[end:]
+    return [stream[:at] + size.to_bytes(4, "little") + stream[at + 4 : end] + _FIELD, SEAL, data]
+
+
+def unsealed_message(data: bytes) -> bytes:
+    """A serialized message without the mark after it, which is no part of the message."""
+    size = len(_FIELD) + len(SEAL)
+    if data[-size:].startswith(_FIELD) and _MARK.fullmatch(data, len(data) - _TEXT_SIZE):
+        return data[:-size]
+    return data
+
+
+def names_hash(names: Iterable[str]) -> str:
+    """The half of a mark that says which files a save has."""
+    text = "\0".join(sorted(names))
+    return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
+
+
+def mark_in(data: bytes) -> tuple[str, str] | None:
+    """The files that a file was saved with, and the save they belong to; None without a mark."""
+    found = _MARK.search(data[-_TAIL:]) or _MARK.search(data[:_HEAD])
+    return None if found is None else (found[1].decode(), found[2].decode())
+
+
+def check_one_save(contents: Mapping[Path, bytes]) -> None:
+    """Raise FormatError when two files were written by different saves of the same set of files.
+
+    Files without a mark, such as Paddle's own, and files of sets that differ say nothing.
+    """
+    saves: dict[str, tuple[str, Path]] = {}
+    for path, data in contents.items():
+        mark = mark_in(data)
+        if mark is None:
+            continue
+        which, save = mark
+        first, other = saves.setdefault(which, (save, path))
+        if first != save:
+            raise FormatError(
+                f"{path} and {other} are of different saves; copy all files of one save together, "
+                "or load each alone and set its values (set_program_state, load_vars)"
+            )

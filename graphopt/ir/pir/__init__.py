@@ -1,3 +1,0 @@
-"""Programs of Paddle 3 (PIR) as Programs with Paddle's legacy operators."""
-
-from graphopt.ir.pir.importer import import_pir as import_pir

@@ -1,0 +1,19 @@
+"""Types of operators that are gradients of others, by Paddle's naming."""
+
+from __future__ import annotations
+
+import re
+
+# The operator that the front end appends for a derivative (see ir/dialect/ops/grad.py).
+GRAD_TYPE = "pd_grad"
+_GRADIENT_TYPE = re.compile(r"^(.+)_(?:grad|double_grad)(2?)$")
+
+
+def forward_type(type: str) -> str | None:
+    """The operator type that an operator type is the gradient of; None when it is of none."""
+    found = _GRADIENT_TYPE.match(type)
+    if found is None or type == GRAD_TYPE:
+        return None
+    if found[0].endswith("_double_grad"):
+        return f"{found[1]}_grad"
+    return found[1] + found[2]

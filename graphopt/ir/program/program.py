@@ -1,0 +1,822 @@
+"""The names-level model of a program: scripts build it, and saved models decode to it.
+
+A `Program` is a list of `Block`s; a block has `Variable`s by name and `Operator`s in order, which
+may overwrite names. The four know each other, so they are in one file. The translation
+(`ir/translate/blocks/program.py`) translates all that into SSA values. Paddle page:
+paddle.static.Program.
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, ClassVar, cast
+
+from graphopt.errors import OperandError, ProgramError
+from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.program import undo, unique_name
+from graphopt.ir.program.gradient_types import forward_type
+from graphopt.ir.program.location import Location, caller_location
+
+GRAD_SUFFIX = "@GRAD"
+# what the lengths of the sequences in a variable are fed as
+LENGTHS = "@lens"
+
+
+class VarKind:
+    """The kinds of variable that saved programs declare (Paddle: VarType.Type)."""
+
+    DENSE_TENSOR = 7
+    SELECTED_ROWS = 8
+    FEED_MINIBATCH = 9
+    FETCH_LIST = 10
+    STEP_SCOPES = 11
+    TENSOR_ARRAY = 13
+    READER = 15
+    RAW = 17
+
+
+class Variable:
+    """A named tensor of a block.
+
+    `shape` is a tuple with -1 for a dimension known only when the program runs; `dtype` is a
+    `DType`. `stop_gradient=True` keeps gradients from flowing through it. `saved` is the bytes
+    that a loaded variable was declared with, which the writer repeats if nothing was changed.
+    """
+
+    saved: bytes | None = None
+
+    def __init__(
+        self,
+        block: Block,
+        name: str,
+        shape: Sequence[int] | None = None,
+        dtype: Any = None,
+        *,
+        persistable: bool = False,
+        stop_gradient: bool = False,
+        is_data: bool = False,
+        need_check_feed: bool = False,
+        is_parameter: bool = False,
+        lod_level: int = 0,
+        kind: int = VarKind.DENSE_TENSOR,
+        belong_to_optimizer: bool = False,
+        error_clip: Any = None,
+    ) -> None:
+        self.block = block
+        self.name = name
+        self._shape = None if shape is None else tuple(int(d) for d in shape)
+        self._dtype = None if dtype is None else as_dtype(dtype)
+        self.persistable = persistable
+        self.stop_gradient = stop_gradient
+        self.is_data = is_data
+        self.need_check_feed = need_check_feed
+        self.is_parameter = is_parameter
+        self.lod_level = lod_level
+        self.kind = kind
+        self.belong_to_optimizer = belong_to_optimizer
+        self.error_clip = error_clip
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The dimensions, -1 where unknown until run time."""
+        if self._shape is None:
+            raise ProgramError(f"the shape of variable '{self.name}' is not known yet")
+        return self._shape
+
+    @shape.setter
+    def shape(self, shape: Sequence[int]) -> None:
+        self._shape = tuple(int(d) for d in shape)
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        if self._dtype is None:
+            raise ProgramError(f"the dtype of variable '{self.name}' is not known yet")
+        return self._dtype
+
+    @dtype.setter
+    def dtype(self, dtype: Any) -> None:
+        self._dtype = as_dtype(dtype)
+
+    @property
+    def has_type(self) -> bool:
+        """True when both shape and dtype are known."""
+        return self._shape is not None and self._dtype is not None
+
+    @property
+    def grad_name(self) -> str:
+        """The name of this variable's gradient."""
+        return self.name + GRAD_SUFFIX
+
+    def copy_to(self, block: Block) -> Variable:
+        """A variable like this one that belongs to `block`."""
+        twin = copy.copy(self)
+        twin.block = block
+        return twin
+
+    def __repr__(self) -> str:
+        shape = "?" if self._shape is None else ", ".join(map(str, self._shape))
+        flags = "".join(
+            f", {flag}" for flag in ("persistable", "stop_gradient") if getattr(self, flag)
+        )
+        return f"var {self.name} : [{shape}] {self._dtype}{flags}"
+
+    @property
+    def type(self) -> int:
+        """The number of the kind of variable in Paddle's `VarType.Type` enumeration."""
+        return self.kind
+
+    def set_error_clip(self, error_clip: Any) -> None:
+        """Note how to clip the gradient of this variable; it has no effect, as in Paddle 2."""
+        self.error_clip = error_clip
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """The variable as text; both arguments are accepted for compatibility."""
+        return repr(self)
+
+
+class Parameter(Variable):
+    """A persistable variable that optimizers update.
+
+    `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
+    and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        name: str,
+        shape: Sequence[int],
+        dtype: Any,
+        *,
+        trainable: bool = True,
+        optimize_attr: Mapping[str, Any] | None = None,
+        regularizer: Any = None,
+        need_clip: bool = True,
+        do_model_average: bool = True,
+        is_distributed: bool = False,
+    ) -> None:
+        super().__init__(
+            block,
+            name,
+            shape,
+            dtype,
+            persistable=True,
+            stop_gradient=not trainable,
+            is_parameter=True,
+        )
+        self.trainable = trainable
+        self.optimize_attr = dict(optimize_attr or {"learning_rate": 1.0})
+        self.regularizer = regularizer
+        self.need_clip = need_clip
+        self.do_model_average = do_model_average
+        self.is_distributed = is_distributed
+
+
+EMPTY = "@EMPTY@"
+
+
+class OpRole:
+    """The bit flags of the `op_role` attribute (Paddle: OpProtoAndCheckerMaker.OpRole)."""
+
+    FORWARD = 0
+    BACKWARD = 1
+    OPTIMIZE = 2
+    LR_SCHEDULE = 16
+    LOSS = 256
+
+
+class AttrKind:
+    """The kinds of attribute that saved programs declare (Paddle: AttrType).
+
+    A `BLOCK` is held as a block's index; a `VAR` as the name of a variable that the operator reads.
+    """
+
+    INT = 0
+    FLOAT = 1
+    STRING = 2
+    INTS = 3
+    FLOATS = 4
+    STRINGS = 5
+    BOOLEAN = 6
+    BOOLEANS = 7
+    BLOCK = 8
+    LONG = 9
+    BLOCKS = 10
+    LONGS = 11
+    FLOAT64S = 12
+    VAR = 13
+    VARS = 14
+    FLOAT64 = 15
+    SCALAR = 16
+    SCALARS = 17
+
+
+class Operator:
+    """One step of a block: a type, named slots of variable names, attributes.
+
+    `location` is the user's source line, None where a loaded model does not say. `attr_kinds` has
+    the `AttrKind` of each attribute of a loaded operator, and nothing for operators made here;
+    `saved` is the loaded operator's own bytes, which the writer repeats if nothing was changed.
+    `is_loaded` is True for operators of files, whose slots and attributes are unchecked.
+    """
+
+    saved: bytes | None = None
+    is_loaded = False
+
+    def __init__(
+        self,
+        block: Block,
+        type: str,
+        inputs: Mapping[str, Sequence[str]],
+        outputs: Mapping[str, Sequence[str]],
+        attrs: Mapping[str, Any],
+        location: Location | None = None,
+    ) -> None:
+        self.block = block
+        self.type = type
+        self.inputs = {slot: list(names) for slot, names in inputs.items()}
+        self.outputs = {slot: list(names) for slot, names in outputs.items()}
+        self.attrs = dict(attrs)
+        self.attr_kinds: dict[str, int] = {}
+        self.location = location
+
+    def copy_to(self, block: Block) -> Operator:
+        """An operator like this one that belongs to `block`."""
+        twin = Operator(block, self.type, self.inputs, self.outputs, self.attrs, self.location)
+        twin.attr_kinds = dict(self.attr_kinds)
+        twin.saved = self.saved
+        twin.is_loaded = self.is_loaded
+        return twin
+
+    def input(self, slot: str) -> list[str]:
+        """The variable names in an input slot, [] when the slot is absent."""
+        return list(self.inputs.get(slot, ()))
+
+    def output(self, slot: str) -> list[str]:
+        """The variable names in an output slot, [] when the slot is absent."""
+        return list(self.outputs.get(slot, ()))
+
+    @property
+    def input_names(self) -> list[str]:
+        """The names of the input slots."""
+        return list(self.inputs)
+
+    @property
+    def output_names(self) -> list[str]:
+        """The names of the output slots."""
+        return list(self.outputs)
+
+    @property
+    def input_arg_names(self) -> list[str]:
+        """Every variable name read, in slot order."""
+        return [name for names in self.inputs.values() for name in names if name != EMPTY]
+
+    @property
+    def output_arg_names(self) -> list[str]:
+        """Every variable name written, in slot order."""
+        return [name for names in self.outputs.values() for name in names if name != EMPTY]
+
+    @property
+    def role(self) -> int:
+        """The `op_role` flags, Forward when unset."""
+        return int(self.attrs.get("op_role", OpRole.FORWARD))
+
+    def attr(self, name: str) -> Any:
+        """The value of an attribute; ValueError when the operator has none of that name."""
+        if name in self.attrs:
+            return self.attrs[name]
+        if name in _ON_EVERY_OPERATOR:
+            return _ON_EVERY_OPERATOR[name]
+        raise ValueError(f"operator {self.type} has no attribute '{name}'")
+
+    def has_attr(self, name: str) -> bool:
+        """True when the attribute is set, or one that every operator has."""
+        return name in self.attrs or name in _ON_EVERY_OPERATOR
+
+    def all_attrs(self) -> dict[str, Any]:
+        """A copy of the attributes."""
+        return dict(self.attrs)
+
+    @property
+    def attr_names(self) -> list[str]:
+        """The names of the attributes that are set."""
+        return list(self.attrs)
+
+    def _set_attr(self, name: str, value: Any) -> None:
+        undo.note(setattr, self, "attrs", dict(self.attrs))
+        self.attrs[name] = value
+        self.block.program.touch()
+
+    def _remove_attr(self, name: str) -> None:
+        self.attrs.pop(name, None)
+        self.block.program.touch()
+
+    def attr_type(self, name: str) -> int:
+        """The `AttrKind` of an attribute; ValueError when the operator has none of that name."""
+        value = self.attr(name)
+        if name in self.attr_kinds:
+            return self.attr_kinds[name]
+        if not isinstance(value, (list, tuple)):
+            return _kind(value)
+        items = cast("Sequence[object]", value)
+        return _LISTS[_kind(items[0]) if items else AttrKind.INT]
+
+    @property
+    def idx(self) -> int:
+        """The position in the block; ValueError when the operator has been removed from it."""
+        for position, op in enumerate(self.block.ops):
+            if op is self:
+                return position
+        raise ValueError(f"operator {self.type} is not in its block any more")
+
+    def rename(self, name: str, new_name: str) -> None:
+        """Read and write another variable instead of one."""
+        self._rename_input(name, new_name)
+        self._rename_output(name, new_name)
+
+    def _rename_input(self, old_name: str, new_name: str) -> None:
+        _rename(self.inputs, old_name, new_name)
+        self.saved = None
+        self.block.program.touch()
+
+    def _rename_output(self, old_name: str, new_name: str) -> None:
+        _rename(self.outputs, old_name, new_name)
+        self.saved = None
+        self.block.program.touch()
+
+    def __repr__(self) -> str:
+        def slots(slots: Mapping[str, Sequence[str]]) -> str:
+            return ", ".join(f"{slot}=[{', '.join(names)}]" for slot, names in slots.items())
+
+        shown = [
+            f"{name}={value!r}"
+            for name, value in sorted(self.attrs.items())
+            if name not in ("op_callstack", "op_namescope", "op_device")
+        ]
+        arguments = ", ".join(filter(None, [slots(self.inputs), *shown]))
+        where = f"  # {self.location}" if self.location else ""
+        return f"{{{slots(self.outputs)}}} = {self.type}({arguments}){where}"
+
+    def to_string(self, throw_on_error: bool = False) -> str:
+        """The operator as text; the argument is accepted for compatibility."""
+        return repr(self)
+
+
+def is_gradient(op: Operator) -> bool:
+    """True for an operator whose type says that it is the gradient of another."""
+    return forward_type(op.type) is not None
+
+
+_ON_EVERY_OPERATOR = {"op_role": OpRole.FORWARD, "op_namescope": "/", "op_device": ""}
+_KINDS: Mapping[type, int] = {
+    bool: AttrKind.BOOLEAN,
+    int: AttrKind.INT,
+    float: AttrKind.FLOAT,
+    str: AttrKind.STRING,
+}
+_LISTS = {
+    AttrKind.BOOLEAN: AttrKind.BOOLEANS,
+    AttrKind.INT: AttrKind.INTS,
+    AttrKind.FLOAT: AttrKind.FLOATS,
+    AttrKind.STRING: AttrKind.STRINGS,
+}
+
+
+def _kind(value: object) -> int:
+    return _KINDS.get(type(value), AttrKind.STRING)
+
+
+def _rename(slots: Mapping[str, list[str]], name: str, new_name: str) -> None:
+    for names in slots.values():
+        names[:] = [new_name if found == name else found for found in names]
+
+
+def _no_types(op: Operator) -> None:
+    raise RuntimeError(
+        f"the types of '{op.type}' cannot be inferred yet: import graphopt.ir.translate before "
+        "appending operators"
+    )
+
+
+class Block:
+    """Variables by name and operators in order; sub-blocks see their parents' variables.
+
+    `saved` holds what a loaded block declares beyond this model, for writing it back.
+    """
+
+    saved: Mapping[str, Any] | None = None
+
+    infer_outputs: ClassVar[Callable[[Operator], None]] = staticmethod(_no_types)
+    """Gives the outputs of a new operator their types; `ir/translate` sets it."""
+
+    def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
+        self.program = program
+        self.idx = idx
+        self.parent_idx = parent_idx
+        self.forward_block_idx = -1
+        self.backward_block_idx = -1
+        self.vars: dict[str, Variable] = {}
+        self.ops: list[Operator] = []
+
+    @property
+    def parent(self) -> Block | None:
+        """The enclosing block, None for the global one."""
+        return None if self.parent_idx < 0 else self.program.blocks[self.parent_idx]
+
+    def has_var(self, name: str) -> bool:
+        """True when this very block declares the name."""
+        return name in self.vars
+
+    def var(self, name: str) -> Variable:
+        """The variable that this block declares; ValueError when it declares none."""
+        try:
+            return self.vars[name]
+        except KeyError:
+            raise ValueError(f"var {name} not in this block") from None
+
+    def find_var(self, name: str) -> Variable | None:
+        """The variable visible under this name here, or None."""
+        block: Block | None = self
+        while block is not None:
+            if name in block.vars:
+                return block.vars[name]
+            block = block.parent
+        return None
+
+    _find_var_recursive = find_var
+
+    def _var_recursive(self, name: str) -> Variable:
+        found = self.find_var(name)
+        if found is None:
+            raise ValueError(f"Var {name} is not found recursively")
+        return found
+
+    def create_var(
+        self, name: str | None = None, shape: Any = None, dtype: Any = None, **flags: Any
+    ) -> Variable:
+        """Declare a variable, or return the one that has this name already.
+
+        Without a name it gets one. `type` is a number of `VarKind`.
+        """
+        if name is None:
+            name = unique_name.generate("_generated_var")
+        if name in self.vars:
+            return self.vars[name]
+        if "type" in flags:
+            flags["kind"] = int(flags.pop("type"))
+        return self._declare(Variable(self, name, shape, dtype, **flags))
+
+    def _clone_variable(self, var: Variable, force_persistable: bool = True) -> Variable:
+        """A variable of this block like one of another."""
+        twin = var.copy_to(self)
+        twin.persistable = force_persistable or var.persistable
+        return self._declare(twin)
+
+    def _rename_var(self, name: str, new_name: str) -> Variable:
+        """Give a variable another name, here and in the operators of this block."""
+        variable = self.var(name)
+        undo.note(self._restore, name, variable)
+        undo.note_attributes(variable, "name", "saved")
+        del self.vars[name]
+        variable.name, variable.saved = new_name, None
+        undo.note(self._rename_in_ops, new_name, name)
+        self._rename_in_ops(name, new_name)
+        return self._declare(variable)
+
+    def _rename_in_ops(self, name: str, new_name: str) -> None:
+        for op in self.ops:
+            op.rename(name, new_name)
+
+    def create_parameter(
+        self, name: str, shape: Any, dtype: Any, initializer: Any = None, **options: Any
+    ) -> Parameter:
+        """Declare a parameter in the global block; its dimensions must be positive.
+
+        With an `initializer` this block fills it.
+        """
+        if shape is None:
+            raise OperandError(f"parameter '{name}' needs a shape, found None")
+        if any(int(dim) <= 0 for dim in shape):
+            raise ProgramError(
+                f"Expected every dim's size to be larger than 0, but parameter '{name}' got "
+                f"shape {list(shape)}"
+            )
+        owner = self.program.global_block()
+        found = owner.vars.get(name)
+        if isinstance(found, Parameter):
+            if found.shape != tuple(shape):
+                raise ProgramError(
+                    f"parameter '{name}' exists with shape {list(found.shape)} and cannot be "
+                    f"shared with a layer that wants {list(shape)}"
+                )
+            return found
+        parameter = Parameter(owner, name, shape, dtype, **options)
+        owner._declare(parameter)
+        if initializer is not None:
+            initializer(parameter, self)
+        return parameter
+
+    def _declare(self, variable: Variable) -> Variable:
+        undo.note(self._restore, variable.name, self.vars.get(variable.name))
+        self.vars[variable.name] = variable
+        self.program.touch()
+        return variable
+
+    def _restore(self, name: str, variable: Variable | None) -> None:
+        if variable is None:
+            self.vars.pop(name, None)
+        else:
+            self.vars[name] = variable
+
+    def append_op(
+        self,
+        type: str,
+        inputs: Mapping[str, Any] | None = None,
+        outputs: Mapping[str, Any] | None = None,
+        attrs: Mapping[str, Any] | None = None,
+        stop_gradient: bool = False,
+    ) -> Operator:
+        """Append an operator and give its outputs their shapes and dtypes.
+
+        Slots take a Variable, a name, or a list of them; None means absent. With `stop_gradient`
+        no gradient flows through the outputs. Raises ProgramError,
+        naming the user's line and the operand types, when the operands do not fit.
+        """
+        with undo.transaction():
+            op = self._make_op(type, inputs, outputs, attrs)
+            Block.infer_outputs(op)
+            if stop_gradient:
+                for name in op.output_arg_names:
+                    variable = self._var_recursive(name)
+                    undo.note_attributes(variable, "stop_gradient")
+                    variable.stop_gradient = True
+            undo.note(self.ops.pop)
+            self.ops.append(op)
+            self.program.touch()
+        return op
+
+    def _insert_op(
+        self, index: int, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
+    ) -> Operator:
+        """As `append_op`, at a position of the operator list."""
+        op = self.append_op(type, inputs, outputs, attrs)
+        undo.note(self._move_op, index, len(self.ops) - 1)
+        self._move_op(-1, index)
+        return op
+
+    def _move_op(self, start: int, end: int) -> None:
+        self.ops.insert(end, self.ops.pop(start))
+
+    def _prepend_op(
+        self, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
+    ) -> Operator:
+        """As `append_op`, before all others."""
+        return self._insert_op(0, type, inputs, outputs, attrs)
+
+    def _remove_op(self, index: int, sync: bool = True) -> None:
+        undo.note(self._put_ops, list(self.ops))
+        del self.ops[index]
+        self.program.touch()
+
+    def _put_ops(self, ops: list[Operator]) -> None:
+        self.ops[:] = ops
+
+    def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
+        attributes: dict[str, Any] = {"op_role": self.program.op_role, **(attrs or {})}
+        return Operator(self, type, _names(inputs), _names(outputs), attributes, caller_location())
+
+    def all_parameters(self) -> list[Parameter]:
+        """The parameters of this block in the order of their creation."""
+        return [v for v in self.vars.values() if isinstance(v, Parameter)]
+
+    def iter_parameters(self) -> Iterator[Parameter]:
+        """The parameters of this block."""
+        return iter(self.all_parameters())
+
+    def __repr__(self) -> str:
+        lines = [f"{{ // block {self.idx}"]
+        lines += [f"    {variable!r}" for variable in self.vars.values()]
+        lines += [f"    {op!r}" for op in self.ops]
+        return "\n".join([*lines, "}"])
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """The block as text; both arguments are accepted for compatibility."""
+        return repr(self)
+
+
+def _names(slots: Mapping[str, Any] | None) -> dict[str, list[str]]:
+    """Slot values of any accepted form as lists of names."""
+    result: dict[str, list[str]] = {}
+    for slot, value in (slots or {}).items():
+        if value is None:
+            continue
+        items = cast(Iterable[Any], value if isinstance(value, (list, tuple)) else (value,))
+        result[slot] = [_name_of(item, slot) for item in items]
+    return result
+
+
+def _name_of(item: Any, slot: str) -> str:
+    if isinstance(item, str):
+        return item
+    if isinstance(item, Variable):
+        return item.name
+    raise OperandError(
+        f"the slot '{slot}' takes Variables and their names, found {item!r:.60} of type "
+        f"{type(item).__name__}"
+    )
+
+
+_serial = itertools.count()
+# No two edits have one number, so that a program whose edits were taken back may have its old one.
+_edits = itertools.count(1)
+
+
+class Program:
+    """A static-graph program (Paddle page: paddle.static.Program).
+
+    `random_seed` is copied into each random operator when the operator is made. `version` changes
+    with every edit, so (serial, version) identifies the content. `saved` holds what a loaded
+    program declares beyond this model (Paddle's version, operator versions), for writing it back.
+    `x - y` of variables of a program that `is_fluid` follows the rules of Paddle 1.8.
+    """
+
+    saved: Mapping[str, Any] | None = None
+    is_fluid = False
+
+    def __init__(self) -> None:
+        self.blocks: list[Block] = [Block(self, 0)]
+        self.current_block_idx = 0
+        self.random_seed = 0
+        self.serial = next(_serial)
+        self.version = 0
+        self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
+        self.op_role = OpRole.FORWARD
+
+    def touch(self) -> None:
+        """Note that the content has changed."""
+        undo.note_attributes(self, "version")
+        self.version = next(_edits)
+
+    def global_block(self) -> Block:
+        """Block 0."""
+        return self.blocks[0]
+
+    def block(self, index: int) -> Block:
+        """The block with this index."""
+        return self.blocks[index]
+
+    def current_block(self) -> Block:
+        """The block that new operators go to."""
+        return self.blocks[self.current_block_idx]
+
+    @property
+    def num_blocks(self) -> int:
+        """The number of blocks."""
+        return len(self.blocks)
+
+    def global_seed(self, seed: int = 0) -> None:
+        """Set `random_seed` (Paddle page: paddle.static.Program)."""
+        self.random_seed = int(seed)
+
+    def _create_block(self, parent_idx: int | None = None) -> Block:
+        undo.note_attributes(self, "current_block_idx")
+        undo.note(self._drop_blocks, len(self.blocks))
+        parent = self.current_block_idx if parent_idx is None else parent_idx
+        block = Block(self, len(self.blocks), parent)
+        self.blocks.append(block)
+        self.current_block_idx = block.idx
+        self.touch()
+        return block
+
+    def _drop_blocks(self, count: int) -> None:
+        del self.blocks[count:]
+
+    def _rollback(self) -> None:
+        undo.note_attributes(self, "current_block_idx")
+        self.current_block_idx = max(self.current_block().parent_idx, 0)
+
+    def list_vars(self) -> Iterator[Variable]:
+        """Every variable of every block."""
+        for block in self.blocks:
+            yield from block.vars.values()
+
+    def all_parameters(self) -> list[Parameter]:
+        """The parameters in the order of their creation."""
+        return [p for block in self.blocks for p in block.all_parameters()]
+
+    @contextmanager
+    def role(self, role: int) -> Generator[None]:
+        """Give operators appended inside the block this `op_role`."""
+        saved, self.op_role = self.op_role, role
+        try:
+            yield
+        finally:
+            self.op_role = saved
+
+    def clone(self, for_test: bool = False) -> Program:
+        """A copy whose variables have the same names (and so share values through the scope).
+
+        With `for_test` the backward and optimizer operators are left out and `is_test` is set on
+        every operator that has it.
+        """
+        twin = Program()
+        twin.random_seed = self.random_seed
+        twin.saved = self.saved
+        twin.is_fluid = self.is_fluid
+        twin.blocks = []
+        for block in self.blocks:
+            copied = Block(twin, block.idx, block.parent_idx)
+            copied.forward_block_idx = block.forward_block_idx
+            copied.saved = block.saved
+            copied.vars = {name: v.copy_to(copied) for name, v in block.vars.items()}
+            kept = _without_training(block.ops) if for_test else block.ops
+            copied.ops = [op.copy_to(copied) for op in kept]
+            twin.blocks.append(copied)
+        if for_test:
+            _set_test_mode(twin)
+        else:
+            twin.lr_schedulers = dict(self.lr_schedulers)
+        return twin
+
+    def __repr__(self) -> str:
+        return "\n".join(repr(block) for block in self.blocks)
+
+    def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
+        """The program as text; both arguments are accepted for compatibility."""
+        return repr(self)
+
+
+def _without_training(ops: Iterable[Operator]) -> list[Operator]:
+    """The operators without those of the backward pass, the optimizer and its schedule.
+
+    Their roles say so; in a file without roles gradient operators and what depends on them.
+    """
+    training = OpRole.BACKWARD | OpRole.OPTIMIZE | OpRole.LR_SCHEDULE
+    kept: list[Operator] = []
+    missing: set[str] = set()
+    for op in ops:
+        has_role = bool(op.role & training)
+        if has_role:
+            continue
+        if is_gradient(op) or not missing.isdisjoint(op.input_arg_names):
+            missing.update(op.output_arg_names)
+        else:
+            missing.difference_update(op.output_arg_names)
+            kept.append(op)
+    return kept
+
+
+def _set_test_mode(program: Program) -> None:
+    """Set `is_test` where it exists and drop gradient variables that nothing computes any more."""
+    for block in program.blocks:
+        for op in block.ops:
+            if "is_test" in op.attrs:
+                op.attrs["is_test"] = True
+        used = {n for op in block.ops for n in (*op.input_arg_names, *op.output_arg_names)}
+        block.vars = {
+            name: v for name, v in block.vars.items() if name in used or GRAD_SUFFIX not in name
+        }
+
+
+def saved_version(program: Program) -> int:
+    """The release that wrote a loaded program (2006002 for 2.6.2), 0 when unknown."""
+    return (program.saved or {}).get("version", {}).get("version", 0)
+
+
+_main_program = Program()
+_startup_program = Program()
+
+
+def default_main_program() -> Program:
+    """The program that layers append to."""
+    return _main_program
+
+
+def default_startup_program() -> Program:
+    """The program that initialises parameters."""
+    return _startup_program
+
+
+def _check_program(program: object) -> None:
+    if program is not None and not isinstance(program, Program):
+        raise TypeError(f"program_guard takes Programs, got {type(program).__name__}")
+
+
+@contextmanager
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Generator[None]:
+    """Make these the default programs inside the block (paddle.static.program_guard)."""
+    global _main_program, _startup_program
+    for program in (main_program, startup_program):
+        _check_program(program)
+    saved = _main_program, _startup_program
+    _main_program = main_program
+    if startup_program is not None:
+        _startup_program = startup_program
+    try:
+        yield
+    finally:
+        _main_program, _startup_program = saved

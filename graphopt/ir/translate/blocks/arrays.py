@@ -1,0 +1,150 @@
+"""Tensor arrays: lists of values, written and read at positions.
+
+Where all positions are known while parsing, arrays exist only here: the module has the elements
+themselves, and a loop over an array is unfolded (see `loops.py`), which makes its counter known.
+Any other array is *open*: one tensor with its elements along the first axis (see
+`ir/dialect/ops/array.py`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.fold import fold
+from graphopt.ir.dialect.ops.array import ArrayRead, ArrayToTensor, ArrayWrite
+from graphopt.ir.dialect.ops.creation import AssignValue, Full
+from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
+from graphopt.ir.dialect.types import shape_of, show
+from graphopt.ir.program import Operator
+from graphopt.ir.translate.blocks.block import BlockParser, Elements, Handler
+from graphopt.ir.translate.blocks.undefined import zeros_like
+
+_MOST_ELEMENTS = 100_000
+
+
+def opened(parser: BlockParser, name: str, like: SSAValue | None = None) -> SSAValue:
+    """The array as one tensor, from here on; `like` is an element for one that has none yet."""
+    array = parser.array(name)
+    if isinstance(array, SSAValue):
+        return array
+    elements = _written(array, name)
+    if elements:
+        types = {show(value.type) for value in elements}
+        if len(types) > 1:
+            raise ProgramError(
+                f"the array '{name}' has elements of different types, {', '.join(sorted(types))}: "
+                "where its length depends on data, all have one"
+            )
+        made = parser.translator.emit(Stack, None, elements, axis=0)
+    elif like is not None:
+        properties = zeros_like(like)
+        made = parser.translator.emit(
+            Full, None, **{**properties, "shape": (0, *properties["shape"])}
+        )
+    else:
+        raise ProgramError(f"the array '{name}' is read and was never written")
+    parser.frame.arrays[name] = made.results[0]
+    return made.results[0]
+
+
+def _written(elements: Elements, name: str) -> list[SSAValue]:
+    """The elements of an array without gaps."""
+    found = [value for value in elements if value is not None]
+    if len(found) < len(elements):
+        raise ProgramError(f"the array '{name}' has positions that were never written")
+    return found
+
+
+def _position(parser: BlockParser, op: Operator) -> int | None:
+    """The position to write or read, None when it is not known before the program runs."""
+    found = fold(parser.read(op.input("I")[0]), parser.known)
+    if found is None or found.size != 1:
+        return None
+    position = int(found.reshape(()))
+    if not 0 <= position < _MOST_ELEMENTS:
+        raise ProgramError(f"{op.type} at position {position}, outside 0..{_MOST_ELEMENTS - 1}")
+    return position
+
+
+def _write(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    name, position = op.output("Out")[0], _position(parser, op)
+    array, value = parser.array(name), parser.read(op.input("X")[0])
+    if isinstance(array, SSAValue) or position is None:
+        array, at = opened(parser, name, value), parser.read(op.input("I")[0])
+        made = parser.translator.emit(ArrayWrite, op, array, at, value)
+        parser.frame.arrays[name] = made.results[0]
+        return {}
+    elements = [*array, *[None] * (position + 1 - len(array))]
+    elements[position] = value
+    parser.frame.arrays[name] = tuple(elements)
+    return {}
+
+
+def _read(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    name, position = op.input("X")[0], _position(parser, op)
+    array = parser.array(name)
+    if isinstance(array, SSAValue) or position is None:
+        array, at = opened(parser, name), parser.read(op.input("I")[0])
+        made = parser.translator.emit(ArrayRead, op, array, at)
+        return {op.output("Out")[0]: made.results[0]}
+    value = array[position] if position < len(array) else None
+    if value is None:
+        raise ProgramError(
+            f"position {position} of the array '{name}' is read and was never written; "
+            f"it has {len(array)} elements"
+        )
+    return {op.output("Out")[0]: value}
+
+
+def _length(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    array, emit = parser.array(op.input("X")[0]), parser.translator.emit
+    if isinstance(array, SSAValue):
+        shape = emit(ShapeOf, op, array).results[0]
+        first = emit(Slice, op, shape, axes=(0,), starts=(0,), ends=(1,)).results[0]
+        return {op.output("Out")[0]: emit(Cast, op, first, dtype="int64").results[0]}
+    made = emit(AssignValue, op, shape=(1,), values=(len(array),), dtype="int64")
+    return {op.output("Out")[0]: made.results[0]}
+
+
+def _join(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    """All elements in one tensor, and the length of each along the axis."""
+    name, axis = op.input("X")[0], int(op.attrs.get("axis", 0))
+    array, stacked = parser.array(name), bool(op.attrs.get("use_stack"))
+    if isinstance(array, SSAValue):
+        made = parser.translator.emit(ArrayToTensor, op, array, axis=axis, use_stack=stacked)
+        names = [*op.output("Out"), *op.output("OutIndex")]
+        return dict(zip(names, made.results, strict=False))
+    elements = _written(array, name)
+    if not elements:
+        raise ProgramError(f"the array '{name}' is read and was never written")
+    made = parser.translator.emit(Stack if stacked else Concat, op, elements, axis=axis)
+    sizes = [1 if stacked else shape_of(value.type)[axis] for value in elements]
+    written = {op.output("Out")[0]: made.results[0]}
+    if op.output("OutIndex") and min(sizes) >= 0:
+        index = parser.translator.emit(
+            AssignValue, op, shape=(len(sizes),), values=sizes, dtype="int32"
+        )
+        written[op.output("OutIndex")[0]] = index.results[0]
+    return written
+
+
+def _assign(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    """A copy of an array; of a tensor, the ordinary operator."""
+    name = op.input("X")[0]
+    if not parser.is_array(name):
+        return parser.translator.translate(op)
+    parser.frame.arrays[op.output("Out")[0]] = parser.array(name)
+    return {}
+
+
+ARRAYS: Mapping[str, Handler] = {
+    "write_to_array": _write,
+    "read_from_array": _read,
+    "lod_array_length": _length,
+    "tensor_array_to_tensor": _join,
+    "assign": _assign,
+}

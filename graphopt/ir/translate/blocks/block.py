@@ -1,0 +1,226 @@
+"""Walking the operators of a block and the blocks inside it: which value a name has where.
+
+A `Frame` is one block being parsed. A name that the block declares is its own; any other name that
+it writes belongs to a block around it, and whoever parses the frame says what becomes of it there.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.ir import Block as IrBlock
+from xdsl.ir import BlockArgument, SSAValue
+
+from graphopt.errors import FeedError, UnsupportedError
+from graphopt.ir.dialect.fold import Known
+from graphopt.ir.dialect.ops.shape import StopGradient
+from graphopt.ir.dialect.types import dtype_of
+from graphopt.ir.program import Block, Operator, Program, VarKind
+from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.translate.operators.translator import Translator, errors_of
+
+Elements = tuple[SSAValue | None, ...]
+"""A tensor array: the value at each position, None at those that nothing was written to."""
+Array = Elements | SSAValue
+"""A tensor array, or an open one, which is one tensor: see `parse/arrays.py`."""
+
+SKIPPED = frozenset(("feed", "fetch"))
+
+
+@dataclass
+class Frame:
+    """A block being parsed: the values of its names, and the block of `pd` ops that it becomes."""
+
+    block: Block
+    target: IrBlock
+    values: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    arrays: dict[str, Array] = field(default_factory=dict[str, Array])
+    written: dict[str, None] = field(default_factory=dict[str, None])
+    before_loop: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
+    """Loop variables before the loop that changed them in place."""
+    partial: dict[str, str] = field(default_factory=dict[str, str])
+    """Names that only one branch gave a value, with the condition of that branch."""
+    selected: dict[tuple[str, str], SSAValue] = field(default_factory=dict[Any, SSAValue])
+    """Result of `select_input` for a name of the false and one of the true branch."""
+    deferred: dict[Operator, Operator] = field(default_factory=dict[Operator, Operator])
+    """The operator of a false branch, and the one of its true branch, made together with it."""
+
+    def owns(self, name: str) -> bool:
+        """True for a name that ends with this block."""
+        variable = self.block.vars.get(name)
+        return variable is not None and not variable.persistable
+
+    def outer_names(self) -> list[str]:
+        """The written names that belong to blocks around this one, in order of first write."""
+        return [name for name in self.written if not self.owns(name)]
+
+
+Handler = Callable[["BlockParser", Operator], Mapping[str, SSAValue]]
+
+
+class BlockParser(ABC):
+    """State of one conversion: the frames from the global block inwards."""
+
+    def __init__(self, program: Program, target: IrBlock, handlers: Mapping[str, Handler]) -> None:
+        self.program = program
+        self.handlers = handlers
+        self.frames = [Frame(program.global_block(), target)]
+        self.translator = Translator(target, self.read)
+        self.known: Known = {}
+        self.reader: Operator | None = None
+        self.unrolled = 0
+        self.translator.trains = any(
+            op.type == GRAD_TYPE for block in program.blocks for op in block.ops
+        )
+
+    @property
+    def frame(self) -> Frame:
+        """The block that is being parsed."""
+        return self.frames[-1]
+
+    # Names ------------------------------------------------------------------------------------
+
+    @abstractmethod
+    def argument_for(self, name: str) -> SSAValue | None:
+        """The function's argument for a feed or state of this name; None for other names."""
+
+    def find(self, name: str) -> SSAValue | None:
+        """The current value of a name, None when nothing has given it one."""
+        for frame in reversed(self.frames):
+            if name in frame.values:
+                return frame.values[name]
+        return self.argument_for(name)
+
+    def read(self, name: str) -> SSAValue:
+        """The current value of a name; FeedError when nothing has given it one."""
+        value = self.find(name)
+        if value is not None:
+            return value
+        for frame in reversed(self.frames):
+            if name in frame.partial:
+                raise UnsupportedError(
+                    f"'{name}' has a value only if the condition '{frame.partial[name]}' holds, "
+                    "and is read where it may not hold; give it a value before, e.g. with "
+                    "paddle.assign"
+                )
+        raise FeedError(_missing_feed(name, self.reader))
+
+    def bind(self, name: str, value: SSAValue) -> None:
+        """Let a name have this value from here on."""
+        if not isinstance(value, BlockArgument):
+            value.name_hint = value_name(name)
+        self.frame.values[name] = value
+        self.frame.written.setdefault(name)
+
+    # Arrays -----------------------------------------------------------------------------------
+
+    def is_array(self, name: str) -> bool:
+        """True for the name of a tensor array that is visible here."""
+        variable = self.frame.block.find_var(name)
+        return variable is not None and variable.kind == VarKind.TENSOR_ARRAY
+
+    def array(self, name: str) -> Array:
+        """The tensor array of this name; without elements when it is new."""
+        for frame in reversed(self.frames):
+            if name in frame.arrays:
+                return frame.arrays[name]
+        return ()
+
+    # Blocks -----------------------------------------------------------------------------------
+
+    def run(self, ops: Iterable[Operator]) -> None:
+        """Parse operators into the current frame."""
+        for op in ops:
+            if op.type not in SKIPPED and not _gives_nothing(op):
+                self.step(op)
+
+    def step(self, op: Operator) -> None:
+        op = self.derivative(op) if op.type == GRAD_TYPE else op
+        self.reader = op
+        handler = self.handlers.get(op.type)
+        if handler is None:
+            written: Mapping[str, SSAValue] = self.translator.translate(op)
+        else:
+            with errors_of(op):
+                written = handler(self, op)
+        for name, value in written.items():
+            self.bind(name, self._stopped(op, name, value))
+            if op.type != "while":
+                self.frame.before_loop.pop(name, None)
+
+    def derivative(self, op: Operator) -> Operator:
+        """The derivative operator, with the values of its names here.
+
+        Inputs that a loop changed in place are those from before it. What only one branch computes
+        needs no stop: inside the branch it is after a `pd.stop_gradient` already.
+        """
+        frame = self.frame
+        changed = [n for n in op.attrs.get("before_loop", ()) if n in frame.before_loop]
+        names = {name: f"{name}@BEFORE_LOOP" for name in changed}
+        frame.values.update({names[name]: frame.before_loop[name] for name in changed})
+        inputs = {
+            **op.inputs,
+            "X": [names.get(name, name) for name in op.input("X")],
+            "NoGrad": [name for name in op.input("NoGrad") if name not in frame.partial],
+        }
+        return Operator(op.block, op.type, inputs, op.outputs, op.attrs, op.location)
+
+    def _stopped(self, op: Operator, name: str, value: SSAValue) -> SSAValue:
+        """In a sub-block, the value after a `pd.stop_gradient` where its variable says so.
+
+        In the global block the derivative names such values itself.
+        """
+        if not self.translator.trains or len(self.frames) == 1:
+            return value
+        variable = self.frame.block.vars.get(name)
+        if variable is None or not variable.stop_gradient:
+            return value
+        if not dtype_of(value.type).is_differentiable or not op.input_arg_names:
+            return value
+        return self.translator.emit(StopGradient, op, value).results[0]
+
+    def enter(self, block: Block, target: IrBlock | None = None) -> Frame:
+        """Start a sub-block; without a target its ops go where those of this frame go."""
+        frame = Frame(block, self.frame.target if target is None else target)
+        self.frames.append(frame)
+        self.translator.block = frame.target
+        return frame
+
+    def leave(self) -> Frame:
+        """End the sub-block that was entered last."""
+        frame = self.frames.pop()
+        self.translator.block = self.frame.target
+        return frame
+
+    def parse_into(self, block: Block, target: IrBlock) -> Frame:
+        """Parse a sub-block into a block of its own."""
+        frame = self.enter(block, target)
+        self.run(block.ops)
+        self.leave()
+        return frame
+
+
+def _gives_nothing(op: Operator) -> bool:
+    """True for a derivative of no variable."""
+    return op.type == GRAD_TYPE and not op.input("X")
+
+
+def value_name(name: str) -> str:
+    """A variable name as an SSA name: `fc_0.w_0@GRAD` prints as `%fc_0.w_0$GRAD`."""
+    valid = _NOT_IN_NAMES.sub("$", name)
+    return valid if valid[:1].isidentifier() or valid[:1] in "$.-" else f"_{valid}"
+
+
+_NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_$.-]")
+
+
+def _missing_feed(name: str, reader: Operator | None) -> str:
+    message = f"Need feed data for variable {name}"
+    if reader is None:
+        return message
+    where = f" at {reader.location}" if reader.location else ""
+    return f"{message}: operator {reader.type}{where} reads it before it has a value"

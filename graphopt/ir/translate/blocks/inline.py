@@ -1,0 +1,51 @@
+"""Blocks that are run while parsing: those that work on tensor arrays, and branches for rows."""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+from xdsl.ir import SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.program import Block, Operator
+from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.translate.blocks.block import BlockParser
+
+# What the loops of one program may unfold into.
+_MOST_UNROLLED = 20_000
+
+
+def arrays_written(parser: BlockParser, op: Operator) -> list[str]:
+    """The outer tensor arrays that the operators inside `op` write."""
+    return [name for name in names_in(sub_block(op), written=True) if parser.is_array(name)]
+
+
+def arrays_read(parser: BlockParser, op: Operator) -> list[str]:
+    """The outer tensor arrays that the operators inside `op` read."""
+    return [name for name in names_in(sub_block(op), written=False) if parser.is_array(name)]
+
+
+def inlined(parser: BlockParser, block: Block) -> dict[str, SSAValue]:
+    """Run a block here and now, once; the values of the outer names that it writes."""
+    frame = parser.enter(block)
+    parser.run(block.ops)
+    parser.leave()
+    parser.unrolled += len(block.ops)
+    if parser.unrolled > _MOST_UNROLLED:
+        raise UnsupportedError(
+            f"a loop over tensor arrays that unfolds into more than {_MOST_UNROLLED} operators; "
+            "carry a tensor of fixed size through paddle.static.nn.while_loop instead"
+        )
+    for name, elements in frame.arrays.items():
+        if not frame.owns(name):
+            parser.frame.arrays[name] = elements
+    return {name: frame.values[name] for name in frame.outer_names()}
+
+
+def add_op(parser: BlockParser, source: Operator, made: RegionOp) -> RegionOp:
+    """Put an op at the end of the current block, with the place of the operator it stands for."""
+    if source.location is not None:
+        file, line = source.location
+        made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
+    parser.frame.target.add_op(made)
+    return made

@@ -1,0 +1,238 @@
+"""Operators with loops -> `pd.while` and `pd.scan`.
+
+A `while` carries the names that its body writes. How often it runs is noted where that follows from
+the program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.ir import Attribute, SSAValue
+from xdsl.ir import Block as IrBlock
+
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.fold import count_trips, truth
+from graphopt.ir.dialect.ops.control import Scan, While, Yield, join, widened
+from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show, tensor
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import Operator
+from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.translate.blocks.arrays import opened
+from graphopt.ir.translate.blocks.block import BlockParser, Frame, Handler, value_name
+from graphopt.ir.translate.blocks.inline import add_op, arrays_read, arrays_written, inlined
+from graphopt.ir.translate.blocks.undefined import is_undefined, number_of
+
+Type = tuple[tuple[int, ...], DType]
+
+
+def _while(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    condition = parser.read(op.input("Condition")[0])
+    is_known = truth(condition, parser.known) is not None
+    if is_known and (arrays_written(parser, op) or arrays_read(parser, op)):
+        return _unrolled_loop(parser, op)
+    loop = _Loop(parser, op, condition)
+    made = loop.settled(may_unroll=is_known)
+    return _unrolled_loop(parser, op) if made is None else loop.finished(made)
+
+
+class _Loop:
+    """A `while` in the making: the names that it carries, with the types that they may have."""
+
+    def __init__(self, parser: BlockParser, op: Operator, condition: SSAValue) -> None:
+        self.parser, self.op, self.condition = parser, op, condition
+        self.body, self.name = sub_block(op), op.input("Condition")[0]
+        self.names = [n for n in names_in(self.body, written=True) if n != self.name]
+        self.carried: dict[str, SSAValue] = {}
+        self.new_arrays: list[str] = []
+        for n in (*self.names, *names_in(self.body, written=False)):
+            if parser.is_array(n):
+                self._open(n)
+            elif n in self.names and (value := parser.find(n)) is not None:
+                self.carried[n] = value
+        self.types: dict[str, Attribute] = {n: v.type for n, v in self.carried.items()}
+
+    def _open(self, array: str) -> None:
+        """Carry an array, or know it as one tensor; the first step has the type of a new one."""
+        if array in self.carried or array in self.new_arrays:
+            return
+        if self.parser.array(array) == ():
+            self.new_arrays.append(array)
+            return
+        value = opened(self.parser, array)
+        if array in self.names:
+            self.carried[array] = value
+
+    def settled(self, *, may_unroll: bool) -> While | None:
+        """The loop with types that hold before and after each step.
+
+        None when it is to be unrolled: a variable that changes its shape stays exact so.
+        """
+        counted = self.parser.translator.random_ops
+        while True:
+            self.parser.translator.random_ops = counted
+            made, frame = self._parsed()
+            lasts = dict(zip(self.types, made.yielded()[1:], strict=True))
+            starts = self._starts(lasts, frame)
+            types = {n: join(self.types[n], last.type) for n, last in lasts.items()}
+            if not starts and types == self.types:
+                return made
+            is_open = any(UNKNOWN in shape for shape, _ in starts.values())
+            unrolls = is_open if starts else None in types.values()
+            if not starts and not (unrolls and may_unroll):
+                self.types = {n: self._widened(n, last) for n, last in lasts.items()}
+            made.erase(safe_erase=False)  # its uses of outer values must not stay behind
+            if unrolls and may_unroll:
+                self.parser.translator.random_ops = counted
+                return None
+            for n, type_ in starts.items():
+                self._start(n, type_)
+
+    def _starts(self, lasts: Mapping[str, SSAValue], frame: Frame) -> dict[str, Type]:
+        """The types of values to create for the first step, where there are none or wrong ones."""
+        found = {
+            n: (shape_of(last.type), dtype_of(last.type))
+            for n, last in lasts.items()
+            if self._is_stand_in(n, last)
+        }
+        for n in self.new_arrays:
+            array = frame.arrays.get(n, ())
+            if isinstance(array, SSAValue):
+                found[n] = (0, *shape_of(array.type)[1:]), dtype_of(array.type)
+            elif array and array[0] is not None:
+                found[n] = (0, *shape_of(array[0].type)), dtype_of(array[0].type)
+        return found
+
+    def _is_stand_in(self, name: str, last: SSAValue) -> bool:
+        """True when a name's value before the loop stands for a value of the type of `last`."""
+        before, type_ = self.carried[name], self.types[name]
+        if is_undefined(before):
+            return join(type_, last.type) is None
+        return widened(type_, last.type) is None and number_of(before) is not None
+
+    def _start(self, name: str, type_: Type) -> None:
+        value = 0.0
+        if name in self.new_arrays:
+            self.new_arrays.remove(name)
+        else:
+            value = number_of(self.carried[name]) or 0.0
+        shape = [1 if dim == UNKNOWN else dim for dim in type_[0]]
+        made = self.parser.translator.emit(Full, self.op, shape=shape, value=value, dtype=type_[1])
+        self.carried[name] = made.results[0]
+        self.types[name] = made.results[0].type
+
+    def _widened(self, name: str, last: SSAValue) -> Attribute:
+        type_ = widened(self.types[name], last.type)
+        if type_ is None:
+            raise UnsupportedError(
+                f"the loop variable '{name}' is {show(self.types[name])} before the loop and "
+                f"{show(last.type)} after a step; its dtype and number of dimensions must stay"
+            )
+        return type_
+
+    def _parsed(self) -> tuple[While, Frame]:
+        """The loop with its body parsed for the types so far; not verified yet."""
+        target = IrBlock(arg_types=list(self.types.values()))
+        frame = self.parser.enter(self.body, target)
+        for n, argument in zip(self.types, target.args, strict=True):
+            argument.name_hint = value_name(n)
+            (frame.arrays if self.parser.is_array(n) else frame.values)[n] = argument
+        self.parser.run(self.body.ops)
+        after = [
+            opened(self.parser, n) if n in frame.arrays else frame.values[n] for n in self.types
+        ]
+        self.parser.leave()
+        if self.name not in frame.written:
+            raise ProgramError(
+                f"the body of a while never changes its condition '{self.name}', so it would run "
+                "for ever; end it with paddle.assign(..., condition)"
+            )
+        target.add_op(Yield.make([frame.values[self.name], *after]))
+        groups = [self.condition], [self.carried[n] for n in self.types]
+        return While.unchecked(groups, list(self.types.values()), [target]), frame
+
+    def finished(self, made: While) -> Mapping[str, SSAValue]:
+        """Put the loop where it belongs; the values of the names after it."""
+        parser = self.parser
+        trips = count_trips(made, parser.known)
+        if trips is not None:
+            made.properties |= encode_attrs(While, {"trips": trips})
+        made.verify_()
+        add_op(parser, self.op, made)
+        for n in self.names:
+            if n not in self.carried and not parser.is_array(n):
+                parser.frame.partial[n] = self.name
+        written: dict[str, SSAValue] = {}
+        for n, result in zip(self.types, made.results, strict=True):
+            if parser.is_array(n):
+                parser.frame.arrays[n] = result
+            else:
+                parser.frame.before_loop.setdefault(n, self.carried[n])
+                written[n] = result
+        shape = [max(dim, 1) for dim in shape_of(self.condition.type)]
+        ended = parser.translator.emit(Full, self.op, shape=shape, value=0.0, dtype="bool")
+        return {**written, self.name: ended.results[0]}
+
+
+def _unrolled_loop(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    """A loop run while parsing, as long as its condition is known; a loop for the rest."""
+    body, name = sub_block(op), op.input("Condition")[0]
+    written: dict[str, SSAValue] = {}
+    for n in op.input("X"):
+        before = None if parser.is_array(n) else parser.find(n)
+        if before is not None:
+            parser.frame.before_loop.setdefault(n, before)
+    while True:
+        holds = truth(parser.read(name), parser.known)
+        if holds is None:
+            return {**written, **_while(parser, op)}
+        if not holds:
+            return written
+        if name not in names_in(body, written=True):
+            raise ProgramError(f"the body of a while never changes its condition '{name}'")
+        for n, value in inlined(parser, body).items():
+            parser.bind(n, value)
+            written[n] = value
+
+
+def _recurrent(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    """A StaticRNN: the step block reads `ex_states`, writes `states`, and slices its inputs."""
+    body = sub_block(op)
+    sequences = {n: parser.read(n) for n in op.input("inputs")}
+    before = [str(n) for n in op.attrs.get("ex_states", ())]
+    after = [str(n) for n in op.attrs.get("states", ())]
+    memories = [parser.read(n) for n in op.input("initial_states")]
+    if not sequences or len(before) != len(memories) or len(after) != len(memories):
+        raise ProgramError(
+            "recurrent needs a sequence, and as many initial states as ex_states and states"
+        )
+    items = [tensor(shape_of(s.type)[1:], dtype_of(s.type)) for s in sequences.values()]
+    target = IrBlock(arg_types=[*(m.type for m in memories), *items])
+    frame = parser.enter(body, target)
+    for n, argument in zip((*before, *sequences), target.args, strict=True):
+        argument.name_hint = value_name(n)
+        frame.values[n] = argument
+    parser.run(body.ops)
+    parser.leave()
+    lost = [n for n in frame.outer_names() if n not in (*op.output("outputs"), *after)]
+    if lost:
+        raise UnsupportedError(
+            f"the step of a recurrent network assigns to '{lost[0]}' from outside; make it a "
+            "memory, or use paddle.static.nn.while_loop"
+        )
+    steps = [frame.values[n] for n in op.output("outputs")]
+    target.add_op(Yield.make([*(frame.values[n] for n in after), *steps]))
+    length = shape_of(next(iter(sequences.values())).type)[0]
+    types = [tensor((length, *shape_of(s.type)), dtype_of(s.type)) for s in steps]
+    made = Scan.build_with(
+        [memories, list(sequences.values())],
+        types,
+        [target],
+        reverse=bool(op.attrs.get("reverse", False)),
+    )
+    return dict(zip(op.output("outputs"), add_op(parser, op, made).results, strict=True))
+
+
+LOOPS: Mapping[str, Handler] = {"while": _while, "recurrent": _recurrent}

@@ -1,0 +1,166 @@
+"""Program -> module: names become SSA values, exactly once.
+
+The result is one function `@main`. Its arguments are the feeds and the state (persistable
+variables) that the program reads; its results are the fetches and the state that it writes.
+Everything after this parser is pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Attribute, Block, BlockArgument, Region, SSAValue
+
+from graphopt.errors import FeedError, FetchError, UnsupportedError
+from graphopt.ir.dialect.bulk import set_arguments
+from graphopt.ir.dialect.collector import paused_collector
+from graphopt.ir.dialect.signature import FEED, FETCH, KEPT_GRADIENTS, STATE
+from graphopt.ir.dialect.types import Tensor, tensor
+from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, Variable, VarKind
+from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.translate.blocks.arrays import ARRAYS
+from graphopt.ir.translate.blocks.block import BlockParser, value_name
+from graphopt.ir.translate.blocks.branches import BRANCHES
+from graphopt.ir.translate.blocks.gradients import GradientParser
+from graphopt.ir.translate.blocks.loops import LOOPS
+from graphopt.ir.translate.gradients.raising import plan_gradients
+
+HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS}
+
+
+@paused_collector()
+def parse_program(
+    program: Program, feeds: Iterable[str] = (), fetches: Sequence[str] = ()
+) -> ModuleOp:
+    """The `pd` module that runs `program` with these feeds and fetches.
+
+    A feed may name any variable; it is the variable's value until an operator overwrites it.
+    Fetches are read after the last operator. Raises FeedError when the program reads a variable
+    that nothing gives a value, FetchError for an unknown fetch, UnsupportedError for operators
+    without a translation.
+    """
+    return _Parser(program, frozenset(feeds)).run_main(fetches)
+
+
+class _Parser(BlockParser):
+    """A conversion, which also collects the function's arguments."""
+
+    def __init__(self, program: Program, feeds: frozenset[str]) -> None:
+        super().__init__(program, Block(), HANDLERS)
+        self.feeds = feeds
+        self.block = self.frame.target
+        self.arguments: list[BlockArgument] = []
+        self.arg_attrs: list[DictionaryAttr] = []
+        self.kept_gradients: Sequence[str] = ()
+
+    def run_main(self, fetches: Sequence[str]) -> ModuleOp:
+        """The module for these fetches."""
+        wanted = _intermediate_gradients(self.program, fetches)
+
+        def prepare(op: Operator) -> Operator:
+            return _with_more_gradients(op, wanted) if op.type == GRAD_TYPE else op
+
+        block = self.program.global_block()
+        plan = plan_gradients(block.ops, block, fetches)
+        if plan.flow is None:
+            self.run(map(prepare, block.ops))
+        else:
+            self.translator.trains = True
+            self.kept_gradients = plan.reasons
+            GradientParser(self, plan).run(prepare)
+        self.reader = None
+        results = [(FETCH, name, self.fetch(name)) for name in fetches]
+        results += [
+            (STATE, name, self.frame.values[name])
+            for name in self.frame.written
+            if self.is_state(name) and self.changed(name)
+        ]
+        return self.finish(results)
+
+    def is_state(self, name: str) -> bool:
+        """True for a persistable variable."""
+        variable = self.program.global_block().find_var(name)
+        return variable is not None and variable.persistable
+
+    def changed(self, name: str) -> bool:
+        """True unless the name still has the value that the state of this name came with."""
+        value = self.frame.values[name]
+        kept = isinstance(value, BlockArgument) and self.arg_attrs[value.index].data
+        return not kept or kept.get(STATE) != StringAttr(name)
+
+    def argument_for(self, name: str) -> SSAValue | None:
+        variable = self.frame.block.find_var(name)
+        if name in self.feeds:
+            return self.argument(FEED, name, variable)
+        if variable is not None and variable.persistable:
+            return self.argument(STATE, name, variable)
+        return None
+
+    def argument(self, kind: str, name: str, variable: Variable | None) -> SSAValue:
+        if variable is None or not variable.has_type:
+            raise FeedError(f"the variable '{name}' has no declared shape and dtype")
+        if variable.kind != VarKind.DENSE_TENSOR:
+            raise UnsupportedError(f"variable '{name}' is not a dense tensor")
+        value = BlockArgument(_type_of(variable), self.block, len(self.arguments))
+        self.arguments.append(value)
+        value.name_hint = value_name(name)
+        self.frames[0].values[name] = value
+        self.arg_attrs.append(DictionaryAttr({kind: StringAttr(name)}))
+        return value
+
+    def fetch(self, name: str) -> SSAValue:
+        variable = self.program.global_block().find_var(name)
+        known = name in self.frame.values or name in self.feeds
+        if not known and (variable is None or not variable.persistable):
+            raise FetchError(
+                f"Cannot find fetched variable({name}): the program has no variable name '{name}' "
+                "that an operator writes or that was fed"
+            )
+        return self.read(name)
+
+    def finish(self, results: Sequence[tuple[str, str, SSAValue]]) -> ModuleOp:
+        self.block.add_op(ReturnOp(*(value for _, _, value in results)))
+        set_arguments(self.block, self.arguments)
+        inputs: list[Attribute] = [arg.type for arg in self.block.args]
+        outputs: list[Attribute] = [value.type for _, _, value in results]
+        function = FuncOp(
+            "main",
+            FunctionType.from_lists(inputs, outputs),
+            Region(self.block),
+            arg_attrs=ArrayAttr(self.arg_attrs),
+            res_attrs=ArrayAttr(
+                [DictionaryAttr({kind: StringAttr(name)}) for kind, name, _ in results]
+            ),
+        )
+        module = ModuleOp([function])
+        if self.kept_gradients:
+            module.attributes[KEPT_GRADIENTS] = ArrayAttr(map(StringAttr, self.kept_gradients))
+        return module
+
+
+def _type_of(variable: Variable) -> Tensor:
+    return tensor(variable.shape, variable.dtype)
+
+
+def _intermediate_gradients(program: Program, fetches: Sequence[str]) -> tuple[str, ...]:
+    """Fetched `X@GRAD` names that no operator writes, of variables that exist."""
+    written = {n for op in program.global_block().ops for n in op.output_arg_names}
+    return tuple(
+        name
+        for name in fetches
+        if name.endswith(GRAD_SUFFIX)
+        and name not in written
+        and program.global_block().find_var(name.removesuffix(GRAD_SUFFIX)) is not None
+    )
+
+
+def _with_more_gradients(op: Operator, wanted: Sequence[str]) -> Operator:
+    """The derivative operator, also computing the gradients of the wanted intermediates."""
+    if not wanted:
+        return op
+    sources = [name.removesuffix(GRAD_SUFFIX) for name in wanted]
+    inputs = {**op.inputs, "X": [*op.input("X"), *sources]}
+    outputs = {**op.outputs, "XGrad": [*op.output("XGrad"), *wanted]}
+    return Operator(op.block, op.type, inputs, outputs, op.attrs, op.location)

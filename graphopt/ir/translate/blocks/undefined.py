@@ -1,0 +1,48 @@
+"""Variables that Paddle's compiler of Python code leaves undefined on one path.
+
+A Python variable that only one branch sets, or that a loop sets first, gets one strange number,
+whatever shape it will have. Nothing may read it, so zeros of the right type stand for it.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.fold import fold
+from graphopt.ir.dialect.ops.creation import AssignValue
+from graphopt.ir.dialect.ops.shape import Assign
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+
+_NUMBER = 1.77113e27
+
+
+def is_undefined(value: SSAValue) -> bool:
+    """True for the constant that stands for no value, and for a copy of it."""
+    source = value.owner
+    while isinstance(source, Assign):
+        source = source.x.owner
+    if not isinstance(source, AssignValue):
+        return False
+    numbers = source.attr("values")
+    return len(numbers) == 1 and math.isclose(numbers[0], _NUMBER, rel_tol=1e-6)
+
+
+def number_of(value: SSAValue) -> float | None:
+    """The number that a constant of one element is, 0 if it stands for no value; else None.
+
+    Paddle 3 has a plain zero for no value. Broadcast, the number is the same for every operator
+    that could read it at all.
+    """
+    if is_undefined(value):
+        return 0.0
+    found = fold(value, {})
+    return float(found.reshape(())) if found is not None and found.size == 1 else None
+
+
+def zeros_like(value: SSAValue) -> dict[str, Any]:
+    """The properties of a `pd.full` of the type of `value`, with 1 for unknown dimensions."""
+    shape = [1 if dim == UNKNOWN else dim for dim in shape_of(value.type)]
+    return {"shape": shape, "value": 0.0, "dtype": dtype_of(value.type)}

@@ -1,0 +1,274 @@
+"""One backward pass of a saved program: finds the forward pass that it is the derivative of.
+
+There is one when each operator on the way is derived once, with the sum of everything that its
+readers contribute. Where it deliberately leaves something out, the values from there on are those
+that no gradient flows through.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from graphopt.ir.program import GRAD_SUFFIX, Block
+from graphopt.ir.program.gradient_types import forward_type
+from graphopt.ir.translate.gradients.explicit import Link
+from graphopt.ir.translate.gradients.flow import NOTHING, Contribution, GradientFlow, Seed, Terms
+from graphopt.ir.translate.gradients.types import FLAT, PIECEWISE_LINEAR
+from graphopt.ir.translate.gradients.versions import Place, Value
+from graphopt.ir.translate.operators.updates import updates_parameters
+
+
+@dataclass(frozen=True)
+class Raised:
+    """One derivative: targets with their cotangents, and the gradients by their values."""
+
+    at: int
+    targets: Sequence[tuple[Value, Value]]
+    wrt: Sequence[tuple[Value, Sequence[Value]]]
+    no_grad: Sequence[Value]
+    parameters: Sequence[int]
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """The context of a backward pass; `wanted` are values that others need in the end.
+
+    `inside` a loop or branch, gradient operators mean by a name what it was when the forward
+    operator read it.
+    """
+
+    flow: GradientFlow
+    block: Block
+    wanted: Collection[Value]
+    inside: bool
+
+
+class NotStandard(Exception):
+    """The backward pass is not the derivative of a forward pass."""
+
+
+class BackwardPass:
+    """One backward pass: a set of gradient operators."""
+
+    def __init__(self, around: Surroundings, members: Sequence[int]) -> None:
+        self.around, self.flow, self.versions = around, around.flow, around.flow.versions
+        self.ops = self.flow.ops
+        self.links = [self.flow.links[at] for at in members]
+        self.by_forward: dict[int, list[Link]] = {}
+        for link in self.links:
+            self.by_forward.setdefault(link.forward, []).append(link)
+        self.members = set(members)
+        self.is_second = any(link.forward in self.flow.links for link in self.links)
+        self.total: dict[Value, Terms] = {}
+        """Everything that this pass contributes to a value."""
+        self.absorbed = set(members)
+        self.stopped: dict[Value, None] = {}
+        """Values whose gradients are not passed on to the operator that made them."""
+
+    def raised(self) -> tuple[Raised, set[int]]:
+        """The derivative and the operators that it replaces; NotStandard otherwise."""
+        self._check_versions()
+        self._collect()
+        wrt = self._read_outside()
+        self._check_cotangents(set(wrt))
+        no_grad = self._stops(set(wrt))
+        if self.is_second and (no_grad or any(v in self.versions.producer for v in wrt)):
+            raise NotStandard("a second derivative by values in the middle of the program")
+        seeds = [
+            (value, term.value)
+            for value, terms in self.total.items()
+            for term in sorted(terms, key=str)
+            if isinstance(term, Seed)
+        ]
+        at = self._position([*wrt, *no_grad, *(v for pair in seeds for v in pair)])
+        read = [g for gradients in wrt.values() for g in gradients]
+        if len({g.name for g in read}) != len(read):
+            raise NotStandard("two versions of a gradient are read")
+        for gradient in read:
+            if any(i < at and i not in self.absorbed for i in self._readers(gradient)):
+                raise NotStandard(f"'{gradient.name}' is read before the last cotangent is known")
+        parameters = [i for i, value in enumerate(wrt) if self._updates(value, wrt[value])]
+        return Raised(at, seeds, list(wrt.items()), no_grad, parameters), self.absorbed
+
+    def _name(self, at: int) -> str:
+        op = self.ops[at]
+        return f"{op.type} -> {', '.join(op.output_arg_names)}"
+
+    def _check_versions(self) -> None:
+        for link in self.links:
+            if link.later and not self.around.inside:
+                value = min(link.later.values())
+                raise NotStandard(
+                    f"{self._name(link.at)} takes '{value.name}' as it is after an update"
+                )
+
+    def _collect(self) -> None:
+        """The gradients each value gets, from operators and from outside."""
+        for link in self.links:
+            reads = self.versions.reads[link.forward]
+            for place in link.results:
+                term = frozenset([Contribution(link.at, place)])
+                self.total[reads[place]] = self.total.get(reads[place], NOTHING) | term
+        for forward, links in self.by_forward.items():
+            places = [place for link in links for place in link.results]
+            same = all(link.cotangents == links[0].cotangents for link in links)
+            if len(set(places)) != len(places) or not same:
+                raise NotStandard(f"{self.ops[forward].type} is derived twice")
+        for link in self.links:
+            for value, gradient in link.cotangents.items():
+                terms = self.flow.terms(gradient, value)
+                seeds = frozenset(term for term in terms if isinstance(term, Seed))
+                self.total[value] = self.total.get(value, NOTHING) | seeds
+                if terms != frozenset([Seed(gradient)]):
+                    self.absorbed |= self.flow.sums_in(gradient)
+
+    def _check_cotangents(self, wrt: set[Value]) -> None:
+        """Each operator is derived with everything that its results get."""
+        for link in self.links:
+            for value in self.versions.writes[link.forward].values():
+                total = self.total.get(value, NOTHING)
+                given = link.cotangents.get(value)
+                terms = NOTHING if given is None else self.flow.terms(given, value)
+                if not terms and total and value not in wrt:
+                    self.stopped[value] = None
+                elif terms != total:
+                    raise NotStandard(
+                        f"{self._name(link.at)} takes a part of the gradient of '{value.name}', "
+                        "or something else"
+                    )
+
+    def _readers(self, gradient: Value) -> list[int]:
+        readers = list(self.versions.readers.get(gradient, ()))
+        return [i for i in readers if i not in self.absorbed]
+
+    def _read_outside(self) -> dict[Value, list[Value]]:
+        """The gradients that others read, by the values they belong to."""
+        for gradient, (_, terms) in self.flow.pure.items():
+            at = self.flow.sums.get(gradient)
+            if at is not None and terms and {getattr(t, "at", -1) for t in terms} <= self.members:
+                self.absorbed.add(at)
+        wrt: dict[Value, list[Value]] = {}
+        for at in sorted(self.absorbed):
+            for gradient in self.versions.writes[at].values():
+                if not self._readers(gradient) and gradient not in self.around.wanted:
+                    continue
+                value = self._belongs_to(gradient)
+                if value is None or self.flow.terms(gradient, value) != self.total.get(value):
+                    raise NotStandard(f"'{gradient.name}', a part of a gradient, is read")
+                wrt.setdefault(value, []).append(gradient)
+        order = {v: i for i, v in enumerate(self.versions.readers)}
+        return dict(sorted(wrt.items(), key=lambda item: order.get(item[0], -1)))
+
+    def _belongs_to(self, gradient: Value) -> Value | None:
+        known = self.flow.owner(gradient)
+        if known is not None:
+            return known
+        for link in self.links:
+            for value, other in link.cotangents.items():
+                if other == gradient:
+                    return value
+        return None
+
+    # What the derivative would compute ------------------------------------------------------------
+
+    def _stops(self, wrt: set[Value]) -> list[Value]:
+        """The values to stop at so that the derivative takes the way of this pass and no other."""
+        stops = dict(self.stopped)
+        while True:
+            found = self._missing(wrt, stops)
+            if not found:
+                return list(stops)
+            if found & wrt:
+                raise NotStandard(f"the gradient of '{min(found & wrt).name}' leaves out a reader")
+            stops.update(dict.fromkeys(sorted(found)))
+
+    def _missing(self, wrt: set[Value], stops: Collection[Value]) -> set[Value]:
+        active = self._active(wrt, stops)
+        wanted = {v for v, terms in self.total.items() if v in active and _has_seed(terms)}
+        found: set[Value] = set()
+        for index in range(len(self.ops) - 1, -1, -1):
+            outputs = wanted.intersection(self.versions.writes[index].values())
+            if index in self.absorbed or not outputs:
+                continue
+            reads = {p: v for p, v in self._differentiable(index).items() if v in active}
+            if not reads:
+                continue
+            links = self.by_forward.get(index)
+            if links is None:
+                found |= outputs - wrt
+                if outputs & wrt:
+                    raise NotStandard(
+                        f"'{min(outputs & wrt).name}' depends on other values that gradients are "
+                        "taken of, but its gradient does not flow on"
+                    )
+                continue
+            places = {place for link in links for place in link.results}
+            for place, value in reads.items():
+                if place in places:
+                    wanted.add(value)
+                elif value not in self.total and value in self.versions.producer:
+                    found.add(value)
+                else:
+                    raise NotStandard(
+                        f"{self._name(links[0].at)} does not give the gradient of '{value.name}'"
+                    )
+        return found
+
+    def _active(self, wrt: set[Value], stops: Collection[Value]) -> set[Value]:
+        active = set(wrt)
+        for index in range(len(self.ops)):
+            if index in self.absorbed:
+                continue
+            if not active.isdisjoint(self._differentiable(index).values()):
+                outputs = self.versions.writes[index].values()
+                active.update(v for v in outputs if v not in stops and self._is_float(v))
+        return active
+
+    def _differentiable(self, index: int) -> dict[Place, Value]:
+        """The operands that an operator's results depend on; shapes and signs do not count."""
+        op, reads = self.ops[index], self.versions.reads[index]
+        if op.type in FLAT:
+            return {}
+        if forward_type(op.type) in PIECEWISE_LINEAR:
+            return {p: v for p, v in reads.items() if p.slot.endswith(GRAD_SUFFIX)}
+        return {p: v for p, v in reads.items() if self._is_float(v)}
+
+    def _is_float(self, value: Value) -> bool:
+        variable = self.around.block.find_var(value.name)
+        if variable is None or not variable.has_type:
+            return variable is not None
+        return variable.dtype.is_differentiable
+
+    def _position(self, values: Iterable[Value]) -> int:
+        """Behind everything that the derivative needs."""
+        known = [self.versions.producer.get(value, -1) for value in values]
+        return max([min(self.members), *(index + 1 for index in known)])
+
+    def _updates(self, value: Value, gradients: Sequence[Value]) -> bool:
+        """True for a parameter that an optimizer moves by this gradient."""
+        variable = self.around.block.find_var(value.name)
+        if variable is None or not variable.persistable:
+            return False
+        readers = [i for gradient in gradients for i in self._readers(gradient)]
+        return leads_to_update(self.flow, readers)
+
+
+def leads_to_update(flow: GradientFlow, readers: Iterable[int]) -> bool:
+    """True when an operand of these operators reaches an optimizer, not through other gradients."""
+    seen: set[int] = set()
+    todo = list(readers)
+    while todo:
+        index = todo.pop()
+        if index in seen or index in flow.links:
+            continue
+        seen.add(index)
+        if updates_parameters(flow.ops[index]):
+            return True
+        for written in flow.versions.writes[index].values():
+            todo += flow.versions.readers.get(written, ())
+    return False
+
+
+def _has_seed(terms: Terms) -> bool:
+    return any(isinstance(term, Seed) for term in terms)

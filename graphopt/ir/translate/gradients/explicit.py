@@ -1,0 +1,236 @@
+"""Explicit gradient operators of saved programs, each linked to the operator that it derives.
+
+Paddle's saved training programs hold an operator `T_grad` for each operator `T`, and for some types
+an operator of another type that happens to compute the same: the gradient of `scale` is a `scale`.
+Here each is recognised by the values that it mentions; whether a set of them makes up a whole
+derivative is decided in `raising.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import GRAD_SUFFIX, Operator
+from graphopt.ir.program.gradient_types import forward_type
+from graphopt.ir.translate.gradients.types import (
+    HINTS,
+    LINEAR,
+    SHAPE_ONLY,
+    TRANSPOSES,
+    same_attributes,
+)
+from graphopt.ir.translate.gradients.versions import Mentions, Place, Value, Versions
+
+
+@dataclass(frozen=True)
+class Link:
+    """The gradient operator `at`: a vector-Jacobian product of the operator `forward`.
+
+    `cotangents` are the gradients that it takes, by what they belong to: results of the forward
+    operator. `results` are those that it gives, by the place of the forward operator's input.
+    """
+
+    at: int
+    forward: int
+    cotangents: Mapping[Value, Value]
+    results: Mapping[Place, Value]
+    later: Mapping[Place, Value] = field(default_factory=dict[Place, Value])
+    """Inputs that were overwritten since, and are taken as they are now."""
+
+
+def base_name(name: str) -> str | None:
+    """The name whose gradient is called so; None when the name does not say."""
+    plain = name.split("@RENAME@")[0]
+    while plain.startswith("grad/"):
+        plain = plain.removeprefix("grad/")
+    return plain.removesuffix(GRAD_SUFFIX) if plain.endswith(GRAD_SUFFIX) else None
+
+
+def find_link(versions: Versions, at: int, owner: Callable[[Value], Value | None]) -> Link:
+    """The link of the gradient operator `at`.
+
+    `owner` gives the value that a gradient belongs to, where that is known. Raises
+    UnsupportedError when no operator before fits.
+    """
+    op = versions.ops[at]
+    wanted = forward_type(op.type)
+    candidates = [i for i in range(at - 1, -1, -1) if versions.ops[i].type == wanted]
+    for exact in (True, False):
+        for index in candidates:
+            later = _later(versions, index, at)
+            if later is None or (exact and later):
+                continue
+            link = _link(versions, index, at, later)
+            if all(owner(g) in (None, v) for v, g in link.cotangents.items()):
+                _check_attributes(versions.ops[index], op)
+                return link
+    raise UnsupportedError(
+        f"operator {op.type} -> {', '.join(op.output_arg_names)}: no operator {wanted} before it "
+        "has the values that it mentions"
+    )
+
+
+def _later(versions: Versions, forward: int, at: int) -> Mentions | None:
+    """The forward operator's inputs that the gradient operator takes as they are now.
+
+    None when it does not take what the forward operator has read and written.
+    """
+    reads, writes = versions.reads[forward], versions.writes[forward]
+    known = set(reads.values()) | set(writes.values())
+    later: Mentions = {}
+    for place, value in versions.reads[at].items():
+        if _is_cotangent(versions, forward, place):
+            continue
+        read, written = reads.get(place), writes.get(place)
+        if read is None and written is None:
+            # gradients of gradients have other slot names
+            if value not in known and not _takes_cotangent(versions, forward, value):
+                return None
+        elif value in (read, written) or _is_in_place(value, read, writes):
+            continue
+        elif read is not None and read.name == value.name:
+            if not _only_shape(versions.ops[forward], place.slot):
+                later[place] = value
+        else:
+            return None
+    by_name = (base_name(v.name) for v in _cotangents(versions, forward, at))
+    names = {value.name for value in writes.values()}
+    return later if all(name is None or name in names for name in by_name) else None
+
+
+def _only_shape(op: Operator, slot: str) -> bool:
+    """True when the gradient needs no more than the shape of an input."""
+    return op.type in SHAPE_ONLY or (op.type.startswith("lookup_table") and slot == "W")
+
+
+def _is_in_place(value: Value, read: Value | None, writes: Mentions) -> bool:
+    """True for a value that an operator writes under the name that it reads."""
+    return read is not None and value.name == read.name and value in writes.values()
+
+
+def _is_cotangent(versions: Versions, forward: int, place: Place) -> bool:
+    """True for a slot `Out@GRAD` of an operator with the output `Out`."""
+    slot = place.slot.removesuffix(GRAD_SUFFIX)
+    return slot != place.slot and slot in versions.ops[forward].outputs
+
+
+def _takes_cotangent(versions: Versions, forward: int, value: Value) -> bool:
+    base = base_name(value.name)
+    return base in {written.name for written in versions.writes[forward].values()}
+
+
+def _cotangents(versions: Versions, forward: int, at: int) -> Iterator[Value]:
+    for place, value in versions.reads[at].items():
+        if _is_cotangent(versions, forward, place):
+            yield value
+
+
+def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Link:
+    op, target = versions.ops[at], versions.ops[forward]
+    reads, writes = versions.reads[forward], versions.writes[forward]
+    mentioned = set(reads.values()) | set(writes.values())
+    cotangents: dict[Value, Value] = {}
+    for place, value in versions.reads[at].items():
+        slot = place.slot.removesuffix(GRAD_SUFFIX)
+        if slot != place.slot and slot in target.outputs:
+            aligned = len(op.inputs[place.slot]) == len(target.outputs[slot])
+            found = writes.get(Place(slot, place.position)) if aligned else None
+            found = found or _named(writes, base_name(value.name))
+        elif value not in mentioned:
+            found = _named(writes, base_name(value.name))
+        else:
+            found = None
+        if found is not None:
+            cotangents[found] = value
+    results: dict[Place, Value] = {}
+    for place, value in versions.writes[at].items():
+        slot = place.slot.removesuffix(GRAD_SUFFIX)
+        if slot != place.slot and len(target.inputs.get(slot, ())) == len(op.outputs[place.slot]):
+            results[Place(slot, place.position)] = value
+            continue
+        base = base_name(value.name)
+        inputs = [p for p, v in reads.items() if v.name == base and p not in results]
+        if not inputs:
+            raise UnsupportedError(
+                f"operator {op.type} gives '{value.name}' in slot '{place.slot}', which is the "
+                f"gradient of no input of its operator {target.type}"
+            )
+        results[inputs[0]] = value
+    return Link(at, forward, cotangents, results, later)
+
+
+def _named(mentions: Mentions, name: str | None) -> Value | None:
+    return next((value for value in mentions.values() if value.name == name), None)
+
+
+def _check_attributes(forward: Operator, op: Operator) -> None:
+    """UnsupportedError unless the two operators agree on the attributes that both have."""
+    for name in forward.attrs.keys() & op.attrs.keys() - HINTS:
+        if forward.attrs[name] != op.attrs[name]:
+            raise UnsupportedError(
+                f"operator {op.type} has {name} = {op.attrs[name]!r}, but its operator "
+                f"{forward.type} has {forward.attrs[name]!r}"
+            )
+
+
+def find_disguised(
+    versions: Versions, at: int, owner: Callable[[Value], Value | None], taken: set[Place]
+) -> Link | None:
+    """The link of an operator that is a gradient though its type does not say so, or None.
+
+    `taken` has the (type, place) of the forward operator that other operators give already.
+    """
+    op = versions.ops[at]
+    if not any(op.type == kind for _, kind in TRANSPOSES) and op.type not in LINEAR:
+        return None
+    slots = [p for p in versions.reads[at] if p.slot in ("X", "Input")]
+    gradients = [versions.reads[at][p] for p in slots]
+    if not gradients:
+        return None
+    values = [_owner(versions, at, g, owner) for g in gradients]
+    if any(value is None or value not in versions.producer for value in values):
+        return None
+    of = [value for value in values if value is not None]
+    forward = versions.producer[of[0]]
+    outputs = [v for p, v in versions.writes[forward].items() if p.slot in ("Out", "Y", "Output")]
+    target = versions.ops[forward]
+    if forward_type(target.type) == op.type and op.type in LINEAR:
+        return _derives_linear(versions, forward, at, dict(zip(of, gradients, strict=True)))
+    check = TRANSPOSES.get((target.type, op.type))
+    if check is None or of != outputs or not check(target, op):
+        return None
+    given = list(versions.writes[at].values())
+    inputs = [p for p in versions.reads[forward] if p.slot == "X" and p not in taken]
+    if len(given) == 1 and len(inputs) > 1:
+        base = base_name(given[0].name)
+        inputs = [p for p in inputs if versions.reads[forward][p].name == base][:1]
+    if len(given) != len(inputs):
+        return None
+    cotangents = dict(zip(of, gradients, strict=True))
+    return Link(at, forward, cotangents, dict(zip(inputs, given, strict=True)))
+
+
+def _owner(
+    versions: Versions, at: int, gradient: Value, owner: Callable[[Value], Value | None]
+) -> Value | None:
+    """The value that a gradient belongs to: by its links, else by its name."""
+    known = owner(gradient)
+    base = base_name(gradient.name)
+    if known is not None or base is None:
+        return known
+    before = [v for v, index in versions.producer.items() if v.name == base and index < at]
+    return max(before, default=None)
+
+
+def _derives_linear(
+    versions: Versions, forward: int, at: int, cotangents: Mapping[Value, Value]
+) -> Link | None:
+    """The operator `at` as the derivative of the gradient `forward` of an operator of its type."""
+    op, target = versions.ops[at], versions.ops[forward]
+    places = [p for p in versions.reads[forward] if p.slot.endswith(GRAD_SUFFIX)]
+    given = [v for p, v in versions.writes[at].items() if p.slot in ("Out", "Y", "Output")]
+    if len(places) != 1 or len(given) != 1 or not same_attributes(op, target):
+        return None
+    return Link(at, forward, cotangents, {places[0]: given[0]})

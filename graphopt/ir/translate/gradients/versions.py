@@ -1,0 +1,124 @@
+"""Names of a block's operators as values: each write of a name starts another version of it.
+
+Operators overwrite names, so what a later operator means by a name is only clear with its version.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from graphopt.ir.program import EMPTY, Operator, Program
+from graphopt.ir.program.sub_blocks import names_in, sub_block
+
+
+class Value(NamedTuple):
+    """A name and the number of writes to it so far; 0 is its value before the first operator."""
+
+    name: str
+    version: int
+
+
+class Place(NamedTuple):
+    """A position at which an operator mentions a value."""
+
+    slot: str
+    position: int
+
+
+Mentions = dict[Place, Value]
+_AGAIN = re.compile(r"\.subprog_\d+$")
+# What an operator reads or writes without a slot of its own: inside its block, or where a branch
+# that is not taken leaves the value from before.
+HIDDEN = "@hidden"
+_BRANCHES = ("conditional_block", "conditional_block_infer")
+
+
+class Versions:
+    """The values that each of some operators reads and writes, by operator index."""
+
+    def __init__(self, ops: Sequence[Operator]) -> None:
+        self.ops = ops
+        self.reads: list[Mentions] = []
+        self.writes: list[Mentions] = []
+        self.producer: dict[Value, int] = {}
+        self._count: dict[str, int] = {}
+        self._again: dict[Value, Value] = {}
+        for index, op in enumerate(ops):
+            self.reads.append(self._read(op))
+            self.writes.append(self._write(op, index))
+            self._again.update(self._computed_before(index))
+        self.readers: dict[Value, list[int]] = {}
+        for index, mentions in enumerate(self.reads):
+            for value in set(mentions.values()):
+                self.readers.setdefault(value, []).append(index)
+
+    def last(self, name: str) -> Value:
+        """The version of the name after the last operator."""
+        found = Value(name, self._count.get(name, 0))
+        return self._again.get(found, found)
+
+    def _computed_before(self, index: int) -> dict[Value, Value]:
+        """The values that an operator computes a second time, by the values that it stands for.
+
+        To save memory Paddle repeats operators before their gradients, and marks the names.
+        """
+        writes = self.writes[index]
+        plain = {place: _AGAIN.sub("", value.name) for place, value in writes.items()}
+        if not writes or any(plain[place] == value.name for place, value in writes.items()):
+            return {}
+        earlier = self.producer.get(Value(next(iter(plain.values())), 1), index)
+        first = self.writes[earlier]
+        same = {place: value.name for place, value in first.items()} == plain
+        if not same or self.reads[earlier] != self.reads[index]:
+            return {}
+        return {writes[place]: value for place, value in first.items()}
+
+    def _read(self, op: Operator) -> Mentions:
+        found = {place: self.last(name) for place, name in _places(op.inputs)}
+        hidden = _inside(op, written=False, known=op.input_arg_names)
+        if op.type in _BRANCHES:
+            hidden += [name for name in op.output_arg_names if name in self._count]
+        for index, name in enumerate(hidden):
+            found[Place(HIDDEN, index)] = self.last(name)
+        return found
+
+    def _write(self, op: Operator, index: int) -> Mentions:
+        found: Mentions = {}
+        places = list(_places(op.outputs))
+        inside = _inside(op, written=True, known=op.output_arg_names)
+        places += [(Place(HIDDEN, at), name) for at, name in enumerate(inside)]
+        for place, name in places:
+            self._count[name] = self._count.get(name, 0) + 1
+            found[place] = Value(name, self._count[name])
+            self.producer[found[place]] = index
+        return found
+
+
+def _inside(op: Operator, *, written: bool, known: Sequence[str]) -> list[str]:
+    """The names that only the block of an operator mentions; gradient operators list theirs."""
+    if "sub_block" not in op.attrs or op.type.endswith("_grad"):
+        return []
+    return [name for name in names_in(sub_block(op), written=written) if name not in known]
+
+
+def _places(slots: dict[str, list[str]]) -> Iterator[tuple[Place, str]]:
+    for slot, names in slots.items():
+        for index, name in enumerate(names):
+            if name != EMPTY:
+                yield Place(slot, index), name
+
+
+def free_names(program: Program) -> list[str]:
+    """The variables without state that the operators read and none has written before."""
+    block = program.global_block()
+    versions = Versions(block.ops)
+    found: dict[str, None] = {}
+    for reads in versions.reads:
+        for value in reads.values():
+            variable = block.find_var(value.name)
+            is_state = variable is not None and variable.persistable
+            if value.version == 0 and not is_state and variable is not None:
+                found[value.name] = None
+    return list(found)

@@ -1,0 +1,53 @@
+"""Shapes and dtypes of an operator's outputs, at the moment a script appends it.
+
+The operator is translated into a scratch block, whose op types say what the outputs are; so a
+program is checked by the same type rules when it is built and when it is compiled.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Block, BlockArgument, SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.types import dtype_of, shape_of, tensor
+from graphopt.ir.program import Operator, VarKind, undo
+from graphopt.ir.translate.blocks.program import HANDLERS
+from graphopt.ir.translate.operators.translator import Translator
+
+
+def infer_outputs(op: Operator) -> None:
+    """Set the shape and dtype of every variable that `op` writes.
+
+    Operators with sub-blocks, and those on tensor arrays, have typed outputs when they are made.
+    Raises ProgramError when an input is not declared or the operands do not fit.
+    """
+    if op.type in HANDLERS and not _is_plain_assign(op):
+        return
+    scratch = Block()
+    values: dict[str, SSAValue] = {}
+
+    def read(name: str) -> SSAValue:
+        if name not in values:
+            variable = op.block.find_var(name)
+            if variable is None:
+                raise ProgramError(f"'{name}' is not a variable of this program")
+            type_ = tensor(variable.shape, variable.dtype)
+            values[name] = BlockArgument(type_, scratch, len(values))
+        return values[name]
+
+    written = Translator(scratch, read).translate(op)
+    for name, value in written.items():
+        variable = op.block.find_var(name)
+        if variable is None:
+            variable = op.block.create_var(name)
+        if variable.persistable and variable.has_type:
+            continue  # an update keeps the declared type
+        undo.note_attributes(variable, "_shape", "_dtype")
+        variable.shape = shape_of(value.type)
+        variable.dtype = dtype_of(value.type)
+
+
+def _is_plain_assign(op: Operator) -> bool:
+    """True for a copy of a tensor, not of an array."""
+    source = op.block.find_var(op.input_arg_names[0]) if op.type == "assign" else None
+    return source is not None and source.kind != VarKind.TENSOR_ARRAY

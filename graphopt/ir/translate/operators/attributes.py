@@ -1,0 +1,189 @@
+"""Meaningful attributes of operators: none is ignored that could change a result.
+
+A translation reads the attributes of its operator through `Attributes`, which notes their names.
+What it did not read must be a hint about how to compute, or have the value that Paddle takes
+where nothing is said.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from copy import copy
+from difflib import get_close_matches
+from typing import Any, cast
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Operator
+from graphopt.ir.translate.operators.paddle_attributes import KNOWN
+
+
+class Attributes(dict[str, Any]):
+    """The attributes of one operator, and the names of those that were looked at."""
+
+    def __init__(self, values: Mapping[str, Any]) -> None:
+        super().__init__(values)
+        self.read: set[str] = set()
+
+    def __getitem__(self, name: str) -> Any:
+        self.read.add(name)
+        return super().__getitem__(name)
+
+    def __contains__(self, name: object) -> bool:
+        self.read.add(str(name))
+        return super().__contains__(name)
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.read.add(name)
+        return super().get(name, default)
+
+    def unnoticed(self, name: str) -> Any:
+        """An attribute, whose name is not noted."""
+        return super().__getitem__(name)
+
+    def items(self) -> Any:
+        self.read.update(self)
+        return super().items()
+
+
+def noting(op: Operator) -> Operator:
+    """`op` with `Attributes`: under today's names, and with Paddle's defaults where pd's differ."""
+    twin = copy(op)
+    renamed = OLD_NAMES.get(op.type)
+    given = op.attrs
+    if renamed is not None:
+        given = {renamed.get(name, name): value for name, value in given.items()}
+    twin.attrs = Attributes({**DEFAULTS.get(op.type, {}), **given})
+    return twin
+
+
+def check_read(op: Operator) -> None:
+    """Refuse an attribute that the translation of `op` left out and that could mean something.
+
+    `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value; an
+    attribute that no Paddle knows is a warning when it comes from a file.
+    """
+    attributes = op.attrs
+    if not isinstance(attributes, Attributes):
+        return
+    known = KNOWN.get(op.type)
+    for name in sorted(attributes.keys() - attributes.read - HINTS):
+        value = attributes.unnoticed(name)
+        if isinstance(value, tuple):
+            value = [*cast(tuple[Any, ...], value)]
+        if name in USUAL:
+            if value not in USUAL[name]:
+                raise UnsupportedError(
+                    f"operator {op.type} with {name} = {value!r} is not supported, only with "
+                    f"{USUAL[name][0]!r}"
+                )
+        elif known is not None and name not in known and not name.endswith(_NOTES):
+            _unknown(op, name, value)
+
+
+def _unknown(op: Operator, name: str, value: Any) -> None:
+    near = get_close_matches(name, KNOWN[op.type], 1)
+    hint = f"; did you mean '{near[0]}'?" if near else ""
+    text = f"operator {op.type} has no attribute '{name}' (= {value!r}){hint}"
+    if not op.is_loaded:
+        raise UnsupportedError(text)
+    warnings.warn(f"{text}; it is ignored", stacklevel=2)
+
+
+def _words(text: str) -> frozenset[str]:
+    return frozenset(text.split())
+
+
+HINTS = _words(
+    # who made an operator, and where it runs
+    "op_role op_role_var op_namescope op_callstack op_device force_cpu place_type dst_place_type "
+    "@ALL_KERNELS_MUST_COMPUTE_RUNTIME_SHAPE@ "
+    # how kernels compute
+    "use_mkldnn use_onednn use_cudnn mkldnn_data_type use_quantizer workspace_size_MB "
+    "exhaustive_search is_test im2col_step min_row_size_to_use_multithread numeric_stable_mode "
+    "multi_precision save_intermediate_out rng_name use_addto force_fp32_output stable "
+    # what other attributes, slots and variables say as well
+    "in_dtype infer_flags interp_method num return_index return_inverse return_counts is_sorted "
+    "return_softmax is_forward fix_seed dropout_fix_seed unpooling_type "
+    # Paddle's static kernels ignore it as well
+    "rescale_grad "
+    # tables that are spread over servers
+    "is_sparse is_distributed remote_prefetch trainer_id epmap table_names height_sections entry "
+    "entry_config grad_inplace slot table_class "
+    # one buffer for many tensors
+    "check_name copy_data persist_output align_size use_align concated_shapes concated_ranks "
+    "user_defined_size_of_dtype "
+    # notes of tools that quantise
+    "with_quant_attr skip_quant quantization_type"
+)
+"""Attributes that change no result."""
+
+# Endings of the notes that tools for quantising leave on any operator.
+_NOTES = ("_threshold", "_scale", "_bits", "bit_length")
+
+USUAL: Mapping[str, Sequence[Any]] = {
+    # parts that oneDNN fuses into an operator, and the scales of its integer kernels
+    **dict.fromkeys(("fuse_relu", "fuse_brelu", "fuse_with_relu"), (False,)),
+    **dict.fromkeys(("fuse_residual_connection", "fuse_relu_before_depthwise_conv"), (False,)),
+    **dict.fromkeys(("fused_reshape_Out", "fused_transpose_Out", "fused_unsqueeze2_axes"), ([],)),
+    **dict.fromkeys(("Scale_in", "Scale_in_eltwise", "Scale_out", "Scale_x", "Scale_y"), (1.0,)),
+    **dict.fromkeys(("scale_x", "scale_out", "fused_output_scale"), (1.0,)),
+    **dict.fromkeys(("Scale_weights", "scale_y"), ([1.0], 1.0)),
+    **dict.fromkeys(("x_data_format", "y_data_format"), ("", "AnyLayout")),
+    "fuse_activation": ("",),
+    # a part of the matrices that the head of an attention layer has
+    "head_number": (1,),
+    "transpose_Q": (False,),
+    "transpose_K": (True,),
+    "transpose_V": (False,),
+    # other numbers on the diagonal of a random matrix
+    "diag_num": (0,),
+    "diag_step": (0,),
+    "diag_val": (1.0,),
+    # lengths of sequences
+    "append": (False,),
+    "target_lod": ([],),
+    "level": (0,),
+    # the rest
+    "decimals": (0,),
+    "quant_round_type": (0,),
+    "quant_max_bound": (0.0,),
+    "quant_min_bound": (0.0,),
+    "use_global_beta_pow": (False,),
+}
+"""Attributes that mean something, of which only these values are understood."""
+
+OLD_NAMES: Mapping[str, Mapping[str, str]] = {
+    "roll": {"dims": "axis"},
+    "flip": {"dims": "axis"},
+    "trace": {"dim1": "axis1", "dim2": "axis2"},
+    "yolo_box": {"downsample": "downsample_ratio"},
+}
+"""Attribute names of Paddle 1.8: operator type -> its name -> today's name."""
+
+_FIRST_AXIS: Mapping[str, Any] = {"dim": (0,), "reduce_all": False}
+DEFAULTS: Mapping[str, Mapping[str, Any]] = {
+    **{
+        f"reduce_{kind}": _FIRST_AXIS
+        for kind in ("mean", "sum", "max", "min", "prod", "amax", "amin", "all", "any")
+    },
+    "frobenius_norm": _FIRST_AXIS,
+    "logsumexp": {"axis": (0,)},
+    "flatten_contiguous_range": {"start_axis": 1, "stop_axis": 1},
+    "increment": {"step": 1.0},
+    "tril_triu": {"lower": False},
+    "nanmedian": {"keepdim": True},
+    "auc": {"num_thresholds": 8191},
+    "space_to_depth": {"blocksize": 2},
+    "one_hot_v2": {"depth": -1},
+    "fill_constant": {"shape": (), "value": 0.0},
+    "fill_any_like": {"value": 0.0},
+    "yolo_box": {
+        "anchors": (),
+        "class_num": 1,
+        "conf_thresh": 0.009999999776482582,
+        "downsample_ratio": 32,
+    },
+    "yolov3_loss": {"class_num": 1, "ignore_thresh": 0.699999988079071, "downsample_ratio": 32},
+}
+"""Paddle's defaults of attributes, where those of `pd` ops differ."""

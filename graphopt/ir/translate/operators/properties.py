@@ -1,0 +1,84 @@
+"""The properties of `pd` ops from operators: attributes, and tensors (`ir/dialect/ops/late.py`)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.constants import known_numbers, partly_known
+from graphopt.ir.dialect.definition import (
+    as_property,
+    attr_kinds,
+    definition,
+    encode_attrs,
+    segments,
+)
+from graphopt.ir.dialect.op import PdOp, as_group
+from graphopt.ir.dialect.ops.late import Late, decoded, infer_late
+from graphopt.ir.program import AttrKind, Operator
+from graphopt.ir.translate.operators.table import Row
+
+
+def row_attrs(op: Operator, row: Row) -> dict[str, Any]:
+    """The attributes of a legacy operator under the names of the `pd` op's properties."""
+    attrs: dict[str, Any] = {}
+    for name in attr_kinds(row.op):
+        legacy_name = row.renamed.get(name, name)
+        if legacy_name in op.attrs and not names_variables(op, legacy_name):
+            attrs[name] = op.attrs[legacy_name]
+    return attrs
+
+
+def names_variables(op: Operator, attribute: str) -> bool:
+    """True when the attribute holds names of variables that have its value."""
+    return op.attr_kinds.get(attribute) in (AttrKind.VAR, AttrKind.VARS)
+
+
+def constant_property(op_class: type[PdOp], name: str, value: SSAValue) -> Any:
+    """The property as a Python value when the program fixes it, else None."""
+    numbers = known_numbers(value)
+    return None if numbers is None else as_property(op_class, name, numbers)
+
+
+def make_late(
+    op_class: type[PdOp],
+    operands: Sequence[Any],
+    attrs: Mapping[str, Any],
+    late: Mapping[str, SSAValue],
+) -> Late:
+    """`pd.late` for an op whose properties `late` are tensors; types as far as they are known."""
+    groups = [as_group(operand) for operand in operands]
+    groups += [[] for _ in definition(op_class).operands[len(groups) :]]
+    flat = [value for group in groups for value in group]
+    given = {name: value for name, value in attrs.items() if name not in late}
+    sizes = [len(group) for group in groups]
+    encoded = encode_attrs(op_class, given)
+    types = infer_late(
+        op_class,
+        [[value.type for value in group] for group in groups],
+        decoded(op_class, encoded),
+        {name: _partial(value, attrs.get(name)) for name, value in late.items()},
+    )
+    properties = {"op": op_class.name, "groups": sizes, "late": list(late), "attrs": encoded}
+    made = Late.create(
+        operands=[*flat, *late.values()],
+        result_types=list(types),
+        properties=encode_attrs(Late, properties) | segments(Late, [len(flat), len(late)]),
+    )
+    made.verify_()
+    return made
+
+
+def _partial(value: SSAValue, stated: Any) -> tuple[int | None, ...] | None:
+    """The known elements of a tensor; `stated`, the attribute, has -1 for the others."""
+    found = partly_known(value)
+    if found is None:
+        return None
+    partly = [None if number is None else int(number) for number in found]
+    others: list[int] = list(stated) if isinstance(stated, (list, tuple)) else []  # pyright: ignore
+    for position, other in enumerate(others if len(others) == len(partly) else ()):
+        if partly[position] is None and other > 0:
+            partly[position] = other
+    return tuple(partly)

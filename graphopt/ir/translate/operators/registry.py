@@ -1,0 +1,15 @@
+"""Translations of operators of which a row of `table.py` cannot say all, by operator type.
+
+The package imports the files that enter them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from xdsl.ir import SSAValue
+
+Special = Callable[..., dict[str, SSAValue]]
+"""(translator, operator) -> the values of the names that the operator writes."""
+
+SPECIAL: dict[str, Special] = {}

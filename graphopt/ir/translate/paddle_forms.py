@@ -1,0 +1,186 @@
+"""Operators in the forms that Paddle's own kernels accept, for models that other tools will run.
+
+graphopt is more lenient than Paddle in a few places: operands that broadcast, negative axes,
+arguments as attributes. A saved model spells these out; read back, it means the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import Block, Operator, Program, unique_name
+
+Shape = tuple[int, ...]
+_Rule = Callable[["_Rewriter", Operator], None]
+
+
+def to_paddle_forms(program: Program) -> None:
+    """Rewrite, in place, the operators that Paddle 2.6 would refuse or understand otherwise.
+
+    Raises UnsupportedError when the shape of an operand is not known at all.
+    """
+    for block in program.blocks:
+        rewriter = _Rewriter(block)
+        for op in block.ops:
+            rule = _RULES.get(op.type)
+            if rule is not None:
+                rule(rewriter, op)
+            rewriter.ops.append(op)
+        block.ops = rewriter.ops
+    program.touch()
+
+
+class _Rewriter:
+    """Collects the operators of a block, with new ones in front of those that need them."""
+
+    def __init__(self, block: Block) -> None:
+        self.block = block
+        self.ops: list[Operator] = []
+
+    def shape(self, name: str) -> Shape:
+        variable = self.block.find_var(name)
+        if variable is None or not variable.has_type:
+            raise UnsupportedError(f"the shape of variable '{name}' is not known")
+        return variable.shape
+
+    def add(
+        self, type: str, inputs: Mapping[str, Any], attrs: Mapping[str, Any], slot: str = "Out"
+    ) -> str:
+        """Append an operator and return the name of its result."""
+        name = unique_name.generate(f"save_infer_model/{type}")
+        while self.block.find_var(name) is not None:
+            name = unique_name.generate(f"save_infer_model/{type}")
+        result = self.block.create_var(name)
+        self.ops.append(self.block.append_op(type, inputs, {slot: result}, attrs))
+        self.block.ops.pop()
+        return result.name
+
+    def broadcast(self, op: Operator, slots: Sequence[str], target: Shape | None = None) -> None:
+        """Expand the operands in these slots to one shape."""
+        names = [op.inputs[slot][0] for slot in slots if op.inputs.get(slot)]
+        shapes = {name: self.shape(name) for name in names}
+        if target is None:
+            target = broadcast_shape(list(shapes.values()))
+        like = next((name for name in names if shapes[name] == target), None)
+        if like is None and not all(_is_static(shape, target) for shape in shapes.values()):
+            like = self.sum_of_zeros(names)
+        for slot in slots:
+            for name in op.inputs.get(slot, ())[:1]:
+                if shapes[name] != target:
+                    op.inputs[slot] = [self.expand(name, target, like)]
+
+    def sum_of_zeros(self, names: Sequence[str]) -> str:
+        """A tensor with the shape that these broadcast to when the program runs."""
+        fill = {"value": 0.0, "dtype": DType("float32")}
+        zeros = [self.add("fill_any_like", {"X": name}, fill) for name in names]
+        total = zeros[0]
+        for zero in zeros[1:]:
+            total = self.add("elementwise_add", {"X": total, "Y": zero}, {"axis": -1})
+        return total
+
+    def expand(self, name: str, target: Shape, like: str | None) -> str:
+        if like is None or _is_static(self.shape(name), target):
+            return self.add("expand_v2", {"X": name}, {"shape": list(target)})
+        attrs = {"target_shape": list(target)}
+        return self.add("expand_as_v2", {"X": name, "Y": like}, attrs)
+
+
+def _is_static(shape: Shape, target: Shape) -> bool:
+    """True when a tensor of this shape can be expanded without looking at another."""
+    padded = (1,) * (len(target) - len(shape)) + shape
+    return all(want >= 0 or have == want for want, have in zip(target, padded, strict=True))
+
+
+def broadcast_shape(shapes: Sequence[Shape]) -> Shape:
+    """The shape that operands of these shapes broadcast to; -1 only for unknown dimensions."""
+    rank = max(map(len, shapes), default=0)
+    columns = zip(*((1,) * (rank - len(shape)) + shape for shape in shapes), strict=True)
+    return tuple(next((d for d in dims if d > 1), min(dims)) for dims in columns)
+
+
+def _all_operands(*slots: str) -> _Rule:
+    return lambda rewriter, op: rewriter.broadcast(op, slots)
+
+
+def _put_along_axis(rewriter: _Rewriter, op: Operator) -> None:
+    """Index and value have the shape of the input, save along the axis, which counts from 0."""
+    (target,), (index,) = op.inputs["Input"], op.inputs["Index"]
+    shape = list(rewriter.shape(target))
+    axis = int(op.attrs.get("Axis", 0)) % len(shape)
+    op.attrs["Axis"] = axis
+    shape[axis] = rewriter.shape(index)[axis]
+    rewriter.broadcast(op, ("Index", "Value"), tuple(shape))
+
+
+def _positive_axis(slot: str) -> _Rule:
+    def rule(rewriter: _Rewriter, op: Operator) -> None:
+        axis = int(op.attrs.get("axis", 0))
+        if axis < 0 and op.inputs.get(slot):
+            op.attrs["axis"] = axis + len(rewriter.shape(op.inputs[slot][0]))
+
+    return rule
+
+
+def _whole_reduction(rewriter: _Rewriter, op: Operator) -> None:
+    """These kernels do not look at reduce_all."""
+    if op.attrs.get("reduce_all"):
+        op.attrs["dim"] = list(range(len(rewriter.shape(op.inputs["X"][0]))))
+
+
+def _strided_slice(rewriter: _Rewriter, op: Operator) -> None:
+    op.attrs.setdefault("infer_flags", [1] * len(op.attrs["axes"]))
+
+
+def _range(rewriter: _Rewriter, op: Operator) -> None:
+    """The bounds are tensors."""
+    dtype = op.attrs.get("dtype", "int64")
+    for slot, default in (("Start", 0), ("End", None), ("Step", 1)):
+        value = op.attrs.pop(slot.lower(), default)
+        if not op.inputs.get(slot) and value is not None:
+            number = {"value": float(value), "str_value": repr(value), "dtype": dtype}
+            op.inputs[slot] = [rewriter.add("fill_constant", {}, {"shape": [1], **number})]
+
+
+def _adaptive_max_pool(rewriter: _Rewriter, op: Operator) -> None:
+    """Only the operator that also gives the positions of the maxima pools adaptively."""
+    if not (op.attrs.get("adaptive") and op.attrs.get("pooling_type") == "max"):
+        return
+    op.type = {"pool2d": "max_pool2d_with_index", "pool3d": "max_pool3d_with_index"}[op.type]
+    kept = ("ksize", "adaptive", "op_role", "op_device")
+    op.attrs = {name: value for name, value in op.attrs.items() if name in kept}
+    op.attrs["global_pooling"] = False
+    op.attrs["strides"] = [1] * len(op.attrs["ksize"])
+    op.attrs["paddings"] = [0] * len(op.attrs["ksize"])
+    (out,) = op.outputs["Out"]
+    mask = unique_name.generate("save_infer_model/mask")
+    rewriter.block.create_var(mask, rewriter.shape(out), "int32", stop_gradient=True)
+    op.outputs["Mask"] = [mask]
+
+
+def _clip(rewriter: _Rewriter, op: Operator) -> None:
+    """Files hold bounds as float32; one beyond its range bounds nothing."""
+    limit = float(np.finfo(np.float32).max)
+    for name in ("min", "max"):
+        value = op.attrs.get(name)
+        if isinstance(value, float | int) and abs(value) > limit:
+            op.attrs[name] = float("inf") if value > 0 else float("-inf")
+
+
+_RULES: Mapping[str, _Rule] = {
+    "where": _all_operands("Condition", "X", "Y"),
+    "atan2": _all_operands("X1", "X2"),
+    "put_along_axis": _put_along_axis,
+    "split": _positive_axis("X"),
+    "reduce_amax": _whole_reduction,
+    "reduce_amin": _whole_reduction,
+    "strided_slice": _strided_slice,
+    "range": _range,
+    "pool2d": _adaptive_max_pool,
+    "pool3d": _adaptive_max_pool,
+    "clip": _clip,
+}

@@ -1,0 +1,39 @@
+"""Pruning: the part of a program that given fetches and the parameter updates need."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from graphopt.ir.program import Operator, Program
+from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.translate.operators.updates import updates_parameters
+
+
+def prune(
+    program: Program,
+    fetches: Iterable[str],
+    feeds: Iterable[str] = (),
+    updates: Collection[Operator] = (),
+) -> Program:
+    """A copy without the operators that reach neither a fetch nor an optimizer operator.
+
+     Optimizer operators are kept, as Paddle does: fetching only a forward value still trains
+    . When some are given as `updates`, only these are. What is fed is not
+     computed.
+    """
+    fed = frozenset(feeds)
+    needed = set(fetches) - fed
+    kept: list[bool] = []
+    for op in reversed(program.global_block().ops):
+        is_root = op in updates if updates else updates_parameters(op)
+        kept.append(is_root or not needed.isdisjoint(op.output_arg_names))
+        if kept[-1]:
+            needed |= set(op.input_arg_names) - fed
+            if "sub_block" in op.attrs:
+                needed |= set(names_in(sub_block(op), written=False)) - fed
+    twin = program.clone()
+    twin.lr_schedulers = dict(program.lr_schedulers)
+    block = twin.global_block()
+    block.ops = [op for op, keep in zip(block.ops, reversed(kept), strict=True) if keep]
+    twin.touch()
+    return twin

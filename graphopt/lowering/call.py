@@ -1,0 +1,164 @@
+"""One op as a function of arrays: its rule with its properties, and the derivative of that.
+
+A value is a tuple of lanes: one array normally, one per replica when uneven replicas run in
+lockstep (one program, no mapped axis).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import jax
+from jax import numpy as jnp
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
+from graphopt.ir.dialect.ops.base import DataSizedOp
+from graphopt.ir.dialect.ops.comm import Collective, WeighByRows
+from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.lowering.collectives import AXIS, Replicas
+from graphopt.lowering.registry import RULES
+
+Array = Any
+Lanes = tuple[Array, ...]
+Environment = dict[Any, Any]
+"""The lanes of each SSA value, and the pullbacks of ops with regions by op."""
+
+
+@dataclass(frozen=True)
+class Call:
+    """One op ready to be computed: its class, properties and operand grouping; hashable."""
+
+    op_class: type[PdOp]
+    attrs: tuple[tuple[str, Any], ...]
+    groups: tuple[int, ...]
+    replicas: Replicas
+
+    @classmethod
+    def of(cls, op: PdOp, replicas: Replicas) -> Call:
+        """The call that computes `op`, which is not a `pd.late` (see `dynamic.call_of`)."""
+        attrs = tuple(sorted(_read_by_rules(op).items()))
+        groups = tuple(len(group) for group in op.operand_groups())
+        return cls(type(op), attrs, groups, replicas)
+
+    def __call__(self, operands: Sequence[Array], key: Array | None) -> tuple[Array, ...]:
+        """The results for these operands (flat, in the op's order)."""
+        grouped: list[Sequence[Array]] = []
+        start = 0
+        for size in self.groups:
+            grouped.append(operands[start : start + size])
+            start += size
+        values = bind_groups(self.op_class, grouped) | dict(self.attrs)
+        values |= {"key": key, "replicas": self.replicas}
+        result = call_rule(_rule(self.op_class), values)
+        return result if isinstance(result, tuple) else (result,)
+
+    @property
+    def data_sized(self) -> bool:
+        """True when the sizes of the results depend on the elements of the operands."""
+        return issubclass(self.op_class, DataSizedOp)
+
+    @property
+    def is_memoized(self) -> bool:
+        """True when one trace serves all ops that are computed alike.
+
+        Not with data-sized results, which need values, nor with -0.0, which equals 0.0 as a key.
+        Collectives stay where they are, so that they can be counted.
+        """
+        alone = self.data_sized or self.communicates
+        return not alone and "-0.0" not in repr(self.attrs)
+
+    @property
+    def communicates(self) -> bool:
+        """True when the op combines values of all replicas."""
+        if issubclass(self.op_class, Collective):
+            return True
+        return ("sync", True) in self.attrs or ("in_parts", True) in self.attrs
+
+    def on_lanes(
+        self, lanes: Sequence[Sequence[Array]], keys: Sequence[Array | None]
+    ) -> list[tuple[Array, ...]]:
+        """The results of each lane for the operands and the key of each lane."""
+        if len(lanes) > 1 and self.communicates:
+            return combine(self, lanes)
+        return [self(operands, key) for operands, key in zip(lanes, keys, strict=True)]
+
+
+def _read_by_rules(op: PdOp) -> dict[str, Any]:
+    """The properties without those that only say which numbers are drawn: keys do that."""
+    values = op.attr_values()
+    if isinstance(op, RandomOp):
+        values = {name: value for name, value in values.items() if name not in ("seed", "rng_id")}
+    return values
+
+
+@lru_cache(maxsize=4096)
+def jitted(call: Call) -> Any:
+    """The call as a function that JAX traces once for all ops with operands of the same types."""
+    return jax.jit(call.on_lanes)
+
+
+@lru_cache(maxsize=4096)
+def jitted_pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
+    """`pullback`, jitted: one trace serves all calls that are alike."""
+    return jax.jit(pullback(call, ins, outs))
+
+
+def pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
+    """(operands, keys, cotangents of `outs`) -> gradients of the operands `ins`.
+
+    All three have one entry per lane, and so has the result.
+    """
+
+    def pullback(
+        operands: list[list[Array]], keys: list[Array], cotangents: list[list[Array]]
+    ) -> list[list[Array]]:
+        def forward(differentiated: list[list[Array]]) -> list[list[Array]]:
+            full = [list(lane) for lane in operands]
+            for lane, values in zip(full, differentiated, strict=True):
+                for index, value in zip(ins, values, strict=True):
+                    lane[index] = value
+            return [[results[i] for i in outs] for results in call.on_lanes(full, keys)]
+
+        _, vjp = jax.vjp(forward, [[lane[i] for i in ins] for lane in operands])
+        return vjp(cotangents)[0]
+
+    return pullback
+
+
+def _rule(op_class: type[PdOp]) -> Any:
+    try:
+        return RULES[op_class]
+    except KeyError:
+        family = op_class.__module__.rpartition(".")[2]
+        raise UnsupportedError(
+            f"{op_class.name} has no lowering: add one to lowering/ops/{family}.py"
+        ) from None
+
+
+def combine(call: Call, lanes: Sequence[Sequence[Array]]) -> list[tuple[Array, ...]]:
+    """A communicating op on lanes of one program, where there is no axis to sum over."""
+    count = len(lanes)
+    if call.op_class is WeighByRows:
+        rows = [operands[1].shape[0] for operands in lanes]
+        return [(x * (own / sum(rows)),) for (x, _), own in zip(lanes, rows, strict=True)]
+    if ("sync", True) not in call.attrs:
+        # what replicas exchange has one shape everywhere, so that it can be stacked
+        mapped = replace(call, replicas=Replicas(AXIS, count))
+        stacked = [jnp.stack(values) for values in zip(*lanes, strict=True)]
+        results = jax.vmap(lambda *values: mapped(values, None), axis_name=AXIS)(*stacked)
+        return [tuple(result[lane] for result in results) for lane in range(count)]
+    # synchronised batch normalisation is batch normalisation of all lanes' rows; each lane keeps
+    # its own ones, made with its own scale and bias, which so get this lane's gradient
+    joined = jnp.concatenate([operands[0] for operands in lanes])
+    by_lane: list[tuple[Array, ...]] = []
+    start = 0
+    for operands in lanes:
+        out, *statistics = call([joined, *operands[1:]], None)
+        end = start + operands[0].shape[0]
+        by_lane.append((out[start:end], *statistics))
+        start = end
+    return by_lane

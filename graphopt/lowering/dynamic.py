@@ -1,0 +1,111 @@
+"""Values that must be numbers while a program is traced: shapes, axes, counts.
+
+Inside a jitted program arrays have no values yet, but much follows from shapes that are known by
+then: `shape(x)[0] * 2` is computed here, on the side. What cannot be raises `NeedsData`, and the
+runtime then runs the program op by op (`mappers.by_op`), where arrays have values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+import numpy as np
+from jax.core import Tracer
+from xdsl.ir import OpResult, SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.definition import as_property
+from graphopt.ir.dialect.op import PdOp, class_of
+from graphopt.ir.dialect.ops.base import PureOp
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.late import Late, decoded, draws
+from graphopt.ir.dialect.ops.shape import ShapeOf
+from graphopt.lowering.call import Call
+from graphopt.lowering.collectives import ALONE, Replicas
+
+Numbers = np.ndarray[Any, Any]
+
+
+class NeedsData(UnsupportedError):
+    """A size is known only when the data are; such a program cannot be one XLA program."""
+
+    def __init__(self, what: str) -> None:
+        super().__init__(
+            f"{what} depends on data: a program that has it runs op by op on one device, and not "
+            "over several devices or in a compiled export"
+        )
+
+
+def concrete(array: Any, what: str) -> Numbers:
+    """The elements of an array; NeedsData while tracing."""
+    if isinstance(array, Tracer):
+        raise NeedsData(what)
+    return np.asarray(array)
+
+
+def call_of(op: PdOp, replicas: Replicas, env: Mapping[SSAValue, Any]) -> Call:
+    """The call that computes `op`; `env` has the values that a `pd.late` reads."""
+    if not isinstance(op, Late):
+        return Call.of(op, replicas)
+    properties = tuple(sorted(late_properties(op, env).items()))
+    return Call(class_of(op.attr("op")), properties, op.attr("groups"), replicas)
+
+
+def late_properties(op: Late, env: Mapping[SSAValue, Any]) -> dict[str, Any]:
+    """All properties of the op that a `pd.late` stands for."""
+    op_class = class_of(op.attr("op"))
+    properties = decoded(op_class, op.attr("attrs"))
+    for name, value in zip(op.attr("late"), op.values, strict=True):
+        lanes = [_number(value, env, lane, op_class, name) for lane in range(len(env[value]))]
+        if any(not np.array_equal(lane, lanes[0]) for lane in lanes):
+            raise UnsupportedError(
+                f"'{name}' of {op_class.name} differs between the replicas of an uneven batch; "
+                "feed the same number of rows to each"
+            )
+        properties[name] = as_property(op_class, name, lanes[0].reshape(-1).tolist())
+    return properties
+
+
+def known_numbers(value: SSAValue, env: Mapping[SSAValue, Any], lane: int) -> Numbers | None:
+    """The elements of a value if they are known by now, also while tracing; else None."""
+    array = env[value][lane]
+    return _folded(value, env, lane, {}) if isinstance(array, Tracer) else np.asarray(array)
+
+
+def _number(
+    value: SSAValue, env: Mapping[SSAValue, Any], lane: int, op_class: type[PdOp], name: str
+) -> Numbers:
+    found = known_numbers(value, env, lane)
+    return concrete(env[value][lane], f"'{name}' of {op_class.name}") if found is None else found
+
+
+def _folded(
+    value: SSAValue, env: Mapping[SSAValue, Any], lane: int, memo: dict[SSAValue, Numbers | None]
+) -> Numbers | None:
+    """The value as far as it follows from shapes and constants; None when it does not."""
+    if value not in memo:
+        memo[value] = None
+        memo[value] = _compute(value, env, lane, memo)
+    return memo[value]
+
+
+def _compute(
+    value: SSAValue, env: Mapping[SSAValue, Any], lane: int, memo: dict[SSAValue, Numbers | None]
+) -> Numbers | None:
+    op = value.owner
+    if not isinstance(value, OpResult) or not isinstance(op, PureOp):
+        return None
+    if isinstance(op, (Grad, Late)) or draws(op) or op.regions:
+        return None
+    if isinstance(op, ShapeOf):
+        if op.input not in env:  # inside a region, which knows only what it reads
+            return None
+        return np.asarray(env[op.input][lane].shape, np.int32)
+    operands = [_folded(operand, env, lane, memo) for operand in op.operands]
+    if any(operand is None for operand in operands):
+        return None
+    with jax.ensure_compile_time_eval():
+        results = Call.of(op, ALONE)(operands, None)
+    return np.asarray(results[value.index])

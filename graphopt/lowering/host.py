@@ -1,0 +1,112 @@
+"""Python functions that compiled programs call, and the exceptions they raise.
+
+An exception in such a function must not reach XLA: there it would end one device's part of a step
+while the others wait for it, and come back as text. So it is kept for the run that called, the
+function's results are zeros, and the run raises it when the step is over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.callback import PyFunc, PyFuncBackward
+from graphopt.ir.dialect.ops.debug import Assert, Print, PrintGradient
+
+# distinguishes the ops that call: the op's name, and its function or variables
+Caller = tuple[str, Any]
+
+
+def caller(op: Operation) -> Caller | None:
+    """The caller that an op is; None for one that calls no Python."""
+    if isinstance(op, (PyFunc, PyFuncBackward)):
+        return op.name, op.attr("function")
+    if isinstance(op, (Print, PrintGradient)):
+        return op.name, op.attr("variable")
+    return (op.name, op.attr("variables")) if isinstance(op, Assert) else None
+
+
+def callers(module: ModuleOp) -> dict[Caller, PdOp]:
+    """The ops of a module that call Python."""
+    found = ((caller(op), op) for op in module.walk())
+    return {key: op for key, op in found if key is not None and isinstance(op, PdOp)}
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run of a program that calls Python, and the exceptions raised in it."""
+
+    callers: Mapping[Caller, PdOp]
+    raised: list[tuple[Caller, BaseException]] = field(default_factory=list)
+
+
+# A list, because a function that is called may run programs itself, and so may other threads.
+_runs: list[Run] = []
+
+
+@contextmanager
+def listening(callers: Mapping[Caller, PdOp]) -> Iterator[Run]:
+    """A run to which these ops report their exceptions inside the block."""
+    run = Run(callers)
+    _runs.append(run)
+    try:
+        yield run
+    finally:
+        _runs.remove(run)
+
+
+def sent(x: Any) -> Any:
+    """An array as a callback can be given it: JAX calls from threads in which 64 bits are off."""
+    return lax.bitcast_convert_type(x, jnp.uint32) if _is_wide(x.dtype) else x
+
+
+def received(value: Any, like: Any) -> Any:
+    """The array that was `sent` with this shape and dtype, as NumPy sees it."""
+    array = np.asarray(value)
+    if not _is_wide(like.dtype):
+        return array
+    return np.ascontiguousarray(array).view(like.dtype).reshape(array.shape[:-1])
+
+
+def halves(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """A result as a callback can give it; its type is that of `sent`."""
+    if not _is_wide(array.dtype):
+        return array
+    return np.ascontiguousarray(array).reshape(*array.shape, 1).view(np.uint32)
+
+
+def joined(x: Any, dtype: Any) -> Any:
+    """The array that `halves` was given, inside the program."""
+    return lax.bitcast_convert_type(x, dtype) if _is_wide(dtype) else x
+
+
+def _is_wide(dtype: Any) -> bool:
+    return np.dtype(dtype) in (np.float64, np.int64, np.uint64)
+
+
+def called(key: Caller, function: Callable[[], Any], instead: Any) -> Any:
+    """The function's result, or `instead` when it raises, which is then reported to the run.
+
+    Threads that run the same program hear of each other's exceptions: none of them may store what
+    was computed from `instead`. After the first exception a run calls the function no more.
+    """
+    runs = [run for run in _runs if key in run.callers]
+    if any(other == key for run in runs for other, _ in run.raised):
+        return instead
+    try:
+        return function()
+    except BaseException as error:
+        for run in runs:
+            run.raised.append((key, error))
+        if not runs:
+            raise
+        return instead

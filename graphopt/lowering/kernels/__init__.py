@@ -1,0 +1,1 @@
+"""Attention, convolution and pooling written out in JAX."""

@@ -1,0 +1,168 @@
+"""Attention by the kernels of libraries: cuDNN's through `jax.nn` on NVIDIA GPUs, Pallas' on TPUs.
+
+`passes/fusions/attention_kernels.py` says what they are for. A program that is lowered for another
+platform than the kernel's computes by tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import export, lax
+from jax import numpy as jnp
+
+from graphopt.lowering.kernels.attention import Array, Operands, Weighing
+
+# cuDNN's kernel needs the tensor cores of this generation (Ampere)
+LEAST_CAPABILITY = 8.0
+# queries and keys of a tile of the TPU's kernel, the largest that divides their number
+TPU_TILES = (512, 256, 128)
+
+
+def kernel_of(platform: str, devices: Sequence[Any]) -> str:
+    """The name of the kernel that all of these devices have; empty for none."""
+    if platform == "tpu" and devices:
+        return "pallas"
+    if platform != "gpu" or not devices or not has_cudnn():
+        return ""
+    capabilities = [getattr(device, "compute_capability", "0") for device in devices]
+    return "cudnn" if min(map(float, capabilities)) >= LEAST_CAPABILITY else ""
+
+
+@cache
+def has_cudnn() -> bool:
+    """True when JAX finds cuDNN in this process; without it, it would not even trace a call."""
+    half = jax.ShapeDtypeStruct((1, 8, 1, 8), jnp.bfloat16)
+    try:
+        jax.eval_shape(partial(jax.nn.dot_product_attention, implementation="cudnn"), *[half] * 3)
+    except (RuntimeError, NotImplementedError):
+        return False
+    return True
+
+
+def by_kernel(
+    name: str, operands: Operands, how: Weighing, otherwise: Callable[[Operands], Array]
+) -> Array:
+    """[..., t, d] by a kernel of `KERNELS` on its platform, where it is there, else `otherwise`."""
+    if name == "cudnn" and not has_cudnn():
+        return otherwise(operands)
+    platform, run = KERNELS[name]
+    return lax.platform_dependent(operands, default=otherwise, **{platform: partial(run, how=how)})
+
+
+def _whole(operands: Operands) -> Operands:
+    """The same with four dimensions, batch, heads, length and width; the mask has its own sizes."""
+    q, k, v, mask, keep = operands
+    batch = jnp.broadcast_shapes(q.shape[:-2], k.shape[:-2], v.shape[:-2])
+    if mask is not None:
+        batch = jnp.broadcast_shapes(batch, mask.shape[:-2])
+        mask = mask.reshape((1,) * (4 - mask.ndim) + mask.shape)
+    batch = (1,) * (2 - len(batch)) + batch
+    q, k, v = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
+    return Operands(q, k, v, mask, keep)
+
+
+def _narrow(whole: Array, operands: Operands) -> Array:
+    """Without the dimensions that `_whole` has put in front."""
+    rank = max(x.ndim for x in operands if x is not None)
+    return whole.reshape(whole.shape[4 - rank :])
+
+
+def _cudnn(operands: Operands, how: Weighing) -> Array:
+    q, k, v, mask, _ = _whole(operands)
+    bias, seen = None, None
+    if mask is not None:
+        mask = jnp.broadcast_to(mask, (*mask.shape[:2], q.shape[-2], k.shape[-2]))
+        if mask.dtype == np.bool_:
+            seen = mask
+        else:
+            # what float32 holds may be more than a half type does
+            limit = jnp.finfo(q.dtype)
+            bias = jnp.clip(mask, float(limit.min), float(limit.max)).astype(q.dtype)
+    out = jax.nn.dot_product_attention(
+        *(x.swapaxes(1, 2) for x in (q, k, v)),
+        bias=bias,
+        mask=seen,
+        scale=how.scale,
+        implementation="cudnn",
+    ).swapaxes(1, 2)
+    if seen is not None and how.fill == -np.inf:
+        # a row of which everything is hidden has no softmax
+        out = jnp.where(jnp.any(seen, -1, keepdims=True), out, jnp.asarray(np.nan, out.dtype))
+    return _narrow(out, operands)
+
+
+def _pallas(operands: Operands, how: Weighing) -> Array:
+    q, k, v, _, _ = _whole(operands)
+    return _narrow(_flash(q, k, v, how), operands)
+
+
+def _mosaic(q: Array, k: Array, v: Array, how: Weighing) -> Array:
+    # imported late: it takes a while, and few programs need it
+    from jax.experimental.pallas.ops.tpu import flash_attention as tpu
+
+    rows, columns = (next(size for size in TPU_TILES if x.shape[-2] % size == 0) for x in (q, k))
+    by_rows = ("block_q", "block_q_major_dkv", "block_q_dkv", "block_q_dq")
+    by_columns = (
+        "block_k_major",
+        "block_k",
+        "block_k_major_dkv",
+        "block_k_dkv",
+        "block_k_major_dq",
+        "block_k_dq",
+    )
+    sizes = dict.fromkeys(by_rows, rows) | dict.fromkeys(by_columns, columns)
+    blocks = tpu.BlockSizes(block_b=1, **sizes)
+    return tpu.flash_attention(q, k, v, sm_scale=how.scale, block_sizes=blocks)
+
+
+def _apart(function: Callable[..., Any], *operands: Array) -> Any:
+    """The results of a function with 32-bit indices: Mosaic has no others.
+
+    A program of graphopt is traced and lowered with 64-bit ones, so this part is lowered alone.
+    """
+    types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
+    with jax.enable_x64(False):
+        exported = export.export(jax.jit(function), platforms=("tpu",))(*types)
+    return exported.call(*operands)
+
+
+@partial(jax.custom_vjp, nondiff_argnums=(3,))
+def _flash(q: Array, k: Array, v: Array, how: Weighing) -> Array:
+    """The kernel on [b, n, t, d]; its derivative is lowered alone, too."""
+    return _apart(partial(_mosaic, how=how), q, k, v)
+
+
+def _flash_saving(q: Array, k: Array, v: Array, how: Weighing) -> tuple[Array, Any]:
+    trees: list[Any] = []
+
+    def forward(q: Array, k: Array, v: Array) -> tuple[Array, list[Array]]:
+        out, pull = jax.vjp(partial(_mosaic, how=how), q, k, v)
+        saved, tree = jax.tree.flatten(pull)
+        trees.append(tree)
+        return out, saved
+
+    out, saved = _apart(forward, q, k, v)
+    return out, jax.tree.unflatten(trees[0], saved)
+
+
+def _flash_pulled_back(how: Weighing, pull: Any, of_out: Array) -> tuple[Array, Array, Array]:
+    saved, tree = jax.tree.flatten(pull)
+
+    def backward(of_out: Array, *saved: Array) -> tuple[Array, Array, Array]:
+        return jax.tree.unflatten(tree, saved)(of_out)
+
+    return _apart(backward, of_out, *saved)
+
+
+_flash.defvjp(_flash_saving, _flash_pulled_back)
+
+# JAX's name of the platform, and the function of operands and `how`
+KERNELS: Mapping[str, tuple[str, Callable[..., Array]]] = {
+    "cudnn": ("cuda", _cudnn),
+    "pallas": ("tpu", _pallas),
+}

@@ -1,0 +1,56 @@
+"""Names of the parts of a compiled program: Paddle's names and the user's lines.
+
+JAX would name the functions of this package that traced an op, by the absolute paths of the machine
+that did. Programs that are written to files say instead which variable an op makes, and at which
+line of the script, so that the same program gives the same bytes everywhere.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Generator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+import jax
+from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.ir import Operation
+
+_FOR_FILES = ContextVar("_FOR_FILES", default=False)
+
+
+@contextmanager
+def for_files() -> Generator[None]:
+    """Give the ops lowered meanwhile locations that hold on every machine."""
+    token = _FOR_FILES.set(True)
+    limit = jax.config.jax_traceback_in_locations_limit  # pyright: ignore[reportAttributeAccessIssue]
+    jax.config.update("jax_traceback_in_locations_limit", 0)
+    try:
+        yield
+    finally:
+        jax.config.update("jax_traceback_in_locations_limit", limit)
+        _FOR_FILES.reset(token)
+
+
+def scope_of(op: Operation) -> str:
+    """The name under which the parts of an op appear in the compiled program."""
+    if not _FOR_FILES.get():
+        return op.name
+    words = [op.name]
+    hint = next((result.name_hint for result in op.results if result.name_hint), None)
+    if hint:
+        words.insert(0, f"{hint} =")
+    if isinstance(op.location, FileLineColLoc):
+        words.append(f"at {_relative(op.location.filename.data)}:{op.location.line.data}")
+    return " ".join(words)
+
+
+def _relative(file: str) -> str:
+    """A source file as seen from the folder of the script; its name alone when it is elsewhere."""
+    script = getattr(sys.modules.get("__main__"), "__file__", None)
+    if script:
+        folder = os.path.join(os.path.dirname(os.path.abspath(script)), "")
+        if os.path.abspath(file).startswith(folder):
+            return os.path.abspath(file).removeprefix(folder).replace(os.sep, "/")
+    return file.replace("\\", "/").rpartition("/")[2]

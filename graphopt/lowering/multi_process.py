@@ -1,0 +1,124 @@
+"""A mapped function over the devices of several processes, called with this process's parts.
+
+The function itself is the one of `mappers.shard_map` over all devices. JAX wants global arrays
+then, of which each process holds a part: feeds become such arrays from this trainer's rows, and of
+the fetches only this trainer's replicas are given back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import numpy as np
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from graphopt.errors import WorldError
+from graphopt.lowering.replication import Mapped, cut, mesh_of
+
+
+def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
+    """The devices of all processes at the positions of these local ones, by process.
+
+    WorldError for a process that has fewer.
+    """
+    platform = local[0].platform
+    mine = list(jax.local_devices(backend=platform))
+    positions = [mine.index(device) for device in local]
+    found: dict[int, list[Any]] = {}
+    for device in jax.devices(platform):
+        found.setdefault(device.process_index, []).append(device)
+    for process, devices in found.items():
+        if max(positions) >= len(devices):
+            raise WorldError(
+                f"trainer {process} has {len(devices)} {platform} devices, but trainer "
+                f"{jax.process_index()} trains on {len(local)}; all must train on equally many "
+                "(CPU_NUM, or the places of with_data_parallel)"
+            )
+    return tuple(found[process][at] for process in sorted(found) for at in positions)
+
+
+def across(mapped: Mapped, devices: Sequence[Any]) -> Mapped:
+    """The same for a caller that has the feeds of its own devices only, and wants their fetches."""
+    mine = [device for device in devices if device.process_index == jax.process_index()]
+    mesh, own = mesh_of(devices, mapped.groups), mesh_of(mine)
+    parts = Parts(
+        whole=NamedSharding(mesh, P()),
+        cut=NamedSharding(mesh, cut(mesh)),
+        local=NamedSharding(own, cut(own)),
+        share=len(devices) // len(mine),
+    )
+    function = Function(mapped.function, parts)
+    name = f"{mapped.name} across {parts.share} processes" if parts.share > 1 else mapped.name
+    return replace(mapped, name=name, function=function)
+
+
+def put(value: np.ndarray[Any, Any], sharding: Any) -> Any:
+    """An array with this sharding; of one that spans processes, each makes its own part."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(value, sharding)
+    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
+
+
+@dataclass(frozen=True)
+class Parts:
+    """Layout of arrays over all devices and over this process's; `share` processes."""
+
+    whole: NamedSharding
+    cut: NamedSharding
+    local: NamedSharding
+    share: int
+
+    def feed(self, array: Any) -> Any:
+        """This process's rows as its part of the global array."""
+        array = np.asarray(array)
+        shape = (array.shape[0] * self.share, *array.shape[1:])
+        return jax.make_array_from_process_local_data(self.cut, array, shape)
+
+    def fetch(self, array: Any) -> Any:
+        """This process's part of a global array with a leading replica axis."""
+        shards = sorted(array.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+        parts = [shard.data for shard in shards]
+        shape = (len(parts), *array.shape[1:])
+        return jax.make_array_from_single_device_arrays(shape, self.local, parts)
+
+    def arguments(self, updated: Any, read_only: Any, feeds: Any, key: Any) -> tuple[Any, ...]:
+        """The arguments of a replica function as global arrays; state is that already."""
+        feeds = tuple(self.feed(feed) for feed in feeds)
+        return updated, read_only, feeds, put(np.asarray(key), self.whole)
+
+
+@dataclass(frozen=True)
+class Function:
+    """A jitted function of global arrays, called with local ones."""
+
+    jitted: Any
+    parts: Parts
+
+    def lower(self, *arguments: Any) -> Any:
+        """As of a jitted function: the result of `compile` is called like this one."""
+        return Lowered(self.jitted.lower(*self.parts.arguments(*arguments)), self.parts)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return _called(self.jitted, self.parts, arguments)
+
+
+@dataclass(frozen=True)
+class Lowered:
+    """The result of `Function.lower`."""
+
+    lowered: Any
+    parts: Parts
+
+    def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
+        """The compiled function of local arrays."""
+        compiled, parts = self.lowered.compile(compiler_options), self.parts
+        return lambda *arguments: _called(compiled, parts, arguments)
+
+
+def _called(function: Any, parts: Parts, arguments: tuple[Any, ...]) -> Any:
+    fetches, written = function(*parts.arguments(*arguments))
+    return tuple(parts.fetch(array) for array in fetches), written

@@ -1,0 +1,395 @@
+"""Turn the one replica function into one computation over several replicas.
+
+Four mappers, one contract: `feeds` hold all replicas' rows, replicated state has one value,
+per-replica state (state in parts, too) and every fetch have a leading axis of length D (the number
+of replicas).
+
+* `alone`: one replica, no mapped axis and no leading axes. `by_op` is its form for programs whose
+  sizes depend on data, which XLA cannot compile as a whole.
+* `shard_map`: one device per replica, `jax.jit(jax.shard_map(...))`.
+* `pmap`: the same through `jax.pmap`, which since JAX 0.10 is itself a jitted `shard_map`.
+* `vmap`: D exact replicas on one device, for when there are fewer devices than places.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+from xdsl.dialects.builtin import ModuleOp
+
+import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
+from graphopt.ir.dialect.signature import (
+    FEED,
+    FETCH,
+    PREPARED,
+    STATE,
+    Port,
+    function_signature,
+    inputs_of,
+    prepare_function,
+    signature_of,
+)
+from graphopt.lowering.call import Array
+from graphopt.lowering.collectives import ALONE, AXIS, GROUPS, Replicas
+from graphopt.lowering.evaluate import Context, evaluate, evaluate_function
+
+Arrays = tuple[Array, ...]
+# (state that is updated, state that is only read, feeds, key data) -> (fetches, new state)
+Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """The order in which arrays travel, and how many `steps` a call runs.
+
+    A feed in `stacked` has a batch for each step along its axis 1; all steps see the others alike.
+    What `@prepare` gives comes after `read_only`, as `prepared`, when it is computed apart.
+    """
+
+    updated: tuple[Port, ...]
+    read_only: tuple[Port, ...]
+    feeds: tuple[Port, ...]
+    fetches: tuple[Port, ...]
+    written: tuple[Port, ...]
+    steps: int = 1
+    stacked: frozenset[str] = frozenset()
+    prepared: tuple[Port, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        module: ModuleOp,
+        steps: int = 1,
+        stacked: frozenset[str] = frozenset(),
+        *,
+        apart: bool = False,
+    ) -> Plan:
+        """The plan of a module; state that is read and written can be donated.
+
+        It travels in the order in which it is written: JAX gives the buffers of donated arguments
+        to results of the same shape in their order, and XLA copies what another value's buffer
+        has to hold. Each step computes what `@prepare` gives, too, unless that is done `apart`.
+        """
+        signature = signature_of(module)
+        writes = dict.fromkeys(signature.writes)
+        arguments = signature.arguments if apart else inputs_of(module)
+        reads = {port.name: port for port in arguments if port.kind == STATE}
+        return cls(
+            updated=tuple(reads[name] for name in writes if name in reads),
+            read_only=tuple(port for name, port in reads.items() if name not in writes),
+            feeds=tuple(port for port in signature.arguments if port.kind == FEED),
+            fetches=tuple(port for port in signature.results if port.kind == FETCH),
+            written=tuple(port for port in signature.results if port.kind == STATE),
+            steps=steps,
+            stacked=stacked,
+            prepared=tuple(port for port in arguments if port.kind == PREPARED),
+        )
+
+    def feeds_of(self, feeds: Arrays, step: Any) -> Arrays:
+        """The feeds of one step, out of the feeds of a call."""
+        return tuple(
+            jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, step, 1, keepdims=False), feed)
+            if port.name in self.stacked
+            else feed
+            for port, feed in zip(self.feeds, feeds, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A jitted function of the `Replica` form and where its state arrays live.
+
+    `name` is the mapper's, for reports; `place` gives the sharding of a state port. Functions with
+    the same `home` can pass state to each other without moving it. With several `groups` of
+    replicas each group has all parts of state in parts. One that `donates` takes the buffers of
+    the state that it updates.
+    """
+
+    name: str
+    function: Any
+    replicas: int
+    place: Callable[[Port], Any]
+    home: Hashable
+    groups: int = 1
+    donates: bool = False
+
+    def rows(self, port: Port) -> int:
+        """The length of the leading axis of a state array, 0 when it has none."""
+        if not port.per_replica:
+            return 0
+        return self.replicas if port.shard_of is None else self.replicas // self.groups
+
+
+@cache
+def home_of(*devices: Any) -> Hashable:
+    """The identity of a group of devices; compared with `is`."""
+    return object()
+
+
+def replica_function(
+    module: ModuleOp, plan: Plan, replicas: Replicas, *, by_op: bool = False
+) -> Replica:
+    """One replica of the module as a function of arrays in plan order."""
+
+    def replica(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        inputs: dict[tuple[str, str], tuple[Array]] = {}
+        for ports, arrays in (
+            (plan.updated, updated),
+            ((*plan.read_only, *plan.prepared), read_only),
+            (plan.feeds, _feed_blocks(plan, feeds)),
+        ):
+            inputs |= {(p.kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
+        context = Context(replicas, key, by_op=by_op)
+        results = [lane for (lane,) in evaluate(module, inputs, context)]
+        return tuple(results[: len(plan.fetches)]), tuple(results[len(plan.fetches) :])
+
+    return replica if by_op else repeated(replica, plan)
+
+
+def repeated(step: Replica, plan: Plan) -> Replica:
+    """`plan.steps` steps in one call; each has the next run's key, the last one's results count."""
+    if plan.steps == 1:
+        return step
+    position = {port.name: index for index, port in enumerate(plan.written)}
+    kept = [position[port.name] for port in plan.updated]
+
+    def steps(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        def advance(number: Array, state: Arrays) -> Arrays:
+            batch = plan.feeds_of(feeds, number)
+            _, written = step(state, read_only, batch, _later(key, number))
+            return tuple(written[index] for index in kept)
+
+        last = plan.steps - 1
+        state = jax.lax.fori_loop(0, last, advance, updated)
+        return step(state, read_only, plan.feeds_of(feeds, last), _later(key, last))
+
+    return steps
+
+
+def _later(key: Array, runs: Any) -> Array:
+    """The key data of a later run: the generator counts runs in the second word."""
+    return jnp.asarray(key).at[1].add(jnp.asarray(runs, "uint32"))
+
+
+def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Mapped:
+    """One replica on one device; nothing has a leading axis."""
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    function = jax.jit(
+        replica_function(module, plan, ALONE),
+        donate_argnums=(0,) if donate else (),
+        out_shardings=sharding,
+    )
+    return Mapped("alone", function, 1, lambda _: sharding, home_of(device), donates=donate)
+
+
+def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
+    """The module's `@prepare` on one device, compiled."""
+    function = prepare_function(module)
+    assert function is not None
+    ports = function_signature(function).arguments
+
+    def run(state: Arrays) -> Arrays:
+        inputs = {(p.kind, p.name): (a,) for p, a in zip(ports, state, strict=True)}
+        context = Context(ALONE, jnp.zeros(2, "uint32"))
+        return tuple(lane for (lane,) in evaluate_function(function, inputs, context))
+
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return jax.jit(run, out_shardings=sharding)
+
+
+def by_op(module: ModuleOp, plan: Plan, device: Any) -> Mapped:
+    """As `alone`, but XLA compiles each op by itself, so that sizes may depend on data."""
+    replica = replica_function(module, plan, ALONE, by_op=True)
+    position = {port.name: index for index, port in enumerate(plan.written)}
+    kept = [position[port.name] for port in plan.updated]
+
+    def function(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        with jax.default_device(device):
+            for number in range(plan.steps - 1):
+                batch = plan.feeds_of(feeds, number)
+                _, written = replica(updated, read_only, batch, _later(key, number))
+                updated = tuple(written[index] for index in kept)
+            last = plan.steps - 1
+            results = replica(updated, read_only, plan.feeds_of(feeds, last), _later(key, last))
+        return jax.tree.map(jnp.asarray, results)
+
+    sharding = jax.sharding.SingleDeviceSharding(device)
+    return Mapped("by_op", function, 1, lambda _: sharding, home_of(device))
+
+
+def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
+    """`replica` on this device's blocks, as the SPMD mappers pass them.
+
+    With `block` (shard_map) per-replica state has a leading axis of 1 here and feeds are a block of
+    rows; without it (pmap) that axis is gone already.
+    """
+
+    def squeeze(ports: Sequence[Port], arrays: Arrays) -> Arrays:
+        if not block:
+            return arrays
+        return tuple(a[0] if p.per_replica else a for p, a in zip(ports, arrays, strict=True))
+
+    def unsqueeze(array: Array) -> Array:
+        return array[None] if block else array
+
+    def local(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        fetches, written = replica(
+            squeeze(plan.updated, updated),
+            squeeze(plan.read_only, read_only),
+            feeds,
+            key,
+        )
+        return (
+            tuple(unsqueeze(array) for array in fetches),
+            tuple(
+                unsqueeze(array) if port.per_replica else array
+                for port, array in zip(plan.written, written, strict=True)
+            ),
+        )
+
+    return local
+
+
+def _feed_blocks(plan: Plan, feeds: Arrays) -> Arrays:
+    """Feeds of rank 0 travel as one number per replica."""
+    return tuple(
+        feed.reshape(()) if not port.type.get_shape() else feed
+        for port, feed in zip(plan.feeds, feeds, strict=True)
+    )
+
+
+def mesh_of(devices: Sequence[Any], groups: int = 1) -> Mesh:
+    """The mesh of the replicas on these devices, of which each group has equally many."""
+    if groups == 1:
+        return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
+    grid = np.array(devices).reshape(groups, -1)
+    return Mesh(grid, (GROUPS, AXIS), axis_types=(AxisType.Auto,) * 2)
+
+
+def cut(mesh: Mesh) -> P:
+    """A leading axis with something for each replica."""
+    return P(mesh.axis_names)
+
+
+def shard_map(
+    module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool, groups: int = 1
+) -> Mapped:
+    """One replica per device, in groups; collectives are XLA's."""
+    count = len(devices)
+    mesh = mesh_of(devices, groups)
+    replicas = Replicas(AXIS, count, groups)
+    local = _local(plan, replica_function(module, plan, replicas), block=True)
+
+    def spec(port: Port) -> P:
+        if not port.per_replica:
+            return P()
+        return cut(mesh) if port.shard_of is None else P(AXIS)
+
+    in_specs = (
+        tuple(spec(port) for port in plan.updated),
+        tuple(spec(port) for port in plan.read_only),
+        tuple(cut(mesh) for _ in plan.feeds),
+        P(),
+    )
+    out_specs = (
+        tuple(cut(mesh) for _ in plan.fetches),
+        tuple(spec(port) for port in plan.written),
+    )
+
+    def shardings(specs: Any) -> Any:
+        return jax.tree.map(
+            lambda s: NamedSharding(mesh, s), specs, is_leaf=lambda s: isinstance(s, P)
+        )
+
+    function = jax.jit(
+        jax.shard_map(local, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False),
+        in_shardings=shardings(in_specs),
+        out_shardings=shardings(out_specs),
+        donate_argnums=(0,) if donate else (),
+    )
+    return Mapped(
+        "shard_map",
+        function,
+        count,
+        lambda port: NamedSharding(mesh, spec(port)),
+        home_of(*devices),
+        groups,
+        donate,
+    )
+
+
+def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Mapped:
+    """As `shard_map`, spelled with `jax.pmap`."""
+    count = len(devices)
+    local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
+
+    def axis(port: Port) -> int | None:
+        return 0 if port.per_replica else None
+
+    mapped = jax.pmap(
+        local,
+        axis_name=AXIS,
+        in_axes=(
+            tuple(axis(port) for port in plan.updated),
+            tuple(axis(port) for port in plan.read_only),
+            tuple(0 for _ in plan.feeds),
+            None,
+        ),
+        out_axes=(tuple(0 for _ in plan.fetches), tuple(axis(port) for port in plan.written)),
+        devices=list(devices),
+        donate_argnums=(0,) if donate else (),
+    )
+    mesh = mesh_of(devices)
+
+    def function(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        return mapped(updated, read_only, _stacked(feeds, count), key)
+
+    return Mapped(
+        "pmap",
+        function,
+        count,
+        lambda port: NamedSharding(mesh, P(AXIS) if port.per_replica else P()),
+        home_of(*devices),
+        donates=donate,
+    )
+
+
+def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool) -> Mapped:
+    """`count` replicas on one device; the collectives act on the batched axis."""
+    local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
+    sharding = jax.sharding.SingleDeviceSharding(device)
+
+    def axis(port: Port) -> int | None:
+        return 0 if port.per_replica else None
+
+    mapped = jax.vmap(
+        local,
+        in_axes=(
+            tuple(axis(port) for port in plan.updated),
+            tuple(axis(port) for port in plan.read_only),
+            tuple(0 for _ in plan.feeds),
+            None,
+        ),
+        out_axes=(tuple(0 for _ in plan.fetches), tuple(axis(port) for port in plan.written)),
+        axis_name=AXIS,
+        axis_size=count,
+    )
+
+    def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+        return mapped(updated, read_only, _stacked(feeds, count), key)
+
+    function = jax.jit(run, donate_argnums=(0,) if donate else (), out_shardings=sharding)
+    return Mapped("vmap", function, count, lambda _: sharding, home_of(device), donates=donate)
+
+
+def _stacked(feeds: Arrays, count: int) -> Arrays:
+    """Feeds of D * b rows as D blocks of b rows."""
+    return tuple(feed.reshape((count, feed.shape[0] // count, *feed.shape[1:])) for feed in feeds)

@@ -1,0 +1,15 @@
+"""Imported models in the formats of other tools; one file here per format.
+
+| suffix | holds | what runs it |
+|---|---|---|
+| `.pdmodel` (and `.pdiparams`) | the program in Paddle's format | Paddle 2.x, graphopt |
+| `.jaxexport` | a function with its parameters | JAX alone: `jax.export` |
+| `.stablehlo`, `.stablehlo.mlir` | StableHLO as portable bytecode or text | XLA and its relatives |
+| `.mlir` | the (optimised) `pd` module, parameters by reference | graphopt-opt |
+| `.safetensors`, `.npz` | the parameters | anything that reads arrays |
+"""
+
+from graphopt.models.export.write import FORMATS as FORMATS
+from graphopt.models.export.write import Exported as Exported
+from graphopt.models.export.write import export as export
+from graphopt.models.export.write import format_of as format_of

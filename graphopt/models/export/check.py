@@ -1,0 +1,133 @@
+"""Check that written files give the outputs of the model: each format is loaded and run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphopt.models.export.write import PROGRAMS, Exported
+from graphopt.runtime.executor import Executor
+from graphopt.runtime.scope import Scope, scope_guard
+
+if TYPE_CHECKING:
+    from graphopt.models.saved import SavedModel
+
+Array = np.ndarray[Any, Any]
+# Outputs that differ by less than this are the same for `convert --check`.
+RTOL, ATOL = 1e-4, 1e-5
+
+
+def model_outputs(model: SavedModel, feed: Mapping[str, Any]) -> list[Array]:
+    """The outputs of the model itself, of its first step; its own state stays as it is."""
+    scope = Scope()
+    for name, array in model.parameters.items():
+        scope.var(name).put(np.array(array))
+    return Executor().run(model.program, dict(feed), model.fetch_names, scope=scope)
+
+
+def exported_outputs(
+    exported: Exported, model: SavedModel, feed: Mapping[str, Any]
+) -> list[Array] | None:
+    """The outputs of the written file; None for formats that hold no program."""
+    if exported.format in PROGRAMS:
+        return _program_outputs(exported, model, feed)
+    if exported.format == "mlir":
+        return module_outputs(exported.path.read_text("utf-8"), model.parameters, feed)
+    if exported.format == "pdmodel":
+        from graphopt.models.model import import_model
+
+        with scope_guard(Scope()):
+            again = import_model(exported.path)
+        return again.run({name: feed[name] for name in again.feed_names})
+    return None
+
+
+def _program_outputs(exported: Exported, model: SavedModel, feed: Mapping[str, Any]) -> list[Array]:
+    function = exported.function
+    assert function is not None
+    arguments = [np.array(model.parameters[port.name]) for port in function.state]
+    arguments += [np.asarray(feed[port.name]) for port in function.feeds]
+    if function.takes_key:
+        arguments.append(np.array([0, 1], np.uint32))
+    call = call_artifact if exported.format == "jaxexport" else call_stablehlo
+    return call(exported.path, arguments)[len(function.updated) :]
+
+
+def call_artifact(path: Path, arguments: Sequence[Array]) -> list[Array]:
+    """The results of a `.jaxexport` file for arrays in its order."""
+    import jax
+    from jax import export
+
+    with jax.enable_x64(True):
+        results = export.deserialize(bytearray(path.read_bytes())).call(*arguments)
+        return [np.asarray(result) for result in results]
+
+
+def call_stablehlo(path: Path, arguments: Sequence[Array]) -> list[Array]:
+    """The results of a StableHLO file, text or bytecode, by XLA on the CPU."""
+    import jax
+    from jax.extend.backend import get_backend
+    from jaxlib import xla_client
+
+    client: Any = get_backend("cpu")
+    content = path.read_bytes()
+    module = content if content.startswith(b"ML\xefR") else content.decode("utf-8")
+    devices = xla_client.DeviceList(tuple(client.local_devices()[:1]))
+    with jax.enable_x64(True):
+        loaded = client.compile_and_load(module, devices, xla_client.CompileOptions())
+        placed = [jax.device_put(array, client.local_devices()[0]) for array in arguments]
+        results = loaded.execute_sharded(placed).disassemble_into_single_device_arrays()
+        return [np.asarray(result[0]) for result in results]
+
+
+def module_outputs(
+    text: str, parameters: Mapping[str, Array], feed: Mapping[str, Any]
+) -> list[Array]:
+    """The outputs of a `pd` module in its text form."""
+    import jax
+
+    from graphopt.ir.dialect.context import parse_text
+    from graphopt.lowering.collectives import ALONE
+    from graphopt.lowering.replication import Plan, replica_function
+
+    module = parse_text(text)
+    plan = Plan.of(module)
+    values = {**parameters, **feed}
+    groups = [
+        tuple(np.array(values[port.name]) for port in ports)
+        for ports in (plan.updated, plan.read_only, plan.feeds)
+    ]
+    with jax.enable_x64(True):
+        key = np.array([0, 1], np.uint32)
+        fetches, _ = jax.jit(replica_function(module, plan, ALONE))(*groups, key)
+        return [np.asarray(fetch) for fetch in fetches]
+
+
+def difference(
+    found: Sequence[Array], expected: Sequence[Array], rtol: float = RTOL, atol: float = ATOL
+) -> tuple[float, bool]:
+    """The largest difference of any two numbers, and whether all are close enough.
+
+    Infinite when shapes or dtypes differ; numbers that are not finite have to be the same.
+    """
+    largest, close = 0.0, len(found) == len(expected)
+    for new, old in zip(found, expected, strict=False):
+        if new.shape != old.shape or new.dtype != old.dtype:
+            return float("inf"), False
+        if not new.size:
+            continue
+        both = _comparable(new), _comparable(old)
+        with np.errstate(invalid="ignore"):
+            gaps = np.abs(both[0] - both[1])
+        gaps[~np.isfinite(both[0]) | ~np.isfinite(both[1])] = 0
+        largest = max(largest, float(gaps.max()))
+        close &= bool(np.allclose(*both, rtol=rtol, atol=atol, equal_nan=True))
+    return largest, close
+
+
+def _comparable(array: Array) -> Array:
+    wide = np.complex128 if np.iscomplexobj(array) else np.float64
+    return np.array(array).astype(wide).reshape(-1)

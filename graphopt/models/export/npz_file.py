@@ -1,0 +1,34 @@
+"""Parameters as NumPy's `.npz`."""
+
+from __future__ import annotations
+
+import zipfile
+from collections.abc import Mapping
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.formats.commit import write_files
+
+
+def write_npz(path: Path, arrays: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Write arrays by name; an existing file is replaced at once, or not at all."""
+    write_files({path: [npz_bytes(arrays)]})
+
+
+def npz_bytes(arrays: Mapping[str, np.ndarray[Any, Any]]) -> memoryview:
+    """The bytes of an `.npz` file.
+
+    NumPy has no bfloat16, so such an array is stored as uint16, as Paddle's own files have it;
+    `import_model` reads it back as what the program declares.
+    """
+    buffer = BytesIO()
+    # not np.savez, for which `file` is no name of an array
+    with zipfile.ZipFile(buffer, "w") as archive:
+        for name, array in arrays.items():
+            stored = array.view(np.uint16) if array.dtype.name == "bfloat16" else array
+            with archive.open(f"{name}.npy", "w", force_zip64=True) as entry:
+                np.lib.format.write_array(entry, np.asarray(stored), allow_pickle=False)
+    return buffer.getbuffer()

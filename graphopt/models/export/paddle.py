@@ -1,0 +1,59 @@
+"""Models of any format as `.pdmodel` and `.pdiparams`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.formats.commit import write_files
+from graphopt.ir.formats.parameters import sealed_combined, stored_variables
+from graphopt.ir.formats.pir.defaults import complete
+from graphopt.ir.formats.protobuf.program_desc import write_program
+from graphopt.ir.formats.seal import sealed_message
+from graphopt.ir.formats.tensor_stream import write_tensor
+from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.translate.inference import inference_program, op_reads, without_training_info
+
+if TYPE_CHECKING:
+    from graphopt.models.saved import SavedModel
+
+
+def write_pdmodel(path: Path, model: SavedModel) -> list[Path]:
+    """Write the program from the model's inputs to its outputs, in test mode; the files written.
+
+    Of a training program that is the forward part. Raises UnsupportedError for a parameter without
+    a value, and as `static.save_inference_model` does.
+    """
+    program = inference_program(model.program, _needed(model), model.fetch_names)
+    variables = stored_variables(program)
+    missing = [v.name for v in variables if v.name not in model.parameters]
+    if missing:
+        raise UnsupportedError(
+            f"the model has no values for {len(missing)} of its parameters "
+            f"({', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}); import it with params"
+        )
+    saved = write_program(complete(without_training_info(program)))
+    tensors = path.with_name(f"{path.name.removesuffix('.pdmodel')}.pdiparams")
+    if not variables:
+        # parameters of what was there before would be taken for this program's
+        tensors.unlink(missing_ok=True)
+        write_files({path: [saved]})
+        return [path]
+    streams = (write_tensor(model.parameters[v.name]) for v in variables)
+    # The program last: until it is there, Paddle's readers find the old pair or no model.
+    write_files({tensors: sealed_combined(streams), path: sealed_message(saved)})
+    return [path, tensors]
+
+
+def _needed(model: SavedModel) -> list[str]:
+    """The inputs that the outputs depend on: a training program's may be read only backwards."""
+    if any(op.type == "feed" for op in model.program.global_block().ops):
+        return model.feed_names
+    needed = set(model.fetch_names)
+    for op in reversed(model.program.global_block().ops):
+        if not needed.isdisjoint(op.output_arg_names):
+            needed.update(op_reads(op))
+            if "sub_block" in op.attrs:
+                needed.update(names_in(sub_block(op), written=False))
+    return [name for name in model.feed_names if name in needed]

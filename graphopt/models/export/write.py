@@ -1,0 +1,188 @@
+"""One call for every format: choose it, write the files, and run them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from graphopt.ir.dialect.text import text_of
+from graphopt.ir.formats.commit import write_files
+from graphopt.runtime.jax_import import import_jax
+from graphopt.runtime.strategies import BuildStrategy
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.models.export.function import Function
+    from graphopt.models.export.sizes import Sizes
+    from graphopt.models.saved import SavedModel
+
+# Suffix -> format; the longer suffix comes first.
+FORMATS = {
+    ".stablehlo.mlir": "stablehlo-text",
+    ".stablehlo": "stablehlo",
+    ".jaxexport": "jaxexport",
+    ".mlir": "mlir",
+    ".safetensors": "safetensors",
+    ".npz": "npz",
+    ".pdmodel": "pdmodel",
+}
+PROGRAMS = ("jaxexport", "stablehlo", "stablehlo-text")
+OPTIMISED = ("mlir", *PROGRAMS)
+
+
+@dataclass(frozen=True)
+class Exported:
+    """The result of an export: the files, the main one first, and notes on its shortcomings.
+
+    `function` is the exported function of executable formats.
+    """
+
+    format: str
+    files: tuple[Path, ...]
+    notes: tuple[str, ...] = ()
+    function: Function | None = field(default=None, repr=False)
+
+    @property
+    def path(self) -> Path:
+        """The main file."""
+        return self.files[0]
+
+
+def format_of(path: Path, format: str | None = None) -> str:
+    """The format that a suffix stands for, or `format` itself; ValueError for an unknown one."""
+    if format is not None:
+        if format not in FORMATS.values():
+            raise ValueError(f"format {format!r} is none of {', '.join(FORMATS.values())}")
+        return format
+    for suffix, name in FORMATS.items():
+        if path.name.endswith(suffix):
+            return name
+    raise ValueError(
+        f"{path} has none of the suffixes {', '.join(FORMATS)}; use one, or say the format"
+    )
+
+
+def export(
+    model: SavedModel,
+    path: str | os.PathLike[str],
+    format: str | None = None,
+    build_strategy: BuildStrategy | None = None,
+    *,
+    sizes: Sizes = None,
+    symbolic: bool | None = None,
+    parameters: str | None = None,
+    platforms: Sequence[str] | None = None,
+) -> Exported:
+    """Write a model in the format of the suffix of `path` (see `FORMATS`), or in `format`.
+
+    * `build_strategy`: the optimisations of what is written; `.pdmodel` and parameters have none.
+    * `sizes`: numbers for sizes that the program leaves open: one for all, or shapes by input.
+    * `symbolic`: whether open sizes may vary in what is written, where the ops allow it; `sizes`
+      are for where they do not. The default of `.jaxexport`, not of StableHLO, because XLA compiles
+      only modules whose sizes are numbers.
+    * `parameters`: "inside" the function (the default) or "arguments" in front of the inputs, the
+      only choice for a training step, whose new state comes in front of the outputs.
+    * `platforms`: of `.jaxexport`, by default cpu, cuda and tpu; of StableHLO one, by default cpu.
+
+    A `.json` file beside an executable format has the names, dtypes and shapes of arguments and
+    results in order, and `.state.npz` the values of the state that are arguments. Files are
+    complete before they replace older ones.
+
+    Raises ValueError for an unknown format and for options that it has not, UnsupportedError for
+    what cannot be exported, with the op that is in the way.
+    """
+    target = Path(path)
+    name = format_of(target, format)
+    if build_strategy is not None and name not in OPTIMISED:
+        raise ValueError(
+            f"the format {name} holds the program as it was saved, so build_strategy has no "
+            f"effect there; it has in {', '.join(OPTIMISED)}"
+        )
+    given = {"sizes": sizes, "symbolic": symbolic, "parameters": parameters, "platforms": platforms}
+    unused = [key for key, value in given.items() if value is not None]
+    if unused and name not in PROGRAMS:
+        raise ValueError(f"the format {name} has no {', '.join(unused)}; {PROGRAMS} have")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if name == "mlir":
+        write_files({target: [module_text(model.module(build_strategy, portable=True)).encode()]})
+        return Exported(name, (target,))
+    if name == "safetensors":
+        from graphopt.models.export.safetensors_file import write_safetensors
+
+        write_safetensors(target, model.parameters)
+        return Exported(name, (target,))
+    if name == "npz":
+        from graphopt.models.export.npz_file import write_npz
+
+        write_npz(target, model.parameters)
+        return Exported(name, (target,))
+    if name == "pdmodel":
+        from graphopt.models.export.paddle import write_pdmodel
+
+        return Exported(name, tuple(write_pdmodel(target, model)))
+    return _write_program(
+        model, target, name, build_strategy, sizes, symbolic, parameters, platforms
+    )
+
+
+def module_text(module: ModuleOp) -> str:
+    """A module as graphopt-opt reads it."""
+    return f"{text_of(module)}\n"
+
+
+def _write_program(
+    model: SavedModel,
+    path: Path,
+    format: str,
+    build_strategy: BuildStrategy | None,
+    sizes: Sizes,
+    symbolic: bool | None,
+    parameters: str | None,
+    platforms: Sequence[str] | None,
+) -> Exported:
+    import_jax()
+    from graphopt.models.export.function import function_of
+    from graphopt.models.export.npz_file import npz_bytes
+    from graphopt.models.export.program import PLATFORMS, exported, serialized
+
+    function = function_of(model, model.module(build_strategy, portable=True), parameters)
+    is_artifact = format == "jaxexport"
+    targets = tuple(platforms or (PLATFORMS if is_artifact else ("cpu",)))
+    if not is_artifact and len(targets) != 1:
+        raise ValueError(f"StableHLO is for one platform, not for {', '.join(targets)}")
+    if symbolic is None:
+        symbolic = is_artifact
+    artifact, notes = exported(function, sizes, targets, symbolic=symbolic)
+    if format == "jaxexport":
+        content = serialized(artifact)
+    elif format == "stablehlo":
+        content = artifact.mlir_module_serialized
+    else:
+        content = artifact.mlir_module().encode()
+    about: dict[str, Any] = {"format": format, "platforms": list(artifact.platforms)}
+    about |= _with_exported_shapes(function.describe(), artifact)
+    sidecar = path.with_name(f"{path.name}.json")
+    files = [path, sidecar]
+    contents: dict[Path, list[bytes | memoryview]] = {path: [content]}
+    if function.state:
+        state = path.with_name(f"{path.name}.state.npz")
+        about["state"] = state.name
+        values = {port.name: model.parameters[port.name] for port in function.state}
+        contents[state] = [npz_bytes(values)]
+        files.append(state)
+    text = json.dumps({**about, "notes": notes}, indent=1)
+    write_files({**contents, sidecar: [f"{text}\n".encode()]})
+    return Exported(format, tuple(files), tuple(notes), function)
+
+
+def _with_exported_shapes(about: dict[str, Any], artifact: Any) -> dict[str, Any]:
+    """The description with the exported sizes; those that vary stay symbols."""
+    for key, types in (("arguments", artifact.in_avals), ("results", artifact.out_avals)):
+        for entry, type_ in zip(about[key], types, strict=True):
+            entry["shape"] = [dim if isinstance(dim, int) else str(dim) for dim in type_.shape]
+    return about

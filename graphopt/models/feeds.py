@@ -1,0 +1,131 @@
+"""Inputs on the command line: from files, or made up."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphopt.errors import FeedError
+
+if TYPE_CHECKING:
+    from graphopt.models.model import ImportedModel
+
+Sizes = int | dict[str, tuple[int, ...]] | None
+BATCH, OTHER = 2, 32
+
+
+def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
+    """`--random`, `--seed` and `--dim`."""
+    parser.add_argument(
+        "--random", action="store_true", help="make the inputs up: normal numbers, integers 0 and 1"
+    )
+    parser.add_argument("--seed", type=int, default=0, help="for --random (default 0)")
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="N | NAME=AxBxC",
+        help="a size for all unknown dimensions, or the shape of an input; may be repeated",
+    )
+
+
+def sizes_of(entries: Sequence[str]) -> Sizes:
+    """The sizes that `--dim` gives; ValueError for anything else than a number or NAME=AxBxC."""
+    number: int | None = None
+    shapes: dict[str, tuple[int, ...]] = {}
+    for entry in entries:
+        name, is_shape, text = entry.rpartition("=")
+        try:
+            dims = tuple(int(part) for part in text.split("x"))
+        except ValueError:
+            dims = ()
+        if not dims or any(dim < 0 for dim in dims) or (not is_shape and len(dims) != 1):
+            raise ValueError(f"--dim {entry}: expected a size, as in 8, or NAME=2x3x224x224")
+        if is_shape:
+            shapes[name] = dims
+        else:
+            number = dims[0]
+    if number is not None and shapes:
+        raise ValueError("--dim: give one size for all dimensions, or shapes by name, not both")
+    return shapes or number
+
+
+def random_feed(model: ImportedModel, sizes: Sizes, seed: int) -> dict[str, np.ndarray[Any, Any]]:
+    """Made-up inputs of the right shapes; ones that are open become 2 rows, and 32 elsewhere."""
+    rng = np.random.default_rng(seed)
+    block = model.program.global_block()
+    unknown = sorted(set(sizes if isinstance(sizes, dict) else ()) - set(model.feed_names))
+    if unknown:
+        raise ValueError(
+            f"--dim {unknown[0]}=...: the model's inputs are {', '.join(model.feed_names)}"
+        )
+    return {
+        name: _random(rng, _shape(name, block.var(name).shape, sizes), block.var(name).dtype.numpy)
+        for name in model.feed_names
+    }
+
+
+def _shape(name: str, declared: Sequence[int], sizes: Sizes) -> tuple[int, ...]:
+    if isinstance(sizes, dict) and name in sizes:
+        given = sizes[name]
+        fits = len(given) == len(declared) and all(
+            want in (-1, have) for want, have in zip(declared, given, strict=True)
+        )
+        if not fits:
+            raise ValueError(f"--dim: the input '{name}' has the shape {list(declared)}")
+        return given
+    if isinstance(sizes, int):
+        return tuple(sizes if dim < 0 else dim for dim in declared)
+    return tuple(
+        dim if dim >= 0 else OTHER if position else BATCH for position, dim in enumerate(declared)
+    )
+
+
+def _random(rng: np.random.Generator, shape: tuple[int, ...], dtype: Any) -> Any:
+    if np.issubdtype(dtype, np.integer) or dtype == np.bool_:
+        return rng.integers(0, 2, shape).astype(dtype)
+    return rng.standard_normal(shape).astype(dtype)
+
+
+def file_feed(model: ImportedModel, files: Sequence[str]) -> dict[str, Any]:
+    """The inputs in `.npz` files (by name) and `.npy` files (`NAME=FILE`, or the only input)."""
+    feed: dict[str, Any] = {}
+    for entry in files:
+        name, _, text = entry.rpartition("=")
+        path = Path(text)
+        loaded = load_arrays(path)
+        if isinstance(loaded, Mapping):
+            feed.update(loaded)
+        elif name or len(model.feed_names) == 1:
+            feed[name or model.feed_names[0]] = loaded
+        else:
+            raise FeedError(f"{path}: which input is it? Write NAME={path}")
+    return feed
+
+
+def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]] | np.ndarray[Any, Any]:
+    """The arrays in a NumPy file; ValueError, naming the file, when it is none."""
+    try:
+        with path.open("rb") as file:
+            loaded = np.load(file, allow_pickle=False)
+            if isinstance(loaded, np.lib.npyio.NpzFile):
+                return {name: loaded[name] for name in loaded.files}
+            return loaded
+    except (ValueError, EOFError, KeyError) as error:
+        raise ValueError(f"{path}: no readable .npz or .npy file: {error}") from None
+
+
+def feed_of(model: ImportedModel, arguments: argparse.Namespace) -> dict[str, Any]:
+    """The inputs that the arguments ask for; FeedError when they ask for none."""
+    if arguments.random:
+        return random_feed(model, sizes_of(arguments.dim), arguments.seed)
+    if arguments.input or not model.feed_names:
+        return model.feed(file_feed(model, arguments.input))
+    raise FeedError(
+        f"the model has the inputs {', '.join(model.feed_names)}: give --input FILE.npz, or "
+        "--random for made-up ones"
+    )

@@ -1,0 +1,94 @@
+"""Find the file that a path means, and the parameters beside it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+
+from graphopt.ir.formats.quote import quote
+
+_PROGRAMS = (".pdmodel", ".json")
+_PARAMETERS = (".pdiparams", ".pdparams", ".pdopt", ".pdiparams.info")
+_IN_FOLDER = ("__model__", "__model__.json")
+# `{"base_code": {"magic": "pir"` near the start of a JSON file; other JSON files are no models.
+_PIR = re.compile(rb'[ \t\r\n]*\{[ \t\r\n]*"(?:base_code|program)"')
+
+
+def find_program(path: Path) -> Path:
+    """The program file that `path` names.
+
+    That is the file itself, or `path` with `.pdmodel` or `.json` after it, also where `path` is a
+    parameter file; of a folder its `__model__`, or the only model in it. Raises FileNotFoundError
+    with what was looked for, ValueError for a folder with several models.
+    """
+    if path.is_dir():
+        return _in_folder(path)
+    stem = _without_suffix(path, _PARAMETERS)
+    if stem == path and path.is_file():
+        return path
+    candidates = [path, *(Path(f"{stem}{suffix}") for suffix in _PROGRAMS)]
+    for candidate in candidates[1:]:
+        if candidate.is_file():
+            return candidate
+    raise FileNotFoundError(f"no model: looked for {', '.join(map(str, candidates))}")
+
+
+def _without_suffix(path: Path, suffixes: Iterable[str]) -> Path:
+    for suffix in suffixes:
+        if path.name.endswith(suffix):
+            return path.with_name(path.name.removesuffix(suffix))
+    return path
+
+
+def _in_folder(folder: Path) -> Path:
+    for name in _IN_FOLDER:
+        if (folder / name).is_file():
+            return folder / name
+    # one model may be there in both formats
+    models: dict[str, Path] = {}
+    for suffix in _PROGRAMS:
+        for file in sorted(folder.glob(f"*{suffix}")):
+            if suffix == ".pdmodel" or _is_pir(file):
+                models.setdefault(file.stem, file)
+    if len(models) == 1:
+        return next(iter(models.values()))
+    if models:
+        raise ValueError(
+            f"{folder} holds {len(models)} models, give one of them: "
+            f"{', '.join(str(folder / name) for name in sorted(models))}"
+        )
+    there = sorted(entry.name for entry in folder.iterdir())
+    shown = ", ".join(quote(name) for name in there[:10]) + (" ..." if len(there) > 10 else "")
+    raise FileNotFoundError(
+        f"no model: {folder} has neither a __model__ nor a .pdmodel or .json program, "
+        f"only {shown or 'nothing'}"
+    )
+
+
+def _is_pir(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return _PIR.match(opened.read(256)) is not None
+
+
+def find_parameters(program: Path) -> list[Path]:
+    """The parameters beside a program file: tensors, or pickles; nothing without such a file."""
+    if program.name in _IN_FOLDER:
+        combined = program.with_name("__params__")
+        return [combined if combined.is_file() else program.parent]
+    stem = _without_suffix(program, _PROGRAMS)
+    if stem == program:
+        return []
+    tensors = Path(f"{stem}.pdiparams")
+    if tensors.is_file():
+        return [tensors]
+    pickles = [Path(f"{stem}{suffix}") for suffix in (".pdparams", ".pdopt")]
+    return [file for file in pickles if file.is_file()]
+
+
+def given_parameters(program: Path, params: Path) -> Path:
+    """`params`, or where it is in the program's folder; FileNotFoundError when nowhere."""
+    for candidate in (params, program.parent / params):
+        if candidate.exists():
+            return candidate
+    raise FileNotFoundError(f"no parameters at {params}, nor at {program.parent / params}")

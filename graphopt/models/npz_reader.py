@@ -1,0 +1,145 @@
+"""NumPy's `.npz` as named arrays, read without trust.
+
+The names, shapes and element types come first, so that a caller can refuse them before anything is
+unpacked. Headers are matched, not evaluated as NumPy does.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+import zipfile
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from io import BytesIO
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from graphopt.errors import FormatError, LimitError
+from graphopt.ir.formats.files import read_one
+from graphopt.ir.formats.limits import Limits
+from graphopt.ir.formats.quote import quote
+
+Array = np.ndarray[Any, Any]
+
+_SUFFIX = ".npy"
+_MAGIC = b"\x93NUMPY"
+# Layout of the header's length, by the major version of the format.
+_LENGTHS = {1: "<H", 2: "<I", 3: "<I"}
+_LONGEST_HEADER = 10_000
+_HEADER = re.compile(
+    r"\{'descr': '([<>|=]?[a-zA-Z][0-9]{0,4})', 'fortran_order': (True|False), "
+    r"'shape': \(((?:[0-9]{1,20}L?,? ?)*)\),? ?\}\s*"
+)
+# Deflate makes a byte of at most so many.
+_INFLATION = 1032
+_PROBLEMS = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    struct.error,
+    ArithmeticError,
+    EOFError,
+    LookupError,
+    NotImplementedError,
+    OSError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """An array that is still packed."""
+
+    source: str
+    archive: zipfile.ZipFile
+    info: zipfile.ZipInfo
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    is_transposed: bool
+    start: int
+
+    def stand_in(self) -> Array:
+        """An array of this shape and element type that takes no memory."""
+        return np.broadcast_to(np.zeros((), self.dtype), self.shape)
+
+    def read(self) -> Array:
+        """The array; FormatError when its bytes are damaged."""
+        with _named(self.source), self.archive.open(self.info) as stream:
+            stream.read(self.start)
+            data = stream.read()
+            array = np.frombuffer(data, self.dtype, math.prod(self.shape))
+        order = "F" if self.is_transposed else "C"
+        return array.reshape(self.shape, order=order)
+
+
+def read_entries(path: Path) -> dict[str, Entry]:
+    """The arrays of a file by name.
+
+    Raises FormatError, naming the file, when it is damaged or holds anything but arrays of numbers,
+    LimitError when it holds more than `Limits` allow.
+    """
+    data = read_one(path)
+    with _named(str(path)):
+        archive = zipfile.ZipFile(BytesIO(data))
+        infos = archive.infolist()
+        size = sum(info.file_size for info in infos)
+        if size > Limits().params_bytes:
+            raise LimitError(
+                f"{path}: expected at most {Limits().params_bytes} bytes unpacked, found {size}"
+            )
+        entries: dict[str, Entry] = {}
+        for info in infos:
+            name = info.filename.removesuffix(_SUFFIX)
+            if name in entries:
+                raise ValueError(f"two arrays are called {quote(name)}")
+            if info.file_size > _INFLATION * (info.compress_size + 1):
+                raise ValueError(f"{quote(name)} claims to unpack to {info.file_size} bytes")
+            with archive.open(info) as stream:
+                entries[name] = _entry(f"{path}, array {quote(name)}", archive, info, stream)
+        return entries
+
+
+def _entry(
+    source: str, archive: zipfile.ZipFile, info: zipfile.ZipInfo, stream: IO[bytes]
+) -> Entry:
+    with _named(source):
+        start = stream.read(8)
+        if start[:6] != _MAGIC or len(start) != 8 or start[6] not in _LENGTHS:
+            raise ValueError("it does not begin as an array does")
+        layout = _LENGTHS[start[6]]
+        (length,) = struct.unpack(layout, stream.read(struct.calcsize(layout)))
+        if length > _LONGEST_HEADER:
+            raise ValueError(f"its header has {length} bytes")
+        found = _HEADER.fullmatch(stream.read(length).decode("latin1"))
+        if found is None:
+            raise ValueError("its header describes no array of numbers")
+        dtype = np.dtype(found[1])
+        if dtype.kind not in "biufcV" or dtype.hasobject or not dtype.itemsize:
+            raise ValueError(f"it holds {dtype}, and only numbers are read")
+        shape = tuple(int(dim.rstrip("L")) for dim in found[3].replace(",", " ").split())
+        begin = 8 + struct.calcsize(layout) + length
+        if begin + math.prod(shape) * dtype.itemsize != info.file_size:
+            raise ValueError(f"it has {info.file_size} bytes, too few or many for {list(shape)}")
+        entry = Entry(source, archive, info, dtype, shape, found[2] == "True", begin)
+        entry.stand_in()
+        return entry
+
+
+@contextmanager
+def _named(source: str) -> Generator[None]:
+    """Raise the errors of readers of damaged bytes as FormatError that names the file."""
+    try:
+        yield
+    except FormatError:
+        raise
+    except _PROBLEMS as error:
+        text = str(error) or type(error).__name__
+        raise FormatError(f"{source}: no readable .npz file: {text}") from None

@@ -1,0 +1,148 @@
+"""Parameters of an imported model: files of any kind, recognised by content, checked against it.
+
+Nothing in a file is executed: pickles go through graphopt's own reader, `.npz` is read without
+pickles.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from graphopt.errors import FormatError
+from graphopt.frontend.framework_io import NAME_TABLE, state_in
+from graphopt.ir.formats.files import read_together
+from graphopt.ir.formats.limits import Limits
+from graphopt.ir.formats.parameters import stored_variables
+from graphopt.ir.formats.quote import quote
+from graphopt.ir.program import Program, Variable
+from graphopt.models.npz_reader import read_entries
+
+Array = np.ndarray[Any, Any]
+
+_PICKLE = re.compile(rb"\x80[\x02-\x05]")
+# What optimizers' own state dicts hold besides arrays; the program does not read it.
+_NOT_ARRAYS = ("LR_Scheduler", "master_weights")
+
+
+def kind_of_file(path: Path) -> str:
+    """ "folder", "pickle", "npz", "safetensors" or "tensors", by the first bytes."""
+    if path.is_dir():
+        return "folder"
+    with path.open("rb") as file:
+        head = file.read(9)
+    if _PICKLE.match(head):
+        return "pickle"
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06")):
+        return "npz"
+    # a length and a JSON object; a tensor stream starts with a zero word
+    if len(head) == 9 and head[8:] == b"{" and 0 < struct.unpack("<Q", head[:8])[0] < 1 << 32:
+        return "safetensors"
+    return "tensors"
+
+
+def read_pickles(files: Sequence[Path], program: Path) -> dict[str, Any]:
+    """The named values in pickles that belong to one program.
+
+    Raises FormatError when they are of another save than the program, or than each other.
+    """
+    limits = Limits()
+    sizes = {program: limits.program_bytes, **dict.fromkeys(files, limits.params_bytes)}
+    contents = read_together(lambda: sizes)
+    given: dict[str, Any] = {}
+    for file in files:
+        given.update(_structured(state_in(contents[file], file)))
+    return given
+
+
+def read_arrays(program: Program, path: Path, kind: str) -> dict[str, Any]:
+    """The named arrays in an `.npz` or a `.safetensors` file.
+
+    Those of an `.npz`, whose size says nothing of what it unpacks to, are checked against the
+    program before they are unpacked.
+    """
+    if kind == "npz":
+        entries = read_entries(path)
+        checked(program, {name: entry.stand_in() for name, entry in entries.items()}, str(path))
+        return {name: entry.read() for name, entry in entries.items()}
+    from graphopt.models.export.safetensors_file import read_safetensors
+
+    return dict(read_safetensors(path))
+
+
+def _structured(state: dict[str, Any]) -> dict[str, Any]:
+    """A state by variable names; `layer.state_dict()` has the layers' names, and a table."""
+    table = state.pop(NAME_TABLE, None)
+    names = cast(dict[Any, Any], table) if isinstance(table, dict) else {}
+    return {names.get(key, key): v for key, v in state.items() if key not in _NOT_ARRAYS}
+
+
+def checked(program: Program, given: Mapping[str, Any], source: str) -> dict[str, Array]:
+    """The given values as read-only arrays in the order of their names.
+
+    Raises FormatError (ValueError) when one is missing, is none of the program's stored variables,
+    is no array, or has another dtype or shape than its variable declares.
+    """
+    declared = {variable.name: variable for variable in stored_variables(program)}
+    missing = [name for name in declared if name not in given]
+    if missing:
+        raise FormatError(
+            f"{source}: expected values for the program's {len(declared)} stored variables, "
+            f"{len(missing)} are missing: {_some(missing)}"
+        )
+    unexpected = [name for name in given if name not in declared]
+    if unexpected:
+        raise FormatError(
+            f"{source}: {len(unexpected)} names are no stored variables of the program: "
+            f"{_some(unexpected)}"
+        )
+    return {name: read_only(_fitting(v, given[name], source)) for name, v in declared.items()}
+
+
+def _some(names: Iterable[str]) -> str:
+    names = sorted(map(str, names))
+    return ", ".join(quote(name) for name in names[:5]) + (" ..." if len(names) > 5 else "")
+
+
+def _fitting(variable: Variable, value: Any, source: str) -> Array:
+    """The value as its variable declares it.
+
+    NumPy files hold bfloat16 as two bytes without a type, and releases of Paddle differ on whether
+    a single number, such as a learning rate, has the shape [] or [1].
+    """
+    where = f"{source}, variable {quote(variable.name)}"
+    if isinstance(value, np.ndarray | np.generic | bool | int | float) or hasattr(
+        value, "__array__"
+    ):
+        array = np.asarray(value)
+    else:
+        raise FormatError(f"{where}: expected an array, found a {type(value).__name__}")
+    if not variable.has_type:
+        return array
+    dtype, shape = variable.dtype, variable.shape
+    if dtype == "bfloat16" and (array.dtype == np.uint16 or array.dtype.str == "|V2"):
+        array = array.view(dtype.numpy)
+    if array.size == 1 and math.prod(shape) == 1:
+        array = array.reshape(shape)
+    fits = array.ndim == len(shape) and all(
+        want in (-1, have) for want, have in zip(shape, array.shape, strict=True)
+    )
+    if not fits or array.dtype != dtype.numpy:
+        raise FormatError(
+            f"{where}: expected {dtype!s} {list(shape)} as the program declares, "
+            f"found {array.dtype} {list(array.shape)}"
+        )
+    return array
+
+
+def read_only(array: Array) -> Array:
+    """A view of the array that cannot be written through."""
+    view = array.view()
+    view.flags.writeable = False
+    return view

@@ -1,0 +1,138 @@
+"""A program that was saved, with its parameters: what it takes, what it gives, how to run it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+
+from graphopt.errors import FeedError
+from graphopt.ir.formats.quote import quote
+from graphopt.ir.program import Program, Variable
+from graphopt.passes.table.explain import as_text
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.executor import Executor
+from graphopt.runtime.places import likely_place
+from graphopt.runtime.scope import Scope
+from graphopt.runtime.strategies import BuildStrategy
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+Array: TypeAlias = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class SavedModel:
+    """A program with its interface and its parameters.
+
+    `feed_names` and `fetch_names` are the model's inputs and outputs in order. A training program
+    has no such list in its file: there they are its data variables, and its loss followed by
+    outputs that nothing reads, such as an accuracy. `parameters` are read-only arrays by variable
+    name, in the order of the names: all persistable state that the files hold. `path` is the
+    program file. `scope` is where `run` keeps the state, apart from every other model's.
+    """
+
+    program: Program = field(repr=False)
+    feed_names: list[str]
+    fetch_names: list[str]
+    parameters: dict[str, Array] = field(repr=False)
+    path: Path
+    scope: Scope = field(repr=False)
+    _runs: dict[Any, Any] = field(repr=False, compare=False)
+
+    def run(
+        self,
+        feed: Mapping[str, Any] | Sequence[Any] | None = None,
+        build_strategy: BuildStrategy | None = None,
+        fetch: Sequence[str | Variable] | None = None,
+    ) -> list[Array]:
+        """The outputs for these inputs, in the order of `fetch_names` or of `fetch`.
+
+        `feed` maps input names to arrays, or lists the arrays in the order of `feed_names`. What
+        the program updates stays updated in `scope`. Compiled programs are kept, so that a second
+        run is quick. Raises as `Executor.run`; FeedError for a list of another length.
+        """
+        executor = self._runs.setdefault("executor", Executor())
+        names = self.fetch_names if fetch is None else list(fetch)
+        program = self.program if build_strategy is None else self._compiled(build_strategy)
+        return executor.run(program, self.feed(feed), names, scope=self.scope)
+
+    def feed(self, given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
+        """The inputs by name; FeedError for missing and unknown names and for too many values."""
+        if given is None:
+            given = {}
+        if not isinstance(given, Mapping):
+            if not isinstance(given, list | tuple):
+                raise FeedError(
+                    f"expected inputs by name or a list of {len(self.feed_names)} arrays, found "
+                    f"a {type(given).__name__}"
+                )
+            if len(given) != len(self.feed_names):
+                raise FeedError(
+                    f"expected {len(self.feed_names)} inputs ({', '.join(self.feed_names)}), "
+                    f"found {len(given)}"
+                )
+            return dict(zip(self.feed_names, given, strict=True))
+        for what, names in (
+            ("no value for the inputs", [n for n in self.feed_names if n not in given]),
+            ("no inputs are called", [n for n in given if not self._may_be_fed(n)]),
+        ):
+            if names:
+                raise FeedError(
+                    f"{what} {', '.join(map(quote, names))}; the model's inputs are "
+                    f"{', '.join(map(quote, self.feed_names)) or 'none'}"
+                )
+        return dict(given)
+
+    def _may_be_fed(self, name: str) -> bool:
+        return name in self.feed_names or self.program.global_block().has_var(name)
+
+    def optimize(self, build_strategy: BuildStrategy | None = None) -> CompiledProgram:
+        """The program with the optimisations of a BuildStrategy, for `Executor.run`."""
+        return CompiledProgram(self.program, build_strategy)
+
+    def _compiled(self, build_strategy: BuildStrategy) -> CompiledProgram:
+        key = repr(sorted(build_strategy.values.items(), key=lambda item: item[0]))
+        if key not in self._runs:
+            self._runs[key] = self.optimize(build_strategy._copy())
+        return self._runs[key]
+
+    def module(
+        self,
+        build_strategy: BuildStrategy | None = None,
+        fetch: Sequence[str | Variable] | None = None,
+        *,
+        portable: bool = False,
+    ) -> ModuleOp:
+        """The `pd` module of the program as `run` compiles it with this BuildStrategy.
+
+        With `portable` no pass for a kind of device has changed it: state is as the parameters are.
+        """
+        return self._compilation(build_strategy, fetch, portable=portable).optimized().module
+
+    def explain(
+        self, build_strategy: BuildStrategy | None = None, *, portable: bool = False
+    ) -> str:
+        """The report of the passes of a run: rewrites, and refusals with their reasons, as text.
+
+        Those of the platform are told without a BuildStrategy too. With `portable` as of `module`.
+        """
+        compilation = self._compilation(build_strategy, None, portable=portable)
+        return as_text(compilation.optimized(near=True).report)
+
+    def _compilation(
+        self,
+        build_strategy: BuildStrategy | None,
+        fetch: Sequence[str | Variable] | None,
+        *,
+        portable: bool,
+    ) -> Compilation:
+        wanted = self.fetch_names if fetch is None else fetch
+        names = tuple(item.name if isinstance(item, Variable) else item for item in wanted)
+        places = () if portable else (likely_place(),)
+        feeds = tuple(self.feed_names)
+        return Compilation(self.program, feeds, names, build_strategy, places)

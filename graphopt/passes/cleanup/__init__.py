@@ -1,0 +1,1 @@
+"""Passes that remove or fold ops on any platform."""

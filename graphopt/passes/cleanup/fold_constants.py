@@ -1,0 +1,102 @@
+"""Ops on constants, computed now instead of in every step.
+
+Only what NumPy computes to the last bit as the op would: moves, comparisons, and arithmetic in the
+op's own dtype that rounds once. At most `MOST_ELEMENTS` elements, so programs stay small.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.fold import MOST_ELEMENTS, Array, Known, fold
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.creation import AssignValue, Full
+from graphopt.ir.dialect.ops.math import Scale
+from graphopt.ir.dialect.ops.shape import ShapeOf
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, shape_of
+from graphopt.passes.engine.fusion import Outcome
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass, differentiated, replace
+
+# Every integer up to here is a float64; every finite number is below the other one.
+_EXACT = 2.0**53
+_FINITE = float(np.finfo(np.float64).max)
+
+
+@dataclass(frozen=True)
+class FoldConstants(RewritePass):
+    """Replace ops by the small constants that they compute, in one walk."""
+
+    name = "fold-constants"
+    numerics = Numerics.BIT_EXACT
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name, self.numerics)
+        # a derivative is not to be taken with respect to another value
+        known: Known = dict.fromkeys(differentiated(module))
+        for op in list(module.walk()):
+            if not isinstance(op, PdOp) or not _reads_constants(op):
+                continue
+            value = _computed(op, known)
+            if value is None or not log.allow(op):
+                continue
+            log.applied(op)
+            constant = as_constant(value, op.results[0])
+            constant.location = op.location
+            assert op.parent is not None
+            op.parent.insert_op_before(constant, op)
+            if replace(op, {op.results[0]: constant.results[0]}, log):
+                known[constant.results[0]] = value
+        return log.outcomes
+
+
+# Sources are folded before their readers; of a shape some dimensions may be known.
+_SOURCES = (AssignValue, Full, ShapeOf)
+
+
+def _reads_constants(op: PdOp) -> bool:
+    """True for an op that may be folded: the size of a shape, or one on constants only."""
+    if isinstance(op, ShapeOf):
+        return True
+    return (
+        len(op.operands) > 0
+        and len(op.results) == 1
+        and all(isinstance(value.owner, _SOURCES) for value in op.operands)
+    )
+
+
+def _computed(op: PdOp, known: Known) -> Array | None:
+    """The result of an op whose operands are constants, None for any other op."""
+    result = op.results[0]
+    shape = shape_of(result.type)
+    if isinstance(op, RegionOp) or UNKNOWN in shape or not _is_small(shape):
+        return None
+    if isinstance(op, Scale) and dtype_of(result.type).is_floating and op.attr("bias") != 0:
+        return None  # product and sum may round once or twice
+    if dtype_of(result.type).is_complex:
+        return None
+    value = fold(result, known)
+    if value is None:
+        return None
+    # attributes hold numbers as float64
+    largest = float(np.max(np.abs(value.astype(np.float64))))
+    return value if largest <= (_EXACT if value.dtype.kind in "iu" else _FINITE) else None
+
+
+def _is_small(shape: tuple[int, ...]) -> bool:
+    return 0 < element_count(shape) <= MOST_ELEMENTS
+
+
+def as_constant(value: Array, like: SSAValue) -> PdOp:
+    """The op that makes this array, of the type of `like`."""
+    dtype, shape = dtype_of(like.type), shape_of(like.type)
+    numbers: list[float] = value.ravel().astype(np.float64).tolist()
+    if len({(number, math.copysign(1, number)) for number in numbers}) == 1:
+        return Full.make(shape=shape, value=numbers[0], dtype=dtype)
+    return AssignValue.make(shape=shape, values=numbers, dtype=dtype)

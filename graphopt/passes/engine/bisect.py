@@ -1,0 +1,65 @@
+"""`--opt-bisect-limit=N`: only the first N rewrites happen, so that a search finds the wrong one.
+
+A rewrite is one instance: one fusion, one folded op. Passes that do not ask (xDSL's own) count as
+one rewrite each. Nothing is kept between runs: the count starts with `limited` and ends with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Iterable
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+
+@dataclass
+class Limit:
+    """The number of allowed rewrites, the number asked for, and a hook called with each of them."""
+
+    most: int
+    tell: Callable[[str], None]
+    asked: int = 0
+    without: frozenset[int] = frozenset()
+    """Numbers of rewrites that do not happen, whatever the limit."""
+
+    @property
+    def left(self) -> int:
+        """The number of rewrites that may still happen; negative without a limit."""
+        return -1 if self.most < 0 else max(self.most - self.asked, 0)
+
+
+_limit: ContextVar[Limit | None] = ContextVar("graphopt_opt_bisect_limit", default=None)
+
+
+@contextmanager
+def limited(
+    most: int, tell: Callable[[str], None] = lambda _: None, *, without: Iterable[int] = ()
+) -> Generator[Limit]:
+    """Let `most` rewrites happen (all of them when negative), but for those numbered `without`.
+
+    `tell` is called with a line about each.
+    """
+    limit = Limit(most, tell, without=frozenset(without))
+    token = _limit.set(limit)
+    try:
+        yield limit
+    finally:
+        _limit.reset(token)
+
+
+def take(rule: str, where: str) -> bool:
+    """True when the next rewrite, of this pass at this op, may happen."""
+    limit = _limit.get()
+    if limit is None:
+        return True
+    limit.asked += 1
+    allowed = limit.most < 0 or limit.asked <= limit.most
+    allowed = allowed and limit.asked not in limit.without
+    word = "" if allowed else "NOT "
+    limit.tell(f"BISECT: {word}running rewrite ({limit.asked}) {rule} on {where}")
+    return allowed
+
+
+def current() -> Limit | None:
+    """The limit that rewrites ask now; None outside of `limited`."""
+    return _limit.get()

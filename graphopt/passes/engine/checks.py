@@ -1,0 +1,91 @@
+"""Checks after every pass. A violation names the pass or fusion that caused it.
+
+`verify_each` (or the environment variable GRAPHOPT_VERIFY_EACH) asks for all of it: every op is
+verified, definitions come before uses, and the program takes and gives what it did. Otherwise only
+the order of definitions is looked at, which is what xDSL's own verifier does not do.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.utils.exceptions import VerifyException
+
+from graphopt.errors import PassError
+from graphopt.ir.dialect.signature import Port, signature_of
+from graphopt.ir.dialect.verify_ssa import verify_ssa
+from graphopt.passes.engine import bisect
+
+Ports = tuple[tuple[str, str], ...]
+
+
+def asked_for() -> bool:
+    """True when the environment asks for all checks after each pass."""
+    return os.environ.get("GRAPHOPT_VERIFY_EACH", "") not in ("", "0")
+
+
+class Checks:
+    """The checks of one module. A pass with `changes_signature` may change its arguments."""
+
+    def __init__(self, module: ModuleOp, *, verify_each: bool | None = None) -> None:
+        self.each = asked_for() if verify_each is None else verify_each
+        self.module = module
+        self.names = _names(module) if self.each else ((), ())
+
+    def after(self, name: str, *, changes_signature: bool = False) -> None:
+        """PassError, naming the pass, unless the module is as it should be."""
+        fault = self._fault(self.module, changes_signature)
+        if fault:
+            raise PassError(f"the IR is not valid after {name}; this is a bug there: {fault}")
+
+    def run(self, name: str, apply: Callable[[ModuleOp], object]) -> None:
+        """Apply a sweep of fusions and check it; PassError names the first wrong fusion."""
+        before = self.module.clone() if self.each else None
+        apply(self.module)
+        fault = self._fault(self.module, False)
+        if not fault:
+            return
+        if before is not None:
+            name = self._culprit(before, apply) or name
+        raise PassError(f"the IR is not valid after {name}; this is a bug there: {fault}")
+
+    def _fault(self, module: ModuleOp, changes_signature: bool) -> str:
+        try:
+            if self.each:
+                module.verify()
+            verify_ssa(module)
+        except VerifyException as error:
+            return str(error)
+        if not self.each:
+            return ""
+        names = _names(module)
+        if changes_signature:
+            self.names = names
+        elif names != self.names:
+            return f"it takes and gives {names}, not {self.names}"
+        return ""
+
+    def _culprit(self, before: ModuleOp, apply: Callable[[ModuleOp], object]) -> str:
+        """The first rewrite after which the module is wrong, by running fewer and fewer."""
+        lines: list[str] = []
+        with bisect.limited(-1, lines.append):
+            apply(before.clone())
+        low, high = 0, len(lines)
+        while high - low > 1:
+            middle = (low + high) // 2
+            attempt = before.clone()
+            with bisect.limited(middle):
+                apply(attempt)
+            low, high = (low, middle) if self._fault(attempt, False) else (middle, high)
+        return lines[high - 1].partition(") ")[2] if lines else ""
+
+
+def _names(module: ModuleOp) -> tuple[Ports, Ports]:
+    signature = signature_of(module)
+    return _ports(signature.arguments), _ports(signature.results)
+
+
+def _ports(ports: tuple[Port, ...]) -> Ports:
+    return tuple((port.kind, port.name) for port in ports)

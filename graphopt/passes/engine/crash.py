@@ -1,0 +1,163 @@
+"""A crash inside a pass: the program before that pass goes into a file that replays it.
+
+The file is `graphopt-crash-<pass>-<hash>.mlir` in the folder that GRAPHOPT_CRASH_DIR names, else in
+the system's temporary folder. The same crash gives the same file, and a folder gets at most `MOST`
+of them, so that a loop that fails fills no disk. It holds the program, its constants and the
+source lines of its ops, and neither parameters nor data. A program whose text is longer than
+`LONGEST` is not written. With GRAPHOPT_CRASH_DIR set to nothing, no file is.
+
+Nothing is copied while all goes well: after a crash the program is built again, and the passes
+before the one that failed run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import tempfile
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+
+from graphopt.errors import LockError, PassError, StrategyError, StrictError, UnsupportedError
+from graphopt.passes.engine import bisect, replay_file
+from graphopt.passes.engine.replay_file import ReplayFile
+
+VARIABLE = "GRAPHOPT_CRASH_DIR"
+LONGEST = 16 << 20
+MOST = 100
+# what passes raise on purpose, about the program and not about themselves
+ON_PURPOSE = (UnsupportedError, StrategyError, StrictError, LockError, OSError, MemoryError)
+Apply = Callable[[ModuleOp, Sequence["Step"]], object]
+
+
+@dataclass(frozen=True)
+class Step:
+    """Passes that run together: the fusions of one sweep, or one pass of another kind."""
+
+    passes: tuple[ModulePass, ...]
+    ctx: Context | None = None
+    together: bool = False
+    flags: tuple[str, ...] = ()
+    """The flag that asked for each pass; none for a clean-up, which is no pass of the table."""
+    dump: str = ""
+    """The stage of the program after the step, under Paddle's name; empty where none is kept."""
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        """The passes as `-p` takes them."""
+        return tuple(str(made) for made in self.passes)
+
+    @property
+    def names(self) -> str:
+        """The passes without their parameters."""
+        return ", ".join(made.name for made in self.passes)
+
+
+@dataclass(frozen=True)
+class Crash:
+    """Facts about a pass that failed: the steps so far, the failing one last."""
+
+    steps: tuple[Step, ...]
+    error: Exception
+    again: Callable[[], ModuleOp] | None
+    """Makes the program as it was before the first step."""
+    apply: Apply
+    """Runs steps on a module, with the checks of the run that failed."""
+    verify_each: bool
+    limit: int
+    """The limit of rewrites that held at the start; negative for none."""
+
+    def reported(self) -> PassError:
+        """The error to raise: the failed step, and the path of the file."""
+        step, told = self.steps[-1], ""
+        if self.again is not None:
+            try:
+                before, step, left = self._narrowed(self.again)
+                told = self._stored(before, step, left)
+            except Exception as error:  # the failure of the pass is what matters
+                told = f"\n(no file was written: {type(error).__name__}: {error})"
+        if isinstance(self.error, PassError):
+            return PassError(f"{self.error}{told}")
+        name = type(self.error).__name__
+        return PassError(f"{step.names} failed, which is a bug there: {name}: {self.error}{told}")
+
+    def _narrowed(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, Step, int]:
+        """The program before the last step, that step or one pass of it, and how many rewrites."""
+        before, step = again(), self.steps[-1]
+        with bisect.limited(self.limit) as limit:
+            self.apply(before, self.steps[:-1])
+            left = limit.left
+        for made in step.passes if len(step.passes) > 1 else ():
+            alone = replace(step, passes=(made,))
+            if self._fails(before.clone(), alone, left):
+                return before, alone, left
+        return before, step, left
+
+    def _stored(self, before: ModuleOp, step: Step, left: int) -> str:
+        folder = os.environ.get(VARIABLE)
+        if folder == "":
+            return f"\n(no file was written: {VARIABLE} is empty)"
+        invalid = isinstance(self.error, PassError)
+        what = "leaves invalid IR" if invalid else f"raises {type(self.error).__name__}"
+        shown = "".join(traceback.format_exception(self.error))
+        replay = ReplayFile(
+            what=f"{step.names} {what}",
+            kind="pass",
+            module=before,
+            steps=(step.texts,),
+            limit=left,
+            verify_each=self.verify_each,
+            versions=versions(),
+            notes=f"The IR only: no parameters, no data.\n\n{shown}",
+        )
+        path = store(replay, Path(folder or tempfile.gettempdir()), step.names)
+        return f"\nthe program before it is in {path}; replay it: {replay.command(path)}"
+
+    def _fails(self, module: ModuleOp, step: Step, left: int) -> bool:
+        try:
+            with bisect.limited(left):
+                self.apply(module, [step])
+        except Exception as error:
+            return type(error.__cause__ or error) is type(self.error)
+        return False
+
+
+def store(replay: ReplayFile, folder: Path, name: str) -> Path:
+    """Write a file of its own name, readable by the user only; an equal one is left as it is."""
+    same = replay_file.write(replace(replay, notes=""))  # tracebacks hold addresses
+    if len(same) > LONGEST:
+        raise ValueError(f"it would take {len(same)} bytes, more than {LONGEST}")
+    digest = hashlib.sha256(same.encode()).hexdigest()[:12]
+    stem = re.sub(r"[^\w-]+", "-", name)[:40].strip("-")
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f"graphopt-crash-{stem}-{digest}.mlir"
+    if len(list(folder.glob("graphopt-crash-*.mlir"))) >= MOST and not path.exists():
+        raise ValueError(f"{folder} holds {MOST} such files already; remove them")
+    text = replay_file.write(replay, path)
+    try:
+        # O_EXCL follows no link that another user has put there
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    except FileExistsError:
+        return path
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+    return path
+
+
+def versions() -> str:
+    """The versions of the libraries that take part."""
+    found: list[str] = []
+    for package in ("graphopt", "xdsl", "jax", "numpy"):
+        try:
+            found.append(f"{package} {version(package)}")
+        except PackageNotFoundError:
+            continue
+    return ", ".join(found)

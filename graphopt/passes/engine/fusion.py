@@ -1,0 +1,265 @@
+"""The fusion engine: patterns of ops as data, matched in one reverse sweep.
+
+A `Fusion` draws its pattern in the class body (`Value` holes and `Node` ops), says in `check` why
+a pattern that is there must be left alone, and in `build` what replaces it. The engine itself
+declines when a value inside the pattern is needed elsewhere: fetched, kept as state,
+differentiated, or read by another op. Every decline has a named reason and is kept for `explain`.
+
+The sweep goes from the last op to the first, so a pattern takes its ops before another one that
+ends inside it. Rules are ranked by their order: a rule leaves an op alone that ends a pattern of a
+rule before it. So the outcome depends on the table and the program, never on chance.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from graphopt.ir.dialect.bulk import open_operands, replace_uses
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.regions import ancestor_in
+from graphopt.passes.engine import bisect
+from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine.matching import matches
+from graphopt.passes.engine.naming import how_used, joined_location, show_op, source_line
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.pattern import Hole as Hole
+from graphopt.passes.engine.pattern import Match as Match
+from graphopt.passes.engine.pattern import Node as Node
+from graphopt.passes.engine.pattern import Reason as Reason
+from graphopt.passes.engine.pattern import Value as Value
+from graphopt.passes.engine.pattern import wrong_attr as wrong_attr
+from graphopt.passes.engine.pattern import wrong_attrs as wrong_attrs
+
+
+class Fusion(ABC):
+    """One rewrite. Subclasses set `root` to the last op of their pattern.
+
+    Where a pattern fits in several ways, the first one that nothing speaks against is taken.
+    """
+
+    root: Node
+    part: Fusion | None = None
+    """A smaller pattern in this one; if only it matches, `lacking` says what is missing."""
+
+    def lacking(self, part: Match) -> Reason:
+        """The reason that names the ops missing around a match of `part`, for `explain`."""
+        raise NotImplementedError(
+            f"{type(self).__name__} has a part but does not say what it lacks"
+        )
+
+    def check(self, match: Match) -> Reason | None:
+        """A reason to leave this match alone, None to go on."""
+        return None
+
+    @abstractmethod
+    def build(self, match: Match) -> PdOp:
+        """The op that replaces the pattern."""
+
+    def results(self, match: Match, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
+        """The results of the matched ops that the fused op's results stand for."""
+        return dict(zip(match.root.results, fused.results, strict=False))
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A fusion that happened: the ops that it replaced, as text, and where they came from."""
+
+    rule: str
+    anchor: str
+    replaced: tuple[str, ...]
+    location: str
+
+
+@dataclass(frozen=True)
+class Declined:
+    """A pattern that was there and was left alone."""
+
+    rule: str
+    anchor: str
+    reason: Reason
+    location: str
+
+
+Outcome = Applied | Declined
+
+
+class FusionPass(ModulePass, ABC):
+    """A pass made of fusions. `RULES` lists them, largest pattern first."""
+
+    RULES: ClassVar[tuple[Fusion, ...]]
+    numerics: ClassVar[Numerics] = Numerics.BIT_EXACT
+    """Fused ops are computed by the rules of their parts, so most fusions change no bit."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        rules = [(self.name, rule) for rule in self.RULES]
+        sweep(op, rules, numerics={self.name: self.numerics})
+
+
+def sweep(
+    module: ModuleOp,
+    rules: Sequence[tuple[str, Fusion]],
+    watch: Callable[[str, Sequence[PdOp]], None] | None = None,
+    numerics: Mapping[str, Numerics] | None = None,
+) -> list[Outcome]:
+    """Apply (pass name, rule) pairs everywhere, last op first; the outcomes, in that order.
+
+    `watch` is called with the pass and the ops of each fusion before they are replaced. `numerics`
+    are the classes of the passes; one that is not there claims to be bit-exact.
+    """
+    classes = numerics or {}
+    ranked = [
+        _Ranked(rank, name, rule, classes.get(name)) for rank, (name, rule) in enumerate(rules)
+    ]
+    by_root: dict[type[Operation], list[_Ranked]] = {}
+    for entry in ranked:
+        for op_class in entry.rule.root.last_types():
+            by_root.setdefault(op_class, []).append(entry)
+    outcomes: list[Outcome] = []
+    ops = list(module.walk())
+    candidates = [op for op in ops if type(op) in by_root]
+    with open_operands(ops):
+        for op in reversed(candidates):
+            assert isinstance(op, PdOp)
+            for entry in by_root[type(op)]:
+                if op.parent is None:
+                    break  # an earlier fusion took it
+                outcome = _try(entry, op, by_root, watch)
+                if outcome is not None:
+                    outcomes.append(outcome)
+    return outcomes
+
+
+@dataclass(frozen=True)
+class _Ranked:
+    """A rule with its pass and its place in the order of the rules."""
+
+    rank: int
+    name: str
+    rule: Fusion
+    numerics: Numerics | None
+
+
+def _try(
+    entry: _Ranked,
+    root: PdOp,
+    by_root: Mapping[type[Operation], Sequence[_Ranked]],
+    watch: Callable[[str, Sequence[PdOp]], None] | None,
+) -> Outcome | None:
+    declined: Declined | None = None
+    for match in matches(entry.rule.root, root):
+        reason = refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
+        if reason is not None:
+            # a way that takes one value for two says less than any other
+            if declined is None or declined.reason.name == "part-of-itself":
+                declined = Declined(entry.name, show_op(root), reason, source_line(root.location))
+            continue
+        anchor, location = show_op(root), source_line(root.location)
+        if not bisect.take(entry.name, anchor):
+            return None
+        instance.begin(root)
+        values = _built(entry.rule, match)
+        old = (root, *(op for op in match.ops.values() if op is not root))
+        vetoed = instance.veto(entry.name, entry.numerics, old, values, complete=True)
+        if vetoed is not None:
+            instance.take_back(values)
+            declined = Declined(entry.name, anchor, vetoed, location)
+            continue
+        if watch is not None:
+            watch(entry.name, list(match.ops.values()))
+        replaced = tuple(show_op(op) for op in match.ops.values())
+        _replace(match, values)
+        return Applied(entry.name, anchor, replaced, location)
+    return declined
+
+
+def refusal(rule: Fusion, match: Match) -> Reason | None:
+    """The reason against a rule at a match, without regard to other rules."""
+    return _needed_elsewhere(rule, match) or rule.check(match)
+
+
+def _left_to_larger(
+    entry: _Ranked, match: Match, by_root: Mapping[type[Operation], Sequence[_Ranked]]
+) -> Reason | None:
+    """A reason when an op inside the match ends a pattern of a rule that ranks higher."""
+    for node, op in match.ops.items():
+        if op is match.root:
+            continue
+        for other in by_root.get(type(op), ()):
+            if other.rank >= entry.rank:
+                break
+            if any(refusal(other.rule, m) is None for m in matches(other.rule.root, op)):
+                return Reason("left-to-larger", f"`{node.name}` ends a {other.name} pattern")
+    return None
+
+
+def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
+    """A reason when a value that the fusion would remove has another use."""
+    root = match.root
+    inside = set(match.ops.values())
+    carries_more = type(rule).results is not Fusion.results
+    for hole, value in match.values.items():
+        if value.owner in inside:
+            return Reason("part-of-itself", f"`{hole.name}` is a value inside the pattern")
+    for node, op in match.ops.items():
+        for result in op.results[op is root :]:
+            others = [use for use in result.uses if use.operation not in inside]
+            if not others:
+                continue
+            if result is op.results[0] or not carries_more:
+                use, which = others[0], "" if result is op.results[0] else "another result of "
+                return Reason(
+                    "used-elsewhere",
+                    f"{which}`{node.name}` is {how_used(use.operation, use.index)}",
+                )
+            for use in others:
+                if _is_before(use.operation, root):
+                    return Reason(
+                        "used-before",
+                        f"another result of `{node.name}` is read by {show_op(use.operation)}, "
+                        "which comes before the end of the pattern",
+                    )
+    return None
+
+
+def _is_before(op: Operation, other: Operation) -> bool:
+    """True when `op`, or the op that it is inside of, comes before `other` in its block."""
+    block = other.parent
+    assert isinstance(block, Block)
+    outer = ancestor_in(block, op)
+    if outer is None or outer is other or outer is block.last_op:
+        return False
+    # the two are near each other in most programs, so look both ways
+    before, behind = other.prev_op, other.next_op
+    while before is not None and behind is not None:
+        if before is outer or behind is outer:
+            return before is outer
+        before, behind = before.prev_op, behind.next_op
+    return before is not None
+
+
+def _built(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
+    """Put the new op in front of the old ones; which old values its results stand for."""
+    root, fused = match.root, rule.build(match)
+    fused.location = joined_location(match.ops.values())
+    block = root.parent
+    assert block is not None
+    block.insert_op_before(fused, root)
+    return rule.results(match, fused)
+
+
+def _replace(match: Match, values: Mapping[SSAValue, SSAValue]) -> None:
+    replace_uses(values)
+    # nothing may read a value that goes: first all reading ends, then the ops do
+    for op in match.ops.values():
+        op.detach()
+        op.drop_all_references()
+    for op in match.ops.values():
+        op.erase()

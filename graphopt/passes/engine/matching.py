@@ -1,0 +1,124 @@
+"""The matcher: every way in which a pattern is there, with one op as its end.
+
+A tolerant search also gives the ways that miss one thing, with what that is. Fusions and `explain`
+use the same search, so that what is explained is what was decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.passes.engine.naming import show_op
+from graphopt.passes.engine.pattern import Hole, Match, Node, Result, Value
+
+
+def matches(root: Node, op: PdOp, *, tolerant: bool = False) -> Iterator[Match]:
+    """Every way in which the pattern ends with `op`; sound ones and flawed ones in any order."""
+    hole: Hole = root
+    while isinstance(hole, Node):
+        yield from _with_node(hole, op, Match(tolerant=tolerant))
+        if not hole.optional:
+            break
+        hole = hole.stand_in()
+
+
+def fits(root: Node, op: PdOp) -> bool:
+    """True when the pattern ends with `op` in some way."""
+    return next(matches(root, op), None) is not None
+
+
+def _with_node(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
+    """The match with a node bound to an op, and its operands bound in every way that fits."""
+    if node in match.ops:
+        if match.ops[node] is op:
+            yield match
+        return
+    if type(op) not in node.types or op in match.ops.values():
+        return
+    bound = match.copy()
+    bound.ops[node] = op
+    yield from _with_inputs(node, op, bound)
+
+
+def _with_inputs(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
+    """The match with the operands of `op` bound as `node` says."""
+    for order in node.orders:
+        if all(isinstance(hole, Value) for hole in order[len(op.operands) :]):
+            pairs = list(zip(order, op.operands, strict=False))
+            if match.tolerant or all(_plausible(hole, value) for hole, value in pairs):
+                yield from _with_operands(pairs, op, match)
+
+
+def _plausible(hole: Hole, value: SSAValue) -> bool:
+    """False when the op that made a value rules out that it flows into this hole."""
+    return hole.producers is None or type(value.owner) in hole.producers
+
+
+def _with_operands(
+    pairs: Sequence[tuple[Hole, SSAValue]], user: PdOp, match: Match
+) -> Iterator[Match]:
+    if not pairs:
+        yield match
+        return
+    (hole, value), *rest = pairs
+    for bound in _bind(hole, value, user, match):
+        yield from _with_operands(rest, user, bound)
+
+
+def _bind(hole: Hole, value: SSAValue, user: PdOp, match: Match) -> Iterator[Match]:
+    if isinstance(hole, Value):
+        if match.values.get(hole, value) is value:
+            bound = match.copy()
+            bound.values[hole] = value
+            yield bound
+        else:
+            yield from match.miss("other-value", f"`{hole.name}` is two values, not one")
+        return
+    node, index = (hole.node, hole.index) if isinstance(hole, Result) else (hole, 0)
+    producer = value.owner
+    if (
+        isinstance(producer, PdOp)
+        and producer.parent is user.parent
+        and index < len(producer.results)
+        and value is producer.results[index]
+    ):
+        yield from _with_node(node, producer, match)
+    if node.optional and index == 0:
+        yield from _bind(node.stand_in(), value, user, match)
+    elif match.tolerant and match.missed is None:
+        yield from _flawed(node, index, value, user, match)
+
+
+def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -> Iterator[Match]:
+    """The match with one wrong node, the rest of it being right.
+
+    Where nothing of the pattern below the node is there, most of it is missing: no near miss.
+    """
+    producer = value.owner
+    wanted = f"`{node.name}` should be {node.expected}"
+    needs_more = any(not isinstance(operand, Value) for operand in node.operands)
+    if not isinstance(producer, PdOp):
+        name = f" %{value.name_hint}" if value.name_hint else ""
+        if not needs_more:
+            yield from match.miss("not-computed", f"{wanted}, found the argument{name}")
+    elif producer.parent is not user.parent:
+        if not needs_more:
+            text = f"`{node.name}` is computed outside of this region"
+            yield from match.miss("other-block", text)
+    elif value is not producer.results[min(index, len(producer.results) - 1)]:
+        if not needs_more:
+            yield from match.miss("other-result", f"`{node.name}`: a side result of it is read")
+    elif type(producer) not in node.types:  # else the flaw is below, and was looked for there
+        before = producer.operands[0].owner if producer.operands else None
+        if isinstance(before, PdOp):
+            text = f"{show_op(producer)} stands between `{node.name}` and {show_op(user)}"
+            for flawed in match.miss("op-between", text):
+                yield from _with_node(node, before, flawed)
+        for flawed in match.miss("other-op", f"{wanted}, found {show_op(producer)}"):
+            if needs_more:
+                yield from _with_inputs(node, producer, flawed)
+            else:
+                yield flawed

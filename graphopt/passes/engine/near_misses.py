@@ -1,0 +1,128 @@
+"""Near misses: patterns that lack one thing, found by the matcher that does the fusing.
+
+For each op that could end a pattern, a tolerant match allows one flaw and keeps it as the reason.
+An op that has all of a pattern but its end is a near miss too: its reader is not what it should be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import islice
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation, SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.passes.engine.fusion import Fusion
+from graphopt.passes.engine.matching import fits, matches
+from graphopt.passes.engine.naming import how_used, show_op, source_line
+from graphopt.passes.engine.pattern import Match, Node, Reason
+
+
+@dataclass(frozen=True)
+class NearMiss:
+    """A pattern of which one thing is missing at an op."""
+
+    rule: str
+    anchor: str
+    reason: Reason
+    location: str
+
+
+class NearMisses:
+    """The near misses of a module, collected before a sweep; `left` says which of them remain."""
+
+    def __init__(self, module: ModuleOp, rules: Sequence[tuple[str, Fusion]]) -> None:
+        self._flawed: dict[tuple[str, Operation], NearMiss] = {}
+        # whole patterns: those that another pass takes are reported as well
+        self._whole: dict[tuple[str, Operation], NearMiss] = {}
+        self._takers: dict[Operation, str] = {}
+        self._rank = {name: rank for rank, (name, _) in reversed([*enumerate(rules)])}
+        ops = [op for op in module.walk() if isinstance(op, PdOp)]
+        # the ops of the patterns of a pass, whole or not
+        told: set[tuple[str, Operation]] = set()
+        for name, rule in rules:
+            for op in ops:
+                whole = next(matches(rule.root, op), None)
+                if whole is not None:
+                    self._note(self._whole, name, op, Reason("taken", ""))
+                    told.update((name, inner) for inner in whole.ops.values())
+        for name, rule in rules:
+            for op in ops:
+                if (name, op) in self._whole:
+                    continue
+                flawed = _flaw(rule, op)
+                reason = flawed.missed if flawed is not None else _missing_end(rule, op)
+                if reason is not None:
+                    self._note(self._flawed, name, op, reason)
+                    told.update((name, inner) for inner in (flawed.ops if flawed else {}).values())
+        for name, rule in rules:
+            for op in ops if rule.part is not None else ():
+                found = next(matches(rule.part.root, op), None) if rule.part is not None else None
+                if found is not None and (name, op) not in told:
+                    self._note(self._flawed, name, op, rule.lacking(found))
+
+    def _note(
+        self, into: dict[tuple[str, Operation], NearMiss], name: str, op: PdOp, reason: Reason
+    ) -> None:
+        line = source_line(op.location)
+        into.setdefault((name, op), NearMiss(name, show_op(op), reason, line))
+
+    def took(self, name: str, ops: Sequence[PdOp]) -> None:
+        """Told by the sweep: a pass replaces these ops."""
+        self._takers.update(dict.fromkeys(ops, name))
+
+    def left(self) -> list[NearMiss]:
+        """The near misses at ops that no larger fusion took; patterns that another pass took."""
+        found = [
+            miss
+            for (name, op), miss in self._flawed.items()
+            if op not in self._takers or self._rank[name] < self._rank[self._takers[op]]
+        ]
+        for (name, op), miss in self._whole.items():
+            taker = self._takers.get(op)
+            if taker not in (None, name):
+                reason = Reason("taken", f"{taker} took it", f"switch off {taker} to have this one")
+                found.append(NearMiss(name, miss.anchor, reason, miss.location))
+        return found
+
+
+def _flaw(rule: Fusion, op: PdOp) -> Match | None:
+    """The pattern that ends at `op` and lacks one thing."""
+    if type(op) not in rule.root.last_types():
+        return None
+    flawed = list(islice(matches(rule.root, op, tolerant=True), _MOST_WAYS))
+    return min(flawed, key=_closeness) if flawed else None
+
+
+# How many ways to miss a pattern are looked at, of which there are many for large patterns.
+_MOST_WAYS = 1000
+_CLOSE = ("", "op-between", "other-result", "other-block", "other-op")
+
+
+def _closeness(match: Match) -> int:
+    """Rank of a flawed match, 0 is best: an op too many is nearer the pattern than another op."""
+    name = match.missed.name if match.missed is not None else ""
+    return _CLOSE.index(name) if name in _CLOSE else len(_CLOSE)
+
+
+def _missing_end(rule: Fusion, op: PdOp) -> Reason | None:
+    """The reason for `op` when it matches all of a pattern but the last op."""
+    for node in rule.root.operands:
+        if not isinstance(node, Node) or not fits(node, op):
+            continue
+        uses = list(op.results[0].uses)
+        if any(type(use.operation) in rule.root.types for use in uses):
+            return None  # reported at the op that reads it
+        wanted = f"`{node.name}` should be read by {rule.root.expected}"
+        if not uses:
+            return Reason("other-reader", f"{wanted}, it is read by nothing")
+        return Reason("other-reader", f"{wanted}, it is {_readers(op.results[0])}")
+    return None
+
+
+def _readers(value: SSAValue) -> str:
+    uses = list(value.uses)
+    first = how_used(uses[0].operation, uses[0].index).removeprefix("also ")
+    return first if len(uses) == 1 else f"{first}, and {len(uses) - 1} more"

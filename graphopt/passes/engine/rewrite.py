@@ -1,0 +1,149 @@
+"""Rewrites of single ops, and the values that every rewrite has to leave alone.
+
+A `RewritePass` walks the module once and says what it did, as fusions do, so that `explain` can
+report it. Values that a `pd.grad` names are protected: a derivative with respect to a value is not
+one with respect to another value of the same number.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from graphopt.ir.dialect.bulk import replace_uses
+from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.passes.engine import bisect
+from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine.fusion import Applied, Declined, Outcome, Reason
+from graphopt.passes.engine.naming import show_op, source_line
+from graphopt.passes.engine.numerics import Numerics
+
+
+class RewritePass(ModulePass, ABC):
+    """A pass that reports each thing that it did, or left alone with a reason."""
+
+    numerics: ClassVar[Numerics]
+    changes_signature: ClassVar[bool] = False
+    """True for a pass that may change what a program takes and gives."""
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        self.rewrite(op)
+
+    @abstractmethod
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        """Change the module; the applied and declined instances, in the order of the walk."""
+
+
+class Log:
+    """The outcomes of one pass; `allow` asks before each change, for `--opt-bisect-limit`.
+
+    `numerics` is the pass's class, by which `--validate` compares values.
+    """
+
+    def __init__(self, rule: str, numerics: Numerics | None = None) -> None:
+        self.rule = rule
+        self.numerics = numerics
+        self.outcomes: list[Outcome] = []
+        self.changed = False
+        """True when something happened since the program was last remembered."""
+
+    def allow(self, op: Operation) -> bool:
+        """True when the change at `op` may happen."""
+        if self.changed:
+            self.begin(op)
+        return bisect.take(self.rule, show_op(op))
+
+    def begin(self, op: Operation) -> None:
+        """Say that the next change of the program of `op` begins: a veto undoes all since."""
+        instance.begin(op)
+        self.changed = False
+
+    def applied(self, op: Operation, *others: Operation) -> None:
+        """Note a change at `op`, before it is made."""
+        self.changed = True
+        replaced = tuple(show_op(o) for o in (op, *others))
+        line = source_line(op.location)
+        self.outcomes.append(Applied(self.rule, show_op(op), replaced, line))
+
+    def vetoed(self, old: Sequence[Operation], values: Mapping[SSAValue, SSAValue]) -> bool:
+        """True when the change that was noted last computes something else; it is taken back."""
+        reason = instance.veto(self.rule, self.numerics, old, values)
+        if reason is None:
+            self.changed = True
+            return False
+        instance.take_back(values)
+        self.changed = False
+        undone = self.outcomes.pop()
+        self.outcomes.append(Declined(self.rule, undone.anchor, reason, undone.location))
+        return True
+
+    def declined(self, op: Operation, reason: Reason) -> None:
+        """Note why `op` was left alone."""
+        self.outcomes.append(Declined(self.rule, show_op(op), reason, source_line(op.location)))
+
+
+def differentiated(module: ModuleOp) -> set[SSAValue]:
+    """The values that gradients are taken with respect to, or that stop them."""
+    found: set[SSAValue] = set()
+    for op in module.walk():
+        if isinstance(op, Grad):
+            found.update(op.wrt)
+            found.update(op.no_grad)
+    return found
+
+
+def replace(
+    op: Operation,
+    values: Mapping[SSAValue, SSAValue],
+    log: Log | None = None,
+    *others: Operation,
+) -> bool:
+    """Let the users of results of `op` read other values, and erase it.
+
+    A value without a name of its own takes the name of what it replaces. False when a validator
+    finds that the new values are not the old ones; then the program is what it was when the rewrite
+    began. `others` are ops that go with it. Without a log nothing is asked.
+    """
+    if log is not None and log.vetoed((op, *others), values):
+        return False
+    block = op.parent
+    replace_uses(values)
+    op.detach()
+    op.erase()
+    if log is not None and block is not None and block.first_op is not None:
+        log.begin(block.first_op)
+    return True
+
+
+def change(op: PdOp, attrs: Mapping[str, Any], log: Log) -> None:
+    """Put an op with other properties in the place of `op`, if the log allows it, and note that."""
+    if log.allow(op):
+        log.applied(op)
+        assert op.parent is not None
+        new = op.clone()
+        new.properties.update(encode_attrs(type(op), attrs))
+        op.parent.insert_op_before(new, op)
+        replace(op, dict(zip(op.results, new.results, strict=True)), log)
+
+
+def insert(op: PdOp, before: Operation, named: SSAValue | None = None) -> SSAValue:
+    """Put an op of one result in front of another; its result takes the name of `named`.
+
+    An op without a location takes that of the other one.
+    """
+    block = before.parent
+    assert block is not None
+    if op.location == UnknownLoc():
+        op.location = before.location
+    block.insert_op_before(op, before)
+    if named is not None:
+        op.results[0].name_hint = named.name_hint
+    return op.results[0]

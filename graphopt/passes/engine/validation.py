@@ -1,0 +1,228 @@
+"""The door that every rewrite goes through while the old ops and the new ones are both there.
+
+Normally it is open. Inside of `validating` it asks a validator, which compares what the old and the
+new values compute, and shuts when they differ: the rewrite is undone and reported as declined, with
+the reason `failed-validation`. Nothing is kept between runs: a `Validation` starts and ends with
+`validating`. Passes do not know the validator; who runs them hands it in.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import Any
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Attribute, Operation, OpResult, SSAValue
+
+from graphopt.ir.dialect.regions import values_read
+from graphopt.passes.engine.naming import show_op
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.pattern import Reason
+from graphopt.passes.engine.undo import Kept, top
+
+FAILED_VALIDATION = "failed-validation"
+VALIDATED, NOT_VALIDATED, FAILED = "validated", "not validated", "failed"
+
+
+@dataclass(frozen=True)
+class Instance:
+    """One rewrite: the ops that it replaces, first the one where it is reported, and values.
+
+    `values` are old values with the new ones that stand for them.
+    `complete` says that `old` are all ops that the rewrite looked at; otherwise it may rest on
+    those before them. Where the old ops are those of a copy, `new` are the ops that stand for them,
+    and `same` has the values of the copy that are values of the program still, with these.
+    """
+
+    rule: str
+    numerics: Numerics
+    old: tuple[Operation, ...]
+    values: tuple[tuple[SSAValue, SSAValue], ...]
+    complete: bool
+    new: frozenset[Operation] | None = None
+    same: Mapping[SSAValue, SSAValue] = field(default_factory=dict[SSAValue, SSAValue])
+
+
+@dataclass(frozen=True)
+class Programs:
+    """A program before a pass and after it, compared as a whole because no part of it can be."""
+
+    rule: str
+    numerics: Numerics
+    before: ModuleOp
+    after: ModuleOp
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A validator's verdict on a change: VALIDATED, NOT_VALIDATED or FAILED, and the reason."""
+
+    status: str
+    text: str = ""
+
+
+@dataclass(frozen=True)
+class Checked:
+    """The verdict on one instance, by pass and place."""
+
+    rule: str
+    anchor: str
+    status: str
+    text: str
+
+
+Form = tuple[dict[str, Attribute], tuple[SSAValue, ...]]
+
+
+def form_of(op: Operation) -> Form:
+    """The form of an op: its properties and operands."""
+    return dict(op.properties), tuple(op.operands)
+
+
+@dataclass(frozen=True)
+class Proof:
+    """A rewrite that was validated: the value that was replaced, and the ops as they were then."""
+
+    old: SSAValue
+    numerics: Numerics
+    forms: Mapping[Operation, Form]
+
+
+Validator = Callable[[Instance | Programs], Verdict]
+
+
+@dataclass
+class Validation:
+    """The result of validating the rewrites of one run.
+
+    `kept` is the program before the rewrite that is under way.
+    """
+
+    validator: Validator
+    checked: list[Checked] = field(default_factory=list[Checked])
+    kept: Kept | None = None
+    proofs: dict[SSAValue, Proof] = field(default_factory=dict[SSAValue, Proof])
+    """By new value, the latest rewrite that was found to be right."""
+
+    def of(self, status: str) -> list[Checked]:
+        """The instances with this status."""
+        return [item for item in self.checked if item.status == status]
+
+    @property
+    def failed(self) -> list[Checked]:
+        """The rewrites that computed something else, and were undone."""
+        return self.of(FAILED)
+
+    def lines(self) -> Iterator[str]:
+        """The result in words; alike rewrites that were not validated share a line."""
+        counts = [len(self.of(status)) for status in (VALIDATED, FAILED, NOT_VALIDATED)]
+        yield "validation: {} rewrites validated, {} failed and undone, {} not validated".format(
+            *counts
+        )
+        for item in self.failed:
+            yield f"  {FAILED} in {item.rule} at {item.anchor}: {item.text}"
+        alike = Counter((item.rule, item.text) for item in self.of(NOT_VALIDATED))
+        for (rule, text), number in alike.items():
+            yield f"  {NOT_VALIDATED} in {rule}, {number} times: {text}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The same as plain data."""
+        told = [
+            {"pass": item.rule, "op": item.anchor, "status": item.status, "text": item.text}
+            for item in self.checked
+        ]
+        counts = {status: len(self.of(status)) for status in (VALIDATED, FAILED, NOT_VALIDATED)}
+        return {"counts": counts, "rewrites": told}
+
+
+_validation: ContextVar[Validation | None] = ContextVar("graphopt_validation", default=None)
+
+
+@contextmanager
+def validating(validator: Validator) -> Generator[Validation]:
+    """Have every rewrite validated; the verdicts are in the `Validation`."""
+    validation = Validation(validator)
+    token = _validation.set(validation)
+    try:
+        yield validation
+    finally:
+        _validation.reset(token)
+
+
+def current() -> Validation | None:
+    """The validation that is under way."""
+    return _validation.get()
+
+
+def veto(
+    rule: str,
+    numerics: Numerics | None,
+    old: Sequence[Operation],
+    values: Mapping[SSAValue, SSAValue],
+    *,
+    complete: bool = False,
+) -> Reason | None:
+    """A reason when the rewrite computes something else; the caller then takes it back.
+
+    The new ops are in place, and nothing reads them but each other. A pass that does not say its
+    class of numerics has to be bit-exact.
+    """
+    validation = _validation.get()
+    if validation is None:
+        return None
+    pairs = tuple((before, after) for before, after in values.items() if before.uses)
+    found = Instance(rule, numerics or Numerics.BIT_EXACT, tuple(old), pairs, complete)
+    verdict = validation.validator(found)
+    anchor = show_op(old[0])
+    validation.checked.append(Checked(rule, anchor, verdict.status, verdict.text))
+    if verdict.status == VALIDATED:
+        proof = {op: form_of(op) for op in (*old, *_made(values, validation.kept))}
+        for before, after in pairs:
+            validation.proofs[after] = Proof(before, found.numerics, proof)
+    if verdict.status != FAILED:
+        return None
+    fix = f"none: it is a bug in the pass {rule}; leave the pass out and report it"
+    return Reason(FAILED_VALIDATION, verdict.text, fix)
+
+
+def _made(values: Mapping[SSAValue, SSAValue], kept: Kept | None) -> Iterator[Operation]:
+    """The ops that a rewrite has made."""
+    before = kept.before if kept is not None else frozenset[Operation]()
+    waiting, seen = list(values.values()), set[Operation]()
+    while waiting:
+        op = waiting.pop().owner
+        if isinstance(op, Operation) and op not in before and op not in seen:
+            seen.add(op)
+            yield op
+            waiting += values_read(op)
+
+
+def begin(op: Operation) -> None:
+    """Note that a rewrite of the program of `op` begins: its changes from now on can be undone."""
+    validation = _validation.get()
+    module = top(op) if validation is not None else None
+    if validation is not None and module is not None:
+        validation.kept = Kept(module)
+
+
+def take_back(values: Mapping[SSAValue, SSAValue]) -> None:
+    """Undo a rewrite that was vetoed: all that was done to the program since it began.
+
+    New ops that were there before it said so go too, if nothing reads them.
+    """
+    validation = _validation.get()
+    if validation is not None and validation.kept is not None:
+        validation.kept.put_back()
+    waiting = [new.op for new in values.values() if isinstance(new, OpResult)]
+    while waiting:
+        op = waiting.pop()
+        if op.parent is None or any(result.uses for result in op.results):
+            continue
+        before = [value.op for value in op.operands if isinstance(value, OpResult)]
+        op.detach()
+        op.erase()
+        waiting += before

@@ -1,0 +1,1 @@
+"""Passes that replace several ops by one."""

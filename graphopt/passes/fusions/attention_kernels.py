@@ -1,0 +1,130 @@
+"""Attention that a library's own kernel computes, on GPUs (cuDNN) and TPUs (Pallas).
+
+The limits are those that the kernels state. From which length on they pay was not measured here:
+the numbers are two and four of their tiles, so that short attention stays with XLA.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Attribute
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, like, rank_of, shape_of
+from graphopt.passes.engine.fusion import Reason
+
+# a boolean mask is added as zeros and large negative numbers, which has to come to the same
+HIDDEN = -1e4
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """Limits of a kernel. Widths are the sizes of a head, lengths the numbers of queries and keys.
+
+    `name` is the value of the property `algorithm` of `pd.fused_dot_product_attention`.
+    """
+
+    name: str
+    dtypes: tuple[str, ...]
+    widest: int
+    width_step: int
+    least_length: int
+    length_step: int
+    masked_length_step: int
+    """Of attention with a mask that is differentiated; 0 where no mask is taken."""
+
+
+KERNELS: Mapping[str, Kernel] = {
+    kernel.name: kernel
+    for kernel in (
+        Kernel("cudnn", ("float16", "bfloat16"), 128, 8, 256, 1, 2),
+        Kernel("pallas", ("float32", "bfloat16"), 128, 64, 512, 128, 0),
+    )
+}
+
+
+@dataclass(frozen=True)
+class Asked:
+    """Attention of q [..., t, d], k [..., s, d] and v [..., s, e]: types, mask and dropout.
+
+    `fill` is the score where a boolean mask is false.
+    """
+
+    q: Attribute
+    k: Attribute
+    v: Attribute
+    mask: Attribute | None
+    fill: float
+    drops: bool
+
+    @property
+    def lengths(self) -> tuple[int, int]:
+        """The numbers of queries and keys."""
+        return shape_of(self.q)[-2], shape_of(self.k)[-2]
+
+
+def refusal_by(kernel: Kernel, asked: Asked) -> Reason | None:
+    """The reason why a kernel is not for this attention."""
+    if asked.drops:
+        text = f"the kernel of {kernel.name} draws no dropout as pd.dropout does"
+        return Reason("kernel-dropout", text, "leave out the dropout of the weights")
+    dtype = dtype_of(asked.q)
+    if str(dtype) not in kernel.dtypes:
+        text = f"it is in {dtype!s}, but the kernel of {kernel.name} takes "
+        return Reason("kernel-dtype", text + " and ".join(kernel.dtypes), "use amp.auto_cast")
+    return _of_shape(kernel, asked) or _of_mask(kernel, asked)
+
+
+def _of_shape(kernel: Kernel, asked: Asked) -> Reason | None:
+    ranks = {rank_of(x) for x in (asked.q, asked.k, asked.v)}
+    if max(ranks) > 4:
+        return Reason("kernel-rank", "it has more dimensions than batch, heads, length and width")
+    widths = {shape_of(x)[-1] for x in (asked.q, asked.k, asked.v)}
+    width = min(widths)
+    if len(widths) > 1 or width < 1 or width > kernel.widest or width % kernel.width_step:
+        found = " and ".join("?" if w == UNKNOWN else str(w) for w in sorted(widths))
+        text = f"heads are {found} wide; the kernel of {kernel.name} takes one width, "
+        text += f"a multiple of {kernel.width_step} up to {kernel.widest}"
+        return Reason("kernel-width", text)
+    return _of_length(kernel, asked.lengths, kernel.length_step)
+
+
+def _of_length(kernel: Kernel, lengths: tuple[int, int], step: int) -> Reason | None:
+    if UNKNOWN in lengths:
+        text = "how many queries and keys there are is known only when the program runs"
+        return Reason("kernel-length", text, "declare the data with known lengths")
+    if min(lengths) < kernel.least_length or any(length % step for length in lengths):
+        text = f"{lengths[0]} queries and {lengths[1]} keys; the kernel of {kernel.name} is for "
+        text += f"{kernel.least_length} and more"
+        text += f", in steps of {step}" if step > 1 else ""
+        fix = "pad the sequences" if step > 1 else "none: XLA computes short attention as fast"
+        return Reason("kernel-length", text, fix)
+    return None
+
+
+def _of_mask(kernel: Kernel, asked: Asked) -> Reason | None:
+    if asked.mask is None:
+        return None
+    if not kernel.masked_length_step:
+        return Reason("kernel-mask", f"the kernel of {kernel.name} would need all of the mask")
+    if dtype_of(asked.mask) == "bool" and asked.fill > HIDDEN:
+        text = f"what its mask hides has the score {asked.fill:g}, which is not below all others"
+        return Reason("kernel-mask", text, "mask scores with -1e9 or -inf")
+    return _of_length(kernel, asked.lengths, kernel.masked_length_step)
+
+
+def keys_of(k: Any, transposed: bool) -> Tensor:
+    """The type of keys as [..., s, d]; transposed ones are [..., d, s]."""
+    if not transposed:
+        return k
+    *batch, width, length = shape_of(k)
+    return like(k, shape=(*batch, length, width))
+
+
+def drops(op: PdOp, rate: str, implementation: str) -> bool:
+    """True when the dropout of an op, by these names of its properties, changes a weight."""
+    scales = op.attr(implementation) != "upscale_in_train"
+    return bool(op.attr(rate)) and (scales or not op.attr("is_test"))

@@ -1,0 +1,312 @@
+"""softmax(scale * q k^T + mask) v -> fused_dot_product_attention.
+
+A superset of Paddle's pattern: any float dtype and rank, the scale before or after the product or
+the masks and as a scale, a multiplication or a division, one or two additive masks, a boolean one
+or none, dropout or none, the softmax of half types in float32 or not. The fused op never holds all
+scores when sequences are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from xdsl.ir import Attribute, SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Softmax
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import Add, Cast, LogicalNot, Scale, Where
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.shape import Transpose
+from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
+from graphopt.ir.dialect.types import UNKNOWN, compatible, dtype_of, like, rank_of, shape_of, show
+from graphopt.passes.engine.fusion import (
+    Fusion,
+    FusionPass,
+    Hole,
+    Match,
+    Node,
+    Reason,
+    Value,
+    wrong_attr,
+)
+from graphopt.passes.engine.inserting import Before
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.fusions.attention_kernels import (
+    KERNELS,
+    Asked,
+    Kernel,
+    drops,
+    keys_of,
+    refusal_by,
+)
+from graphopt.passes.fusions.transformer_parts import (
+    ScaledPart,
+    constant,
+    draw_attrs,
+    dropout_attrs,
+)
+
+
+class Core:
+    """The pattern between q, k, v and the weighted sum.
+
+    The scale may be in any of four places, also after the masks. Two masks may be added. Half
+    types may be cast to float32 for the masks, the softmax and the dropout.
+    """
+
+    def __init__(self, q: Hole, k: Hole, v: Hole, *, swaps_keys: bool = False) -> None:
+        self.mask, self.other_mask = Value(name="mask"), Value(name="other_mask")
+        self.seen, self.fill = Value(name="mask"), Value(name="fill")
+        self.unseen, self.blank = Value(name="mask"), Value(name="fill")
+        if swaps_keys:
+            k = Node(Transpose, k, optional=True, name="transposed_k")
+        self.scaled_q, self.scaled_k = ScaledPart("scaled_q", q), ScaledPart("scaled_k", k)
+        self.product = Node(Matmul, self.scaled_q.top, self.scaled_k.top, name="scores")
+        self.scaled = ScaledPart("scaled_scores", self.product)
+        wide = Node(Cast, self.scaled.top, optional=True, name="wide_scores")
+        self.hidden = Node(Where, self.seen, wide, self.fill, optional=True, name="hidden_scores")
+        self.blanked = Node(
+            Where, self.unseen, self.blank, self.hidden, optional=True, name="blanked_scores"
+        )
+        self.first = Node(
+            Add, self.blanked, self.other_mask, commutes=True, optional=True, name="half_masked"
+        )
+        self.masked = Node(
+            Add,
+            self.first,
+            self.mask,
+            commutes=True,
+            optional=True,
+            instead=self.blanked,
+            name="masked_scores",
+        )
+        self.rescaled = ScaledPart("scaled_masked_scores", self.masked)
+        wider = Node(Cast, self.rescaled.top, optional=True, name="wider_scores")
+        self.softmax = Node(Softmax, wider, name="softmax")
+        narrow = Node(Cast, self.softmax, optional=True, name="narrow_weights")
+        self.dropout = Node(Dropout, narrow, optional=True, name="attention_dropout")
+        narrower = Node(Cast, self.dropout, optional=True, name="narrower_weights")
+        self.casts = (wide, wider, narrow, narrower)
+        self.out = Node(Matmul, narrower, v, name="weighted_sum")
+
+    def check(self, match: Match) -> Reason | None:
+        """The reason why this is not attention, apart from the layout of q, k and v."""
+        softmax = match[self.softmax]
+        if softmax.attr("axis") not in (-1, rank_of(softmax.results[0].type) - 1):
+            return wrong_attr("softmax-axis", self.softmax, softmax, "axis", -1)
+        for node, names in (
+            (self.product, ("transpose_x",)),
+            (self.out, ("transpose_x", "transpose_y")),
+        ):
+            for name in names:
+                if match[node].attr(name):
+                    return wrong_attr("product-transposed", node, match[node], name, False)
+        for part in (self.scaled_q, self.scaled_k, self.scaled, self.rescaled):
+            reason = part.check(match)
+            if reason is not None:
+                return reason
+        return self._check_casts(match) or self._check_mask(match)
+
+    def _check_casts(self, match: Match) -> Reason | None:
+        """The reason why the casts do more than compute a softmax of a half type in float32."""
+        own = dtype_of(match[self.product].results[0].type)
+        for node in self.casts:
+            cast = match.get(node)
+            if cast is None:
+                continue
+            dtype = dtype_of(cast.results[0].type)
+            if own not in _HALVES or dtype not in (own, "float32"):
+                text = f"`{node.name}` should be of a half type to float32 or back, found "
+                text += f"{dtype_of(cast.operands[0].type)!s} to {dtype!s} on scores of {own!s}"
+                return Reason("other-cast", text, f"remove `{node.name}`")
+        return None
+
+    def _check_mask(self, match: Match) -> Reason | None:
+        whether = [node for node in (self.hidden, self.blanked) if match.get(node) is not None]
+        added = [node for node in (self.first, self.masked) if match.get(node) is not None]
+        if len(whether) > 1 or (whether and added):
+            return Reason(
+                "two-masks",
+                "the scores have a boolean mask and another one",
+                f"make one mask of the two, and one op of "
+                f"{' and '.join(f'`{node.name}`' for node in (*whether, *added))}",
+            )
+        scores = match[self.product].results[0].type
+        for node in (*whether, *added):
+            if not _same_shape(match[node], scores):
+                return Reason(
+                    "mask-shape",
+                    f"`mask` should broadcast to the scores {show(scores)}, but `{node.name}` is "
+                    f"{show(match[node].results[0].type)}",
+                    "give the mask no more dimensions and no larger ones than the scores",
+                )
+        if whether and self._fill(match) is None:
+            return Reason(
+                "fill-not-constant",
+                "`fill` should be one number that the program fixes",
+                "mask scores with a constant such as -1e9",
+            )
+        return None
+
+    def _fill(self, match: Match) -> float | None:
+        """The score of an element that a boolean mask hides; None without a mask or if unknown."""
+        if match.get(self.hidden):
+            return constant(match.value(self.fill))
+        return constant(match.value(self.blank)) if match.get(self.blanked) else None
+
+    def mask_in(self, match: Match, before: Before) -> SSAValue | None:
+        """The mask, boolean or additive, None when there is none."""
+        if match.get(self.hidden):
+            return match.value(self.seen)
+        if match.get(self.blanked):
+            return before(LogicalNot.make(match.value(self.unseen)))
+        if not match.get(self.masked):
+            return None
+        mask, factor = match.value(self.mask), self.rescaled.factor(match)
+        if match.get(self.first):
+            mask = before(Add.make(match.value(self.other_mask), mask))
+        return mask if factor == 1 else before(Scale.make(mask, scale=factor))
+
+    def mask_type(self, match: Match) -> Attribute | None:
+        """The type of the result of `mask_in`."""
+        if match.get(self.hidden):
+            return match.value(self.seen).type
+        if match.get(self.blanked):
+            return match.value(self.unseen).type
+        return match.value(self.mask).type if match.get(self.masked) else None
+
+    def attrs(self, match: Match) -> Mapping[str, Any]:
+        """The properties of the fused ops for the ops between the products."""
+        behind = self.rescaled.factor(match)
+        factor = behind
+        for part in (self.scaled_q, self.scaled_k, self.scaled):
+            factor *= part.factor(match)
+        attrs: dict[str, Any] = {"scaling_factor": factor}
+        fill = self._fill(match)
+        if fill is not None:
+            attrs["fill"] = fill * behind
+        return attrs
+
+
+_HALVES = ("float16", "bfloat16")
+
+
+def _same_shape(op: PdOp, scores: Any) -> bool:
+    out = op.results[0].type
+    return compatible(out, like(scores, dtype=dtype_of(out)))
+
+
+class DotProductAttention(Fusion):
+    """The core alone, on q [..., t, d], k [..., s, d] or [..., d, s] and v [..., s, e]."""
+
+    def __init__(self) -> None:
+        self.q, self.k, self.v = Value(name="q"), Value(name="k"), Value(name="v")
+        self.core = Core(self.q, self.k, self.v)
+        self.root = self.core.out
+
+    def check(self, match: Match) -> Reason | None:
+        if min(rank_of(match.value(hole).type) for hole in (self.q, self.k, self.v)) < 2:
+            return Reason(
+                "not-matrices",
+                "`q`, `k` and `v` should have 2 dimensions or more",
+                "add a dimension for the rows",
+            )
+        return self.core.check(match)
+
+    def build(self, match: Match) -> PdOp:
+        core = self.core
+        return FusedDotProductAttention.make(
+            match.value(self.q),
+            match.value(self.k),
+            match.value(self.v),
+            core.mask_in(match, Before(match.root)),
+            transpose_k=not match[core.product].attr("transpose_y"),
+            **core.attrs(match),
+            **dropout_attrs(
+                match.get(core.dropout), "dropout_probability", "dropout_implementation"
+            ),
+            **draw_attrs(match, core.dropout),
+        )
+
+
+@dataclass(frozen=True)
+class FuseDotProductAttention(FusionPass):
+    """The weighted sum of values by the likeness of queries and keys."""
+
+    name = "fuse-dot-product-attention"
+    numerics = Numerics.REASSOCIATING
+    RULES = (DotProductAttention(),)
+
+
+# Scores of so many queries and keys take longer to write down and to read than to compute head by
+# head and, for the derivative, twice; measured on a CPU.
+LONG = 512
+
+
+class LongAttention(DotProductAttention):
+    """The core on sequences that are long enough for it to be faster as one op."""
+
+    def check(self, match: Match) -> Reason | None:
+        scores = shape_of(match[self.core.product].results[0].type)
+        if UNKNOWN in scores[-2:]:
+            return Reason(
+                "length-unknown",
+                "whether the sequences are long is known only when the program runs",
+                "declare the data with known lengths, or set fuse_dot_product_attention",
+            )
+        if min(scores[-2:]) < LONG:
+            text = f"{scores[-2]} queries and {scores[-1]} keys; from {LONG} on this pays"
+            return Reason("short-sequence", text, "set fuse_dot_product_attention")
+        return super().check(match)
+
+
+@dataclass(frozen=True)
+class FuseLongAttention(FuseDotProductAttention):
+    """The same for long sequences only, with any strategy."""
+
+    name = "fuse-long-attention"
+    RULES = (LongAttention(),)
+
+
+class KernelAttention(DotProductAttention):
+    """The core where a library's kernel takes it: without one, XLA's own ways are as good."""
+
+    def __init__(self, kernel: Kernel) -> None:
+        super().__init__()
+        self.kernel = kernel
+
+    def check(self, match: Match) -> Reason | None:
+        reason = super().check(match)
+        if reason is not None:
+            return reason
+        core = self.core
+        transposed = not match[core.product].attr("transpose_y")
+        dropout = match.get(core.dropout)
+        asked = Asked(
+            match.value(self.q).type,
+            keys_of(match.value(self.k).type, transposed),
+            match.value(self.v).type,
+            core.mask_type(match),
+            core.attrs(match).get("fill", float("-inf")),
+            dropout is not None and drops(dropout, "p", "mode"),
+        )
+        return refusal_by(self.kernel, asked)
+
+
+@dataclass(frozen=True)
+class FuseCudnnAttention(FuseDotProductAttention):
+    """The same where cuDNN has a kernel for it, with any strategy."""
+
+    name = "fuse-cudnn-attention"
+    RULES = (KernelAttention(KERNELS["cudnn"]),)
+
+
+@dataclass(frozen=True)
+class FusePallasAttention(FuseDotProductAttention):
+    """The same where JAX has a Pallas kernel for it on TPUs, with any strategy."""
+
+    name = "fuse-pallas-attention"
+    RULES = (KernelAttention(KERNELS["pallas"]),)

@@ -1,0 +1,283 @@
+"""Multi-head attention with its projections -> fused_attention.
+
+A superset of Paddle's pattern: separate projections (nn.MultiHeadAttention) as well as a joint one
+divided in any way that means the same, attention to another sequence, layer norm in front, after
+or nowhere, and each of mask, dropouts, biases and residual may be missing. What Paddle takes for
+granted is checked: axes, permutations, scale and transposes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import Full
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import Add
+from graphopt.ir.dialect.ops.norm import LayerNorm
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.shape import Flatten, Reshape, Slice, Split, Squeeze, Transpose
+from graphopt.ir.dialect.ops.transformer import LAYOUTS, FusedAttention
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.passes.engine.fusion import (
+    Fusion,
+    FusionPass,
+    Hole,
+    Match,
+    Node,
+    Reason,
+    Value,
+    wrong_attrs,
+)
+from graphopt.passes.engine.inserting import Before
+from graphopt.passes.engine.naming import show_op
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.fusions.fuse_dot_product_attention import Core, DotProductAttention
+from graphopt.passes.fusions.head_layout import (
+    ROWS,
+    Edit,
+    edits,
+    heads_of,
+    origin,
+    source_indices,
+    trace,
+)
+from graphopt.passes.fusions.transformer_parts import (
+    LinearPart,
+    check_dropouts,
+    check_norm,
+    check_residual,
+    draw_attrs,
+    dropout_attrs,
+    norm_attrs,
+    norm_vectors,
+)
+
+PARTS = ("q", "k", "v")
+KINDS = ("self", "split", "slices", "cross")
+
+
+# attention without its layers
+CORE = DotProductAttention()
+
+
+class Layout(NamedTuple):
+    """The division of the projections' columns among q, k and v."""
+
+    heads: int
+    name: str
+
+
+def _in_heads(name: str, x: Hole) -> Node:
+    """A projection, or a part of one, in heads."""
+    reshape = Node(Reshape, x, optional=True, name=f"{name}_reshape")
+    return Node(Transpose, reshape, optional=True, name=f"{name}_transpose")
+
+
+class Projections:
+    """q, k and v, made of their sources.
+
+    "self": three layers on one source; "cross": keys and values from other sources; "split" and
+    "slices": one layer whose result is divided by one op, or by three.
+    """
+
+    def __init__(self, kind: str, source: Hole) -> None:
+        self.memory: tuple[Value, ...] = ()
+        if kind in ("self", "cross"):
+            sources: Sequence[Hole] = (source,) * 3
+            if kind == "cross":
+                self.memory = (Value(name="key"), Value(name="value"))
+                sources = (source, *self.memory)
+            self.layers = tuple(map(LinearPart, PARTS, sources))
+            self.q, self.k, self.v = (
+                _in_heads(name, layer.add) for name, layer in zip(PARTS, self.layers, strict=True)
+            )
+            return
+        self.layers = (LinearPart("qkv", source),)
+        whole = _in_heads("qkv", self.layers[0].add)
+        if kind == "split":
+            apart = Node((Split, Unbind), whole, name="qkv_split")
+            parts: Sequence[Hole] = [apart.result(i) for i in range(3)]
+        else:
+            parts = [Node(Slice, whole, name=f"{name}_slice") for name in PARTS]
+        self.q, self.k, self.v = (
+            _in_heads(name, Node(Squeeze, part, optional=True, name=f"{name}_squeeze"))
+            for name, part in zip(PARTS, parts, strict=True)
+        )
+
+
+class Attention(Fusion):
+    """Attention as half of a Transformer layer; `norm` says where its layer norm must be."""
+
+    part = CORE
+
+    def __init__(self, kind: str, norm: str) -> None:
+        self.kind, self.where = kind, norm
+        self.x = Value("full", name="x")
+        self.pre = Node(LayerNorm, self.x, name="norm")
+        self.parts = Projections(kind, self.pre if norm == "pre" else self.x)
+        self.core = Core(self.parts.q, self.parts.k, self.parts.v, swaps_keys=True)
+        turned = Node(Transpose, self.core.out, name="joined_transpose")
+        self.joined = Node((Reshape, Flatten), turned, name="joined")
+        self.linear = LinearPart("out", self.joined)
+        self.dropout = Node(Dropout, self.linear.add, optional=True, name="dropout")
+        self.residual = Node(
+            Add, self.dropout, self.x, commutes=True, optional=True, name="residual"
+        )
+        self.post = Node(LayerNorm, self.residual, name="norm")
+        self.root = self.post if norm == "post" else self.residual
+
+    def lacking(self, part: Match) -> Reason:
+        """The reason naming the projection, of q, k, v or the end, that is missing."""
+        for hole in (CORE.q, CORE.k, CORE.v):
+            found = origin(part.value(hole))
+            if not isinstance(found, (Matmul, Add)):
+                text = f"`{hole.name}` should be a projection in heads, found "
+                text += show_op(found) if isinstance(found, PdOp) else "an argument"
+                return Reason("only-the-core", text)
+        return Reason(
+            "only-the-core", "the heads are not taken from projections, or not joined by one"
+        )
+
+    def check(self, match: Match) -> Reason | None:
+        for layer in (*self.parts.layers, self.linear):
+            reason = layer.check(match)
+            if reason is not None:
+                return reason
+        return (
+            self.core.check(match)
+            or self._check_heads(match)
+            or check_norm(self._norm(match))
+            or check_residual(match, self.residual, self.x, self.linear.out(match))
+            or check_dropouts(match, self.core.dropout, self.dropout)
+        )
+
+    def _check_heads(self, match: Match) -> Reason | None:
+        """The reason why q, k and v are not split from the projections and merged again."""
+        for name, fits, text in (
+            (
+                "heads",
+                self._layout,
+                "q, k and v are not [n, heads, length, size] of the projections",
+            ),
+            ("not-joined", self._joins, "`joined` is not the heads of each position side by side"),
+        ):
+            if not fits(match):
+                return _edit_that_helps(name, match, partial(fits, match)) or Reason(
+                    name, text, "reshape to [0, 0, heads, size] and transpose with [0, 2, 1, 3]"
+                )
+        return None
+
+    def _layout(self, match: Match, edit: Edit | None = None) -> Layout | None:
+        """The layout of q, k and v in the projections, None when it is another one."""
+        product = match[self.core.product]
+        values = (*product.operands, match[self.core.out].operands[1])
+        traced: list[tuple[Layout, ...]] = []
+        for part, value in enumerate(values):
+            swapped = part == 1 and not product.attr("transpose_y")
+            traced.append(self._layouts(match, part, value, edit, swapped=swapped))
+        common = [layout for layout in traced[0] if all(layout in found for found in traced[1:])]
+        return common[0] if common else None
+
+    def _layouts(
+        self, match: Match, part: int, value: SSAValue, edit: Edit | None, *, swapped: bool
+    ) -> tuple[Layout, ...]:
+        """The layouts in which `value` is q, k or v, by number."""
+        joint = len(self.parts.layers) == 1
+        start = self.parts.layers[0 if joint else part].out(match)
+        if rank_of(start.type) != 3 or shape_of(start.type)[-1] == UNKNOWN:
+            return ()
+        indices = source_indices(shape_of(start.type)[-1])
+        found = trace(value, start, indices, edit)
+        if found is None or found.ndim != 4:
+            return ()
+        found = found.swapaxes(2, 3) if swapped else found
+        heads = found.shape[1]
+        if found.shape[0] != ROWS[0] or found.shape[2] != ROWS[1] or not found.size:
+            return ()
+        if not joint:
+            wanted = indices.reshape(*ROWS, heads, -1).transpose(0, 2, 1, 3)
+            same = wanted.shape == found.shape and (wanted == found).all()
+            return (Layout(heads, LAYOUTS[0]),) if same else ()
+        if indices.shape[-1] % (3 * heads):
+            return ()
+        ways = ((Layout(heads, n), heads_of(indices, heads, part, n)) for n in LAYOUTS)
+        return tuple(w for w, a in ways if a.shape == found.shape and (a == found).all())
+
+    def _joins(self, match: Match, edit: Edit | None = None) -> bool:
+        """True when the heads come together again as they were divided."""
+        core = match[self.core.out].results[0]
+        _, heads, _, size = shape_of(core.type)
+        if UNKNOWN in (heads, size):
+            return False
+        indices = source_indices(heads * size)
+        divided = indices.reshape(*ROWS, heads, size).transpose(0, 2, 1, 3)
+        found = trace(match[self.joined].results[0], core, divided, edit)
+        return found is not None and found.shape == indices.shape and bool((found == indices).all())
+
+    def _biases(self, match: Match, before: Before) -> list[SSAValue]:
+        """The biases of the projections; where only some have one, the others get zeros."""
+        layers = self.parts.layers
+        if all(layer.bias_in(match) is None for layer in layers):
+            return []
+        return [
+            layer.bias_in(match) or before(_zeros(layer.columns(match), layer.out(match)))
+            for layer in layers
+        ]
+
+    def _norm(self, match: Match) -> PdOp | None:
+        return match.get(self.pre) or match.get(self.post)
+
+    def build(self, match: Match) -> PdOp:
+        layout, norm = self._layout(match), self._norm(match)
+        assert layout is not None
+        memory = [match.value(source) for source in self.parts.memory]
+        layers, before = self.parts.layers, Before(match.root)
+        return FusedAttention.make(
+            match.value(self.x),
+            memory[:1] if len(set(memory)) == 1 else memory,
+            [layer.weight_in(match, before) for layer in layers],
+            self._biases(match, before),
+            self.core.mask_in(match, before),
+            self.linear.weight_in(match, before),
+            self.linear.bias_in(match),
+            *norm_vectors(norm),
+            num_heads=layout.heads,
+            layout=layout.name,
+            add_residual=match.get(self.residual) is not None,
+            **self.core.attrs(match),
+            **norm_attrs(norm, self.where),
+            **dropout_attrs(
+                match.get(self.core.dropout), "attn_dropout_rate", "attn_dropout_implementation"
+            ),
+            **dropout_attrs(match.get(self.dropout), "dropout_rate", "dropout_implementation"),
+            **draw_attrs(match, self.core.dropout, self.dropout),
+        )
+
+
+def _edit_that_helps(name: str, match: Match, fits: Callable[[Edit], object]) -> Reason | None:
+    """The reason that one op of the pattern moves elements in another way than `fits` wants."""
+    for node, op in match.ops.items():
+        for edit in edits(op):
+            if fits(edit):
+                return wrong_attrs(name, node, op, edit.attrs)
+    return None
+
+
+def _zeros(columns: int, like: SSAValue) -> PdOp:
+    return Full.make(shape=(columns,), value=0.0, dtype=dtype_of(like.type))
+
+
+@dataclass(frozen=True)
+class FuseAttention(FusionPass):
+    """The attention half of a Transformer layer."""
+
+    name = "fused-attention"
+    numerics = Numerics.REASSOCIATING
+    RULES = tuple(Attention(kind, norm) for kind in KINDS for norm in ("post", "pre", "none"))

@@ -1,0 +1,212 @@
+"""Destination of each element of a projection in the heads, traced through shape ops.
+
+Reshapes, transposes, splits and slices can divide columns among heads in many equivalent ways. The
+ops are applied to an array whose elements say where they come from; what comes out is compared
+with the two layouts that fused attention knows. So any chain that means the same is recognised,
+and one with a wrong axis or order is not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations, permutations
+from typing import Any
+
+import numpy as np
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.constants import known_numbers
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.math import Divide, Multiply, Scale
+from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.shape import (
+    Flatten,
+    Reshape,
+    Slice,
+    Split,
+    Squeeze,
+    Transpose,
+    resolve_shape,
+    split_sizes,
+)
+from graphopt.ir.dialect.types import UNKNOWN, product, rank_of, shape_of
+
+Array = np.ndarray[Any, Any]
+# stand-ins for the sizes of batch and time, which need not be known
+ROWS = (2, 3)
+
+
+def source_indices(columns: int) -> Array:
+    """[rows, columns]: where each element of a projection is."""
+    return np.arange(ROWS[0] * ROWS[1] * columns).reshape(*ROWS, columns)
+
+
+def heads_of(indices: Array, heads: int, part: int, layout: str) -> Array:
+    """q, k or v ([n, heads, length, size], by number) of a projection of all three."""
+    size = indices.shape[-1] // (3 * heads)
+    if layout == "split":
+        return indices.reshape(*ROWS, 3, heads, size)[:, :, part].transpose(0, 2, 1, 3)
+    return indices.reshape(*ROWS, heads, 3, size)[:, :, :, part].transpose(0, 2, 1, 3)
+
+
+@dataclass(frozen=True)
+class Edit:
+    """Other properties for one op, to find out whether they would help."""
+
+    op: PdOp
+    attrs: Mapping[str, Any]
+
+
+def trace(
+    value: SSAValue, start: SSAValue, indices: Array, edit: Edit | None = None
+) -> Array | None:
+    """The elements of `value`, of which `start` has these; None when a step is not understood.
+
+    With an `edit` they are those that would be there after it.
+    """
+    if value is start:
+        return indices
+    op = value.owner
+    if not isinstance(op, PdOp) or not isinstance(value, OpResult):
+        return None
+    step = _STEPS.get(type(op))
+    operand = op.operands[0]
+    if isinstance(op, Multiply) and known_numbers(operand) is not None:
+        operand = op.operands[1]
+    before = trace(operand, start, indices, edit) if step else None
+    if step is None or before is None:
+        return None
+    edited: Mapping[str, Any] = edit.attrs if edit is not None and edit.op is op else {}
+    try:
+        return step(op, {**op.attr_values(), **edited}, value.index, before)
+    except (ProgramError, ValueError, IndexError):
+        return None  # an edit, or an operand after it, that does not fit
+
+
+def origin(value: SSAValue) -> Operation | Block:
+    """The op that made the elements which only move and are scaled on their way to `value`."""
+    owner = value.owner
+    while isinstance(owner, PdOp) and type(owner) in _STEPS:
+        owner = owner.operands[0].owner
+    return owner
+
+
+def edits(op: PdOp) -> Iterator[Edit]:
+    """Other ways to move the same elements with one op."""
+    attrs, rank = op.attr_values(), rank_of(op.operands[0].type)
+    if isinstance(op, Transpose):
+        orders = permutations(range(rank)) if rank < 5 else _swaps(attrs["perm"])
+        yield from (Edit(op, {"perm": order}) for order in orders)
+    elif isinstance(op, Reshape):
+        head, tail = attrs["shape"][:2], attrs["shape"][2:]
+        yield from (Edit(op, {"shape": (*head, *order)}) for order in permutations(tail))
+    elif isinstance(op, Flatten):
+        bounds = combinations(range(rank), 2)
+        yield from (Edit(op, {"start_axis": a, "stop_axis": b}) for a, b in bounds)
+    elif isinstance(op, (Split, Unbind)):
+        yield from (Edit(op, {"axis": axis}) for axis in range(rank))
+    elif isinstance(op, Slice) and len(attrs["axes"]) == 1:
+        yield from (Edit(op, {"axes": (axis,)}) for axis in range(rank))
+        axis: int = attrs["axes"][0]
+        length = shape_of(op.operands[0].type)[axis] // 3
+        for part in range(3):
+            cut = {"starts": (part * length,), "ends": ((part + 1) * length,)}
+            yield Edit(op, {name: new for name, new in cut.items() if new != attrs[name]})
+
+
+def _swaps(axes: Sequence[int]) -> Iterator[tuple[int, ...]]:
+    for a, b in combinations(range(len(axes)), 2):
+        order = list(axes)
+        order[a], order[b] = axes[b], axes[a]
+        yield tuple(order)
+
+
+Attrs = Mapping[str, Any]
+
+
+def _same(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    return array
+
+
+def _transpose(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    return array.transpose(attrs["perm"])
+
+
+def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    """Only of the dimensions after batch and time."""
+    have, wanted = shape_of(op.operands[0].type), attrs["shape"]
+    is_edited = wanted != op.attr("shape")
+    tail = (resolve_shape(have, wanted) if is_edited else shape_of(op.results[0].type))[2:]
+    kept = [
+        size == 0 or size == own != UNKNOWN for own, size in zip(have[:2], wanted[:2], strict=False)
+    ]
+    if len(kept) < 2 or not any(kept) or UNKNOWN in tail or product(tail) != product(have[2:]):
+        return None
+    found = resolve_shape(have, wanted)
+    if 0 in (*have, *found) and have[:2] != found[:2]:
+        return None  # a size of 0 says nothing about the other ones
+    if array.shape[:2] != ROWS or len(tail) < 1:
+        return None
+    return array.reshape(*ROWS, *tail) if _rows_lead(array) else None
+
+
+def _rows_lead(array: Array) -> bool:
+    """True when the first two axes are still batch and time: one step of time is one row on."""
+    rows = array.reshape(ROWS[0] * ROWS[1], -1)
+    steps = np.arange(ROWS[0] * ROWS[1])[:, None] * (rows[1, :1] - rows[0, :1])
+    return bool((rows == rows[:1] + steps).all()) if rows.size else False
+
+
+def _flatten(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    rank = array.ndim
+    start, stop = attrs["start_axis"] % rank, attrs["stop_axis"] % rank
+    return array.reshape(*array.shape[:start], -1, *array.shape[stop + 1 :])
+
+
+def _known(op: PdOp, axis: int, array: Array) -> bool:
+    """True when the stand-in has the real size along an axis."""
+    return shape_of(op.operands[0].type)[axis] == array.shape[axis]
+
+
+def _split(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    axis = attrs["axis"] % array.ndim
+    if not _known(op, axis, array):
+        return None
+    sizes = split_sizes(array.shape[axis], attrs["num"], attrs["sections"])
+    return np.split(array, np.cumsum(sizes)[:-1], axis)[index]
+
+
+def _unbind(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    axis = attrs["axis"] % array.ndim
+    return np.take(array, index, axis) if _known(op, axis, array) else None
+
+
+def _slice(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    for axis, start, end in zip(attrs["axes"], attrs["starts"], attrs["ends"], strict=True):
+        if not _known(op, axis, array):
+            return None
+        array = array[(slice(None),) * (axis % array.ndim) + (slice(start, end),)]
+    return np.squeeze(array, tuple(attrs["decrease_axis"]))
+
+
+def _squeeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    axes = tuple(attrs["axis"])
+    if not axes or any(array.shape[axis] != 1 for axis in axes):
+        return None
+    return np.squeeze(array, axes)
+
+
+_STEPS: Mapping[type[PdOp], Callable[[PdOp, Attrs, int, Array], Array | None]] = {
+    Scale: _same,
+    Multiply: _same,
+    Divide: _same,
+    Transpose: _transpose,
+    Reshape: _reshape,
+    Flatten: _flatten,
+    Split: _split,
+    Unbind: _unbind,
+    Slice: _slice,
+    Squeeze: _squeeze,
+}

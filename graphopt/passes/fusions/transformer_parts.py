@@ -1,0 +1,184 @@
+"""Parts of patterns that the fusions of Transformers share, each with its own `check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.constants import known_numbers
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import Full, FullLike
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import Add, Divide, Multiply, Scale
+from graphopt.ir.dialect.ops.norm import LayerNorm
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.shape import Transpose
+from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of, show
+from graphopt.passes.engine.fusion import Hole, Match, Node, Reason, Value, wrong_attr
+from graphopt.passes.engine.inserting import Before
+
+
+class LinearPart:
+    """source @ weight, and a bias that may be missing."""
+
+    def __init__(self, name: str, source: Hole) -> None:
+        self.weight = Value(name=f"{name}_weight")
+        self.bias = Value("vector", name=f"{name}_bias")
+        self.matmul = Node(Matmul, source, self.weight, name=f"{name}_matmul")
+        self.add = Node(
+            Add, self.matmul, self.bias, commutes=True, optional=True, name=f"{name}_add"
+        )
+
+    def check(self, match: Match) -> Reason | None:
+        """The reason why this is no linear layer with a matrix [in, out]."""
+        product = match[self.matmul]
+        x, weight = product.operands
+        if rank_of(x.type) < 2 or rank_of(weight.type) != 2:
+            return Reason(
+                "weight-not-matrix",
+                f"`{self.weight.name}` should be 2-D and its input 2-D or more, found "
+                f"{show(weight.type)} and {show(x.type)}",
+                f"multiply by a 2-D weight in `{self.matmul.name}`",
+            )
+        if product.attr("transpose_x"):
+            return wrong_attr("input-transposed", self.matmul, product, "transpose_x", False)
+        columns, bias = self.columns(match), self.bias_in(match)
+        if bias is not None and shape_of(bias.type) != (columns,):
+            return Reason(
+                "bias-not-vector",
+                f"`{self.bias.name}` should be 1-D of length {columns}, found {show(bias.type)}",
+            )
+        return None
+
+    def columns(self, match: Match) -> int:
+        """The number of columns of the layer's result."""
+        turned = match[self.matmul].attr("transpose_y")
+        return shape_of(match.value(self.weight).type)[0 if turned else 1]
+
+    def weight_in(self, match: Match, before: Before) -> SSAValue:
+        """The weight as [in, out]."""
+        weight = match.value(self.weight)
+        turned = match[self.matmul].attr("transpose_y")
+        return before(Transpose.make(weight, perm=(1, 0))) if turned else weight
+
+    def bias_in(self, match: Match) -> SSAValue | None:
+        """The bias, None when it is missing."""
+        return match.value(self.bias) if match.get(self.add) else None
+
+    def out(self, match: Match) -> SSAValue:
+        """The result of the layer."""
+        return (match.get(self.add) or match[self.matmul]).results[0]
+
+
+class ScaledPart:
+    """x, or x multiplied or divided by a constant."""
+
+    def __init__(self, name: str, x: Hole) -> None:
+        factor, divisor = Value(name=f"{name}_factor"), Value(name=f"{name}_divisor")
+        self.scale = Node(Scale, x, optional=True, name=name)
+        self.multiply = Node(Multiply, self.scale, factor, commutes=True, optional=True, name=name)
+        self.top = Node(Divide, self.multiply, divisor, optional=True, name=name)
+        self.factors = ((self.multiply, factor), (self.top, divisor))
+
+    def check(self, match: Match) -> Reason | None:
+        """The reason why this is no multiplication by a constant."""
+        scale = match.get(self.scale)
+        if scale is not None and scale.attr("bias") != 0:
+            return wrong_attr("scale-with-bias", self.scale, scale, "bias", 0.0)
+        for node, hole in self.factors:
+            number = constant(match.value(hole)) if match.get(node) else 1.0
+            if number is None or (number == 0 and node is self.top):
+                return Reason(
+                    "scale-not-constant",
+                    f"`{node.name}` should be by one number that the program fixes, found "
+                    f"{show(match.value(hole).type)}",
+                )
+        return None
+
+    def factor(self, match: Match) -> float:
+        """The factor of x."""
+        scale = match.get(self.scale)
+        result = 1.0 if scale is None else float(scale.attr("scale"))
+        for (node, hole), power in zip(self.factors, (1, -1), strict=True):
+            if match.get(node):
+                result *= (constant(match.value(hole)) or 0.0) ** power
+        return result
+
+
+def constant(value: SSAValue) -> float | None:
+    """The one number that a value consists of, None when it is not known before the run."""
+    if isinstance(value.owner, (Full, FullLike)):
+        return value.owner.attr("value")
+    numbers = known_numbers(value)
+    return numbers[0] if numbers is not None and len(numbers) == 1 else None
+
+
+def check_norm(norm: PdOp | None) -> Reason | None:
+    """The reason why a layer norm, if there is one, is not over the last axis alone."""
+    if norm is None:
+        return None
+    assert isinstance(norm, LayerNorm)
+    last = rank_of(norm.x.type) - 1
+    if norm.attr("begin_norm_axis") != last:
+        return Reason(
+            "norm-axis",
+            f"`norm` has begin_norm_axis = {norm.attr('begin_norm_axis')}, not {last}, the last "
+            "axis",
+            f"make begin_norm_axis of `norm` {last}",
+        )
+    return None
+
+
+def check_residual(match: Match, residual: Node, x: Value, branch: SSAValue) -> Reason | None:
+    """The reason why an add, if there is one, is not of two values of one shape."""
+    if match.get(residual) is None:
+        return None
+    a, b = shape_of(match.value(x).type), shape_of(branch.type)
+    same = len(a) == len(b) and all(m == n or UNKNOWN in (m, n) for m, n in zip(a, b, strict=True))
+    if same:
+        return None
+    return Reason("broadcast", f"`{x.name}` should be {list(b)} like the branch, found {list(a)}")
+
+
+def check_dropouts(match: Match, *nodes: Node) -> Reason | None:
+    """The reason why the dropouts cannot be in one op, which is either in training or not."""
+    modes = {node.name: op.attr("is_test") for node in nodes if (op := match.get(node)) is not None}
+    if len(set(modes.values())) < 2:
+        return None
+    found = ", ".join(f"`{name}` has is_test = {mode}" for name, mode in modes.items())
+    return Reason("dropout-modes-differ", found, "give both the same is_test")
+
+
+def dropout_attrs(dropout: PdOp | None, rate: str, implementation: str) -> Mapping[str, Any]:
+    """The rate and kind of a dropout by these names, nothing when there is none."""
+    if dropout is None:
+        return {}
+    return {rate: dropout.attr("p"), implementation: dropout.attr("mode")}
+
+
+def draw_attrs(match: Match, *nodes: Node) -> Mapping[str, Any]:
+    """Attributes of the dropouts' draws, which stay, and whether they draw."""
+    attrs: dict[str, Any] = {}
+    for node, prefix in zip(nodes, ("", "other_"), strict=False):
+        dropout = match.get(node)
+        if dropout is not None:
+            assert isinstance(dropout, Dropout)
+            attrs[f"{prefix}seed"] = dropout.attr("seed")
+            attrs[f"{prefix}rng_id"] = dropout.attr("rng_id")
+            attrs["is_test"] = dropout.attr("is_test")
+    return attrs
+
+
+def norm_attrs(norm: PdOp | None, where: str) -> Mapping[str, Any]:
+    """The place and epsilon of a layer norm, nothing when there is none."""
+    return {} if norm is None else {"norm": where, "epsilon": norm.attr("epsilon")}
+
+
+def norm_vectors(norm: PdOp | None) -> tuple[SSAValue | None, SSAValue | None]:
+    """The scale and bias of a layer norm, as far as there are any."""
+    if norm is None:
+        return None, None
+    _, scale, bias = (group[0] if group else None for group in norm.operand_groups())
+    return scale, bias

@@ -1,0 +1,138 @@
+"""Padded axes in ops that move, join or look up elements without computing on them."""
+
+from __future__ import annotations
+
+from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot, Topk
+from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.shape import (
+    Concat,
+    Expand,
+    Flatten,
+    Reshape,
+    Split,
+    Squeeze,
+    Stack,
+    Transpose,
+    Unsqueeze,
+)
+from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, normalize_axis
+from graphopt.passes.padding.dims import CannotPad, Dim, factors_of, joined, reshaped
+from graphopt.passes.padding.rules import Carried, Padded, carry, check_free, same, sizes_of
+
+
+@carry.register(Embedding)
+def _(op: Embedding, padded: Padded) -> Carried:
+    numbers, weight = op.operands[:2]
+    check_free(padded.of(weight), (0, 1), "the table")
+    return Carried(((*padded.of(numbers), None),))
+
+
+@carry.register(OneHot)
+def _(op: OneHot, padded: Padded) -> Carried:
+    return Carried(((*padded.of(op.operands[0]), None),))
+
+
+@carry.register(Gather)
+def _(op: Gather, padded: Padded) -> Carried:
+    x, index = (padded.of(value) for value in op.operands[:2])
+    at = normalize_axis(op.attr("axis"), len(x))
+    check_free(x, (at,), "the axis that it looks up in")
+    check_free(index, range(1, len(index)), "the second axis of the index")
+    return Carried(((*x[:at], *index[:1], *x[at + 1 :]),))
+
+
+@carry.register(Topk)
+def _(op: Topk, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    check_free(axes, (normalize_axis(op.attr("axis"), len(axes)),), "the axis that it sorts")
+    return same(op, axes)
+
+
+@carry.register(Reshape)
+def _(op: Reshape, padded: Padded) -> Carried:
+    value = op.operands[0]
+    return Carried((reshaped(sizes_of(value, padded), padded.of(value), op.attr("shape")),))
+
+
+@carry.register(Flatten)
+def _(op: Flatten, padded: Padded) -> Carried:
+    value = op.operands[0]
+    axes, shape = padded.of(value), sizes_of(value, padded)
+    start = normalize_axis(op.attr("start_axis"), len(axes))
+    stop = normalize_axis(op.attr("stop_axis"), len(axes)) + 1
+    pairs = zip(shape[start:stop], axes[start:stop], strict=True)
+    inside: Dim | None = None
+    if any(axes[start:stop]):
+        inside = joined(factor for size, dim in pairs for factor in factors_of(size, dim))
+    return Carried(((*axes[:start], inside, *axes[stop:]),))
+
+
+@carry.register(Transpose)
+def _(op: Transpose, padded: Padded) -> Carried:
+    axes, perm = padded.of(op.operands[0]), list[int](op.attr("perm"))
+    return Carried((tuple(axes[axis] for axis in perm),))
+
+
+@carry.register(Squeeze)
+def _(op: Squeeze, padded: Padded) -> Carried:
+    value = op.operands[0]
+    axes, shape = padded.of(value), sizes_of(value, padded)
+    given = op.attr("axis")
+    dropped = set(normalize_axes(given, len(axes)) if given else range(len(axes)))
+    check_free(axes, sorted(dropped), "an axis that it may drop")
+    # the type rule takes axes of unknown size that are named for axes of size 1
+    ones = (1, UNKNOWN) if given else (1,)
+    gone = {position for position in dropped if shape[position] in ones}
+    return Carried((tuple(dim for position, dim in enumerate(axes) if position not in gone),))
+
+
+@carry.register(Unsqueeze)
+def _(op: Unsqueeze, padded: Padded) -> Carried:
+    axes = list(padded.of(op.operands[0]))
+    for position in op.attr("axis"):
+        axes.insert(normalize_axis(position, len(axes) + 1), None)
+    return Carried((tuple(axes),))
+
+
+@carry.register(Concat)
+def _(op: Concat, padded: Padded) -> Carried:
+    every = [padded.of(value) for value in op.operands]
+    at = normalize_axis(op.attr("axis"), len(every[0]))
+    if any(axes != every[0] for axes in every):
+        raise CannotPad("different-padding", "its parts are padded differently")
+    check_free(every[0], (at,), "the axis that it joins")
+    return Carried((every[0],))
+
+
+@carry.register(Stack)
+def _(op: Stack, padded: Padded) -> Carried:
+    every = [padded.of(value) for value in op.operands]
+    if any(axes != every[0] for axes in every):
+        raise CannotPad("different-padding", "its parts are padded differently")
+    at = normalize_axis(op.attr("axis"), len(every[0]) + 1)
+    return Carried(((*every[0][:at], None, *every[0][at:]),))
+
+
+@carry.register(Split)
+def _(op: Split, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    check_free(axes, (normalize_axis(op.attr("axis"), len(axes)),), "the axis that it splits")
+    return same(op, axes)
+
+
+@carry.register(Unbind)
+def _(op: Unbind, padded: Padded) -> Carried:
+    axes = padded.of(op.operands[0])
+    at = normalize_axis(op.attr("axis"), len(axes))
+    check_free(axes, (at,), "the axis that it takes apart")
+    return same(op, (*axes[:at], *axes[at + 1 :]))
+
+
+@carry.register(Expand)
+def _(op: Expand, padded: Padded) -> Carried:
+    axes, wanted = padded.of(op.operands[0]), op.attr("shape")
+    extra = len(wanted) - len(axes)
+    for dim, size in zip(axes, wanted[extra:], strict=True):
+        if dim is not None and size != -1:
+            raise CannotPad("meets-other-size", f"it expands a padded axis to {size}")
+    return Carried((((None,) * extra) + axes,))

@@ -1,0 +1,189 @@
+"""The answers of a rule for padded axes, and the helpers that rules share.
+
+`carry` gives the axes of an op's results and the masks that the op needs: the operands of which the
+rows beyond the data have to become a neutral element first. An op without a rule, or one that would
+let those rows into its results, raises CannotPad. The rules are in the files beside this one.
+
+Padding repeats the last row of the data. So whatever an op computes on such a row is as ordinary as
+its other results: no infinity or NaN comes from padding, in derivatives neither.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import singledispatch
+from typing import Any, Protocol
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.shape import Slice
+from graphopt.ir.dialect.traits import Elementwise, Rowwise
+from graphopt.ir.dialect.types import dtype_of, normalize_axes, rank_of, shape_of
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+
+
+@dataclass(frozen=True)
+class Mask:
+    """Before the op runs, operand `operand` is `fill` beyond the data of these axes."""
+
+    operand: int
+    axes: tuple[int, ...]
+    fill: float
+
+
+# an end of a slice that is beyond any axis
+FAR = 2**31 - 1
+
+
+class Real(Protocol):
+    """The facts about the data for a rule that writes an op otherwise."""
+
+    def mask(self, dim: Dim, rank: int, at: int) -> SSAValue:
+        """The mask of data rows, bool, to broadcast along axis `at` of a tensor of this rank."""
+        ...
+
+    def count(self, dim: Dim) -> SSAValue:
+        """The number of rows that are data, int64 []."""
+        ...
+
+
+# writes ops in front of one that was masked; the values to take the place of its results
+Write = Callable[[Any, Real], Sequence[SSAValue]]
+
+
+@dataclass(frozen=True)
+class Carried:
+    """The axes of an op's results, the masks of its operands and of its first result.
+
+    With `write` other ops take its place, once its operands are masked.
+    """
+
+    results: tuple[Axes, ...]
+    masks: tuple[Mask, ...] = ()
+    after: tuple[int, ...] = ()
+    """The axes along which the first result is 0 beyond the data."""
+    write: Write | None = None
+
+
+@dataclass(frozen=True)
+class Padded:
+    """The axes of the values of a module; a value that is not here has none that are padded."""
+
+    known: Mapping[SSAValue, Axes]
+
+    def of(self, value: SSAValue) -> Axes:
+        """One entry per axis of the value."""
+        return self.known.get(value) or (None,) * rank_of(value.type)
+
+
+@singledispatch
+def carry(op: PdOp, padded: Padded) -> Carried:
+    """The rule of an op: its class's own, or that of what the class says of itself.
+
+    CannotPad when it has none or cannot do with padding.
+    """
+    if op.has_trait(Elementwise):
+        return same(op, broadcast(op.operands, padded))
+    rowwise = op.get_trait(Rowwise)
+    if rowwise is not None and rowwise.when(op):
+        return _rows(op, rowwise, padded)
+    raise CannotPad("no-rule", "it may let rows depend on each other")
+
+
+def _rows(op: PdOp, rowwise: Rowwise, padded: Padded) -> Carried:
+    """All results have the rows of the first operand, none of whose other axes may be padded."""
+    if rowwise.of_all or rowwise.first_result:
+        raise CannotPad("no-rule", "other operands have rows, or results have none")
+    axes = input_axes(op, padded)
+    check_only_rows(axes)
+    return Carried(tuple((axes[0], *(None,) * (rank_of(r.type) - 1)) for r in op.results))
+
+
+def same(op: PdOp, axes: Axes) -> Carried:
+    """All results have the axes of the operand, where they have its rank."""
+    return Carried(tuple(axes for _ in op.results))
+
+
+def takes_one(start: int, end: int) -> bool:
+    """True when a slice from start to end is the first row or the last one, whatever the size."""
+    return (start, end) == (0, 1) or (start == -1 and end >= FAR)
+
+
+def sizes_of(value: SSAValue, padded: Padded) -> tuple[int, ...]:
+    """The shape, in which a slice of one row has size 1: padded axes are never empty."""
+    op, shape = value.owner, list(shape_of(value.type))
+    if isinstance(op, Slice) and not op.attr("decrease_axis"):
+        axes = padded.of(op.operands[0])
+        cut = normalize_axes(op.attr("axes"), len(axes))
+        for at, start, end in zip(cut, op.attr("starts"), op.attr("ends"), strict=True):
+            if axes[at] is not None and takes_one(start, end):
+                shape[at] = 1
+    return tuple(shape)
+
+
+def check_free(axes: Axes, positions: Sequence[int], what: str) -> None:
+    """CannotPad when one of these axes is padded."""
+    for position in positions:
+        if axes[position] is not None:
+            raise CannotPad("padded-axis", f"{what} (axis {position}) is padded")
+
+
+def check_only_rows(axes: Axes) -> None:
+    """CannotPad when another axis than the first is padded."""
+    check_free(axes, range(1, len(axes)), "an axis that it computes along")
+
+
+def input_axes(op: PdOp, padded: Padded) -> Axes:
+    """The axes of the first operand; CannotPad when another one (a weight) is padded."""
+    if any(any(padded.of(value)) for value in op.operands[1:]):
+        raise CannotPad("padded-weight", "a weight is padded")
+    return padded.of(op.operands[0])
+
+
+def broadcast(operands: Sequence[SSAValue], padded: Padded) -> Axes:
+    """The axes of an elementwise result."""
+    rank = max(rank_of(value.type) for value in operands)
+    found: list[Dim | None] = [None] * rank
+    for value in operands:
+        for position, dim in enumerate(padded.of(value), rank - rank_of(value.type)):
+            if dim is not None:
+                if found[position] not in (None, dim):
+                    raise CannotPad(
+                        "different-padding", f"two operands are padded differently on {position}"
+                    )
+                found[position] = dim
+    for value in operands:
+        offset = rank - rank_of(value.type)
+        pairs = zip(padded.of(value), sizes_of(value, padded), strict=True)
+        for position, (dim, size) in enumerate(pairs, offset):
+            if found[position] is not None and dim is None and size != 1:
+                raise CannotPad(
+                    "meets-other-size", f"a padded axis meets one that is not, on {position}"
+                )
+    return tuple(found)
+
+
+def fill_of(fill: float, value: SSAValue) -> float:
+    """The fill as a number of the value's dtype; CannotPad where its range has no such end."""
+    dtype = dtype_of(value.type)
+    if dtype.is_differentiable or fill in (0.0, 1.0) or dtype == "bool":
+        return fill
+    if fill == -1.0 and dtype != "uint8":
+        return fill
+    low, high = _INTEGER_LIMITS.get(dtype, (None, None))
+    limit = low if fill < 0 else high
+    if limit is None:
+        raise CannotPad("no-neutral-element", f"no {dtype!s} leaves this reduction unchanged")
+    return limit
+
+
+# the ends that float64, in which the IR writes constants, holds exactly
+_INTEGER_LIMITS: Mapping[str, tuple[float, float | None]] = {
+    "int8": (-(2.0**7), 2.0**7 - 1),
+    "uint8": (0.0, 2.0**8 - 1),
+    "int16": (-(2.0**15), 2.0**15 - 1),
+    "int32": (-(2.0**31), 2.0**31 - 1),
+    "int64": (-(2.0**63), None),
+}

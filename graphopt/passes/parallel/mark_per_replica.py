@@ -1,0 +1,129 @@
+"""State that differs between replicas: it has a device axis, all other state has none.
+
+A value is uniform when it follows from uniform values: replicated state, constants, results of
+collectives. Feeds and unseeded random numbers are not. State that is written with a value that is
+not uniform gets `pd.per_replica` (batch-norm statistics without sync_batch_norm, for example).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Operation, SSAValue
+from xdsl.passes import ModulePass
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.callback import PyFunc
+from graphopt.ir.dialect.ops.comm import AllGather, AllReduce, Collective
+from graphopt.ir.dialect.ops.late import draws
+from graphopt.ir.dialect.ops.norm import BatchNormBase
+from graphopt.ir.dialect.ops.optimizer import Update
+from graphopt.ir.dialect.ops.order import Fence
+from graphopt.ir.dialect.regions import inner_ops, values_read
+from graphopt.ir.dialect.signature import PER_REPLICA, STATE, Port, main_function, signature_of
+from graphopt.passes.engine.numerics import Numerics
+
+
+@dataclass(frozen=True)
+class MarkPerReplica(ModulePass):
+    """Find and mark the state of which each replica has its own value."""
+
+    name = "mark-per-replica"
+    numerics = Numerics.BIT_EXACT
+
+    def apply(self, ctx: Context, op: ModuleOp) -> None:
+        function = main_function(op)
+        _, varying_state = uniform_values(op)
+        if varying_state:
+            _mark(function, signature_of(op).arguments, signature_of(op).results, varying_state)
+
+
+def uniform_values(module: ModuleOp) -> tuple[set[SSAValue], frozenset[str]]:
+    """The values that all replicas have alike, and the names of the state that they have not."""
+    varying_state: frozenset[str] = frozenset()
+    while True:
+        uniform, varying = _assuming(module, varying_state)
+        if varying <= varying_state:
+            return uniform, varying_state
+        varying_state |= varying
+
+
+def _assuming(
+    module: ModuleOp, varying_state: frozenset[str]
+) -> tuple[set[SSAValue], frozenset[str]]:
+    """The uniform values, and the written state that is not, if `varying_state` is not."""
+    signature = signature_of(module)
+    block = main_function(module).body.block
+    uniform: set[SSAValue] = {
+        argument
+        for argument, port in zip(block.args, signature.arguments, strict=True)
+        if port.kind == STATE and port.shard_of is None and port.name not in varying_state
+    }
+    for op in block.ops:
+        if isinstance(op, ReturnOp):
+            return uniform, frozenset(
+                port.name
+                for port, value in zip(signature.results, op.operands, strict=True)
+                if port.kind == STATE and value not in uniform
+            )
+        uniform.update(_uniform_results(op, uniform))
+    return uniform, frozenset()
+
+
+def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
+    assert isinstance(op, PdOp)
+    if isinstance(op, (AllReduce, AllGather)):
+        return list(op.results)
+    if isinstance(op, Fence):
+        # values of their own, whatever the others are
+        pairs = zip(op.values, op.results, strict=True)
+        return [result for value, result in pairs if value in uniform]
+    if isinstance(op, (Collective, PyFunc)):
+        return []  # a part of something, or whatever Python says: it is called once per replica
+    if isinstance(op, Update):
+        return _uniform_updates(op, uniform)
+    if isinstance(op, BatchNormBase) and op.attr("sync"):
+        # every replica gets the statistics of all rows, whatever its own rows are
+        replicated = all(value in uniform for value in op.operands[1:3])
+        return list(op.results[1:]) if replicated else []
+    if any(_draws_anew(o) for o in (op, *inner_ops(op))):
+        return []
+    return list(op.results) if all(value in uniform for value in values_read(op)) else []
+
+
+def _uniform_updates(op: Update, uniform: set[SSAValue]) -> list[SSAValue]:
+    """All results of an update of uniform values, else those that count steps and nothing more."""
+    if all(value in uniform for value in op.operands):
+        return list(op.results)
+    return [new for old, new in op.counters() if old in uniform]
+
+
+def _draws_anew(op: Operation) -> bool:
+    """True for an op that draws other numbers on each replica."""
+    return any(not seed for seed, _ in draws(op))
+
+
+def _mark(
+    function: FuncOp,
+    arguments: tuple[Port, ...],
+    results: tuple[Port, ...],
+    varying_state: frozenset[str],
+) -> None:
+    def marked(
+        ports: tuple[Port, ...], attrs: ArrayAttr[DictionaryAttr] | None
+    ) -> ArrayAttr[DictionaryAttr]:
+        assert attrs is not None
+        return ArrayAttr(
+            [
+                DictionaryAttr({**entry.data, PER_REPLICA: UnitAttr()})
+                if port.kind == STATE and port.name in varying_state
+                else entry
+                for port, entry in zip(ports, attrs, strict=True)
+            ]
+        )
+
+    function.arg_attrs = marked(arguments, function.arg_attrs)
+    function.res_attrs = marked(results, function.res_attrs)

@@ -1,0 +1,1 @@
+"""Passes that change how state is stored between steps."""

@@ -1,0 +1,118 @@
+"""Like ops on every item of a stack -> one op on the stack: what clips and decays gradients.
+
+The op takes the place of the first of them, which reads what it needs, and its result is taken
+apart for the readers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from xdsl.ir import Block, Operation, OpResult, SSAValue
+
+from graphopt.ir.dialect.bulk import replace_uses
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.math import AddN, Square
+from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.reduce import SquaredL2Norm, Sum
+from graphopt.ir.dialect.ops.shape import Reshape
+from graphopt.ir.dialect.traits import takes_any_order
+from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
+from graphopt.passes.engine.rewrite import insert
+from graphopt.passes.parallel.shards import is_number
+
+# what ops on items of the same stacks have in common
+Key = tuple[Any, ...]
+
+
+def lift(block: Block, kept: set[SSAValue]) -> None:
+    """Compute on stacks what is computed on all of their items, until nothing is left to do.
+
+    What has to do with the values in `kept` stays as it is: derivatives name them.
+    """
+    while _once(block, kept):
+        pass
+
+
+def _once(block: Block, kept: set[SSAValue]) -> bool:
+    place = {op: at for at, op in enumerate(block.ops)}
+    groups: dict[Key, dict[int, PdOp]] = {}
+    for op in block.ops:
+        found = _key(op)
+        if found is not None and kept.isdisjoint((*op.operands, *op.results)):
+            key, index = found
+            groups.setdefault(key, {}).setdefault(index, op)  # pyright: ignore
+    lifted = False
+    for members in groups.values():
+        ops = [members[index] for index in sorted(members)]
+        item = next(v for v in ops[0].operands if _item(v) is not None)
+        source = cast(Operation, item.owner)
+        if len(ops) == len(source.results):
+            _replace(ops, min(ops, key=place.__getitem__))
+            lifted = True
+    return lifted
+
+
+def _item(value: SSAValue) -> int | None:
+    """The item of a stack that a value is."""
+    owner = value.owner
+    is_item = isinstance(owner, Unbind) and not owner.attr("axis") and len(owner.results) > 1
+    return cast(OpResult, value).index if is_item else None
+
+
+def _key(op: Operation) -> tuple[Key, int] | None:
+    """The key that an op shares with those on other items, and the items it reads.
+
+    None for an op that cannot be computed on stacks.
+    """
+    is_lifted = takes_any_order(op) or isinstance(op, SquaredL2Norm)
+    if not is_lifted or len(op.results) != 1:
+        return None
+    indices = {index for value in op.operands if (index := _item(value)) is not None}
+    if len(indices) != 1 or not _fits(op):
+        return None
+    reads = [value.owner if _item(value) is not None else value for value in op.operands]
+    return (type(op), frozenset(op.properties.items()), *reads), indices.pop()
+
+
+def _fits(op: Operation) -> bool:
+    """True when the items have the shape of the result, and no other operand is larger."""
+    items = [value for value in op.operands if _item(value) is not None]
+    if isinstance(op, SquaredL2Norm):
+        return dtype_of(op.operands[0].type) in ("float32", "float64")
+    shape = shape_of(op.results[0].type)
+    others = [value for value in op.operands if _item(value) is None]
+    if isinstance(op, AddN) and others:
+        return False
+    return all(shape_of(value.type) == shape for value in items) and all(
+        is_number(value) and rank_of(value.type) <= len(shape) for value in others
+    )
+
+
+def _replace(ops: Sequence[PdOp], first: PdOp) -> None:
+    """One op in front of the first of all these."""
+
+    def whole(value: SSAValue) -> SSAValue:
+        return cast(Operation, value.owner).operands[0] if _item(value) is not None else value
+
+    if isinstance(first, SquaredL2Norm):
+        made = _norms(whole(first.operands[0]), first)
+    else:
+        groups = [[whole(value) for value in group] for group in first.operand_groups()]
+        made = insert(type(first).make(*groups, **first.attr_values()), first, first.results[0])
+    apart = Unbind.make(made, location=first.location)
+    assert first.parent is not None
+    first.parent.insert_op_before(apart, first)
+    replace_uses({op.results[0]: new for op, new in zip(ops, apart.results, strict=True)})
+    for op in ops:
+        op.detach()
+        op.erase()
+
+
+def _norms(stack: SSAValue, before: Operation) -> SSAValue:
+    """The sum of squares of each item, of shape [1] each."""
+    squares = insert(Square.make(stack), before)
+    axes = tuple(range(1, rank_of(stack.type)))
+    sums = insert(Sum.make(squares, axis=axes), before) if axes else squares
+    return insert(Reshape.make(sums, shape=(shape_of(stack.type)[0], 1)), before)

@@ -1,0 +1,261 @@
+"""Trained filters at rest as convolutions read them: [height, width, in / groups, out].
+
+Convolutions with the channels last turn their filters in every step, and turn the gradients back.
+Here a filter lies in the scope in the order that they read, with its optimizer state, and is turned
+only where something else reads it. `pd.order` on the argument and the result says so; by its name
+everybody reads and writes the variable as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, cast
+
+import numpy as np
+from xdsl.dialects.builtin import (
+    ArrayAttr,
+    DenseArrayBase,
+    DictionaryAttr,
+    FunctionType,
+    ModuleOp,
+    i64,
+)
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Attribute, BlockArgument, SSAValue
+
+from graphopt.ir.dialect.bulk import replace_arguments, replace_uses
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.conv import Conv2d, DepthwiseConv2d
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.optimizer import Single, Update
+from graphopt.ir.dialect.ops.shape import Transpose
+from graphopt.ir.dialect.signature import ORDER, STATE, main_function, signature_of
+from graphopt.ir.dialect.traits import takes_any_order
+from graphopt.ir.dialect.types import dtype_of, element_count, rank_of, shape_of, tensor
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.storage.stacked_state import state_arguments
+
+# from [out, in / groups, height, width] to [height, width, in / groups, out], and back
+FILTER = (2, 3, 1, 0)
+BACK = tuple(int(axis) for axis in np.argsort(FILTER))
+
+
+@dataclass(frozen=True)
+class StoreFilters(RewritePass):
+    """Let filters that steps update lie at rest as convolutions with the channels last read them.
+
+    `apart` says, where it is so, why state has to lie as the variables do.
+    """
+
+    name = "store-filters"
+    numerics = Numerics.REASSOCIATING
+    changes_signature = True
+    apart: str = ""
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name, self.numerics)
+        stored: dict[BlockArgument, None] = {}
+        state = _State(module)
+        for argument, update, single in state.filters():
+            reason = Reason("state-apart", self.apart) if self.apart else None
+            reason = reason or state.refusal(argument, update, single)
+            if reason is not None:
+                log.declined(update, reason)
+            elif log.allow(update):
+                log.applied(update)
+                stored |= dict.fromkeys(state.of_update(update, single))
+        if stored:
+            _Turning(module, list(stored)).run()
+        return log.outcomes
+
+
+class _State:
+    """The state of a module, and what it becomes."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.block = main_function(module).body.block
+        self.names = state_arguments(module)
+        end = self.block.last_op
+        assert end is not None
+        ports = zip(end.operands, signature_of(module).results, strict=True)
+        self.returned = {value: port.name for value, port in ports if port.kind == STATE}
+
+    def filters(self) -> list[tuple[BlockArgument, Update, Single]]:
+        """The filters of convolutions with the channels last, each with what updates it."""
+        read = {
+            op.operands[1]
+            for op in self.block.ops
+            if isinstance(op, (Conv2d, DepthwiseConv2d)) and _reads_turned(op)
+        }
+        found: list[tuple[BlockArgument, Update, Single]] = []
+        for op in self.block.ops:
+            if isinstance(op, Update):
+                for single in op.singles():
+                    param = op.operands[single.operands["param"]]
+                    if param in read and param in self.names:
+                        found.append((cast(BlockArgument, param), op, single))
+        return found
+
+    def refusal(self, param: BlockArgument, op: Update, single: Single) -> Reason | None:
+        """The reason why a filter is stored in its own order."""
+        for role, at in single.results.items():
+            name = self.names.get(op.operands[single.operands[role]])
+            if name is None or self.returned.get(op.results[at]) != name:
+                return Reason("not-state", f"its update's {role} is no variable that it gives back")
+        blocked = any(
+            isinstance(use.operation, Grad) and param not in use.operation.wrt for use in param.uses
+        )
+        if blocked or any(use.operation.parent is not self.block for use in param.uses):
+            return Reason("named", "a loop, a branch or a gradient names it")
+        return None
+
+    def of_update(self, op: Update, single: Single) -> list[BlockArgument]:
+        """The parameter and its state of the same shape."""
+        shape = shape_of(op.operands[single.operands["param"]].type)
+        values = [op.operands[single.operands[role]] for role in single.results]
+        return [cast(BlockArgument, v) for v in values if shape_of(v.type) == shape]
+
+
+def _reads_turned(op: PdOp) -> bool:
+    return op.attr("data_format") == "NHWC" and op.attr("filter_format") == "OIHW"
+
+
+class _Turning:
+    """Turns arguments, and lets what reads them follow as far as it can."""
+
+    def __init__(self, module: ModuleOp, stored: Sequence[BlockArgument]) -> None:
+        self.module, self.function = module, main_function(module)
+        self.block = self.function.body.block
+        self.stored = stored
+        self.turned: dict[SSAValue, SSAValue] = {}
+        """By a value in the variables' order: the same in the order of filters at rest."""
+        self.made: list[Transpose] = []
+
+    def run(self) -> None:
+        ports = signature_of(self.module).arguments
+        pairs = zip(self.block.args, ports, strict=True)
+        names = {port.name for value, port in pairs if value in self.stored}
+        ops = list(self.block.ops)
+        self._arguments()
+        for op in ops:
+            if isinstance(op, PdOp):
+                self._visit(op)
+        self._results(names)
+        for back in reversed(self.made):
+            if not back.results[0].uses:
+                back.detach()
+                back.erase()
+
+    def _arguments(self) -> None:
+        first, attrs = self.block.first_op, self.function.arg_attrs
+        assert first is not None and attrs is not None
+        arguments, entries = list(self.block.args), list(attrs.data)
+        values: dict[SSAValue, SSAValue] = {}
+        for at, old in enumerate(self.block.args):
+            if old in self.stored:
+                shape = shape_of(old.type)
+                type_ = tensor([shape[axis] for axis in FILTER], dtype_of(old.type))
+                new = arguments[at] = BlockArgument(type_, self.block, at)
+                new.name_hint = old.name_hint
+                entries[at] = _ordered(entries[at])
+                values[old] = self._back(new)
+                self.block.insert_op_before(self.made[-1], first)
+        replace_uses(values)
+        replace_arguments(self.block, arguments)
+        self.function.arg_attrs = ArrayAttr(entries)
+
+    def _back(self, value: SSAValue) -> SSAValue:
+        """The value in the variable's order, by an op that is still to be inserted."""
+        op = Transpose.make(value, perm=BACK)
+        self.made.append(op)
+        self.turned[op.results[0]] = value
+        return op.results[0]
+
+    def _visit(self, op: PdOp) -> None:
+        if isinstance(op, (Conv2d, DepthwiseConv2d)):
+            if op.operands[1] in self.turned and _reads_turned(op):
+                filters = {1: self.turned[op.operands[1]]}
+                self._become(op, filters, (), {"filter_format": "HWIO"})
+        elif isinstance(op, Grad):
+            count = len(op.of)
+            wrt = {at: self.turned[v] for at, v in enumerate(op.wrt, count) if v in self.turned}
+            if wrt:
+                self._become(op, wrt, [at - count for at in wrt])
+        elif isinstance(op, Update):
+            self._update(op)
+        elif takes_any_order(op) and any(v in self.turned for v in op.operands):
+            values = {at: self.turned.get(v) for at, v in enumerate(op.operands)}
+            wide = {at for at in values if element_count(shape_of(op.operands[at].type)) != 1}
+            turned = {at: new for at, new in values.items() if at in wide and new is not None}
+            if turned.keys() == wide and rank_of(op.results[0].type) == len(FILTER):
+                self._become(op, turned, range(len(op.results)))
+
+    def _update(self, op: Update) -> None:
+        """The update with filters turned, and all that has their shape."""
+        turned: dict[int, SSAValue] = {}
+        results: list[int] = []
+        for single in op.singles():
+            param = op.operands[single.operands["param"]]
+            if param not in self.turned:
+                continue
+            shape = shape_of(param.type)
+            for at in single.operands.values():
+                value = op.operands[at]
+                if shape_of(value.type) == shape:
+                    found = self.turned.get(value)
+                    turned[at] = found if found is not None else self._forth(value, op)
+            outs = single.results.values()
+            results += [at for at in outs if shape_of(op.results[at].type) == shape]
+        if turned:
+            self._become(op, turned, results)
+
+    def _forth(self, value: SSAValue, before: PdOp) -> SSAValue:
+        """A value that something else made, as it lies at rest."""
+        made = Transpose.make(value, perm=FILTER, location=before.location)
+        self.block.insert_op_before(made, before)
+        return made.results[0]
+
+    def _become(
+        self,
+        op: PdOp,
+        operands: Mapping[int, SSAValue],
+        results: Sequence[int],
+        attrs: Mapping[str, Any] | None = None,
+    ) -> None:
+        """Replace the op by one with other operands and attributes; these `results` come turned."""
+        values = iter([operands.get(at, value) for at, value in enumerate(op.operands)])
+        grouped = [[next(values) for _ in group] for group in op.operand_groups()]
+        new = type(op).make(*grouped, location=op.location, **{**op.attr_values(), **(attrs or {})})
+        self.block.insert_op_before(new, op)
+        found: dict[SSAValue, SSAValue] = {}
+        for at, (old, result) in enumerate(zip(op.results, new.results, strict=True)):
+            result.name_hint, found[old] = old.name_hint, result
+            if at in results:
+                found[old] = self._back(result)
+                self.block.insert_op_before(self.made[-1], op)
+        replace_uses(found)
+        op.detach()
+        op.erase()
+
+    def _results(self, names: set[str]) -> None:
+        """Give the variables back as they lie at rest."""
+        end, attrs = self.block.last_op, self.function.res_attrs
+        assert isinstance(end, ReturnOp) and attrs is not None
+        values, entries = list(end.operands), list(attrs.data)
+        for at, port in enumerate(signature_of(self.module).results):
+            if port.kind == STATE and port.name in names:
+                values[at] = self.turned[values[at]]
+                entries[at] = _ordered(entries[at])
+        end.operands = values
+        self.function.res_attrs = ArrayAttr(entries)
+        self.function.function_type = FunctionType.from_lists(
+            [argument.type for argument in self.block.args], [value.type for value in values]
+        )
+
+
+def _ordered(entry: Attribute) -> DictionaryAttr:
+    data = cast(DictionaryAttr, entry).data
+    return DictionaryAttr({**data, ORDER: DenseArrayBase.from_list(i64, FILTER)})

@@ -1,0 +1,65 @@
+"""The facts that rows of the pipeline may look at: flags, replicas and the kind of device."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+Flags = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Setup:
+    """The facts that a row may look at: the flags by name, and the replicas."""
+
+    flags: Flags
+    asked: frozenset[str] = frozenset()
+    """The flags that the user has set; `explain` is silent about the others' lack of effect."""
+    replicas: int = 1
+    """The number of replicas of a process, over which state is spread."""
+    data_parallel: bool = False
+    loss_grad: str = ""
+    sample_weighted: bool = False
+    """Replicas count by their rows."""
+    platform: str = ""
+    """The platform of the run: cpu, gpu or tpu. Empty when the program is to run anywhere."""
+    attention_kernel: str = ""
+    """The library with a kernel for attention on the devices: cudnn, pallas, or empty."""
+    without: frozenset[str] = frozenset()
+    """The names of passes to leave out."""
+
+    @property
+    def trainers(self) -> int:
+        """The number of processes that train together."""
+        return int(self.flags.get("num_trainers", 1))
+
+    @property
+    def ranks(self) -> int:
+        """The number of gradients that are averaged: devices times trainers."""
+        return self.replicas * self.trainers
+
+    @property
+    def communicates(self) -> bool:
+        """True when several replicas run one program, here or in several processes."""
+        return self.data_parallel and self.ranks > 1
+
+    @property
+    def reduction(self) -> str:
+        """The name of the reduce strategy; where a process has one device, there are no parts."""
+        name = getattr(self.flags.get("reduce_strategy"), "name", "AllReduce")
+        alone = self.data_parallel and self.replicas == 1
+        return "AllReduce" if name == "Reduce" and alone else name
+
+    @property
+    def loss_scale(self) -> str:
+        """The name of the strategy for the scale of the loss gradient."""
+        return getattr(self.flags.get("gradient_scale_strategy"), "name", "CoeffNumDevice")
+
+    def alone(self) -> Setup:
+        """The same for one replica, which needs no collectives."""
+        return replace(self, replicas=1, data_parallel=False)
+
+    def quiet(self) -> Setup:
+        """The same without files of graphs, for a run that is only looked at."""
+        return replace(self, flags={**self.flags, "debug_graphviz_path": ""})

@@ -1,0 +1,293 @@
+"""A report as text and as JSON: what each flag did, what it left alone and why, what would help."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any
+
+from graphopt.passes.engine.fusion import Applied, Declined, Reason
+from graphopt.passes.engine.near_misses import NearMiss
+from graphopt.passes.table.conflicts import UNSUPPORTED, refusal_of
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.pipeline import (
+    ANY_PROGRAM,
+    ANY_STRATEGY,
+    ROWS,
+    RUNTIME,
+    WITHOUT_PASS,
+    why_not,
+)
+from graphopt.passes.table.report import Ran, Report
+
+SCHEMA = 1
+APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"
+NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
+
+# what passes join of which kind of op
+JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_gather"}
+
+# The smallest change of a program that would help, by the name of a reason.
+FIXES = {
+    "used-elsewhere": "fetch something else, or give the other reader a copy of the op",
+    "used-before": "move that reader behind the pattern",
+    "part-of-itself": "none: there is no such fused op",
+    "left-to-larger": "none: the larger fusion has it",
+    "other-op": "put the expected op there",
+    "not-computed": "put the expected op there",
+    "op-between": "remove the op between, or move it in front of or behind the pattern",
+    "other-reader": "let the expected op read it",
+    "other-block": "move both to the same side of the branch or loop",
+    "other-result": "read the first result",
+    "other-value": "use one value in both places",
+    "only-the-core": "none: fuse_dot_product_attention takes the core of it",
+    "bias-not-vector": "reshape the bias to one number for each column",
+    "bias-not-per-channel": "reshape the bias to one number for each channel",
+    "scale-not-constant": "scale by a number that the program fixes",
+    "broadcast": "expand the value to the shape of the branch",
+}
+
+
+@dataclass(frozen=True)
+class FlagResult:
+    """The outcome of one flag: a status, the number of changes, and why there are not more."""
+
+    flag: str
+    status: str
+    times: int
+    passes: tuple[str, ...]
+    text: str
+
+    @property
+    def is_silent(self) -> bool:
+        """True when the flag asked for something and nothing happened."""
+        return self.status in (NOTHING, REFUSED, NO_EFFECT)
+
+
+def flag_results(report: Report) -> list[FlagResult]:
+    """A result for each flag that ran a pass, then for every other flag of the strategy."""
+    results: list[FlagResult] = []
+    for flag in dict.fromkeys(ran.flag for ran in report.ran):
+        results.append(_result(report, flag, [ran for ran in report.ran if ran.flag == flag]))
+    done = {result.flag for result in results}
+    setup = report.setup
+    others = [flag for flag in setup.flags if flag not in done]
+    return results + [_without_pass(setup, flag) for flag in others]
+
+
+def _without_pass(setup: Setup, flag: str) -> FlagResult:
+    """The outcome of a flag for which no pass ran."""
+    refusal = refusal_of(setup, flag) if flag in setup.asked else ""
+    if refusal:
+        return FlagResult(flag, REFUSED, 0, (), f"refused because {refusal}")
+    if not setup.flags.get(flag) and flag not in setup.asked:
+        return FlagResult(flag, OFF, 0, (), "it is off")
+    if flag in RUNTIME:
+        return FlagResult(flag, RUNTIME_FLAG, 0, (), RUNTIME[flag])
+    if flag in WITHOUT_PASS:
+        return FlagResult(flag, NO_EFFECT, 0, (), WITHOUT_PASS[flag])
+    if not setup.flags.get(flag):
+        return FlagResult(flag, OFF, 0, (), "it is off")
+    return FlagResult(flag, NOTHING, 0, (), why_not(setup, flag))
+
+
+def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
+    names = tuple(item.pass_name for item in ran)
+    times = sum(report.times(item) for item in ran)
+    declined = [item for name in names for item in report.declined(name)]
+    if times:
+        return FlagResult(flag, APPLIED, times, names, f"applied {count(times)}")
+    if declined:
+        text = f"refused {count(len(declined))}, first because {declined[0].reason}"
+        return FlagResult(flag, REFUSED, 0, names, text)
+    near = [item for name in names for item in report.near_misses(name)]
+    told = f"; the nearest miss: {near[0].reason}" if near else ""
+    return FlagResult(flag, NOTHING, 0, names, f"no such pattern{told}")
+
+
+def silent_flags(report: Report) -> list[FlagResult]:
+    """The flags that the user switched on and that did nothing."""
+    flags = report.setup.flags
+    return [
+        result
+        for result in flag_results(report)
+        if result.flag in report.setup.asked and flags.get(result.flag) and result.is_silent
+    ]
+
+
+def fix_of(reason: Reason) -> str:
+    """The edit that helps, as far as it is known."""
+    return reason.fix or FIXES.get(reason.name, "")
+
+
+def count(number: int) -> str:
+    """The number of times, in words."""
+    return "once" if number == 1 else f"{number} times"
+
+
+# -- as text ---------------------------------------------------------------------------------------
+
+
+def as_text(report: Report, flag: str = "") -> str:
+    """The report for people; of one flag or pass when it is named.
+
+    ValueError for a name that is neither.
+    """
+    _check_name(report, flag)
+    target = report.setup.platform or "any platform (portable: no pass for a kind of device)"
+    lines = [f"{report.ops_before} ops before, {report.ops_after} after, for {target}"]
+    for ran in report.ran:
+        if flag in ("", ran.flag, ran.pass_name):
+            lines += _pass_lines(report, ran)
+    for result in flag_results(report):
+        if result.passes or not (flag == result.flag or (not flag and _is_told(report, result))):
+            continue
+        effect = f"{NO_EFFECT} ({result.text})" if result.status == NO_EFFECT else result.text
+        lines.append(f"{result.flag}: {effect}")
+    if not flag:
+        lines += _notes(report)
+    if report.validation is not None:
+        lines += report.validation.lines()
+    return "\n".join(lines)
+
+
+def _is_told(report: Report, result: FlagResult) -> bool:
+    """True for what the whole report says of flags without a pass: about those the user has set."""
+    return result.flag in report.setup.asked and result.status != OFF
+
+
+def _check_name(report: Report, name: str) -> None:
+    """ValueError unless this is the name of a flag, of a pass that ran, or nothing."""
+    passes = {row.pass_name for row in ROWS} | {ran.pass_name for ran in report.ran}
+    known = {*(row.flag for row in ROWS), *WITHOUT_PASS, *RUNTIME, *passes, *UNSUPPORTED}
+    known.update(ran.flag for ran in report.ran)
+    if name and name not in known:
+        near = get_close_matches(name, known)
+        hint = f"; did you mean {', '.join(near)}?" if near else ""
+        raise ValueError(f"'{name}' is neither a flag of BuildStrategy nor a pass{hint}")
+
+
+def _notes(report: Report) -> Iterator[str]:
+    yield from report.notes
+    for reason in report.kept_gradients:
+        yield (
+            f"a backward pass is not the derivative of the program ({reason}); its "
+            f"{report.before['pd.vjp']} gradient operators are differentiated one by one"
+        )
+    if report.data_sized:
+        names = ", ".join(report.data_sized)
+        yield f"runs op by op on one device: the data say how large {names} are"
+
+
+def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
+    applied, declined = report.applied(ran.pass_name), report.declined(ran.pass_name)
+    near = report.near_misses(ran.pass_name)
+    if ran.flag in (ANY_STRATEGY, ANY_PROGRAM) and not (report.times(ran) or declined):
+        return  # a clean-up that found nothing to clean
+    counts = f"applied {count(len(applied))}, declined {count(len(declined))}"
+    if ran.pass_name in JOINED:
+        after = report.after[JOINED[ran.pass_name]]
+        before = after + sum(len(outcome.replaced) - 1 for outcome in applied)
+        counts += f"; {before} collectives before, {after} after"
+    if near:
+        counts += f", {len(near)} near {'miss' if len(near) == 1 else 'misses'}"
+    head = f"{ran.flag} ({ran.pass_name}, {ran.seconds * 1e3:.1f} ms)"
+    yield f"{head}: {ran.effect or counts}"
+    for outcome in applied:
+        yield f"  applied at {where(outcome)}"
+    yield from _grouped("declined", declined)
+    yield from _grouped("near miss", near)
+
+
+def _grouped(what: str, items: Iterable[Declined | NearMiss]) -> Iterator[str]:
+    """A line for each reason, with the first place and how many more there are."""
+    groups: dict[str, list[Declined | NearMiss]] = {}
+    for item in items:
+        key = str(item.reason) if isinstance(item, Declined) else _general(item)
+        groups.setdefault(key, []).append(item)
+    for group in groups.values():
+        first = group[0]
+        more = f" (and at {len(group) - 1} more)" if len(group) > 1 else ""
+        yield f"  {what} at {where(first)}: {first.reason}{more}"
+        fix = fix_of(first.reason)
+        if fix:
+            yield f"    to change that: {fix}"
+
+
+def _general(miss: NearMiss) -> str:
+    """A near miss without the names of values, so that alike ones share a line."""
+    words = [word for word in miss.reason.text.split() if not word.startswith("%")]
+    return f"{miss.reason.name} {' '.join(words)}"
+
+
+def where(item: Applied | Declined | NearMiss) -> str:
+    """The last op of a picture, and the user's line that made it."""
+    return f"{item.anchor} ({item.location})" if item.location else item.anchor
+
+
+# -- as JSON ---------------------------------------------------------------------------------------
+
+
+def as_json(report: Report) -> dict[str, Any]:
+    """The report as plain data; docs/reference/explain-json.md says what the fields mean."""
+    return {
+        "schema": SCHEMA,
+        "platform": report.setup.platform or None,
+        "ops": {"before": dict(report.before), "after": dict(report.after)},
+        "flags": [
+            {
+                "flag": result.flag,
+                "status": result.status,
+                "times": result.times,
+                "passes": list(result.passes),
+                "text": result.text,
+            }
+            for result in flag_results(report)
+        ],
+        "passes": [
+            {
+                "pass": ran.pass_name,
+                "flag": ran.flag,
+                "seconds": ran.seconds,
+                "ops_before": ran.ops_before,
+                "ops_after": ran.ops_after,
+                "applied": report.times(ran),
+                "declined": len(report.declined(ran.pass_name)),
+                "near_misses": len(report.near_misses(ran.pass_name)),
+                "numerics": ran.numerics.value if ran.numerics is not None else None,
+            }
+            for ran in report.ran
+        ],
+        "anchors": [_anchor(item) for item in (*report.outcomes, *report.near)],
+        "runs_op_by_op": list(report.data_sized),
+        "gradients": {
+            "kept_operators": report.before["pd.vjp"],
+            "reasons": list(report.kept_gradients),
+        },
+        "validation": report.validation.to_json() if report.validation is not None else None,
+    }
+
+
+def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
+    outcomes = {Applied: "fired", Declined: "refused", NearMiss: "near miss"}
+    found: dict[str, Any] = {
+        "pass": item.rule,
+        "op": item.anchor,
+        "location": item.location,
+        "outcome": outcomes[type(item)],
+    }
+    if isinstance(item, Applied):
+        return {**found, "replaced": list(item.replaced)}
+    reason = item.reason
+    told = {"name": reason.name, "text": reason.text, "fix": fix_of(reason)}
+    return {**found, "reason": told}
+
+
+def applied_counts(report: Report) -> dict[str, int]:
+    """The number of changes by each pass that made some: the content of a lock file."""
+    counts: Counter[str] = Counter()
+    for ran in report.ran:
+        counts[ran.pass_name] += report.times(ran)
+    return {name: number for name, number in sorted(counts.items()) if number}

@@ -1,0 +1,287 @@
+"""The pass manager: runs the steps of the schedule on a module and remembers what happened."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+from xdsl.context import Context
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
+
+from graphopt.ir.dialect.collector import paused_collector
+from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.dot import to_dot
+from graphopt.ir.dialect.ops.base import DataSizedOp
+from graphopt.ir.dialect.signature import kept_gradients
+from graphopt.ir.dialect.text import text_of
+from graphopt.passes.engine import bisect
+from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine.checks import Checks
+from graphopt.passes.engine.compared import Compared
+from graphopt.passes.engine.crash import ON_PURPOSE, Crash, Step
+from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, sweep
+from graphopt.passes.engine.near_misses import NearMisses
+from graphopt.passes.engine.rewrite import RewritePass
+from graphopt.passes.parallel.shard_updates import sharding_notes
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.report import Ran, Report
+from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
+
+# a pass and the flag that asked for it
+Asked = tuple[str, ModulePass]
+
+
+class Run:
+    """One run of passes on a module. With `near` it looks for near misses, which takes longer.
+
+    `again` makes the module as it is at the start, for the file that tells of a crash.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        setup: Setup,
+        *,
+        near: bool = False,
+        verify_each: bool | None = None,
+        again: Callable[[], ModuleOp] | None = None,
+    ) -> None:
+        limit = bisect.current()
+        self.limit = limit.left if limit is not None else -1
+        self.again = again
+        self.steps: list[Step] = []
+        self.module = module
+        self.near = near
+        self.checks = Checks(module, verify_each=verify_each)
+        self.report = Report(setup, before=_ops(module), kept_gradients=kept_gradients(module))
+        self.count = self.report.ops_before
+
+    def do(self, step: Step) -> None:
+        """One step of a schedule."""
+        asked = tuple(zip(step.flags or [""] * len(step.passes), step.passes, strict=True))
+        if step.together:
+            self.fuse(asked)
+            return
+        for flag, made in asked:
+            if isinstance(made, DeadCodeElimination) and not flag:
+                self.clean()
+            else:
+                self.one(flag, made, step.ctx)
+
+    def fuse(self, asked: Sequence[Asked]) -> None:
+        """All fusions in one sweep."""
+        with self._guarded(Step(tuple(made for _, made in asked), together=True)):
+            self._fuse(asked)
+
+    def _fuse(self, asked: Sequence[Asked]) -> None:
+        fusions = [made for _, made in asked if isinstance(made, FusionPass)]
+        rules = [(made.name, rule) for made in fusions for rule in made.RULES]
+        near = NearMisses(self.module, rules) if self.near else None
+        before, start = self.count, time.perf_counter()
+        outcomes: list[Outcome] = []
+
+        def apply(module: ModuleOp) -> None:
+            watch = near.took if near is not None else None
+            classes = {made.name: made.numerics for made in fusions}
+            outcomes[:] = sweep(module, rules, watch, classes)
+
+        compared = Compared.of(self.module)
+        self.checks.run(", ".join(made.name for made in fusions), apply)
+        if compared is not None:
+            outcomes[:] = compared.judged(fusions, outcomes)
+        seconds = time.perf_counter() - start
+        after = self._note(outcomes)
+        if near is not None:
+            self.report.near += near.left()
+        self.report.ran += [
+            Ran(
+                flag, made.name, seconds, ops_before=before, ops_after=after, numerics=made.numerics
+            )
+            for flag, made in asked
+            if isinstance(made, FusionPass)
+        ]
+
+    def one(self, flag: str, made: ModulePass, ctx: Context | None = None) -> None:
+        """One pass, fusion or not."""
+        if isinstance(made, FusionPass):
+            self.fuse([(flag, made)])
+            return
+        with self._guarded(Step((made,), ctx)):
+            if isinstance(made, RewritePass):
+                self._rewrite(flag, made)
+            else:
+                self._opaque(flag, made, ctx or Context())
+
+    def clean(self) -> None:
+        """Remove what nobody reads any more."""
+        with self._guarded(Step((DeadCodeElimination(),))):
+            compared = Compared.of(self.module)
+            dce(self.module)
+            if compared is not None:
+                self.report.outcomes += compared.judged([DeadCodeElimination()], [])
+        self.count = _ops(self.module).total()
+
+    @contextmanager
+    def _guarded(self, step: Step) -> Generator[None]:
+        """Remember a step, and tell of a crash in it: PassError, with the file that replays it."""
+        self.steps.append(step)
+        try:
+            yield
+        except ON_PURPOSE:
+            raise
+        except Exception as error:
+            each = self.checks.each
+            crash = Crash(tuple(self.steps), error, self.again, _again(each), each, self.limit)
+            raise crash.reported() from error
+
+    def _rewrite(self, flag: str, made: RewritePass) -> None:
+        before, start = self.count, time.perf_counter()
+        compared = Compared.of(self.module)
+        outcomes = made.rewrite(self.module)
+        self.checks.after(made.name, changes_signature=made.changes_signature)
+        if compared is not None:
+            outcomes = compared.judged([made], outcomes)
+        seconds = time.perf_counter() - start
+        after = self._note(outcomes)
+        ran = Ran(flag, made.name, seconds, "", 0, before, after, made.numerics)
+        self.report.ran.append(ran)
+
+    def _note(self, outcomes: Sequence[Outcome]) -> int:
+        """Keep the outcomes of a pass; how many ops there are now."""
+        self.report.outcomes += outcomes
+        if any(isinstance(outcome, Applied) for outcome in outcomes):
+            self.count = _ops(self.module).total()
+        return self.count
+
+    def _opaque(self, flag: str, made: ModulePass, ctx: Context) -> None:
+        """A pass that does not say what it does; one rewrite, as far as a bisection knows.
+
+        Dead code elimination counts as none, so that a bisection counts the same rewrites with the
+        clean-ups of the schedule and without.
+        """
+        is_rewrite = not isinstance(made, DeadCodeElimination)
+        if is_rewrite and not bisect.take(made.name, "the program"):
+            return
+        before, start = _forms(self.module), time.perf_counter()
+        compared = Compared.of(self.module)
+        made.apply(ctx, self.module)
+        self.checks.after(made.name, changes_signature=getattr(made, "changes_signature", False))
+        if compared is not None:
+            self.report.outcomes += compared.judged([made], [])
+        seconds = time.perf_counter() - start
+        after = _forms(self.module)
+        old, new = _by_name(before), _by_name(after)
+        self.count = new.total()
+        changed = max((after - before).total(), (before - after).total())
+        self.report.ran.append(
+            Ran(
+                flag,
+                made.name,
+                seconds,
+                _difference(old, new),
+                changed,
+                old.total(),
+                new.total(),
+                getattr(made, "numerics", None),
+            )
+        )
+
+    def finish(self) -> Report:
+        """The report, with what can only be said at the end."""
+        self.report.validation = instance.current()
+        self.report.after = _ops(self.module)
+        self.report.data_sized = tuple(
+            sorted({op.name for op in self.module.walk() if isinstance(op, DataSizedOp)})
+        )
+        self.report.notes = tuple(sharding_notes(self.module))
+        return self.report
+
+
+@paused_collector()
+def optimize(
+    module: ModuleOp,
+    setup: Setup,
+    *,
+    near: bool = False,
+    verify_each: bool | None = None,
+    again: Callable[[], ModuleOp] | None = None,
+    validate: instance.Validator | None = None,
+) -> Report:
+    """Run the passes that `setup` selects on the module, in place.
+
+    `near` has the report tell near misses. `validate` compares every rewrite with what it replaces,
+    and has it undone when the two compute different values.
+    Raises PassError, naming the pass, when one fails or leaves the module invalid; if `again` can
+    make the module anew, a file that replays this is written (see `crash.py`). OSError when
+    `debug_graphviz_path` cannot be written.
+    """
+    if validate is not None:
+        with instance.validating(validate):
+            return optimize(module, setup, near=near, verify_each=verify_each, again=again)
+    run = Run(module, setup, near=near, verify_each=verify_each, again=again)
+    path = str(setup.flags.get("debug_graphviz_path", ""))
+    _dump(module, path, ORIGINAL)
+    for step in steps(setup):
+        run.do(step)
+        if step.dump:
+            _dump(module, path, step.dump)
+    _dump(module, path, LAST)
+    return run.finish()
+
+
+def apply_steps(module: ModuleOp, steps: Sequence[Step], *, verify_each: bool | None) -> None:
+    """Run steps on a module as a run did; what fails leaves no file."""
+    run = Run(module, Setup({}), verify_each=verify_each)
+    for step in steps:
+        run.do(replace(step, ctx=step.ctx or context()))
+
+
+def _again(verify_each: bool) -> Callable[[ModuleOp, Sequence[Step]], None]:
+    return lambda module, steps: apply_steps(module, steps, verify_each=verify_each)
+
+
+def _difference(before: Counter[str], after: Counter[str]) -> str:
+    """The number of ops of each kind that came and went."""
+    changes = [f"+{n} {name}" for name, n in sorted((after - before).items())]
+    changes += [f"-{n} {name}" for name, n in sorted((before - after).items())]
+    return ", ".join(changes) or "no op added or removed"
+
+
+def _ops(module: ModuleOp) -> Counter[str]:
+    return Counter(op.name for op in module.walk() if op.name.startswith("pd."))
+
+
+def _forms(module: ModuleOp) -> Counter[tuple[str, int]]:
+    """The ops with their properties, so that a changed property counts as a change."""
+    return Counter(
+        (op.name, hash(frozenset(op.properties.items())))
+        for op in module.walk()
+        if op.name.startswith("pd.")
+    )
+
+
+def _by_name(forms: Counter[tuple[str, int]]) -> Counter[str]:
+    names: Counter[str] = Counter()
+    for (name, _), count in forms.items():
+        names[name] += count
+    return names
+
+
+def _dump(module: ModuleOp, path: str, suffix: str) -> None:
+    """Write the graph under Paddle's name for this stage, and the IR beside it."""
+    if not path:
+        return
+    folder = Path(path + suffix).parent
+    if not folder.is_dir():
+        raise FileNotFoundError(
+            f"BuildStrategy.debug_graphviz_path = {path!r}: there is no folder {folder}; make it "
+            "before the program runs"
+        )
+    Path(path + suffix).write_text(to_dot(module), "utf-8")
+    Path(path + suffix + ".mlir").write_text(text_of(module) + "\n", "utf-8")

@@ -1,0 +1,75 @@
+"""The record of a run of passes, from which `explain` and the JSON form are made."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+
+from graphopt.passes.engine.fusion import Applied, Declined, Outcome
+from graphopt.passes.engine.near_misses import NearMiss
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.validation import Validation
+from graphopt.passes.table.context import Setup
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A pass that ran for a flag.
+
+    Fusions that share a sweep share its time and op counts. For a pass that does not report each
+    change, `effect` says how it changed the list of ops and `changed` how many ops.
+    """
+
+    flag: str
+    pass_name: str
+    seconds: float
+    effect: str = ""
+    changed: int = 0
+    ops_before: int = 0
+    ops_after: int = 0
+    numerics: Numerics | None = None
+
+
+@dataclass
+class Report:
+    """The record of one module: the passes in order, and the outcome of each rewrite."""
+
+    setup: Setup
+    ran: list[Ran] = field(default_factory=list[Ran])
+    outcomes: list[Outcome] = field(default_factory=list[Outcome])
+    near: list[NearMiss] = field(default_factory=list[NearMiss])
+    before: Counter[str] = field(default_factory=Counter[str])
+    after: Counter[str] = field(default_factory=Counter[str])
+    data_sized: tuple[str, ...] = ()
+    kept_gradients: tuple[str, ...] = ()
+    """The reasons why gradient operators stayed operators, one per backward pass."""
+    notes: tuple[str, ...] = ()
+    """Other facts about this program."""
+    validation: Validation | None = None
+    """The findings of `--validate`; None when it was not asked for."""
+
+    @property
+    def ops_before(self) -> int:
+        """The number of ops before."""
+        return self.before.total()
+
+    @property
+    def ops_after(self) -> int:
+        """The number of ops after."""
+        return self.after.total()
+
+    def applied(self, pass_name: str) -> list[Applied]:
+        """The rewrites of one pass that happened."""
+        return [o for o in self.outcomes if isinstance(o, Applied) and o.rule == pass_name]
+
+    def declined(self, pass_name: str) -> list[Declined]:
+        """The pictures that one pass found and left alone."""
+        return [o for o in self.outcomes if isinstance(o, Declined) and o.rule == pass_name]
+
+    def near_misses(self, pass_name: str) -> list[NearMiss]:
+        """The pictures of one pass that lack one thing; only when the run was to be explained."""
+        return [miss for miss in self.near if miss.rule == pass_name]
+
+    def times(self, ran: Ran) -> int:
+        """The number of times a pass changed something."""
+        return len(self.applied(ran.pass_name)) or ran.changed

@@ -1,0 +1,42 @@
+"""The schedule: the steps in which the passes that a setup selects run.
+
+The pass manager runs these steps, `graphopt bisect` searches among them. The fusions of a program
+share one sweep, with a clean-up before and after it.
+"""
+
+from __future__ import annotations
+
+from xdsl.transforms.dead_code_elimination import DeadCodeElimination
+
+from graphopt.passes.engine.crash import Step
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.pipeline import Phase, select
+
+# the stages of the program that BuildStrategy.debug_graphviz_path keeps, as Paddle calls them
+ORIGINAL, FUSED, LAST = "_original_graph", "_fused_graph", "_multi_devices_graph"
+
+
+def steps(setup: Setup) -> list[Step]:
+    """The steps for a program with this setup, in order.
+
+    ValueError when `setup.without` names no pass of the table.
+    """
+    chosen = select(setup)
+    found: list[Step] = []
+    for phase in Phase:
+        rows = [(made, row.flag) for row, made in chosen if row.phase is phase]
+        if phase is Phase.FUSE:
+            # values without readers would look like other readers of a pattern's values
+            found.append(_clean_up())
+            if rows:
+                passes, flags = zip(*rows, strict=True)
+                found.append(Step(passes, together=True, flags=flags))
+            found.append(_clean_up(FUSED))
+        else:
+            found += [Step((made,), flags=(flag,)) for made, flag in rows]
+    return found
+
+
+def _clean_up(dump: str = "") -> Step:
+    """Remove what nobody reads."""
+    return Step((DeadCodeElimination(),), dump=dump)

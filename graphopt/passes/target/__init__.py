@@ -1,0 +1,1 @@
+"""Passes that choose a form for a platform."""

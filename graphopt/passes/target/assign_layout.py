@@ -1,0 +1,133 @@
+"""Images with the channels last, around convolutions that have them behind the batch.
+
+XLA's convolutions on CPUs want the channels last, and turn every image and every filter there and
+back. Here a convolution becomes one of turned images, between two transposes; the ops around it,
+which do not care, follow, and transposes that meet cancel, so that they are left only where
+something reads the order of the axes: feeds, fetches, reshapes, gradients of images. Filters that
+no step writes are turned, too, once, by prepare-weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.shape import Reshape, Transpose
+from graphopt.ir.dialect.types import rank_of, shape_of
+from graphopt.passes.engine.fixed_values import fixed_values
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass, insert, replace
+from graphopt.passes.target.layout_rules import FIRST, LAST, RANK, Form, channels_last, is_anchor
+
+# from [out, in / groups, height, width] to [height, width, in / groups, out]
+FILTER = (2, 3, 1, 0)
+
+
+@dataclass(frozen=True)
+class AssignLayout(RewritePass):
+    """Turn images so that their channels are last, where convolutions read them."""
+
+    name = "assign-layout"
+    numerics = Numerics.REASSOCIATING
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name, self.numerics)
+        ops = [op for op in module.walk() if isinstance(op, PdOp)]
+        if any(map(is_anchor, ops)):
+            layouts = _Layouts(fixed_values(module), log)
+            for op in ops:
+                layouts.visit(op)
+            layouts.clean()
+        return log.outcomes
+
+
+class _Layouts:
+    """The values that have a turned form, and the transposes between the two forms."""
+
+    def __init__(self, fixed: set[SSAValue], log: Log) -> None:
+        self.fixed, self.log = fixed, log
+        self.turned: dict[SSAValue, SSAValue] = {}
+        """By the result of a transpose back to channels behind the batch: what it turns back."""
+        self.made: dict[tuple[Block, SSAValue, Sequence[int]], SSAValue] = {}
+
+    def visit(self, op: PdOp) -> None:
+        """Give an op its form with the channels last, or note why it keeps its own."""
+        if not is_anchor(op) and not any(value in self.turned for value in op.operands):
+            return
+        form = channels_last(op)
+        reason = self._reason(op, form)
+        if reason is not None:
+            self.log.declined(op, reason)
+        elif form is not None and self.log.allow(op):
+            self.log.applied(op)
+            self._turn(op, form)
+
+    def _reason(self, op: PdOp, form: Form | None) -> Reason | None:
+        if isinstance(op, Grad):
+            return Reason("differentiated", "a gradient with respect to an image is asked for")
+        if form is None:
+            if is_anchor(op):
+                return Reason("other-layout", f"its data_format is {op.attr('data_format')}")
+            return Reason("layout-dependent", "what it computes depends on the order of the axes")
+        if not is_anchor(op) and not any(self._follows(op.operands[i]) for i in form.images):
+            return Reason("image-kept", "the image that it reads keeps its layout for a gradient")
+        return None
+
+    def _follows(self, value: SSAValue) -> bool:
+        """True when the value may be read in its turned form.
+
+        A value that a derivative names has to be read itself: gradients go through it.
+        """
+        named = any(isinstance(use.operation, Grad) for use in value.uses)
+        return value in self.turned and not named
+
+    def _turn(self, op: PdOp, form: Form) -> None:
+        operands = list(op.operands)
+        for index in form.few:
+            shape = shape_of(operands[index].type)
+            wide = Reshape.make(operands[index], shape=(1,) * (RANK - len(shape)) + shape)
+            operands[index] = self._moved(insert(wide, op), LAST, op)
+        for index in form.images:
+            value = operands[index]
+            follows = self._follows(value)
+            operands[index] = self.turned[value] if follows else self._moved(value, LAST, op)
+        attrs = {**op.attr_values(), **form.attrs}
+        if is_anchor(op) and op.operands[1] in self.fixed and attrs["filter_format"] == "OIHW":
+            operands[1] = self._moved(operands[1], FILTER, op)
+            attrs["filter_format"] = "HWIO"
+        groups = iter(operands)
+        grouped = [[next(groups) for _ in group] for group in op.operand_groups()]
+        new = type(op).make(*grouped, location=op.location, **attrs)
+        insert(new, op)
+        self._replace(op, new, form)
+
+    def _replace(self, op: PdOp, new: PdOp, form: Form) -> None:
+        values: dict[SSAValue, SSAValue] = {}
+        for index, (old, result) in enumerate(zip(op.results, new.results, strict=True)):
+            values[old] = result
+            if index in form.results and rank_of(result.type) == RANK:
+                values[old] = insert(Transpose.make(result, perm=FIRST), op)
+                self.turned[values[old]] = result
+        if not replace(op, values, self.log):
+            self.made.clear()  # a validator has taken the new ops back
+
+    def _moved(self, value: SSAValue, perm: Sequence[int], op: PdOp) -> SSAValue:
+        """The value with its axes in another order, for `op` and later ones of its block."""
+        assert op.parent is not None
+        key = (op.parent, value, perm)
+        if key not in self.made:
+            self.made[key] = insert(Transpose.make(value, perm=perm), op)
+        return self.made[key]
+
+    def clean(self) -> None:
+        """Erase the transposes that nothing reads."""
+        for back in (value.owner for value in self.turned if not value.uses):
+            if isinstance(back, Transpose) and back.parent is not None:
+                back.detach()
+                back.erase()

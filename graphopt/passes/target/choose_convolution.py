@@ -1,0 +1,123 @@
+"""The algorithm of each convolution on CPUs, where XLA's own is not the fastest.
+
+The rules come from measurements on x86 with XLA 0.10, in images with the channels last:
+one input channel per filter as multiplications and additions of the whole image (10 to 60 times
+as fast), filters of one position as a matrix product, small images as one matrix product with all
+that the filter meets, larger ones of filters of 3 x 3 by the algorithm of Winograd where nothing is
+differentiated. XLA's gradients of filters are slow where they sum over many places: with strides
+they become one product with all that the filter meets, without a product for each row of the
+filter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.conv import (
+    Conv2d,
+    Conv2dBase,
+    DepthwiseConv2d,
+    filter_sizes,
+    spatial_sizes,
+)
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass, change
+
+# up to so many places for the filter, one matrix product takes 0.6 to 0.8 of XLA's time
+SMALL = 7 * 7
+# with fewer channels the matrices are too thin
+CHANNELS = 16
+# with fewer channels or tiles of 4 x 4 places, turning images and filters for Winograd's algorithm
+# takes longer than its products save
+WINOGRAD_CHANNELS, WINOGRAD_TILES, SIDE = 64, 49, 4
+# where the gradient of a filter sums over so many places or more, in the whole batch, a product for
+# each row of the filter takes 0.4 to 0.8 of XLA's time; with fewer channels or places it is slower
+PLACES, GRADIENT_CHANNELS = 5000, 32
+# assumed where the size of a batch is not known
+BATCH = 8
+# every position of a filter is read apart; beyond this many XLA's way is as good
+POSITIONS = 7 * 7
+
+
+@dataclass(frozen=True)
+class ChooseConvolution(RewritePass):
+    """Give convolutions of images the algorithm that is the fastest on CPUs."""
+
+    name = "choose-convolution"
+    numerics = Numerics.REASSOCIATING
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log, trained = Log(self.name, self.numerics), differentiated(module)
+        for op in list(module.walk()):
+            if isinstance(op, (Conv2d, DepthwiseConv2d)) and not op.attr("algorithm"):
+                _choose(op, log, trained=op in trained)
+        return log.outcomes
+
+
+def _choose(op: Conv2dBase, log: Log, *, trained: bool) -> None:
+    chosen = _algorithm(op, trained=trained)
+    if isinstance(chosen, Reason):
+        log.declined(op, chosen)
+    else:
+        change(op, {"algorithm": chosen}, log)
+
+
+def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
+    """The name of the way to compute a convolution, or why it is XLA's."""
+    dtype = dtype_of(op.operands[0].type)
+    if dtype not in ("float32", "float64"):
+        return Reason("half-precision", f"it is in {dtype!s}, for which nothing was measured")
+    filter_shape = shape_of(op.operands[1].type)
+    outs, own, *kernel = filter_sizes(filter_shape, op.attr("filter_format"))
+    if UNKNOWN in filter_shape:
+        return Reason("unknown-filter", "the sizes of its filter are not known")
+    groups, positions = op.attr("groups"), product(kernel)
+    if groups > 1 and (own != 1 or positions > POSITIONS):
+        return Reason("grouped", f"its {groups} groups have {own} channels each")
+    if groups > 1:
+        return "shifts"
+    if positions == 1:
+        return "matmul"
+    return _for_size(op, min(own, outs), positions, trained=trained)
+
+
+def _for_size(op: PdOp, channels: int, positions: int, *, trained: bool) -> str | Reason:
+    """The same for a filter of several positions, in one group."""
+    places = spatial_sizes(shape_of(op.results[0].type), op.attr("data_format"))
+    if channels < CHANNELS or positions > POSITIONS:
+        return Reason(
+            "thin-matrices", f"its filters have {channels} channels or {positions} positions"
+        )
+    if UNKNOWN not in places and product(places) <= SMALL:
+        return "im2col"
+    if trained and any(stride > 1 for stride in op.attr("strides")):
+        return "patches"
+    if UNKNOWN in places:
+        return Reason("unknown-size", "the size of its result is not known")
+    if trained and channels >= GRADIENT_CHANNELS and _many(op, places):
+        return "rows"
+    if not trained and channels >= WINOGRAD_CHANNELS and _takes_winograd(op, places):
+        return "winograd"
+    return Reason("large-image", "XLA's own convolution is the fastest for images of this size")
+
+
+def _many(op: PdOp, places: Sequence[int]) -> bool:
+    """True where the gradient of the filter sums over many places."""
+    batch = shape_of(op.operands[0].type)[0]
+    return (BATCH if batch == UNKNOWN else batch) * product(places) >= PLACES
+
+
+def _takes_winograd(op: PdOp, places: Sequence[int]) -> bool:
+    """True for a filter of 3 x 3 that meets neighbours, at enough places."""
+    _, _, *kernel = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))
+    tiles = product([-(-place // SIDE) for place in places])
+    batch = shape_of(op.operands[0].type)[0]
+    meets_neighbours = all(step == 1 for step in (*op.attr("strides"), *op.attr("dilations")))
+    return kernel == [3, 3] and meets_neighbours and batch * tiles >= WINOGRAD_TILES

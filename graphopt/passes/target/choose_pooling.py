@@ -1,0 +1,73 @@
+"""The algorithm of each maximum over windows on CPUs, where XLA's own derivative is slow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.ops.conv import Pool2d, Pool3d, PoolBase, spatial_sizes
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass, change
+
+# every position of a window is read apart; beyond this many XLA's way is as good
+POSITIONS = 7 * 7
+
+
+@dataclass(frozen=True)
+class ChoosePooling(RewritePass):
+    """Shift the whole image for each position of a window, where that is the fastest on CPUs."""
+
+    name = "choose-pooling"
+    numerics = Numerics.REASSOCIATING
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log, trained = Log(self.name, self.numerics), differentiated(module)
+        for op in list(module.walk()):
+            if not isinstance(op, (Pool2d, Pool3d)) or op.attr("algorithm"):
+                continue
+            if op.attr("pooling_type") == "max":
+                _choose(op, log, trained=op in trained)
+        return log.outcomes
+
+
+def _choose(op: PoolBase, log: Log, *, trained: bool) -> None:
+    reason = _refusal(op, trained=trained)
+    if reason is not None:
+        log.declined(op, reason)
+    else:
+        change(op, {"algorithm": "shifts"}, log)
+
+
+def _refusal(op: PoolBase, *, trained: bool) -> Reason | None:
+    """The reason why a pool is computed in XLA's way, None when it is not."""
+    dtype = dtype_of(op.operands[0].type)
+    if not dtype.is_floating:
+        return Reason("whole-numbers", f"it is in {dtype!s}, which has no derivative")
+    windows = _windows(op)
+    if windows is None:
+        return Reason("uneven", "its windows are not known to be of one size")
+    sizes, strides = windows
+    if product(sizes) > POSITIONS:
+        return Reason("large-window", f"its windows have {product(sizes)} positions")
+    if not trained and any(stride > 1 for stride in strides):
+        return Reason("not-trained", "XLA's way is as fast where nothing is differentiated")
+    return None
+
+
+def _windows(op: PoolBase) -> tuple[Sequence[int], Sequence[int]] | None:
+    """The size of the windows and their strides; None where they are not all alike."""
+    kernel: Sequence[int] = op.attr("kernel_size")
+    if not (op.attr("global_pooling") or op.attr("adaptive")):
+        return kernel, op.attr("strides")
+    sizes = spatial_sizes(shape_of(op.operands[0].type), op.attr("data_format"))
+    counts = [1] * len(kernel) if op.attr("global_pooling") else kernel
+    pairs = [(size, size if n < 0 else n) for size, n in zip(sizes, counts, strict=True)]
+    if any(size == UNKNOWN or size % n for size, n in pairs):
+        return None
+    each = [size // n for size, n in pairs]
+    return each, each

@@ -1,0 +1,161 @@
+"""Ops of images with the channels last; an op that is not here keeps its layout.
+
+Only the form is said here. `assign_layout.py` turns operands and results, and decides where.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from graphopt.ir.dialect.definition import operand_names
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import Prelu
+from graphopt.ir.dialect.ops.conv import Conv2d, DepthwiseConv2d, Pool2d
+from graphopt.ir.dialect.ops.conv_transpose import Conv2dTranspose
+from graphopt.ir.dialect.ops.norm import BatchNormBase, GroupNorm
+from graphopt.ir.dialect.ops.rearrange import Pad
+from graphopt.ir.dialect.ops.reduce import Reduce
+from graphopt.ir.dialect.ops.shape import Concat, Split
+from graphopt.ir.dialect.traits import AlongAxis, takes_any_order
+from graphopt.ir.dialect.types import UNKNOWN, element_count, rank_of, shape_of
+
+# from channels behind the batch to channels last, and back
+LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
+RANK = 4
+
+
+@dataclass(frozen=True)
+class Form:
+    """An op with the channels last.
+
+    `images` are the operands that turn, `few` those of lower rank that get axes of length 1 first,
+    `results` the results that come out turned, and `attrs` the properties that change.
+    """
+
+    images: tuple[int, ...]
+    few: tuple[int, ...] = ()
+    results: tuple[int, ...] = (0,)
+    attrs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+
+def is_anchor(op: PdOp) -> bool:
+    """True for the ops that are faster with the channels last."""
+    return isinstance(op, (Conv2d, DepthwiseConv2d))
+
+
+def channels_last(op: PdOp) -> Form | None:
+    """The form of an op of NCHW images with the channels last; None when there is none."""
+    form = _rule(op)(op)
+    images = form.images if form is not None else ()
+    fits = all(rank_of(op.operands[index].type) == RANK for index in images)
+    return form if fits else None
+
+
+def _rule(op: PdOp) -> Callable[[PdOp], Form | None]:
+    """The rule of the op's class, or that of what the class says of itself."""
+    for classes, rule in _RULES:
+        if isinstance(op, classes):
+            return rule
+    return _elementwise if takes_any_order(op) else _along
+
+
+def _by_format(name: str, images: Sequence[int] = (0,)) -> Callable[[PdOp], Form | None]:
+    """For ops with a property that says the layout."""
+
+    def rule(op: PdOp) -> Form | None:
+        if op.attr(name) != "NCHW":
+            return None
+        return Form(tuple(images), attrs={name: "NHWC"})
+
+    return rule
+
+
+def _batch_norm(op: PdOp) -> Form | None:
+    """Fused ones also add an image."""
+    form = _by_format("data_format")(op)
+    if form is None:
+        return None
+    sizes = [len(group) for group in op.operand_groups()]
+    names = operand_names(type(op))
+    images = [sum(sizes[:at]) for at, name in enumerate(names) if name in ("x", "z")]
+    return Form(tuple(images), attrs=form.attrs)
+
+
+def _prelu(op: PdOp) -> Form | None:
+    one_per_channel = rank_of(op.operands[1].type) == 1
+    return _by_format("data_format")(op) if one_per_channel else None
+
+
+def _elementwise(op: PdOp) -> Form | None:
+    """Operands may be broadcast: those of lower rank from the left, as NumPy does."""
+    if rank_of(op.results[0].type) != RANK:
+        return None
+    images: list[int] = []
+    few: list[int] = []
+    for index, operand in enumerate(op.operands):
+        shape = shape_of(operand.type)
+        if len(shape) == RANK:
+            images.append(index)
+        elif UNKNOWN in shape:
+            return None
+        elif element_count(shape) != 1:
+            few.append(index)
+    return Form(tuple(images), tuple(few), _all_results(op))
+
+
+def _all_results(op: PdOp) -> tuple[int, ...]:
+    return tuple(range(len(op.results)))
+
+
+def _moved(axis: int) -> int:
+    """The place of an axis of an NCHW image when the channels are last."""
+    return LAST.index(axis % RANK)
+
+
+def _along(op: PdOp) -> Form | None:
+    """For ops that say along which axis they work; None for any other."""
+    trait = op.get_trait(AlongAxis)
+    axis = trait.kept_axis(op) if trait is not None else None
+    if trait is None or trait.axis is None or axis is None:
+        return None
+    return Form((0,), results=_all_results(op), attrs={trait.axis: _moved(axis)})
+
+
+def _joined(op: PdOp) -> Form | None:
+    operands = tuple(range(len(op.operands)))
+    return Form(operands, attrs={"axis": _moved(op.attr("axis"))})
+
+
+def _cut(op: PdOp) -> Form | None:
+    return Form((0,), results=_all_results(op), attrs={"axis": _moved(op.attr("axis"))})
+
+
+def _reduced(op: PdOp) -> Form | None:
+    """Without `keepdim` only where the axes that are left stay in their order."""
+    axes = [axis % RANK for axis in op.attr("axis")] or list(range(RANK))
+    moved = tuple(map(_moved, axes)) if op.attr("axis") else ()
+    if op.attr("keepdim"):
+        return Form((0,), attrs={"axis": moved})
+    left = [_moved(axis) for axis in range(RANK) if axis not in axes]
+    return Form((0,), results=(), attrs={"axis": moved}) if left == sorted(left) else None
+
+
+def _padded(op: PdOp) -> Form | None:
+    paddings = op.attr("paddings")
+    moved = [paddings[2 * axis + side] for axis in LAST for side in (0, 1)]
+    return Form((0,), attrs={"paddings": moved})
+
+
+# those of ops for which their traits say too little; the first that fits counts
+_RULES: tuple[tuple[tuple[type[Any], ...], Callable[[PdOp], Form | None]], ...] = (
+    ((Conv2d, DepthwiseConv2d, Conv2dTranspose, Pool2d), _by_format("data_format")),
+    ((BatchNormBase,), _batch_norm),
+    ((GroupNorm,), _by_format("data_layout")),
+    ((Prelu,), _prelu),
+    ((Concat,), _joined),
+    ((Split,), _cut),
+    ((Reduce,), _reduced),
+    ((Pad,), _padded),
+)

@@ -1,0 +1,168 @@
+"""Values that depend on parameters alone move out of the step: `@prepare` computes them.
+
+Turned filters and folded batch norms come to the same in every step of a program that updates
+nothing. `@main` takes them as arguments, and the runtime computes them again only when a parameter
+has a new value. So parameters stay as they are in the scope and in saved files.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
+
+from graphopt.ir.dialect.bulk import replace_uses
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.signature import (
+    PREPARED,
+    STATE,
+    function_signature,
+    main_function,
+    prepare_function,
+    signature_of,
+)
+from graphopt.ir.dialect.types import byte_count
+from graphopt.passes.engine.fixed_values import fixed_values
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass
+
+# what is larger by this factor than what it is made of is better made in the step
+GROWTH = 2
+
+
+@dataclass(frozen=True)
+class PrepareWeights(RewritePass):
+    """Move what is computed from parameters alone into `@prepare`."""
+
+    name = "prepare-weights"
+    numerics = Numerics.BIT_EXACT
+    changes_signature: ClassVar[bool] = True
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = Log(self.name, self.numerics)
+        if prepare_function(module) is not None:
+            return []
+        moved = _movable(module, log)
+        if moved:
+            for op in moved:
+                log.applied(op)
+            _move(module, moved)
+        return log.outcomes
+
+
+def _movable(module: ModuleOp, log: Log) -> list[Operation]:
+    """The ops to move, in order: they read parameters, constants and each other."""
+    fixed, reason = fixed_values(module), _reason(module)
+    constants: set[SSAValue] = set()
+    moved: dict[Operation, None] = {}
+    for op in main_function(module).body.block.ops:
+        if not op.results or op.results[0] not in fixed:
+            continue
+        if all(value in constants for value in op.operands):
+            constants.update(op.results)
+            continue
+        made = (value.owner for value in op.operands if value not in constants)
+        if not all(isinstance(owner, Block) or owner in moved for owner in made):
+            continue
+        why = reason or _grows(op)
+        if why is not None:
+            log.declined(op, why)
+        elif log.allow(op):
+            moved[op] = None
+    return list(moved)
+
+
+def _reason(module: ModuleOp) -> Reason | None:
+    """The reason why every op of a program stays in the step."""
+    writes = signature_of(module).writes
+    if writes:
+        return Reason("updates-state", f"the program updates state ('{writes[0]}')")
+    if any(isinstance(op, Grad) for op in module.walk()):
+        return Reason("differentiated", "the program takes gradients, which may go through it")
+    return None
+
+
+def _grows(op: Operation) -> Reason | None:
+    made = sum(byte_count(result.type) for result in op.results)
+    if made <= GROWTH * sum(byte_count(operand.type) for operand in op.operands):
+        return None
+    return Reason("grows", f"{made} bytes would be kept of what is made of fewer")
+
+
+def _move(module: ModuleOp, moved: Sequence[Operation]) -> None:
+    inside, main = set(moved), main_function(module)
+    needed = [
+        result
+        for op in moved
+        for result in op.results
+        if any(use.operation not in inside for use in result.uses)
+    ]
+    names = [f"prepared_{number}" for number in range(len(needed))]
+    module.body.block.insert_op_before(_prepare(main, moved, needed, names), main)
+    _take(main, needed, names)
+    for op in reversed(moved):
+        op.detach()
+        op.erase()
+    _forget(main)
+
+
+def _prepare(
+    main: FuncOp, moved: Sequence[Operation], needed: Sequence[SSAValue], names: Sequence[str]
+) -> FuncOp:
+    """The function of the moved ops; it gives the needed values."""
+    read = {value for op in moved for value in op.operands}
+    arguments = [argument for argument in main.args if argument in read]
+    block = Block(arg_types=[argument.type for argument in arguments])
+    values: dict[SSAValue, SSAValue] = dict(zip(arguments, block.args, strict=True))
+    for old, new in values.items():
+        new.name_hint = old.name_hint
+    for op in moved:
+        _copy(op, block, values)
+    block.add_op(ReturnOp(*(values[value] for value in needed)))
+    known = function_signature(main).arguments
+    ports = [known[argument.index] for argument in arguments]
+    types = FunctionType.from_lists(block.arg_types, [value.type for value in needed])
+    return FuncOp(
+        "prepare",
+        types,
+        Region(block),
+        arg_attrs=ArrayAttr([DictionaryAttr({STATE: StringAttr(port.name)}) for port in ports]),
+        res_attrs=ArrayAttr([DictionaryAttr({PREPARED: StringAttr(name)}) for name in names]),
+    )
+
+
+def _copy(op: Operation, block: Block, values: dict[SSAValue, SSAValue]) -> None:
+    """A copy of an op, and of the constants that it reads, at the end of a block."""
+    for operand in op.operands:
+        if operand not in values and isinstance(operand, OpResult):
+            _copy(operand.op, block, values)
+    block.add_op(op.clone(values))
+
+
+def _take(main: FuncOp, needed: Sequence[SSAValue], names: Sequence[str]) -> None:
+    """Let `@main` take the needed values as arguments."""
+    block, types = main.body.block, main.function_type
+    attrs = [*main.arg_attrs] if main.arg_attrs is not None else []
+    attrs += [DictionaryAttr({PREPARED: StringAttr(name)}) for name in names]
+    taken = [block.insert_arg(value.type, len(block.args)) for value in needed]
+    replace_uses(dict(zip(needed, taken, strict=True)))
+    main.arg_attrs = ArrayAttr(attrs)
+    main.function_type = FunctionType.from_lists(block.arg_types, list(types.outputs))
+
+
+def _forget(main: FuncOp) -> None:
+    """Remove the state that only `@prepare` reads from the arguments of `@main`."""
+    ports, block = function_signature(main).arguments, main.body.block
+    unread = [a for a in block.args if not a.uses and ports[a.index].kind == STATE]
+    gone = {argument.index for argument in unread}
+    assert main.arg_attrs is not None
+    main.arg_attrs = ArrayAttr([d for at, d in enumerate(main.arg_attrs) if at not in gone])
+    for argument in unread:
+        block.erase_arg(argument)
+    outputs = list(main.function_type.outputs)
+    main.function_type = FunctionType.from_lists(block.arg_types, outputs)

@@ -1,0 +1,174 @@
+"""memory_optimize: activations are not kept for the derivative, which computes them again.
+
+The ops that a derivative goes through are cut into segments. What crosses a cut is kept; what is
+inside a segment is computed again, from what came into it, when the derivative gets there. The
+last segment is kept, as its derivative is the first to be taken. The number of segments is the
+one that keeps the fewest bytes, near the square root of the number of ops for a chain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.differentiated import (
+    active_values,
+    mark_segment,
+    ops_before,
+    path_of,
+    segment_of,
+)
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.base import DataSizedOp, PureOp
+from graphopt.ir.dialect.ops.comm import AllReduce
+from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.late import Late
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import Log, RewritePass
+
+# What a dimension that is not known yet counts as; most are the batch, which all values have.
+USUAL_SIZE = 32
+SHORTEST = 4
+"""Fewer ops than this between parameters and loss are not worth a segment."""
+
+
+SECOND = Reason("second-derivative", "it differentiates another derivative, all at once")
+OP_BY_OP = Reason(
+    "op-by-op", "the data say how large some values are: every op is a program of its own"
+)
+
+
+@dataclass(frozen=True)
+class RecomputeActivations(RewritePass):
+    """Mark what each derivative computes again: `pd.recompute` has the number of the segment."""
+
+    name = "recompute-activations"
+    numerics = Numerics.BIT_EXACT
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log, number = Log(self.name), 0
+        by_op = any(isinstance(op, DataSizedOp) for op in module.walk())
+        for grad in [op for op in module.walk() if isinstance(op, Grad)]:
+            region = ops_before(grad)
+            path = path_of(grad, region, active_values(grad, region))
+            reason = OP_BY_OP if by_op else _refusal(grad, path)
+            if reason is not None:
+                log.declined(grad, reason)
+                continue
+            for segment in segments(path):
+                ops = [op for op in segment if can_repeat(op) and segment_of(op) is None]
+                if not ops or not log.allow(ops[-1]):
+                    continue
+                log.applied(ops[-1], *ops[:-1])
+                for op in ops:
+                    mark_segment(op, number)
+                number += 1
+        return log.outcomes
+
+
+def _refusal(grad: Grad, path: Sequence[PdOp]) -> Reason | None:
+    """The reason why nothing of a derivative is computed again."""
+    if not isinstance(grad.parent_op(), FuncOp):
+        return Reason("other-block", "the derivative is inside a branch or loop")
+    if any(isinstance(op, Grad) for op in path):
+        return SECOND
+    if len(path) < SHORTEST:
+        return Reason("too-short", f"only {len(path)} ops are differentiated")
+    return None
+
+
+def can_repeat(op: PdOp) -> bool:
+    """True for an op that gives the same again and has no effect but its results.
+
+    Random ops do: their key follows from the op. Ops that talk to other replicas would do so twice.
+    """
+    if isinstance(op, Late):
+        return True
+    several = isinstance(op, (AllReduce, DataSizedOp, RegionOp)) or (
+        "sync" in op.attr_values() and op.attr("sync")
+    )
+    return isinstance(op, PureOp) and not several
+
+
+def size_of(value: SSAValue) -> int:
+    """About how many bytes a value takes."""
+    size = dtype_of(value.type).numpy.itemsize
+    for dim in shape_of(value.type):
+        size *= USUAL_SIZE if dim == UNKNOWN else dim
+    return size
+
+
+@dataclass
+class Chain:
+    """The ops of a path with what they make, and what is alive behind each of them."""
+
+    ops: Sequence[PdOp]
+    made: list[int] = field(default_factory=list[int])
+    """The bytes of each op's results."""
+    crossing: list[int] = field(default_factory=list[int])
+    """The bytes that a cut behind each op keeps."""
+
+    def __post_init__(self) -> None:
+        last: dict[SSAValue, int] = {}
+        inside = {result for op in self.ops for result in op.results}
+        for position, op in enumerate(self.ops):
+            last |= {value: position for value in op.operands if value in inside}
+        alive, ends = 0, [0] * len(self.ops)
+        for position, op in enumerate(self.ops):
+            used = [size_of(r) for r in op.results if r in last]
+            self.made.append(sum(used))
+            alive += sum(used)
+            for result in op.results:
+                if result in last:
+                    ends[last[result]] += size_of(result)
+            alive -= ends[position]
+            self.crossing.append(alive)
+
+    def cuts(self, budget: float) -> list[int]:
+        """Positions to cut behind, so that about `budget` bytes are made between two of them.
+
+        Each is the cheapest cut of the second half of its segment, the last one of equal ones.
+        """
+        found: list[int] = []
+        begin, made = 0, 0
+        candidates: list[int] = []
+        for position, size in enumerate(self.made):
+            made += size
+            if 2 * made >= budget and position < len(self.ops) - 1:
+                candidates.append(position)
+            if made >= budget and candidates:
+                best = min(reversed(candidates), key=lambda p: self.crossing[p])
+                found.append(best)
+                begin, candidates = best + 1, []
+                made = sum(self.made[begin : position + 1])
+        return found
+
+    def peak(self, cuts: Sequence[int]) -> int:
+        """About how many bytes are alive at most, with these cuts."""
+        bounds = [0, *(cut + 1 for cut in cuts), len(self.ops)]
+        inner = max(sum(self.made[a:b]) for a, b in pairwise(bounds))
+        return sum(self.crossing[cut] for cut in cuts) + inner
+
+
+def segments(path: Sequence[PdOp]) -> list[Sequence[PdOp]]:
+    """The parts of a path that are computed again, in program order; none when that saves nothing.
+
+    The numbers of parts that are tried grow by a quarter, so that long paths take little time.
+    """
+    chain = Chain(path)
+    total, parts = sum(chain.made), 1.0
+    choices: list[list[int]] = []
+    while parts <= len(path):
+        choices.append(chain.cuts(total / parts))
+        parts *= 1.25
+    cuts = min(choices, key=chain.peak)
+    starts = [0, *(cut + 1 for cut in cuts)]
+    return [path[a:b] for a, b in pairwise(starts)]

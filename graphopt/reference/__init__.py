@@ -1,0 +1,14 @@
+"""An interpreter of the `pd` dialect in NumPy, to compare passes and the JAX lowering with.
+
+It shares no code with `graphopt.lowering` and needs no JAX: a mistake there is not repeated here.
+`evaluate` runs a module, `evaluate_ops` some ops for given arrays; both in float64 or in the
+declared precision. `supports` says whether an op has a rule; one without raises `Unsupported`.
+The rules are in `ops/`, in files named like those of `graphopt/ir/dialect/ops`.
+"""
+
+from graphopt.reference.interpreter import Precision as Precision
+from graphopt.reference.interpreter import evaluate as evaluate
+from graphopt.reference.interpreter import evaluate_ops as evaluate_ops
+from graphopt.reference.interpreter import is_random as is_random
+from graphopt.reference.interpreter import supports as supports
+from graphopt.reference.registry import Unsupported as Unsupported

@@ -1,0 +1,305 @@
+"""Running a module, or some of its ops, by the reference rules.
+
+Values are float64 (complex128) arrays in the course of it; with the precision "declared" every
+result is rounded to its dtype. Where a `pd.grad` follows, they are nodes of `tape.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+import graphopt.reference.ops  # noqa: F401  (registers the rules)
+from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
+from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While, Yield
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.random import Dropout, RandomOp
+from graphopt.ir.dialect.signature import Port, function_signature, main_function, prepare_function
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
+from graphopt.ir.dtypes import DType
+from graphopt.reference.differences import by_differences
+from graphopt.reference.registry import RULES, Unsupported
+from graphopt.reference.tape import Array, Node, NoDerivative, apply, pull_back, value_of
+
+Precision = Literal["float64", "declared"]
+Environment = dict[SSAValue, Any]
+
+
+def supports(op: Operation) -> bool:
+    """True when the interpreter computes this op, and those in its regions.
+
+    It may still refuse an op for a property of it, when it comes to that.
+    """
+    if isinstance(op, RegionOp):
+        return isinstance(op, (If, Layers, While, Scan)) and all(
+            supports(inner) for region in op.regions for inner in region.block.ops
+        )
+    return isinstance(op, (Grad, ReturnOp, Yield)) or type(op) in RULES
+
+
+def is_random(op: Operation) -> bool:
+    """True for an op whose numbers differ from those of the lowering, which draws others."""
+    if not isinstance(op, RandomOp) or not op.draws():
+        return False
+    return not isinstance(op, Dropout) or not (op.attr("is_test") or op.attr("p") in (0, 1))
+
+
+def evaluate(
+    module: ModuleOp,
+    inputs: Mapping[str, Array],
+    *,
+    precision: Precision = "declared",
+    seed: int = 7,
+) -> dict[str, Array]:
+    """Every result of a module by kind and name (`pd.fetch x`), for feeds and state by name.
+
+    `precision` is "float64", which computes all floating-point numbers in float64, whatever dtype
+    is declared, or "declared", which rounds the result of each op to its dtype. Random ops draw
+    from NumPy's generator by their seed and `rng_id`, and by `seed`: not JAX's numbers, but the
+    same ones for the same op in another version of the module.
+
+    Raises Unsupported, naming the op, for one that has no rule; KeyError for a missing input.
+    """
+    run = Run(precision, seed)
+    given = {name: run.entered(array) for name, array in inputs.items()}
+    with np.errstate(all="ignore"):
+        prepare = prepare_function(module)
+        if prepare is not None:
+            given |= {port.name: value for port, _, value in _results(prepare, run, given)}
+        return {
+            f"{port.kind} {port.name}": run.left(result, value)
+            for port, result, value in _results(main_function(module), run, given)
+        }
+
+
+def _results(
+    function: FuncOp, run: Run, given: Mapping[str, Array]
+) -> list[tuple[Port, SSAValue, Array]]:
+    """The results of one function for arguments by name."""
+    block, signature = function.body.block, function_signature(function)
+    env: Environment = {
+        argument: given[port.name]
+        for argument, port in zip(block.args, signature.arguments, strict=True)
+    }
+    values = run.block(block, env)
+    assert block.ops.last is not None
+    return list(zip(signature.results, block.ops.last.operands, values, strict=True))
+
+
+def evaluate_ops(
+    ops: Sequence[Operation],
+    bindings: Mapping[SSAValue, Array],
+    *,
+    precision: Precision = "declared",
+    seed: int = 7,
+) -> dict[SSAValue, Array]:
+    """The results of these ops, in this order, for arrays of the values that they read.
+
+    Raises Unsupported, naming the op, for one that has no rule; KeyError for an unbound value.
+    """
+    run = Run(precision, seed)
+    env: Environment = {value: run.entered(array) for value, array in bindings.items()}
+    with np.errstate(all="ignore"):
+        run.ops(ops, env)
+        return {result: run.left(result, env[result]) for op in ops for result in op.results}
+
+
+class Run:
+    """One evaluation."""
+
+    def __init__(self, precision: Precision, seed: int) -> None:
+        if precision not in ("float64", "declared"):
+            raise ValueError(f"precision should be float64 or declared, found '{precision}'")
+        self.declared = precision == "declared"
+        self.seed = seed
+        self.rng_shift = 0  # of the layer that is computed
+
+    def entered(self, array: Any) -> Array:
+        """An array from outside as rules take it."""
+        array = np.asarray(array)
+        return array.astype(_working(DType(array.dtype.name)), copy=False)
+
+    def left(self, value: SSAValue, array: Array) -> Array:
+        """A value as callers get it."""
+        array = value_of(array)
+        return array.astype(dtype_of(value.type).numpy) if self.declared else array
+
+    def rounded(self, array: Array, dtype: DType) -> Array:
+        """The array as this dtype holds it, in the dtype that rules work in."""
+        if not isinstance(array, Node):
+            array = np.asarray(array)
+        working = _working(dtype)
+        if array.dtype != working:
+            array = array.astype(working)
+        if not self.declared or not dtype.is_differentiable or dtype.numpy == working:
+            return array
+        return _round(array, dtype)
+
+    def block(self, block: Block, env: Environment, *, traced: bool = False) -> list[Array]:
+        """The values that a block returns or yields."""
+        *ops, last = block.ops
+        assert isinstance(last, (ReturnOp, Yield)), "the block has no end"
+        self.ops(ops, env, traced=traced)
+        return [env[value] for value in last.operands]
+
+    def ops(self, ops: Sequence[Operation], env: Environment, *, traced: bool = False) -> None:
+        """Compute ops in order. Where a `pd.grad` follows, or if `traced`, values are nodes."""
+        grads = [number for number, op in enumerate(ops) if isinstance(op, Grad)]
+        leaves = {value for number in grads for value in ops[number].wrt}  # pyright: ignore
+        last = grads[-1] if grads else -1
+        for value in leaves & env.keys():
+            env[value] = _as_node(env[value])
+        for number, op in enumerate(ops):
+            followed = traced or number < last
+            results = self.op(op, env, followed)
+            for result, value in zip(op.results, results, strict=True):
+                env[result] = _as_node(value) if result in leaves else value
+
+    def op(self, op: Operation, env: Environment, followed: bool) -> list[Array]:
+        """The results of one op; nodes when a derivative is `followed` through it."""
+        if isinstance(op, Grad):
+            return self.gradients(op, env, followed)
+        if isinstance(op, RegionOp):
+            return self.regions(op, env, followed)
+        if not isinstance(op, PdOp) or type(op) not in RULES:
+            raise Unsupported(op.name)
+        operands = [env[value] for value in op.operands]
+        if not followed:
+            operands = [value_of(value) for value in operands]
+        types = [result.type for result in op.results]
+        results: list[Array] = []
+        for value, type_ in zip(self.call(op, operands), types, strict=True):
+            value = self.rounded(value, dtype_of(type_))
+            _check(op, type_, value)
+            # an SSA value is one node, also where a rule gives its operand back
+            same = isinstance(value, Node) and any(value is operand for operand in operands)
+            results.append(apply(lambda v: v, (lambda g, o, x: g,), value) if same else value)
+        return results
+
+    def call(self, op: PdOp, operands: Sequence[Array]) -> tuple[Array, ...]:
+        """The op's rule; where NumPy code has no derivative, the derivative is by differences."""
+
+        def plain(*values: Array) -> tuple[Array, ...]:
+            groups: list[Sequence[Array]] = []
+            start = 0
+            for group in op.operand_groups():
+                groups.append(values[start : start + len(group)])
+                start += len(group)
+            bound = bind_groups(type(op), groups) | op.attr_values()
+            dtypes = tuple(dtype_of(result.type) for result in op.results)
+            bound |= {"dtypes": dtypes, "draw": lambda which=0: self.generator(op, which)}
+            bound |= {"to": self.rounder(dtypes[0]), "wide": self.rounder(_wide(dtypes[0]))}
+            found = call_rule(RULES[type(op)], bound)
+            return found if isinstance(found, tuple) else (found,)
+
+        try:
+            return plain(*operands)
+        except NoDerivative as error:
+            return by_differences(op, plain, operands, str(error))
+
+    def rounder(self, dtype: DType) -> Any:
+        return lambda array: self.rounded(array, dtype)
+
+    def generator(self, op: PdOp, which: int) -> np.random.Generator:
+        """The random numbers of an op: by its seed, or by `rng_id` and the seed of this run."""
+        assert isinstance(op, RandomOp)
+        seed, rng_id = op.draws()[which]
+        return np.random.default_rng([seed] if seed else [self.seed, rng_id + self.rng_shift, 1])
+
+    def gradients(self, op: Grad, env: Environment, followed: bool) -> list[Array]:
+        seeds: list[tuple[Node, Array]] = []
+        for target, cotangent in zip(op.of, op.cotangents, strict=True):
+            node, seed = env[target], env[cotangent]
+            if isinstance(node, Node):
+                seed = seed if followed else value_of(seed)
+                seeds.append((node, np.broadcast_to(seed, node.shape)))
+        stop = [env[value] for value in op.no_grad if isinstance(env[value], Node)]
+        found = pull_back(seeds, stop=stop, nodes=followed)
+        results: list[Array] = []
+        for value, result in zip(op.wrt, op.results, strict=True):
+            node = env[value]
+            gradient = found.get(id(node))
+            if gradient is None:
+                gradient = np.zeros_like(value_of(node))
+            results.append(self.rounded(gradient, dtype_of(result.type)))
+        return results
+
+    def regions(self, op: RegionOp, env: Environment, followed: bool) -> list[Array]:
+        def run(region: int, arguments: Sequence[Array] = ()) -> list[Array]:
+            block = op.regions[region].block
+            inner = {**env, **dict(zip(block.args, arguments, strict=True))}
+            found = self.block(block, inner, traced=followed)
+            return found if followed else [value_of(value) for value in found]
+
+        if isinstance(op, If):
+            return run(0 if _holds(env[op.condition]) else 1)
+        if isinstance(op, While):
+            condition, values = env[op.condition], [env[value] for value in op.carried]
+            while _holds(condition):
+                condition, *values = run(0, values)
+            return values
+        if isinstance(op, Layers):
+            values = [env[value] for value in op.carried]
+            stacks = [env[value] for value in op.stacks]
+            for layer in range(len(value_of(stacks[0]))):
+                values = run(0, [*values, *(stack[layer] for stack in stacks)])
+                self.rng_shift += op.attr("rng_stride")
+            self.rng_shift -= len(value_of(stacks[0])) * op.attr("rng_stride")
+            return values
+        if isinstance(op, Scan):
+            memories = [env[value] for value in op.memories]
+            sequences = [env[value] for value in op.sequences]
+            steps: list[list[Array]] = []
+            order = range(len(value_of(sequences[0])))
+            for step in reversed(order) if op.attr("reverse") else order:
+                found = run(0, [*memories, *(s[step] for s in sequences)])
+                memories = found[: len(memories)]
+                steps.append(found[len(memories) :])
+            if not steps:
+                raise Unsupported(op.name, "over an empty sequence")
+            in_order = steps[::-1] if op.attr("reverse") else steps
+            return [np.stack(items) for items in zip(*in_order, strict=True)]
+        raise Unsupported(op.name)
+
+
+def _wide(dtype: DType) -> DType:
+    """The dtype to compute in where a half type is declared."""
+    return DType("float32") if dtype in ("float16", "bfloat16") else dtype
+
+
+def _working(dtype: DType) -> np.dtype[Any]:
+    """The dtype that rules compute in."""
+    if dtype.is_floating:
+        return np.dtype(np.float64)
+    return np.dtype(np.complex128) if dtype.is_complex else dtype.numpy
+
+
+def _round(array: Array, dtype: DType) -> Array:
+    def forward(value: Array) -> Array:
+        return value.astype(dtype.numpy).astype(value.dtype)
+
+    return apply(forward, (lambda g, o, x: _round(g, dtype),), array)
+
+
+def _as_node(value: Array) -> Node:
+    return value if isinstance(value, Node) else Node(value)
+
+
+def _holds(condition: Array) -> bool:
+    return bool(np.all(value_of(condition)))
+
+
+def _check(op: Operation, type_: Any, value: Array) -> None:
+    """AssertionError when a rule gives another shape than the type says."""
+    declared = shape_of(type_)
+    if len(declared) != len(value.shape) or any(
+        UNKNOWN != want != have for want, have in zip(declared, value.shape, strict=True)
+    ):
+        raise AssertionError(
+            f"the reference rule of {op.name} gives {list(value.shape)} for {show(type_)}"
+        )

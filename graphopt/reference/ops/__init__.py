@@ -1,0 +1,12 @@
+"""The reference rules, one file per family, named like those of `ir/dialect/ops`.
+
+Importing this fills the registry.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _found in iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")

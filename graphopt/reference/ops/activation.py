@@ -1,0 +1,232 @@
+"""Activations, and `activate` by which fused ops apply them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.dialect.definition import default_attrs
+from graphopt.ir.dialect.op import call_rule
+from graphopt.ir.dialect.ops import BY_NAME
+from graphopt.ir.dialect.ops.activation import (
+    Celu,
+    Elu,
+    Gelu,
+    Hardshrink,
+    Hardsigmoid,
+    Hardswish,
+    Hardtanh,
+    LeakyRelu,
+    LogSigmoid,
+    LogSoftmax,
+    Maxout,
+    Mish,
+    Prelu,
+    Relu,
+    Relu6,
+    Selu,
+    Sigmoid,
+    Silu,
+    Softmax,
+    Softplus,
+    Softshrink,
+    Softsign,
+    Swish,
+    Tanh,
+    Tanhshrink,
+    ThresholdedRelu,
+)
+from graphopt.reference.derivatives import erfc, held
+from graphopt.reference.registry import RULES, Unsupported, rule
+from graphopt.reference.tape import Array, apply
+
+
+def between(x: Array, low: float, high: float) -> Array:
+    """x kept in [low, high], flat at both ends."""
+    return np.where(x <= low, low, np.where(x >= high, high, x))
+
+
+def logistic(x: Array) -> Array:
+    """1 / (1 + exp(-x)), without an overflow on the way."""
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1.0, small) / (1.0 + small)
+
+
+@rule(Relu)
+def relu(x: Array) -> Array:
+    return np.where(x > 0, x, 0.0)
+
+
+@rule(Relu6)
+def relu6(x: Array) -> Array:
+    return between(x, 0.0, 6.0)
+
+
+@rule(Gelu)
+def gelu(x: Array, approximate: bool) -> Array:
+    if approximate:
+        return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
+    return 0.5 * x * erfc(-x / math.sqrt(2.0))
+
+
+@rule(Sigmoid)
+def sigmoid(x: Array) -> Array:
+    return logistic(x)
+
+
+@rule(Silu)
+def silu(x: Array) -> Array:
+    return x * logistic(x)
+
+
+@rule(Tanh)
+def tanh(x: Array) -> Array:
+    return np.tanh(x)
+
+
+@rule(Hardsigmoid)
+def hardsigmoid(x: Array, slope: float, offset: float) -> Array:
+    return between(slope * x + offset, 0.0, 1.0)
+
+
+@rule(Hardswish)
+def hardswish(x: Array) -> Array:
+    return x * between(x + 3.0, 0.0, 6.0) / 6.0
+
+
+@rule(LeakyRelu)
+def leaky_relu(x: Array, negative_slope: float, to: Any) -> Array:
+    return np.where(x < 0, to(negative_slope) * x, x)
+
+
+def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
+    positive = x > 0
+    return np.where(positive, x, alpha * np.expm1(rate * np.where(positive, 0.0, x)))
+
+
+@rule(Elu)
+def elu(x: Array, alpha: float) -> Array:
+    return _elu(x, alpha)
+
+
+@rule(Selu)
+def selu(x: Array, scale: float, alpha: float) -> Array:
+    return scale * _elu(x, alpha)
+
+
+@rule(Celu)
+def celu(x: Array, alpha: float) -> Array:
+    return _elu(x, alpha, 1.0 / alpha)
+
+
+def log_one_plus_exp(x: Array) -> Array:
+    """log(1 + exp(x)) without overflow."""
+    return np.where(x > 0, x, 0.0) + np.log1p(np.exp(-np.abs(x)))
+
+
+@rule(Softplus)
+def softplus(x: Array, beta: float, threshold: float) -> Array:
+    return np.where(beta * x > threshold, x, np.logaddexp(beta * x, 0.0) / beta)
+
+
+@rule(Softsign)
+def softsign(x: Array) -> Array:
+    return x / (1.0 + np.abs(x))
+
+
+@rule(Softshrink)
+def softshrink(x: Array, threshold: float) -> Array:
+    # Paddle adds two products with 0 or 1, so infinite numbers give nan
+    above, below = (x > threshold) * 1.0, (x < -threshold) * 1.0
+    return (x - threshold) * above + (x + threshold) * below
+
+
+@rule(Hardshrink)
+def hardshrink(x: Array, threshold: float) -> Array:
+    return np.where(np.abs(x) <= threshold, 0.0, x)
+
+
+@rule(Hardtanh)
+def hardtanh(x: Array, t_min: float, t_max: float, to: Any) -> Array:
+    return between(x, to(t_min), to(t_max))
+
+
+@rule(Tanhshrink)
+def tanhshrink(x: Array) -> Array:
+    return x - np.tanh(x)
+
+
+@rule(LogSigmoid)
+def log_sigmoid(x: Array) -> Array:
+    return -np.logaddexp(-x, 0.0)
+
+
+@rule(Mish)
+def mish(x: Array) -> Array:
+    return x * np.tanh(softplus(x, 1.0, 20.0))
+
+
+@rule(Swish)
+def swish(x: Array, beta: float) -> Array:
+    return x * logistic(beta * x)
+
+
+@rule(ThresholdedRelu)
+def thresholded_relu(x: Array, threshold: float) -> Array:
+    # Paddle multiplies by 0 or 1
+    return x * (x > threshold)
+
+
+@rule(Prelu)
+def prelu(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
+    shape = [1] * x.ndim
+    if mode == "element":
+        shape[1:] = x.shape[1:]
+    elif mode == "channel":
+        channel = x.ndim - 1 if data_format == "NHWC" else 1
+        shape[channel] = x.shape[channel]
+    return np.where(x > 0, x, np.reshape(alpha, shape) * x)
+
+
+@rule(Maxout)
+def maxout(x: Array, groups: int, axis: int) -> Array:
+    axis %= x.ndim
+    shape = (*x.shape[:axis], x.shape[axis] // groups, groups, *x.shape[axis + 1 :])
+    return np.max(np.reshape(x, shape), axis=axis + 1)
+
+
+def _below_top(x: Array, axis: int) -> Array:
+    if not x.size:
+        return x
+    return x - held(np.max(held(x), axis=axis if x.ndim else None, keepdims=True))
+
+
+def _floored(below: Array) -> Array:
+    """Not below -64; the derivative does not see it."""
+    return apply(lambda v: np.maximum(v, -64.0), (lambda g, o, v: g,), below)
+
+
+@rule(Softmax)
+def softmax(x: Array, axis: int) -> Array:
+    powers = np.exp(_floored(_below_top(x, axis)))
+    return powers / np.sum(powers, axis=axis if x.ndim else None, keepdims=True)
+
+
+@rule(LogSoftmax)
+def log_softmax(x: Array, axis: int) -> Array:
+    below = _floored(_below_top(x, axis))
+    return below - np.log(np.sum(np.exp(below), axis=axis if x.ndim else None, keepdims=True))
+
+
+def activate(name: str, x: Array, to: Any, **attrs: Any) -> Array:
+    """The op `pd.<name>` of x, rounded, or x itself for `none`."""
+    if name in ("none", ""):
+        return x
+    op_class = BY_NAME.get(f"pd.{name}")
+    if op_class is None or op_class not in RULES:
+        raise Unsupported(f"pd.{name}")
+    known = default_attrs(op_class)
+    given = {key: value for key, value in attrs.items() if key in known}
+    return to(call_rule(RULES[op_class], {**known, **given, "x": x, "to": to}))

@@ -1,0 +1,75 @@
+"""Ops that make tensors of constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.dialect.ops import creation as ops
+from graphopt.reference.registry import rule
+from graphopt.reference.tape import Array
+
+
+def filled(shape: Sequence[int], value: float, dtype: Any) -> Array:
+    """A tensor of one value; integers are cut towards zero and kept in range.
+
+    A constant is what its dtype holds, whatever the precision that is computed in.
+    """
+    if dtype.is_differentiable:
+        return np.full(tuple(shape), held(value, dtype))
+    if dtype == "bool":
+        return np.full(tuple(shape), bool(value))
+    limits = np.iinfo(dtype.numpy)
+    return np.full(tuple(shape), min(max(int(value), limits.min), limits.max), dtype.numpy)
+
+
+def held(values: Any, dtype: Any) -> Array:
+    """Floating-point or complex values, rounded to their dtype."""
+    with np.errstate(over="ignore"):
+        rounded = np.asarray(values).astype(dtype.numpy)
+    return rounded.astype(np.complex128 if dtype.is_complex else np.float64)
+
+
+@rule(ops.Full)
+def full(shape: Sequence[int], value: float, dtypes: Any) -> Array:
+    return filled(shape, value, dtypes[0])
+
+
+@rule(ops.FullLike)
+def full_like(x: Array, value: float, dtypes: Any) -> Array:
+    return filled(x.shape, value, dtypes[0])
+
+
+@rule(ops.AssignValue)
+def assign_value(shape: Sequence[int], values: Sequence[float], dtypes: Any) -> Array:
+    if dtypes[0].is_differentiable:
+        return held(values, dtypes[0]).reshape(tuple(shape))
+    return np.array([int(value) for value in values], dtypes[0].numpy).reshape(tuple(shape))
+
+
+@rule(ops.Arange)
+def arange(start: float, end: float, step: float, dtypes: Any) -> Array:
+    count = max(math.ceil((end - start) / step), 0)
+    if dtypes[0].is_differentiable:
+        return start + step * np.arange(count)
+    return int(start) + int(step) * np.arange(count)
+
+
+@rule(ops.Linspace)
+def linspace(start: float, stop: float, num: int, dtypes: Any) -> Array:
+    points = np.linspace(start, stop, num)
+    return points if dtypes[0].is_differentiable else np.trunc(points).astype(dtypes[0].numpy)
+
+
+@rule(ops.Logspace)
+def logspace(start: float, stop: float, num: int, base: float, dtypes: Any) -> Array:
+    points = np.power(base, np.linspace(start, stop, num))
+    return points if dtypes[0].is_differentiable else np.trunc(points).astype(dtypes[0].numpy)
+
+
+@rule(ops.Eye)
+def eye(num_rows: int, num_columns: int) -> Array:
+    return np.eye(num_rows, num_rows if num_columns == -1 else num_columns)

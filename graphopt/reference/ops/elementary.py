@@ -1,0 +1,75 @@
+"""Elementary functions of one tensor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import elementary as ops
+from graphopt.reference.derivatives import digamma, erfinv, lgamma
+from graphopt.reference.ops.activation import between
+from graphopt.reference.registry import Rule, rule
+from graphopt.reference.tape import Array
+
+
+def half_away(x: Array) -> Array:
+    """The nearest whole number; halves go away from zero."""
+    down = np.trunc(x)
+    return down + np.where(np.abs(x - down) >= 0.5, np.copysign(1.0, x), 0.0)
+
+
+def whole(function: Callable[[Array], Array]) -> Callable[[Array], Array]:
+    """A rounding, which leaves integers alone."""
+    return lambda x: function(x) if x.dtype.kind == "f" else x
+
+
+FUNCTIONS: Mapping[type[PdOp], Callable[[Array], Array]] = {
+    ops.Acos: np.arccos,
+    ops.Acosh: np.arccosh,
+    ops.Asin: np.arcsin,
+    ops.Asinh: np.arcsinh,
+    ops.Atan: np.arctan,
+    ops.Atanh: np.arctanh,
+    ops.Ceil: whole(np.ceil),
+    ops.Cos: np.cos,
+    ops.Cosh: np.cosh,
+    ops.Digamma: digamma,
+    ops.Erfinv: erfinv,
+    ops.Expm1: np.expm1,
+    ops.Floor: whole(np.floor),
+    ops.Lgamma: lgamma,
+    ops.Log1p: np.log1p,
+    ops.Log2: np.log2,
+    ops.Log10: np.log10,
+    ops.Reciprocal: lambda x: 1.0 / x,
+    ops.Round: whole(half_away),
+    ops.Sign: np.sign,
+    ops.Sin: np.sin,
+    ops.Sinh: np.sinh,
+    ops.Tan: np.tan,
+    ops.Trunc: whole(np.trunc),
+}
+
+
+def _of_one(function: Callable[[Array], Array]) -> Rule:
+    def called(x: Array) -> Array:
+        return function(x)
+
+    return called
+
+
+for _op_class, _function in FUNCTIONS.items():
+    rule(_op_class)(_of_one(_function))
+
+
+@rule(ops.Stanh)
+def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
+    return scale_b * np.tanh(scale_a * x)
+
+
+@rule(ops.Logit)
+def logit(x: Array, eps: float) -> Array:
+    kept = between(x, eps, 1.0 - eps) if eps else x
+    return np.log(kept / (1.0 - kept))

@@ -1,0 +1,82 @@
+"""Ops that fusions build, by what Paddle's fused operators are documented to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.builtin import DictionaryAttr
+
+from graphopt.ir.dialect.op import call_rule, class_of
+from graphopt.ir.dialect.ops.fused import (
+    FusedBatchNormAct,
+    FusedBnAddActivation,
+    FusedElemwiseAddActivation,
+    FusedGemmEpilogue,
+)
+from graphopt.ir.dialect.ops.late import decoded
+from graphopt.reference.ops.activation import activate
+from graphopt.reference.ops.norm import batch_norm
+from graphopt.reference.registry import rule
+from graphopt.reference.tape import Array
+
+
+@rule(FusedGemmEpilogue)
+def fused_gemm_epilogue(
+    x: Array,
+    y: Array,
+    bias: Array,
+    transpose_x: bool,
+    transpose_y: bool,
+    activation: str,
+    approximate: bool,
+    act_attrs: DictionaryAttr,
+    to: Any,
+) -> Array:
+    """Out = act(trans(X) * trans(Y) + Bias), with the bias along the columns."""
+    a = np.swapaxes(x, -1, -2) if transpose_x and x.ndim > 1 else x
+    b = np.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
+    linear = to(to(np.matmul(a, b)) + bias)
+    return _activate(activation, linear, act_attrs, to, approximate=approximate)
+
+
+@rule(FusedBatchNormAct)
+def fused_batch_norm_act(
+    activation: str, act_attrs: DictionaryAttr, to: Any, **values: Any
+) -> tuple[Array, ...]:
+    """Y = act(batch norm of X)."""
+    normal, *statistics = call_rule(batch_norm, values)
+    return _activate(activation, to(normal), act_attrs, to), *statistics
+
+
+@rule(FusedBnAddActivation)
+def fused_bn_add_activation(
+    z: Array, activation: str, act_attrs: DictionaryAttr, to: Any, **values: Any
+) -> tuple[Array, ...]:
+    """Y = act(batch norm of X + Z)."""
+    normal, *statistics = call_rule(batch_norm, values)
+    return _activate(activation, to(to(normal) + z), act_attrs, to), *statistics
+
+
+@rule(FusedElemwiseAddActivation)
+def fused_elemwise_add_activation(
+    x: Array,
+    y: Array,
+    functor_list: Sequence[str],
+    scale: float,
+    approximate: bool,
+    act_attrs: DictionaryAttr,
+    to: Any,
+) -> Array:
+    """Unary(Binary(X, Y)) if the binary functor comes last, Binary(X, Unary(Y)) if it is first."""
+    own = {"scale": scale} if "scale" in functor_list else {"approximate": approximate}
+    if functor_list[1] == "elementwise_add":
+        return _activate(functor_list[0], to(x + y), act_attrs, to, **own)
+    return x + _activate(functor_list[1], y, act_attrs, to, **own)
+
+
+def _activate(name: str, x: Array, act_attrs: DictionaryAttr, to: Any, **own: Any) -> Array:
+    """The activation with its properties, those in `own` being the fused operator's."""
+    attrs = decoded(class_of(f"pd.{name}"), act_attrs) if act_attrs.data else {}
+    return activate(name, x, to, **{**attrs, **own})

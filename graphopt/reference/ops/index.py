@@ -1,0 +1,74 @@
+"""Looking elements up by number. What is out of range, where Paddle raises, reads nan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.dialect.ops import index as ops
+from graphopt.reference.registry import Unsupported, rule
+from graphopt.reference.tape import Array, value_of
+
+
+def taken(x: Array, numbers: Array, axis: int, op: str) -> Array:
+    """Slices of x by number, counted from the end below zero; nan where there is none."""
+    size = x.shape[axis]
+    inside = (numbers >= -size) & (numbers < size)
+    if not np.all(inside) and x.dtype.kind not in "fc":
+        raise Unsupported(op, "of integers at a position that is out of range")
+    if not size:
+        return np.full((*x.shape[:axis], *numbers.shape, *x.shape[axis + 1 :]), np.nan)
+    found = np.take(x, np.where(inside, numbers, 0), axis)
+    if np.all(inside):
+        return found
+    shape = [1] * axis + list(numbers.shape) + [1] * (x.ndim - axis - 1)
+    return np.where(np.reshape(inside, shape), found, np.nan)
+
+
+@rule(ops.Embedding)
+def embedding(x: Array, weight: Array, padding_idx: int) -> Array:
+    rows = taken(weight, np.where(x < 0, weight.shape[0], x), 0, "pd.embedding")
+    return rows if padding_idx == -1 else np.where((x == padding_idx)[..., None], 0.0, rows)
+
+
+@rule(ops.OneHot)
+def one_hot(x: Array, depth: int) -> Array:
+    return (x[..., None] == np.arange(depth)) * 1.0
+
+
+@rule(ops.Gather)
+def gather(x: Array, index: Array, axis: int) -> Array:
+    return taken(x, np.reshape(index, index.shape[:1]), axis % x.ndim, "pd.gather")
+
+
+@rule(ops.Topk)
+def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    order = in_order(value_of(x), axis, descending=largest)
+    places = np.take(order, np.arange(k), axis)
+    return np.take_along_axis(x, places, axis), places
+
+
+def in_order(x: Array, axis: int, descending: bool) -> Array:
+    """Indices of the elements that come first, second, ...; of equal ones the first comes first.
+
+    nan is larger than any number.
+    """
+    if descending:
+        back = np.argsort(np.flip(x, axis), axis, kind="stable")
+        return x.shape[axis] - 1 - np.flip(back, axis)
+    return np.argsort(x, axis, kind="stable")
+
+
+@rule(ops.Accuracy)
+def accuracy(indices: Array, label: Array) -> tuple[Array, Array, Array]:
+    rows = indices.shape[0]
+    correct = np.sum(np.any(indices == np.reshape(label, (rows, 1)), axis=-1))
+    return correct / max(rows, 1) * 1.0, correct, np.asarray(rows)
+
+
+@rule(ops.FillRows)
+def fill_rows(x: Array, mask: Array, keep: bool) -> Array:
+    kept = np.reshape(mask, -1) == keep
+    first: Any = int(np.argmax(kept)) if kept.size else 0
+    return np.take(x, np.where(kept, np.arange(kept.size), first), 0) if kept.size else x

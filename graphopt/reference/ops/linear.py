@@ -1,0 +1,39 @@
+"""Matrix products, and other maps with a weight."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.dialect.ops.linear import Bilinear, Matmul, RowConv
+from graphopt.reference.registry import rule
+from graphopt.reference.tape import Array
+
+
+def product(x: Array, y: Array, transpose_x: bool = False, transpose_y: bool = False) -> Array:
+    """The matrix product; transposes do not apply to vectors."""
+    if transpose_x and x.ndim > 1:
+        x = np.swapaxes(x, -1, -2)
+    if transpose_y and y.ndim > 1:
+        y = np.swapaxes(y, -1, -2)
+    return np.matmul(x, y)
+
+
+@rule(Matmul)
+def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> Array:
+    return product(x, y, transpose_x, transpose_y)
+
+
+@rule(Bilinear)
+def bilinear(x: Array, y: Array, weight: Array, bias: Array | None) -> Array:
+    out = np.einsum("ni,kij,nj->nk", x, weight, y)
+    return out if bias is None else out + bias
+
+
+@rule(RowConv)
+def row_conv(x: Array, filter: Array) -> Array:
+    steps = x.shape[1]
+    total = x * 0.0
+    for ahead in range(min(filter.shape[0], steps)):
+        moved = np.pad(x[:, ahead:], ((0, 0), (0, ahead), (0, 0)))
+        total = total + moved * filter[ahead]
+    return total

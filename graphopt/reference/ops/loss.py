@@ -1,0 +1,100 @@
+"""Losses."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.dialect.ops import loss as ops
+from graphopt.reference.derivatives import held
+from graphopt.reference.ops.activation import log_one_plus_exp, log_softmax
+from graphopt.reference.registry import rule
+from graphopt.reference.tape import Array
+
+
+def _picked(x: Array, label: Array, axis: int) -> Array:
+    """The elements along an axis that labels name; nan where a label is out of range."""
+    inside = (label >= 0) & (label < x.shape[axis])
+    found = np.take_along_axis(x, np.where(inside, label, 0), axis)
+    return np.where(inside, found, np.nan)
+
+
+@rule(ops.CrossEntropyWithSoftmax)
+def cross_entropy_with_softmax(
+    logits: Array,
+    label: Array,
+    axis: int,
+    soft_label: bool,
+    use_softmax: bool,
+    ignore_index: int,
+) -> tuple[Array, Array]:
+    axis %= logits.ndim
+    scores = log_softmax(logits, axis) if use_softmax else logits
+    if soft_label:
+        positive = label != 0
+        logs = scores if use_softmax else np.log(np.where(positive, scores, 1.0))
+        loss = -np.sum(label * logs, axis=axis, keepdims=True)
+    else:
+        numbers = np.expand_dims(label, axis) if label.ndim < logits.ndim else label
+        counts = numbers != ignore_index
+        score = _picked(scores, np.where(counts, numbers, 0), axis)
+        own = -score if use_softmax else -np.log(score)
+        loss = np.where(counts, own, 0.0)
+    # the gradient flows through the loss alone
+    return held(np.exp(scores) if use_softmax else scores), loss
+
+
+@rule(ops.BinaryCrossEntropy)
+def bce_loss(x: Array, label: Array) -> Array:
+    # the logarithm is cut at -100, where it has no gradient
+    yes = np.where(x > 0, np.log(np.where(x > 0, x, 1.0)), -100.0)
+    no = np.where(x < 1, np.log1p(np.where(x < 1, -x, 0.0)), -100.0)
+    return -label * np.maximum(yes, -100.0) - (1.0 - label) * np.maximum(no, -100.0)
+
+
+@rule(ops.SigmoidCrossEntropy)
+def sigmoid_cross_entropy(x: Array, label: Array, normalize: bool, ignore_index: int) -> Array:
+    counts = label != ignore_index
+    loss = np.where(counts, log_one_plus_exp(x) - x * label, 0.0)
+    return loss / max(float(np.sum(counts)), 1.0) if normalize else loss
+
+
+@rule(ops.HuberLoss)
+def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
+    error = y - x
+    size = np.abs(error)
+    small = size <= delta
+    inner = np.where(small, error, 0.0)
+    loss = np.where(small, 0.5 * inner * inner, delta * (size - 0.5 * delta))
+    return loss, held(error)
+
+
+@rule(ops.KldivLoss)
+def kldiv_loss(x: Array, target: Array, reduction: str) -> Array:
+    positive = target > 0
+    logs = np.log(np.where(positive, target, 1.0))
+    loss = np.where(positive, target * (logs - x), 0.0)
+    if reduction == "none":
+        return loss
+    count = {"mean": loss.size, "batchmean": loss.shape[0] if loss.ndim else 1}
+    return np.sum(loss) / float(max(count.get(reduction, 1), 1))
+
+
+@rule(ops.NllLoss)
+def nll_loss(
+    x: Array, label: Array, weight: Array | None, ignore_index: int, reduction: str
+) -> tuple[Array, Array]:
+    counts = label != ignore_index
+    numbers = np.where(counts, label, 0)
+    score = _picked(x, numbers[:, None], 1)[:, 0]
+    share = counts * 1.0
+    if weight is not None:
+        inside = (numbers >= 0) & (numbers < x.shape[1])
+        own = np.where(inside, np.take(weight, np.where(inside, numbers, 0), 0), np.nan)
+        share = np.where(counts, own, 0.0)
+    loss, total = np.where(counts, -score * share, 0.0), np.sum(share)
+    if reduction == "none":
+        return loss, held(total)
+    whole = np.sum(loss)
+    if reduction == "mean":
+        whole = whole / np.where(total == 0, 1.0, total)
+    return whole, held(total)

@@ -1,0 +1,254 @@
+"""Elementwise arithmetic, comparisons and logic."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.dialect.ops import math as ops
+from graphopt.ir.dtypes import DType
+from graphopt.reference.derivatives import erf as error_function
+from graphopt.reference.ops.activation import between
+from graphopt.reference.registry import rule
+from graphopt.reference.tape import Array, value_of
+
+
+def is_whole(x: Array) -> bool:
+    """True for integers."""
+    return x.dtype.kind in "iu"
+
+
+@rule(ops.Add)
+def add(x: Array, y: Array) -> Array:
+    return x + y
+
+
+@rule(ops.Subtract)
+def subtract(x: Array, y: Array) -> Array:
+    return x - y
+
+
+@rule(ops.Multiply)
+def multiply(x: Array, y: Array) -> Array:
+    return x * y
+
+
+@rule(ops.Divide)
+def divide(x: Array, y: Array) -> Array:
+    if not is_whole(x):
+        return x / y
+    zero = y == 0
+    down = x // np.where(zero, 1, y)
+    inexact = down * y != x
+    # towards zero; what Paddle leaves open, the division by zero, is -1 as in XLA
+    towards_zero = down + (inexact & ((x < 0) != (y < 0)))
+    return np.where(zero, -1, towards_zero)
+
+
+@rule(ops.Maximum)
+def maximum(x: Array, y: Array) -> Array:
+    return np.maximum(x, y)
+
+
+@rule(ops.Minimum)
+def minimum(x: Array, y: Array) -> Array:
+    return np.minimum(x, y)
+
+
+@rule(ops.ElementwisePow)
+def elementwise_pow(x: Array, y: Array) -> Array:
+    if not is_whole(x):
+        return np.power(x, y)
+    powers = np.power(x, np.maximum(y, 0))
+    signs = np.where(y % 2 == 0, 1, x)
+    return np.where(y >= 0, powers, np.where(np.abs(x) == 1, signs, x == 0))
+
+
+@rule(ops.FloorDivide)
+def floor_divide(x: Array, y: Array) -> Array:
+    return np.floor_divide(x, y)
+
+
+@rule(ops.Remainder)
+def remainder(x: Array, y: Array) -> Array:
+    if is_whole(x):
+        return np.remainder(x, y)
+    plain = np.remainder(value_of(x), value_of(y))
+    # as a function of x and y it is x - n * y
+    whole = np.floor_divide(value_of(x), value_of(y))
+    return x - whole * y + (plain - (value_of(x) - whole * value_of(y)))
+
+
+@rule(ops.Fmax)
+def fmax(x: Array, y: Array) -> Array:
+    return np.where((x >= y) | np.isnan(y), x, y)
+
+
+@rule(ops.Fmin)
+def fmin(x: Array, y: Array) -> Array:
+    return np.where((x <= y) | np.isnan(y), x, y)
+
+
+@rule(ops.Equal)
+def equal(x: Array, y: Array) -> Array:
+    return x == y
+
+
+@rule(ops.NotEqual)
+def not_equal(x: Array, y: Array) -> Array:
+    return x != y
+
+
+@rule(ops.LessThan)
+def less_than(x: Array, y: Array) -> Array:
+    return x < y
+
+
+@rule(ops.LessEqual)
+def less_equal(x: Array, y: Array) -> Array:
+    return x <= y
+
+
+@rule(ops.GreaterThan)
+def greater_than(x: Array, y: Array) -> Array:
+    return x > y
+
+
+@rule(ops.GreaterEqual)
+def greater_equal(x: Array, y: Array) -> Array:
+    return x >= y
+
+
+@rule(ops.LogicalAnd)
+def logical_and(x: Array, y: Array) -> Array:
+    return np.logical_and(x, y)
+
+
+@rule(ops.LogicalOr)
+def logical_or(x: Array, y: Array) -> Array:
+    return np.logical_or(x, y)
+
+
+@rule(ops.LogicalNot)
+def logical_not(x: Array) -> Array:
+    return np.logical_not(x)
+
+
+@rule(ops.Exp)
+def exp(x: Array) -> Array:
+    return np.exp(x)
+
+
+@rule(ops.Log)
+def log(x: Array) -> Array:
+    return np.log(x)
+
+
+@rule(ops.Sqrt)
+def sqrt(x: Array) -> Array:
+    return np.sqrt(x)
+
+
+@rule(ops.Rsqrt)
+def rsqrt(x: Array) -> Array:
+    return 1.0 / np.sqrt(x)
+
+
+@rule(ops.Erf)
+def erf(x: Array) -> Array:
+    return error_function(x)
+
+
+@rule(ops.Square)
+def square(x: Array) -> Array:
+    return x * x
+
+
+@rule(ops.Abs)
+def abs_(x: Array) -> Array:
+    return np.abs(x)
+
+
+@rule(ops.Pow)
+def pow_(x: Array, factor: float) -> Array:
+    if is_whole(x):
+        return elementwise_pow(x, np.full_like(x, int(factor)))
+    if factor in (0.0, 1.0, 2.0):
+        return (np.ones_like(x), x, x * x)[int(factor)]
+    return np.power(x, factor)
+
+
+@rule(ops.Clip)
+def clip(x: Array, min: float, max: float, to: Any) -> Array:
+    if is_whole(x):
+        limits = np.iinfo(x.dtype)
+        low, high = (int(np.clip(v, limits.min, limits.max)) for v in (min, max))
+        return np.where(x <= low, low, np.where(x >= high, high, x))
+    return between(x, to(min), to(max))
+
+
+@rule(ops.Scale)
+def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool, to: Any) -> Array:
+    if is_whole(x):
+        factor, offset = (np.asarray(int(v)).astype(x.dtype) for v in (scale, bias))
+    else:
+        factor, offset = to(scale), to(bias)
+    if bias == 0:
+        return x * factor  # nothing is added, so -0 stays
+    return x * factor + offset if bias_after_scale else (x + offset) * factor
+
+
+@rule(ops.Cast)
+def cast(x: Array, dtype: DType, to: Any) -> Array:
+    if x.dtype.kind == "c" and not dtype.is_complex:
+        x = np.real(x)
+    if dtype == "bool":
+        return x != 0
+    if x.dtype.kind == "f" and not dtype.is_differentiable:
+        return _whole(value_of(x), dtype)
+    return to(x) if x.dtype.kind == "f" and dtype.is_floating else x
+
+
+def _whole(x: Array, dtype: DType) -> Array:
+    """Cut towards zero and kept in range; nan gives 0. C++ and so Paddle leave these cases open."""
+    limits = np.iinfo(dtype.numpy)
+    inside = np.where(np.isnan(x), 0.0, np.trunc(x))
+    low, high = inside <= float(limits.min), inside >= float(limits.max)
+    cut = np.where(low | high, 0.0, inside).astype(dtype.numpy)
+    return np.where(low, limits.min, np.where(high, limits.max, cut)).astype(dtype.numpy)
+
+
+@rule(ops.AddN)
+def add_n(inputs: tuple[Array, ...]) -> Array:
+    return reduce(lambda a, b: a + b, inputs)
+
+
+@rule(ops.Where)
+def where(condition: Array, x: Array, y: Array) -> Array:
+    return np.where(condition, x, y)
+
+
+@rule(ops.Cumsum)
+def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
+    if flatten:
+        x, axis = np.reshape(x, (-1,)), 0
+    x = np.flip(x, axis) if reverse else x
+    if exclusive:
+        axis %= x.ndim
+        lead = (slice(None),) * axis
+        x = np.concatenate([np.zeros_like(x[(*lead, slice(0, 1))]), x[(*lead, slice(0, -1))]], axis)
+    total = np.cumsum(x, axis)
+    return np.flip(total, axis) if reverse else total
+
+
+@rule(ops.Cumprod)
+def cumprod(x: Array, axis: int) -> Array:
+    axis %= x.ndim
+    lead = (slice(None),) * axis
+    parts = [
+        np.prod(x[(*lead, slice(0, end + 1))], axis=axis, keepdims=True)
+        for end in range(x.shape[axis])
+    ]
+    return np.concatenate(parts, axis) if parts else x

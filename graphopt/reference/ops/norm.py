@@ -1,0 +1,111 @@
+"""Normalisation layers."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from graphopt.ir.dialect.ops.norm import BatchNorm, GroupNorm, InstanceNorm, LayerNorm
+from graphopt.reference.derivatives import held
+from graphopt.reference.registry import Unsupported, rule
+from graphopt.reference.tape import Array
+
+
+def channel_of(rank: int, data_format: str) -> int:
+    """The axis of the channels."""
+    return rank - 1 if data_format in ("NHWC", "NLC", "NDHWC") else 1
+
+
+def by_channel(vector: Array, x: Array, channel: int) -> Array:
+    """A vector, shaped to go along one axis of x."""
+    return np.reshape(vector, [-1 if i == channel else 1 for i in range(x.ndim)])
+
+
+@rule(BatchNorm)
+def batch_norm(
+    x: Array,
+    mean: Array,
+    variance: Array,
+    scale: Array | None,
+    bias: Array | None,
+    momentum: float,
+    epsilon: float,
+    is_test: bool,
+    use_global_stats: bool,
+    trainable_statistics: bool,
+    data_format: str,
+) -> tuple[Array, ...]:
+    channel = channel_of(x.ndim, data_format)
+    others = tuple(i for i in range(x.ndim) if i != channel)
+    if use_global_stats or (is_test and not trainable_statistics):
+        center, spread, new_mean, new_variance = mean, variance, mean, variance
+    else:
+        count = float(max(math.prod(x.shape[i] for i in others), 0))
+        center = np.sum(x, axis=others) / count
+        distance = x - by_channel(center, x, channel)
+        spread = np.sum(distance * distance, axis=others) / count
+        new_mean = mean * momentum + center * (1.0 - momentum)
+        new_variance = variance * momentum + spread * (1.0 - momentum)
+    inverse = 1.0 / np.sqrt(spread + epsilon)
+    factor = inverse if scale is None else inverse * scale
+    out = (x - by_channel(center, x, channel)) * by_channel(factor, x, channel)
+    if bias is not None:
+        out = out + by_channel(bias, x, channel)
+    # the saved variance is the inverse deviation; no gradient comes from statistics
+    return out, *map(held, (new_mean, new_variance, center, inverse))
+
+
+def _standard(x: Array, axes: tuple[int, ...], epsilon: float) -> tuple[Array, Array, Array]:
+    """x less its mean, over its deviation; the mean and variance, with the axes kept."""
+    count = float(math.prod(x.shape[a] for a in axes))
+    mean = np.sum(x, axis=axes, keepdims=True) / count
+    distance = x - mean
+    variance = np.sum(distance * distance, axis=axes, keepdims=True) / count
+    return distance * (1.0 / np.sqrt(variance + epsilon)), mean, variance
+
+
+@rule(LayerNorm)
+def layer_norm(
+    x: Array, scale: Array | None, bias: Array | None, epsilon: float, begin_norm_axis: int
+) -> tuple[Array, Array, Array]:
+    out, mean, variance = _standard(x, tuple(range(begin_norm_axis, x.ndim)), epsilon)
+    inner = x.shape[begin_norm_axis:]
+    if scale is not None:
+        out = out * np.reshape(scale, inner)
+    if bias is not None:
+        out = out + np.reshape(bias, inner)
+    return out, np.reshape(mean, (-1,)), np.reshape(variance, (-1,))
+
+
+@rule(GroupNorm)
+def group_norm(
+    x: Array,
+    scale: Array | None,
+    bias: Array | None,
+    epsilon: float,
+    groups: int,
+    data_layout: str,
+) -> tuple[Array, Array, Array]:
+    channel = channel_of(x.ndim, data_layout)
+    first = np.moveaxis(x, channel, 1)
+    rows = x.shape[0]
+    grouped = np.reshape(first, (rows, groups, math.prod(first.shape[1:]) // groups))
+    normal, mean, variance = _standard(grouped, (2,), epsilon)
+    out = np.moveaxis(np.reshape(normal, first.shape), 1, channel)
+    if scale is not None:
+        out = out * by_channel(scale, x, channel)
+    if bias is not None:
+        out = out + by_channel(bias, x, channel)
+    return out, held(mean)[..., 0], held(variance)[..., 0]
+
+
+@rule(InstanceNorm)
+def instance_norm(
+    x: Array, scale: Array | None, bias: Array | None, epsilon: float
+) -> tuple[Array, Array, Array]:
+    if x.ndim < 2:
+        raise Unsupported("pd.instance_norm", "of rank below 2")
+    out, mean, variance = group_norm(x, scale, bias, epsilon, x.shape[1], "NCHW")
+    # the saved variance is the inverse deviation
+    return out, np.ravel(mean), np.ravel(1.0 / np.sqrt(variance + epsilon))

@@ -1,0 +1,64 @@
+"""Random ops, by NumPy's generator: the distribution of the lowering, but not its numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.dialect.ops import random as ops
+from graphopt.reference.registry import rule
+from graphopt.reference.tape import Array
+
+
+def dropped(
+    x: Array, rate: float, is_test: bool, mode: str, generator: np.random.Generator | None
+) -> Array:
+    """x after dropout; `generator` chooses the kept elements."""
+    upscale = mode == "upscale_in_train"
+    if is_test:
+        return x if upscale else x * (1.0 - rate)
+    if rate == 0 or generator is None:
+        return x
+    if rate == 1:
+        return np.where(True, 0.0, x)
+    kept = generator.random(x.shape) >= rate
+    return np.where(kept, x / (1.0 - rate) if upscale else x, 0.0)
+
+
+@rule(ops.Dropout)
+def dropout(x: Array, p: float, is_test: bool, mode: str, draw: Any) -> Array:
+    return dropped(x, p, is_test, mode, None if is_test else draw())
+
+
+@rule(ops.Uniform)
+def uniform(shape: Sequence[int], min: float, max: float, draw: Any) -> Array:
+    return draw().uniform(min, max, tuple(shape))
+
+
+@rule(ops.Gaussian)
+def gaussian(shape: Sequence[int], mean: float, std: float, draw: Any) -> Array:
+    return draw().normal(mean, std, tuple(shape))
+
+
+@rule(ops.TruncatedGaussian)
+def truncated_gaussian(shape: Sequence[int], mean: float, std: float, draw: Any) -> Array:
+    generator, count = draw(), int(np.prod(shape))
+    drawn = generator.normal(size=8 * count + 64)
+    return mean + std * drawn[np.abs(drawn) <= 2][:count].reshape(tuple(shape))
+
+
+@rule(ops.RandomIntegers)
+def randint(shape: Sequence[int], low: int, high: int, draw: Any) -> Array:
+    return draw().integers(low, high, tuple(shape))
+
+
+@rule(ops.Permutation)
+def randperm(n: int, draw: Any) -> Array:
+    return draw().permutation(n)
+
+
+@rule(ops.Bernoulli)
+def bernoulli(x: Array, draw: Any) -> Array:
+    return (draw().random(x.shape) < x) * 1.0

@@ -1,0 +1,107 @@
+"""Reading and writing elements at given positions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.dialect.ops import scatter as ops
+from graphopt.reference.derivatives import place
+from graphopt.reference.registry import Unsupported, rule
+from graphopt.reference.tape import Array, Node, NoDerivative
+
+
+def _checked(numbers: Array, size: int, op: str) -> Array:
+    if not np.all((numbers >= -size) & (numbers < size)):
+        raise Unsupported(op, "at a position that is out of range")
+    return np.where(numbers < 0, numbers + size, numbers)
+
+
+def _flat(x: Array, index: Array, op: str) -> Array:
+    """The number of the slice of x, counted in one go, that each row of an index names."""
+    at: Array = np.zeros(index.shape[:-1], np.int64)
+    for axis in range(index.shape[-1]):
+        at = at * x.shape[axis] + _checked(index[..., axis], x.shape[axis], op)
+    return at
+
+
+@rule(ops.GatherNd)
+def gather_nd(x: Array, index: Array) -> Array:
+    depth = index.shape[-1]
+    rows = np.reshape(x, (math.prod(x.shape[:depth]), *x.shape[depth:]))
+    return np.take(rows, _flat(x, index, "pd.gather_nd"), 0)
+
+
+@rule(ops.ScatterNdAdd)
+def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
+    depth = index.shape[-1]
+    count = math.prod(x.shape[:depth])
+    at = np.reshape(_flat(x, index, "pd.scatter_nd_add"), (-1,))
+    wanted = (*index.shape[:-1], *x.shape[depth:])
+    parts = np.reshape(np.broadcast_to(updates, wanted), (at.size, *x.shape[depth:]))
+    return x + np.reshape(place(parts, at, (count, *x.shape[depth:])), x.shape)
+
+
+@rule(ops.Scatter)
+def scatter(x: Array, index: Array, updates: Array, overwrite: bool) -> Array:
+    rows = _checked(np.reshape(index, (-1,)), x.shape[0], "pd.scatter")
+    hit = np.zeros(x.shape[0], bool)
+    hit[rows] = True
+    named = np.reshape(hit, (-1,) + (1,) * (x.ndim - 1))
+    updates = np.broadcast_to(updates, (rows.size, *x.shape[1:]))
+    if not overwrite:
+        return np.where(named, place(updates, rows, x.shape), x)
+    last = np.zeros(x.shape[0], np.int64)
+    last[rows] = np.arange(rows.size)
+    return np.where(named, np.take(updates, last, 0), x) if rows.size else x
+
+
+def _grid(x: Array, index: Array, axis: int, op: str) -> tuple[Any, ...]:
+    grid: list[Any] = list(np.ogrid[tuple(slice(size) for size in x.shape)])
+    grid[axis % x.ndim] = _checked(index, x.shape[axis], op)
+    return tuple(grid)
+
+
+@rule(ops.TakeAlongAxis)
+def take_along_axis(x: Array, index: Array, axis: int) -> Array:
+    return x[_grid(x, index, axis, "pd.take_along_axis")]
+
+
+@rule(ops.IndexSample)
+def index_sample(x: Array, index: Array) -> Array:
+    return x[_grid(x, index, 1, "pd.index_sample")]
+
+
+@rule(ops.PutAlongAxis)
+def put_along_axis(
+    x: Array, index: Array, value: Array, axis: int, reduce: str, include_self: bool
+) -> Array:
+    grid = _grid(x, index, axis, "pd.put_along_axis")
+    if isinstance(x, Node) or isinstance(value, Node):
+        raise NoDerivative("put_along_axis")
+    shape = np.broadcast_shapes(*(np.shape(g) for g in grid))
+    value = np.broadcast_to(value, shape)
+    out = x.copy()
+    if reduce == "assign":
+        out[grid] = value
+        return out
+    count = np.zeros(x.shape, np.int64)
+    np.add.at(count, grid, 1)
+    functions: dict[str, tuple[Any, Any]] = {
+        "add": (np.add, 0),
+        "mean": (np.add, 0),
+        "mul": (np.multiply, 1),
+        "multiply": (np.multiply, 1),
+        "amin": (np.minimum, np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).max),
+        "amax": (np.maximum, -np.inf if x.dtype.kind == "f" else np.iinfo(x.dtype).min),
+    }
+    function, neutral = functions[reduce]
+    kept = (count == 0) | include_self
+    out = np.where(kept, x, neutral).astype(x.dtype)
+    function.at(out, grid, value)
+    if reduce != "mean":
+        return out
+    number = np.maximum(count + kept, 1)
+    return out / number if x.dtype.kind == "f" else out // number

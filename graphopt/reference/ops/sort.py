@@ -1,0 +1,54 @@
+"""Putting elements in order, finding and counting them."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.dialect.ops import sort as ops
+from graphopt.reference.ops.index import in_order
+from graphopt.reference.registry import rule
+from graphopt.reference.tape import Array, value_of
+
+
+@rule(ops.Argsort)
+def argsort(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
+    if not x.ndim:
+        return x, np.zeros((), np.int64)
+    order = in_order(value_of(x), axis, descending)
+    return np.take_along_axis(x, order, axis), order
+
+
+@rule(ops.Kthvalue)
+def kthvalue(x: Array, k: int, axis: int, keepdim: bool) -> tuple[Array, Array]:
+    values, order = argsort(x, axis, False)
+    place = np.asarray([k - 1] if keepdim else k - 1)
+    return np.take(values, place, axis), np.take(order, place, axis)
+
+
+@rule(ops.Mode)
+def mode(x: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
+    if not x.ndim:
+        return x, np.zeros((), np.int64)
+    rows = np.moveaxis(value_of(x), axis, -1)
+    where = np.empty(rows.shape[:-1], np.int64)
+    for place in np.ndindex(*rows.shape[:-1]):
+        values, counts = np.unique(rows[place], return_counts=True)
+        commonest = values[np.argmax(counts)]
+        where[place] = np.flatnonzero(rows[place] == commonest)[-1]
+    at = np.expand_dims(where, axis)
+    out = np.take_along_axis(x, at, axis)
+    return (out, at) if keepdim else (np.squeeze(out, axis), where)
+
+
+@rule(ops.Searchsorted)
+def searchsorted(sequence: Array, values: Array, right: bool) -> Array:
+    side = "right" if right else "left"
+    if sequence.ndim == 1:
+        return np.asarray(np.searchsorted(sequence, values, side))
+    batch = np.broadcast_shapes(sequence.shape[:-1], values.shape[:-1])
+    rows = np.broadcast_to(sequence, (*batch, sequence.shape[-1]))
+    wanted = np.broadcast_to(values, (*batch, values.shape[-1]))
+    out = np.empty(wanted.shape, np.int64)
+    for place in np.ndindex(*batch):
+        out[place] = np.searchsorted(rows[place], wanted[place], side)
+    return out

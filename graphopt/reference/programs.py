@@ -1,0 +1,109 @@
+"""Two versions of a whole program against each other, in the interpreter."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.signature import STATE, main_function, signature_of
+from graphopt.ir.dtypes import as_dtype
+from graphopt.passes.engine.numerics import Numbers, Numerics
+from graphopt.passes.engine.validation import FAILED, NOT_VALIDATED, VALIDATED, Programs, Verdict
+from graphopt.reference.boundary import bound, rounds, sizes
+from graphopt.reference.interpreter import evaluate, supports
+from graphopt.reference.registry import Unsupported
+from graphopt.reference.stored import Array, by_variable, stored
+from graphopt.reference.validate import LARGEST, SIZES, difference
+
+# what feeds and state are made of; other numbers do not get far into a program
+KINDS = (Numbers.ORDINARY, Numbers.ZEROS, Numbers.KINKS, Numbers.MODERATE)
+
+
+def validate_programs(programs: Programs) -> Verdict:
+    """Compare the results of two programs for the same feeds and state."""
+    for module in (programs.before, programs.after):
+        for op in module.walk():
+            if op.name.startswith("pd.") and not supports(op) and op.name != "pd.yield":
+                return Verdict(
+                    NOT_VALIDATED, f"the reference interpreter has no rule for {op.name}"
+                )
+    problem = "no inputs fit"
+    for size in SIZES:
+        elements = _elements(programs.before, size)
+        if elements > LARGEST:
+            return Verdict(NOT_VALIDATED, "its values are too large to be interpreted")
+        try:
+            told = _differ(programs, size, elements)
+        except (Unsupported, ValueError, IndexError, AssertionError, KeyError) as error:
+            problem = f"the program cannot be interpreted: {error}".splitlines()[0]
+            continue
+        return Verdict(FAILED, told) if told else Verdict(VALIDATED)
+    return Verdict(NOT_VALIDATED, problem)
+
+
+def _differ(programs: Programs, size: int, elements: int) -> str:
+    """The first result that differs, in words; "" when none does."""
+    main = main_function(programs.before).body.block
+    ports = signature_of(programs.before).arguments
+    for filling in rounds(main.args, KINDS, size, elements):
+        arrays = bound(main.args, filling, size, wide=False)
+        inputs = {port.name: arrays[v] for port, v in zip(ports, main.args, strict=True)}
+        given = by_variable(programs.before, {f"{p.kind} {p.name}": inputs[p.name] for p in ports})
+        # the order in which a derivative adds up its parts is not guaranteed
+        trained = any(isinstance(op, Grad) for op in programs.before.walk())
+        numerics = Numerics.REASSOCIATING if trained else programs.numerics
+        numerics = max(numerics, programs.numerics, key=list(Numerics).index)
+        for precision in ("float64", "declared"):
+            if precision == "declared" and numerics is not Numerics.BIT_EXACT:
+                continue  # the error of many ops together has no bound
+            before, after = (
+                _results(module, given, precision) for module in (programs.before, programs.after)
+            )
+            told = _first(before, after, given, numerics, precision)
+            if told:
+                return f"on {filling.words()}, {told}"
+    return ""
+
+
+def _results(module: ModuleOp, given: Mapping[str, Array], precision: str) -> dict[str, Array]:
+    named = {name.partition(" ")[2]: array for name, array in given.items()}
+    found = evaluate(module, stored(module, named), precision=precision)  # pyright: ignore
+    return by_variable(module, found)
+
+
+def _first(
+    before: Mapping[str, Array],
+    after: Mapping[str, Array],
+    given: Mapping[str, Array],
+    numerics: Numerics,
+    precision: str,
+) -> str:
+    kept = {name: array for name, array in given.items() if name.startswith(STATE)}
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, kept.get(name)), after.get(name, kept.get(name))
+        if old is None or new is None:
+            return f"{name} is {'new' if old is None else 'gone'}"
+        if old.shape != new.shape:
+            return f"{name}: the shape {list(old.shape)} becomes {list(new.shape)}"
+        if old.dtype.kind in "biu" or new.dtype.kind in "biu":
+            if not np.array_equal(old, new):
+                return f"{name} changes"
+            continue
+        told = difference(
+            old.astype(np.result_type(old, new)),
+            new.astype(np.result_type(old, new)),
+            numerics,
+            as_dtype(old.dtype),
+            precision,  # pyright: ignore
+        )
+        if told:
+            return f"{name}: {told}"
+    return ""
+
+
+def _elements(module: ModuleOp, size: int) -> int:
+    values = [v for op in module.walk() for v in op.results]
+    return sum(int(np.prod(sizes(value, size), dtype=float)) for value in values)

@@ -1,0 +1,390 @@
+"""Translation validation: one rewrite's old ops against its new ones, in the interpreter.
+
+Both are functions of the values at their boundary. They are evaluated on ordinary numbers and on
+those that rewrites trip over, in float64 and in the declared precision, and compared as strictly as
+the pass's class of numerics says:
+
+- bit-exact: the same bits (any NaN is like another), on all inputs, in both precisions;
+- reassociating: close to each other; NaN comes out in the same places. On the numbers of
+  `MAY_DIFFER` nothing is asked, and on moderate and large ones float64 alone, in which nothing
+  overflows on the way;
+- approximate: the same with a wider tolerance.
+
+In a program with gradients those of the old values are compared with those of the new ones too, on
+the same numbers. Rewrites of large values are compared on fewer kinds of numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Operation, OpResult, SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.control import Yield
+from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.shape import ShapeOf
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.dtypes import DType
+from graphopt.passes.engine.naming import show_op
+from graphopt.passes.engine.numerics import Numbers, Numerics, compared
+from graphopt.passes.engine.validation import (
+    FAILED,
+    VALIDATED,
+    Instance,
+    Verdict,
+)
+from graphopt.reference.boundary import MANY, SHARED, Round, as_used, bound, rounds, sizes
+from graphopt.reference.interpreter import Precision, evaluate_ops, supports
+from graphopt.reference.pullback import pull_back_ops
+from graphopt.reference.registry import Unsupported
+
+Array = np.ndarray[Any, Any]
+# sizes that unknown dimensions get
+SIZES = (3, 1, 4)
+# how far back an instance is looked at that may rest on the ops before it
+DEPTHS = (0, 1, 2, 3, 5, 8, 21)
+LARGEST, LARGE = 1 << 24, 1 << 20
+# by class, relative to the largest element: in float64, and in units of the declared dtype
+LOOSE = {Numerics.REASSOCIATING: (1e-9, 64.0), Numerics.APPROXIMATE: (1e-2, 1e5)}
+UNIT = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1.2e-7, "float64": 2.3e-16}
+GRADIENT = 1e-7
+# what large values are compared on
+FEW = frozenset({Numbers.ORDINARY, Numbers.NAN}) | SHARED
+_SHAPE_ONLY = (Full, AssignValue, FullLike, ShapeOf)
+
+
+class NotSeen(Exception):
+    """The reason why an instance cannot be validated."""
+
+
+def validate_instance(instance: Instance) -> Verdict:
+    if not instance.values:
+        return Verdict(VALIDATED, "nothing reads the old values")
+    told = ""
+    for depth in DEPTHS[:1] if instance.complete else DEPTHS:
+        told = _compare(instance, depth)
+        if not told:
+            return Verdict(VALIDATED)
+    return Verdict(FAILED, told)
+
+
+def _compare(instance: Instance, depth: int) -> str:
+    """First difference of old and new values as functions of values `depth` ops above, or ""."""
+    ops, leaves = _functions(instance, depth)
+    for op in ops:
+        if not supports(op):
+            raise NotSeen(f"the reference interpreter has no rule for {op.name}")
+    unknown = any(UNKNOWN in shape_of(value.type) for value in leaves)
+    compared, problem = 0, ""
+    for size in SIZES if unknown else SIZES[:1]:
+        elements = _elements(ops, leaves, size)
+        if elements > LARGEST:
+            problem = "its values are too large to be interpreted"
+            continue
+        if compared and elements > LARGE:
+            continue
+        try:
+            difference = _compare_at(instance, ops, leaves, size, elements)
+        except (ValueError, IndexError, AssertionError) as error:
+            # sizes that have nothing to do with each other got the same number, or integers that
+            # are positions are out of range
+            problem = f"no inputs fit: {error}".splitlines()[0]
+            continue
+        except Unsupported as error:
+            raise NotSeen(str(error)) from None
+        if difference:
+            return difference
+        compared += 1
+    if not compared:
+        raise NotSeen(problem)
+    return ""
+
+
+def _functions(instance: Instance, depth: int) -> tuple[list[Operation], list[SSAValue]]:
+    """The ops that compute old and new values, in order, and the values that they start from."""
+    inside = {*instance.old, *(instance.new or ())}
+    if depth:
+        ends = instance.values if instance.new is not None else [(v, v) for _, v in instance.values]
+        inside |= {value.op for pair in ends for value in pair if isinstance(value, OpResult)}
+        for _ in range(depth - 1):
+            inside |= set(_producers(inside, instance))
+    ops: dict[Operation, None] = {}
+    leaves: dict[SSAValue, None] = {}
+
+    def visit(value: SSAValue) -> None:
+        waiting: list[tuple[SSAValue, bool]] = [(value, False)]
+        while waiting:
+            value, ready = waiting.pop()
+            op = value.owner
+            if not isinstance(op, Operation):
+                leaves[value] = None
+            elif op in ops or ready:
+                ops[op] = None
+            elif op in inside or _is_constant(op) or (instance.new is None and _is_new(op)):
+                waiting.append((value, True))
+                waiting += [(read, False) for read in values_read(op)]
+            else:
+                leaves[value] = None
+
+    for old, new in instance.values:
+        visit(old)
+        visit(new)
+    return list(ops), list(leaves)
+
+
+def _producers(ops: Iterable[Operation], instance: Instance) -> Iterator[Operation]:
+    whole = instance.new is not None
+    for op in ops:
+        for value in values_read(op):
+            if isinstance(value, OpResult) and not (whole and _is_named_by_grad(value)):
+                yield value.op
+
+
+def _is_named_by_grad(value: SSAValue) -> bool:
+    """True for a value that a gradient is taken with respect to, or stops at: it must be there."""
+    for use in value.uses:
+        op = use.operation
+        if isinstance(op, Grad) and (value in op.wrt or value in op.no_grad):
+            return True
+    return False
+
+
+def _is_constant(op: Operation, depth: int = 8) -> bool:
+    """True for an op whose elements depend on no input: a rewrite may rest on their values."""
+    if isinstance(op, _SHAPE_ONLY):
+        return True
+    owners = [value.owner for value in op.operands]
+    return bool(owners and depth) and all(
+        isinstance(owner, Operation) and _is_constant(owner, depth - 1) for owner in owners
+    )
+
+
+def _is_new(op: Operation) -> bool:
+    """True for an op that only other new ones read, so far."""
+    waiting, seen = [op], {op}
+    while waiting:
+        for result in waiting.pop().results:
+            for use in result.uses:
+                if isinstance(use.operation, ReturnOp) or len(seen) > 64:
+                    return False
+                if use.operation.results and use.operation not in seen:
+                    seen.add(use.operation)
+                    waiting.append(use.operation)
+                elif not use.operation.results:
+                    return False
+    return True
+
+
+def _elements(ops: Sequence[Operation], leaves: Sequence[SSAValue], size: int) -> int:
+    results = [result for op in ops for result in op.results]
+    return sum(int(np.prod(sizes(value, size), dtype=float)) for value in (*leaves, *results))
+
+
+def _compare_at(
+    instance: Instance,
+    ops: Sequence[Operation],
+    leaves: Sequence[SSAValue],
+    size: int,
+    elements: int,
+) -> str:
+    now = dict.fromkeys(instance.same.get(value, value) for value in leaves)
+    wrt = [value for value in now if dtype_of(value.type).is_floating]
+    pairs = [
+        pair
+        for pair in instance.values
+        if dtype_of(pair[0].type).is_floating and _is_differentiated(pair[0])
+    ]
+    kinds = compared(instance.numerics)
+    if elements > LARGE:
+        kinds = tuple(kind for kind in kinds if kind in FEW)
+    for filling in rounds(leaves, kinds, size, elements):
+        wide = elements > LARGE and not filling.is_ordinary
+        told = _values_differ(instance, ops, leaves, size, filling, wide=wide)
+        if not told and wrt and pairs and _has_gradients(filling, elements):
+            told = _gradients_differ(instance, ops, leaves, size, filling, wrt, pairs)
+        if told:
+            return told
+    return ""
+
+
+def _has_gradients(filling: Round, elements: int) -> bool:
+    """True for numbers on which gradients are compared: all, or some where they are many."""
+    some = not SHARED.isdisjoint(filling.kinds)
+    return elements <= MANY or some or (filling.is_ordinary and elements <= LARGE)
+
+
+def _bound(
+    instance: Instance, leaves: Sequence[SSAValue], filling: Round, size: int, *, wide: bool
+) -> dict[SSAValue, Array]:
+    """Arrays for the leaves: the same array for the same value in the copy and in the program."""
+    mine = list(dict.fromkeys(instance.same.get(value, value) for value in leaves))
+    found = bound(mine, filling, size, wide=wide)
+    for value in leaves:
+        now = instance.same.get(value, value)
+        if now is not value:
+            found[now] = found[value] = as_used(value, found[now])
+    return found
+
+
+def _values_differ(
+    instance: Instance,
+    ops: Sequence[Operation],
+    leaves: Sequence[SSAValue],
+    size: int,
+    filling: Round,
+    *,
+    wide: bool,
+) -> str:
+    """Position where the values differ on these numbers; `wide` looks at float64 only."""
+    # in another order, what overflows on the way and what cancels is another
+    wide = wide or (filling.is_large and instance.numerics is not Numerics.BIT_EXACT)
+    precisions: tuple[Precision, ...] = ("float64",) if wide else ("float64", "declared")
+    for precision in precisions:
+        bindings = _bound(instance, leaves, filling, size, wide=precision == "float64")
+        try:
+            found = {**bindings, **evaluate_ops(ops, bindings, precision=precision)}
+        except (Unsupported, ValueError, IndexError):
+            if filling.is_ordinary:
+                raise
+            continue  # integers that are positions are out of range
+        largest = _largest(found.values()) if filling.is_large else 0.0
+        for old, new in instance.values:
+            told = difference(
+                found[old],
+                found[new],
+                instance.numerics,
+                dtype_of(old.type),
+                precision,
+                least=largest,
+            )
+            if told:
+                return f"{_name(old)}, on {filling.words()} in {_words(precision)}: {told}"
+    return ""
+
+
+def _largest(arrays: Iterable[Array]) -> float:
+    """The largest finite number of all."""
+    return max(
+        (
+            float(np.max(np.abs(array), initial=0.0, where=np.isfinite(array)))
+            for array in arrays
+            if array.dtype.kind in "fc"
+        ),
+        default=0.0,
+    )
+
+
+def _name(value: SSAValue) -> str:
+    return show_op(value.owner) if isinstance(value.owner, Operation) else str(value.name_hint)
+
+
+def _words(precision: Precision) -> str:
+    return "float64" if precision == "float64" else "the declared precision"
+
+
+def difference(
+    old: Array,
+    new: Array,
+    numerics: Numerics,
+    dtype: DType,
+    precision: Precision,
+    *,
+    least: float = 0.0,
+) -> str:
+    """The first difference, in words; "" without one.
+
+    Where bits may differ, the tolerance is a part of the largest element, or of `least`.
+    """
+    if old.shape != new.shape:
+        return f"the shape {list(old.shape)} becomes {list(new.shape)}"
+    if dtype.is_complex:
+        parts = ((old.real, new.real), (old.imag, new.imag))
+        double = DType("float64")
+        told = (difference(a, b, numerics, double, precision, least=least) for a, b in parts)
+        return next(filter(None, told), "")
+    if not dtype.is_floating or numerics is Numerics.BIT_EXACT:
+        wrong = ~_same_bits(old, new)
+    else:
+        wrong = ~_close(old, new, _tolerance(numerics, dtype, precision), least)
+    if not wrong.any():
+        return ""
+    place = tuple(int(i) for i in np.argwhere(wrong)[0])
+    where = f" at {list(place)}" if place else ""
+    return f"{_number(old[place])}{where} becomes {_number(new[place])}"
+
+
+def _number(value: Any) -> str:
+    return f"{float(value):.9g}" if np.asarray(value).dtype.kind not in "biu" else str(value)
+
+
+def _same_bits(old: Array, new: Array) -> Array:
+    if old.dtype.kind in "biu":
+        return old == new
+    old, new = old.astype(np.float64), new.astype(np.float64)
+    both_nan = np.isnan(old) & np.isnan(new)
+    return both_nan | ((old == new) & (np.signbit(old) == np.signbit(new)))
+
+
+def _tolerance(numerics: Numerics, dtype: DType, precision: Precision) -> float:
+    wide, units = LOOSE[numerics]
+    return wide if precision == "float64" else units * UNIT[dtype]
+
+
+def _close(old: Array, new: Array, tolerance: float, least: float) -> Array:
+    """Equal up to a part of the largest element; NaN and infinities in the same places."""
+    old, new = old.astype(np.float64), new.astype(np.float64)
+    scale = np.max(np.abs(old), initial=least, where=np.isfinite(old))
+    with np.errstate(invalid="ignore"):
+        near = np.abs(old - new) <= tolerance * scale
+    return near | (old == new) | (np.isnan(old) & np.isnan(new))
+
+
+def _gradients_differ(
+    instance: Instance,
+    ops: Sequence[Operation],
+    leaves: Sequence[SSAValue],
+    size: int,
+    filling: Round,
+    wrt: Sequence[SSAValue],
+    pairs: Sequence[tuple[SSAValue, SSAValue]],
+) -> str:
+    """Difference of the derivatives that a `pd.grad` of the program may go through."""
+    bindings = _bound(instance, leaves, filling, size, wide=True)
+    before = {instance.same[value]: value for value in leaves if value in instance.same}
+    generator = np.random.default_rng(2)
+    for old, new in pairs:
+        try:
+            value = {**bindings, **evaluate_ops(ops, bindings, precision="float64")}[old]
+            seed = generator.normal(size=value.shape)
+            wanted = pull_back_ops(ops, bindings, old, seed, [before.get(v, v) for v in wrt])
+            found = pull_back_ops(ops, bindings, new, seed, wrt)
+        except (Unsupported, ProgramError, ValueError, IndexError):
+            continue
+        least = max(1.0, _largest(bindings.values())) if filling.is_large else 1.0
+        for leaf, a, b in zip(wrt, wanted, found, strict=True):
+            if not _close(a, b, GRADIENT, least).all():
+                name = f"its gradient with respect to {_name(leaf)} changes"
+                return f"{_name(old)}, on {filling.words()}: {name}"
+    return ""
+
+
+def _is_differentiated(value: SSAValue) -> bool:
+    """True when a `pd.grad` of the program goes through this value."""
+    waiting, seen = [value], {value}
+    while waiting:
+        for use in waiting.pop().uses:
+            op: Operation | None = use.operation
+            if isinstance(op, Grad) and use.index < len(op.of):
+                return True
+            if isinstance(op, Yield):
+                op = op.parent_op()
+            found = [] if op is None else [result for result in op.results if result not in seen]
+            seen.update(found)
+            waiting += found
+    return False

@@ -1,0 +1,108 @@
+"""A compilation: a program with feeds, fetches, strategy and places, and its optimised module.
+
+Whoever compiles, explains, exports or searches a program makes a `Compilation` first, so that all
+of them see the same passes. `compile_program` of `runtime/compile.py` gives the executable, and is
+the only part that always needs JAX.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.dialect.context import context
+from graphopt.ir.program import GRAD_SUFFIX, Program
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.engine.validation import Validator
+from graphopt.passes.padding.dims import Axes
+from graphopt.passes.padding.mask import Masked, mask_padding
+from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
+from graphopt.passes.table.context import Setup
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.report import Report
+from graphopt.runtime.flags import left_out
+from graphopt.runtime.places import Place, about
+from graphopt.runtime.strategies import BuildStrategy
+
+
+class Optimized(NamedTuple):
+    """A module after its passes, and what they did."""
+
+    module: ModuleOp
+    report: Report
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A program to compile for these places; without places portably, for any platform.
+
+    A program without a strategy has the passes of its platform only. `steps` are those of one run,
+    `stacked` the feeds with a batch for each of them. `axes` are the dimensions of feeds that come
+    with rows to spare; the masks and counts of the rows are then fed as well.
+    """
+
+    program: Program
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    strategy: BuildStrategy | None = None
+    places: tuple[Place, ...] = ()
+    data_parallel: bool = False
+    steps: int = 1
+    stacked: frozenset[str] = frozenset()
+    sample_weighted: bool = False
+    axes: Mapping[str, Axes] | None = None
+
+    def parsed(self) -> ModuleOp:
+        """The module before any pass, made anew."""
+        return self.masked()[0]
+
+    def masked(self) -> tuple[ModuleOp, Masked | None]:
+        """The module before any pass, and what it is fed besides; CannotPad where `axes` do not do.
+
+        UnsupportedError and ProgramError as `parse_program`.
+        """
+        module = parse_program(self.program, self.feeds, self.fetches)
+        if self.axes is None:
+            return module, None
+        # masked norms are written out, so that they must know before whose rows they count
+        if self.strategy is not None and self.strategy.sync_batch_norm:
+            SyncBatchNorm().apply(context(), module)
+        return module, mask_padding(module, self.axes)
+
+    def setup(self) -> Setup:
+        """The Setup for the passes."""
+        return setup_for(
+            self.strategy,
+            self.places[0].platform if self.places else "",
+            replicas=max(len(self.places), 1),
+            data_parallel=self.data_parallel,
+            sample_weighted=self.sample_weighted,
+            loss_grad=next((name for name in self.feeds if name.endswith(GRAD_SUFFIX)), ""),
+        )
+
+    def optimized(self, *, near: bool = False, validate: Validator | None = None) -> Optimized:
+        """The module after the passes, with the report.
+
+        `near` is for a report: it tells near misses, and no files of graphs are written. `validate`
+        compares each rewrite with what it replaces. PassError when a pass fails, OSError when
+        `debug_graphviz_path` cannot be written.
+        """
+        module = self.parsed()
+        setup = self.setup().quiet() if near else self.setup()
+        report = optimize(module, setup, near=near, again=self.parsed, validate=validate)
+        return Optimized(module, report)
+
+
+def setup_for(strategy: BuildStrategy | None, platform: str, **run: Any) -> Setup:
+    """The Setup of a strategy (None for a plain program) and a platform.
+
+    `platform` is cpu, gpu, tpu, or empty for a portable result. `run` are the other fields of the
+    Setup, about replicas, which a plain program has not.
+    """
+    devices = about(platform)
+    if strategy is None:
+        return Setup({}, without=left_out(), **devices)
+    return strategy.setup(**devices, **run)

@@ -1,0 +1,24 @@
+"""JAX's first import, which is ours and not the caller's: it leaves no trace in random numbers."""
+
+from __future__ import annotations
+
+import random
+import sys
+
+import numpy as np
+
+
+def import_jax() -> None:
+    """Import JAX where nobody has yet; call it before anything that may be the first to do so.
+
+    JAX draws from NumPy's global generator when it is imported. Python's and NumPy's are left as
+    they were, so that a script that seeds them sees the numbers that it sees with Paddle.
+    """
+    if "jax" in sys.modules:
+        return
+    state, numpy_state = random.getstate(), np.random.get_state()
+    try:
+        import jax  # noqa: F401
+    finally:
+        random.setstate(state)
+        np.random.set_state(numpy_state)

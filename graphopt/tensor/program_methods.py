@@ -1,0 +1,163 @@
+"""Methods of programs and variables that need the runtime or the file reader.
+
+`Program` and `Variable` are plain records of the IR; these belong to the front end, so they are
+attached here, once, when a part of the front end is imported.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Parameter, Program, Variable, VarKind
+from graphopt.ir.program.location import caller_level
+
+if TYPE_CHECKING:
+    from graphopt.runtime.scope import Scope
+
+_NOT_STATE = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER)
+_RENAMES = "StructuredToParameterName@@"
+
+
+def state_dict(self: Program, mode: str = "all", scope: Scope | None = None) -> dict[str, Any]:
+    """The values of the program's persistable variables in a scope, by name (static.Program).
+
+    `mode` is 'param' (the parameters), 'opt' (the others) or 'all'. Raises ValueError for another
+    mode or a variable without a value.
+    """
+    from graphopt.runtime.scope import Scope, global_scope
+
+    if scope is not None and not isinstance(scope, Scope):
+        raise TypeError(f"`scope` should be None or a Scope, but received {type(scope).__name__}")
+    if not isinstance(mode, str):
+        raise TypeError(f"Type of `mode` should be string, but received {type(mode).__name__}.")
+    if mode not in ("param", "opt", "all"):
+        raise ValueError(f"`mode` string should be 'param', 'opt' or 'all', but received {mode}.")
+    target = scope or global_scope()
+    found: dict[str, Any] = {}
+    for variable in self.list_vars():
+        kind = "param" if isinstance(variable, Parameter) else "opt"
+        if mode not in (kind, "all") or not _is_state(variable):
+            continue
+        slot = target.find_var(variable.name)
+        if slot is None or not slot.is_initialized():
+            raise ValueError(
+                f"Can not find Variable '{variable.name}' in the scope. Make sure it is "
+                "initialized: run the startup program first"
+            )
+        found[variable.name] = slot.get_tensor()
+    return found
+
+
+def _is_state(variable: Variable) -> bool:
+    if isinstance(variable, Parameter):
+        return True
+    skipped = variable.kind in _NOT_STATE or variable.need_check_feed
+    return variable.persistable and not skipped
+
+
+def set_state_dict(
+    self: Program, state_dict: Mapping[str, Any], scope: Scope | None = None
+) -> None:
+    """Write values into a scope by variable name (paddle.static.Program.set_state_dict).
+
+    Warns about, and skips, names that the program does not have and values of another shape or
+    dtype.
+    """
+    from graphopt.runtime.scope import global_scope
+
+    if not isinstance(state_dict, Mapping):
+        raise TypeError(
+            f"Type of `state_dict` should be dict, but received {type(state_dict).__name__}."
+        )
+    known = {variable.name: variable for variable in self.list_vars()}
+    renames = state_dict.get(_RENAMES, {})
+    for given, value in state_dict.items():
+        if given == _RENAMES:
+            continue
+        name = renames.get(given, given)
+        if name not in known:
+            warnings.warn(
+                f"Skip loading for '{name}'. Because '{name}' not in the program.",
+                stacklevel=caller_level(),
+            )
+            continue
+        reason = _misfit(known[name], value)
+        if reason:
+            warnings.warn(f"Skip loading for '{name}'. {reason}", stacklevel=caller_level())
+            continue
+        target = scope or global_scope()
+        slot = target.find_var(name) or target.var(name)
+        slot.get_tensor().set(np.asarray(value))
+
+
+def _misfit(variable: Variable, value: Any) -> str:
+    array = np.asarray(value)
+    if array.shape != variable.shape:
+        return f"The value has shape {list(array.shape)}, not {list(variable.shape)}."
+    if array.dtype != variable.dtype.numpy:
+        return f"The value is {array.dtype}, not {variable.dtype}."
+    return ""
+
+
+def parse_from_string(binary_str: bytes) -> Program:
+    """The program in the bytes of a `.pdmodel` file (paddle.static.Program.parse_from_string).
+
+    Raises ModelFormatError when they are none.
+    """
+    from graphopt.ir.formats.protobuf.program_desc import read_program
+
+    return read_program(bytes(binary_str), "parse_from_string()")
+
+
+def size(self: Variable) -> Variable:
+    """The number of elements, an int64 scalar (paddle.static.Variable.size)."""
+    from graphopt.tensor.attribute import numel
+
+    return numel(self)
+
+
+def element_size(self: Variable) -> int:
+    """The bytes of one element."""
+    return self.dtype.numpy.itemsize
+
+
+def attr_names(self: Variable) -> list[str]:
+    """The names of further attributes: none."""
+    return []
+
+
+def _dynamic_only(name: str, instead: str) -> Any:
+    def method(self: Variable, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError(f"Variable.{name}() is for dynamic mode; {instead}")
+
+    method.__name__ = name
+    method.__doc__ = f"Raise UnsupportedError: {instead}."
+    return method
+
+
+def attach() -> None:
+    """Attach them to Program and Variable."""
+    program: dict[str, Any] = {
+        "state_dict": state_dict,
+        "set_state_dict": set_state_dict,
+        "parse_from_string": staticmethod(parse_from_string),
+    }
+    backward = "use paddle.static.append_backward or gradients"
+    fetch = "fetch its gradient by name: fetch_list=['x@GRAD']"
+    variable: dict[str, Any] = {
+        "size": size,
+        "element_size": element_size,
+        "attr_names": property(attr_names),
+        "backward": _dynamic_only("backward", backward),
+        "gradient": _dynamic_only("gradient", fetch),
+        "clear_gradient": _dynamic_only("clear_gradient", "leave it out"),
+        "register_hook": _dynamic_only("register_hook", backward),
+    }
+    for owner, methods in ((Program, program), (Variable, variable)):
+        for name, value in methods.items():
+            setattr(owner, name, value)

@@ -1,0 +1,76 @@
+"""The parts of operators on Variables: `scale` for numbers, and results called `tmp_N`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from graphopt.frontend.layer_helper import emit_as
+from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.program import Variable, unique_name
+from graphopt.tensor.creation import digits
+
+# operator -> (factor, offset) of the `scale` that replaces it when one operand is a number
+Affine = Callable[[float], tuple[float, float]]
+_RIGHT: dict[str, Affine] = {
+    "elementwise_add": lambda value: (1.0, value),
+    "elementwise_sub": lambda value: (1.0, -value),
+    "elementwise_mul": lambda value: (value, 0.0),
+    "elementwise_div": lambda value: (1.0 / value, 0.0),
+}
+_LEFT: dict[str, Affine] = {
+    "elementwise_add": _RIGHT["elementwise_add"],
+    "elementwise_mul": _RIGHT["elementwise_mul"],
+    "elementwise_sub": lambda value: (-1.0, value),
+}
+COMPARISONS = ("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal")
+
+
+def as_scale(type: str, value: float, reverse: bool) -> dict[str, float] | None:
+    """The attributes of an operator with a number, as a `scale`; None for others.
+
+    `reverse` has the number on the left.
+    """
+    affine = (_LEFT if reverse else _RIGHT).get(type)
+    if affine is None or (type == "elementwise_div" and value == 0):
+        return None
+    factor, offset = affine(float(value))
+    return {"scale": factor, "bias": offset}
+
+
+def append(
+    type: str, inputs: dict[str, Variable], attrs: dict[str, Any], *, layer: str | None = None
+) -> Variable:
+    """Append an operator, whose result is called `tmp_0`, `tmp_1`, … or after a layer.
+
+    It has the lengths of the sequences in its first input.
+    """
+    name = unique_name.generate("tmp" if layer is None else f"{layer}.tmp")
+    return emit_as(name, type, inputs, attrs, stop_gradient=type in COMPARISONS)
+
+
+def constant(value: Any, dtype: DType, shape: tuple[int, ...] = ()) -> Variable:
+    """A number as a tensor, for operators that take no number."""
+    attrs = {"shape": list(shape), "value": float(value), "str_value": digits(value)}
+    made = append("fill_constant", {}, {**attrs, "dtype": dtype.code})
+    made.stop_gradient = True
+    return made
+
+
+def power(x: Variable, exponent: float) -> Variable:
+    """x to the power of a number."""
+    unique_name.generate("tmp")  # Paddle's result is tmp_1: the number is a variable of its own
+    return append("pow", {"X": x}, {"factor": exponent})
+
+
+def cast_to(x: Variable, dtype: Any) -> Variable:
+    """x in another dtype, in a variable called `tmp_N`."""
+    made = as_dtype(dtype)
+    out = append("cast", {"X": x}, {"in_dtype": x.dtype.code, "out_dtype": made.code})
+    out.stop_gradient = not made.is_differentiable
+    return out
+
+
+def is_integral(dtype: DType) -> bool:
+    """Neither floating nor complex."""
+    return not dtype.is_floating and not dtype.is_complex

@@ -1,0 +1,119 @@
+"""Attributes of appended operators: 1.8's names, Paddle's defaults, and none that is ignored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.fluid import CPUPlace, Executor, Program, program_guard
+
+Array = np.ndarray[Any, Any]
+GRID = np.arange(12.0).reshape(3, 4)
+
+
+def run(
+    type: str, inputs: Mapping[str, Array], attrs: Mapping[str, Any], slot: str = "Out"
+) -> Array:
+    """The result of one operator that a script appends."""
+    graphopt.enable_static()
+    program = Program()
+    with program_guard(program, Program()):
+        block = program.global_block()
+        slots = {
+            name: [block.create_var(name=name, shape=array.shape, dtype=str(array.dtype))]
+            for name, array in inputs.items()
+        }
+        result = block.create_var(name="result", dtype="float64")
+        block.append_op(type=type, inputs=slots, outputs={slot: [result]}, attrs=dict(attrs))
+        return Executor(CPUPlace()).run(program, feed=dict(inputs), fetch_list=[result])[0]
+
+
+@pytest.mark.parametrize(
+    ("type", "slot", "attrs", "expected"),
+    [
+        ("roll", "X", {"shifts": [1], "dims": [0]}, np.roll(GRID, 1, 0)),
+        ("flip", "X", {"dims": [0]}, GRID[::-1]),
+        ("trace", "Input", {"dim1": 1, "dim2": 0, "offset": 1}, np.trace(GRID.T, 1)),
+    ],
+)
+def test_names_of_1_8(type: str, slot: str, attrs: dict[str, Any], expected: Array) -> None:
+    """Attributes under the names that Paddle 1.8 gave them."""
+    np.testing.assert_array_equal(run(type, {slot: GRID}, attrs), expected)
+
+
+@pytest.mark.parametrize(
+    ("type", "attrs", "expected"),
+    [
+        ("reduce_sum", {}, GRID.sum(0)),
+        ("reduce_max", {"reduce_all": True}, GRID.max()),
+        ("logsumexp", {}, np.log(np.exp(GRID).sum(0))),
+        ("tril_triu", {}, np.triu(GRID)),
+        ("increment", {}, GRID + 1),
+        ("relu6", {"threshold": 3.0}, GRID.clip(0, 3)),
+    ],
+)
+def test_what_is_not_said(type: str, attrs: dict[str, Any], expected: Array) -> None:
+    """Paddle's defaults where an operator has no attribute."""
+    np.testing.assert_allclose(run(type, {"X": GRID}, attrs), expected, rtol=1e-12)
+
+
+def test_comparisons_align_from_an_axis() -> None:
+    """The axis says where y's dimensions start in x, as for arithmetic."""
+    column = np.array([1.0, 5.0, 20.0])
+    found = run("less_than", {"X": GRID, "Y": column}, {"axis": 0})
+    np.testing.assert_array_equal(found, np.less(GRID, column[:, None]))
+
+
+def test_an_unknown_attribute_is_refused() -> None:
+    """It may have been meant, so that the nearest name is told."""
+    with pytest.raises(UnsupportedError, match=r"no attribute 'axes'.*did you mean 'axis'"):
+        run("roll", {"X": GRID}, {"shifts": [1], "axes": [0]})
+
+
+def test_a_known_attribute_without_translation_is_refused() -> None:
+    """Unless it has the usual value."""
+    inputs = {"X": GRID, "Y": GRID.T.copy()}
+    with pytest.raises(UnsupportedError, match="head_number = 2"):
+        run("matmul", inputs, {"head_number": 2})
+    run("matmul", inputs, {"head_number": 1})
+
+
+def test_hints_are_no_attributes_of_the_result() -> None:
+    """Where and how Paddle computes is not our business, nor are notes of tools."""
+    hints = {"use_mkldnn": True, "op_role": 0, "workspace_size_MB": 4, "out_threshold": 2.5}
+    np.testing.assert_array_equal(
+        run("roll", {"X": GRID}, {"shifts": [1], "axis": [0], **hints})[1], GRID[0]
+    )
+
+
+def test_rank_loss_goes_element_by_element() -> None:
+    """Vectors and columns do not broadcast to matrices; the result has the label's shape."""
+    label, left, right = (np.linspace(0, 1, 3) * k for k in (1, 2, 3))
+    gap = left - right
+    expected = np.log1p(np.exp(gap)) - label * gap
+    found = run("rank_loss", {"Label": label, "Left": left[:, None], "Right": right}, {})
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
+def test_losses_that_do_not_broadcast() -> None:
+    """A vector against a column is an error, not a matrix."""
+    inputs = {"Predicted": GRID[0], "Labels": GRID[0][:, None]}
+    with pytest.raises(ProgramError, match="one shape"):
+        run("log_loss", inputs, {"epsilon": 1e-4}, slot="Loss")
+
+
+def test_quantising_zeros_gives_zeros() -> None:
+    """Their scale is 0, by which nothing is divided."""
+    zeros = np.zeros(3)
+    np.testing.assert_array_equal(run("fake_quantize_abs_max", {"X": zeros}, {}), zeros)
+
+
+def test_dot_keeps_integers() -> None:
+    """The inner product of int32 is int32."""
+    ones = np.ones(3, np.int32)
+    assert run("dot", {"X": ones, "Y": ones}, {}).dtype == np.int32

@@ -1,0 +1,171 @@
+"""The text of modules: types that follow from the ops are left out, functions say their roles."""
+
+from __future__ import annotations
+
+import re
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from xdsl.context import Context
+from xdsl.dialects.builtin import ArrayAttr, ModuleOp, StringAttr
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+from xdsl.utils.exceptions import ParseError
+
+from graphopt.ir.dialect.context import context, parse_text
+from graphopt.ir.dialect.text import WIDTH, ModulePrinter, text_of, wrapped
+from graphopt.ir.formats.graph_check import column_names
+from graphopt.ir.formats.model import read_any_program
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.ir.translate.gradients.versions import free_names
+from graphopt.testing import programs
+from graphopt.testing.programs import Generated
+from graphopt_tests.model_files import name_of, program_files
+
+SHORT = """
+func.func @main(
+  feed %x: tensor<?x4xf32>,
+  state "fc.w_0" %w: tensor<4x2xf32> {pd.per_replica},
+  prepared %p: tensor<2xf32>
+) -> (
+  fetch "y": tensor<3x2xf32>,
+  state "fc.w_0": tensor<4x2xf32>
+) {
+  %n = pd.matmul(%x, %w)
+  %y = pd.add(%n, %p) -> tensor<3x2xf32>
+  func.return %y, %w : tensor<3x2xf32>, tensor<4x2xf32>
+}
+""".strip()
+
+PLAIN = """
+func.func @main(
+  %x: tensor<?x4xf32> {pd.feed = "x"},
+  %w: tensor<4x2xf32> {pd.per_replica, pd.state = "fc.w_0"}, %p: tensor<2xf32> {pd.prepared = "p"}
+) -> (tensor<3x2xf32> {pd.fetch = "y"}, tensor<4x2xf32> {pd.state = "fc.w_0"}) {
+  %n = pd.matmul(%x, %w) : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>
+  %y = pd.add(%n, %p) : (tensor<?x2xf32>, tensor<2xf32>) -> tensor<3x2xf32>
+  func.return %y, %w : tensor<3x2xf32>, tensor<4x2xf32>
+}
+"""
+
+
+def check_round_trip(module: ModuleOp) -> None:
+    """Every text form reads back as the same module, and prints the same again."""
+    # that there are no attributes of no arguments cannot be seen in a text
+    for function in module.ops:
+        for key in ("arg_attrs", "res_attrs"):
+            if function.properties.get(key) == ArrayAttr([]):
+                del function.properties[key]
+    for print_types in (False, True):
+        text = text_of(module, print_types=print_types)
+        again = parse_text(text)
+        assert again.is_structurally_equivalent(module), text
+        assert text_of(again, print_types=print_types) == text
+    # as xDSL's own printer and parser have it
+    plain = Parser(context(), str(module)).parse_module()
+    assert plain.is_structurally_equivalent(module)
+
+
+def test_both_forms_are_one_module() -> None:
+    """Types that follow are left out, and roles come first; xDSL's form is read as well."""
+    module = parse_text(PLAIN)
+    module.verify()
+    assert text_of(parse_text(SHORT).body.block.ops.first or module) == SHORT
+    assert parse_text(SHORT).is_structurally_equivalent(module)
+    check_round_trip(module)
+    typed = text_of(module, print_types=True)
+    assert "pd.matmul(%x, %w) : (tensor<?x4xf32>, tensor<4x2xf32>) -> tensor<?x2xf32>" in typed
+
+
+def test_the_generic_form_has_no_roles() -> None:
+    """It is the one that any tool of xDSL reads."""
+    stream, plain = StringIO(), StringIO()
+    module = parse_text(SHORT)
+    ModulePrinter(stream, print_generic_format=True).print_op(module)
+    Printer(plain, print_generic_format=True).print_op(module)
+    assert stream.getvalue() == plain.getvalue()
+    assert parse_text(plain.getvalue()).is_structurally_equivalent(module)
+
+
+@settings(max_examples=12, deadline=None, derandomize=True)
+@given(programs())
+def test_generated_programs_round_trip(generated: Generated) -> None:
+    """Training programs and others, with derivatives, regions and state."""
+    check_round_trip(generated.module)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize(
+    "path", [path for path in program_files() if "text_lod" not in str(path)], ids=name_of
+)
+def test_saved_models_round_trip(path: Path) -> None:
+    """Every saved program, but for one that is read with the lengths of sequences only."""
+    program = read_any_program(path.read_bytes(), path.name)
+    feeds = column_names(program, "feed") or free_names(program)
+    check_round_trip(parse_program(program, feeds, column_names(program, "fetch")))
+
+
+def test_a_function_without_roles_is_that_of_xdsl() -> None:
+    """So is one without a body."""
+    text = """builtin.module {
+  func.func private @f(tensor<2xf32>) -> tensor<2xf32>
+  func.func @g(%x: tensor<2xf32>) -> tensor<2xf32> {
+    func.return %x : tensor<2xf32>
+  }
+}"""
+    assert text_of(parse_text(text)) == str(parse_text(text))
+    assert parse_text(text_of(parse_text(text))).is_structurally_equivalent(parse_text(text))
+
+
+def test_strings_and_long_lines() -> None:
+    """Lines are broken behind commas, never inside a string, and strings print as xDSL's."""
+    module = parse_text(SHORT)
+    long = "a, " * 60
+    for string in ("plain", 'a "quoted", one', "back\\slash", "tab\t", "ümlaut", "", long):
+        module.attributes["note"] = StringAttr(string)
+        text = text_of(module)
+        assert text_of(parse_text(text)) == text
+        assert "".join(text.split()).startswith("".join(str(module).partition("func")[0].split()))
+    values = ", ".join(f"%value_{n}" for n in range(40))
+    line = f'    func.return {values} {{note = "{long}"}}'
+    broken = wrapped(line).split("\n")
+    assert [len(part) <= WIDTH for part in broken] == [long not in part for part in broken]
+    assert " ".join(part.strip() for part in broken) == line.strip()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "message"),
+    [
+        ("pd.matmul(%x, %w)", "pd.matmul(%w, %w)", 9, "matmul contracts dimensions"),
+        ("pd.matmul(%x, %w)", "pd.matmul(%x, %later)", 9, "the value %later is not known here"),
+        ("tensor<3x2xf32>\n  func", "tensor<3x5xf32>\n  func", 10, "its type rule gives"),
+        ("-> tensor<3x2xf32>\n", "-> (tensor<3x2xf32>, f32)\n", 10, "expected 1 result types"),
+        ("feed %x", "food %x", 2, "Expected argument or type"),
+        ('fetch "y"', "fetch y", 6, "string literal expected"),
+    ],
+)
+def test_errors_have_positions(old: str, new: str, line: int, message: str) -> None:
+    """An op that does not fit, a value that is not there, a role that does not exist."""
+    assert old in SHORT
+    with pytest.raises(ParseError, match=f"(?s)<text>:{line}:.*{re.escape(message)}"):
+        parse_text(SHORT.replace(old, new))
+
+
+def test_an_op_that_does_not_fit_is_printed_with_its_types() -> None:
+    """Reports of crashes quote modules that do not verify."""
+    module = parse_text(SHORT)
+    function = module.body.block.first_op
+    assert function is not None
+    matmul = function.regions[0].block.first_op
+    assert matmul is not None
+    matmul.operands[0] = matmul.operands[1]
+    assert "pd.matmul(%w, %w) -> tensor<?x2xf32>" in text_of(module)
+
+
+def test_xdsl_reads_ops_without_types() -> None:
+    """The parser of an op needs nothing of ours around it."""
+    ctx: Context = context()
+    module = Parser(ctx, str(parse_text(SHORT))).parse_module()
+    assert module.is_structurally_equivalent(parse_text(SHORT))

@@ -1,0 +1,80 @@
+"""Wrong uses of a run: the error says which feed, which scope, or what is nested too deep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import FeedError, UnsupportedError
+from graphopt.ir.program import Program, Variable
+from graphopt.lowering import regions
+
+
+@pytest.fixture(autouse=True)
+def program() -> Any:
+    with static.program_guard(Program(), Program()):
+        yield
+
+
+def zeros(*shape: int) -> Any:
+    return np.zeros(shape, "float32")
+
+
+def test_wrong_names_are_named() -> None:
+    """With the nearest right one, or all of them."""
+    images, label = static.data("images", [None, 2]), static.data("label", [None, 2])
+    exe, fetches = static.Executor(), [images + label]
+    close = r"variable images: .*; 'image' was fed, .*; did you mean 'images'\?"
+    with pytest.warns(UserWarning), pytest.raises(FeedError, match=close):
+        exe.run(feed={"image": zeros(1, 2), "label": zeros(1, 2)}, fetch_list=fetches)
+    with pytest.warns(UserWarning), pytest.raises(FeedError, match="it takes images, label"):
+        exe.run(feed={"q": zeros(1, 2), "label": zeros(1, 2)}, fetch_list=fetches)
+    parallel = static.CompiledProgram(static.default_main_program()).with_data_parallel(
+        places=static.cpu_places(1)
+    )
+    with pytest.warns(UserWarning), pytest.raises(FeedError, match="did you mean 'images'"):
+        exe.run(parallel, feed={"image": zeros(1, 2), "label": zeros(1, 2)}, fetch_list=fetches)
+
+
+def test_rows_that_differ() -> None:
+    """Only where an operator cannot take them."""
+    a, b = static.data("a", [None, 2]), static.data("b", [None, 2])
+    exe, feed = static.Executor(), {"a": zeros(2, 2), "b": zeros(3, 2)}
+    assert exe.run(feed=feed, fetch_list=[paddle.concat([a, b])])[0].shape == (5, 2)
+    text = r"different numbers of rows: 'a' \[2, 2\], 'b' \[3, 2\]; .*pd.add.*test_blame.py"
+    with pytest.raises(FeedError, match=text):
+        exe.run(feed=feed, fetch_list=[a + b])
+
+
+def test_a_scope_that_is_none() -> None:
+    with pytest.raises(TypeError, match=r"'scope' must be a Scope, found dict"):
+        static.Executor().run(scope={})  # pyright: ignore[reportArgumentType]
+
+
+def nested(depth: int, x: Variable) -> Variable:
+    if not depth:
+        return x + 1.0
+    taken = paddle.sum(x) > float(depth)
+    return static.nn.cond(taken, lambda: nested(depth - 1, x * 1.5), lambda: x - 1.0)
+
+
+def test_deep_branches(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each branch is traced once: twice at every level would be 63 times here."""
+    traced: list[Any] = []
+    branch = regions._branch
+    monkeypatch.setattr(regions, "_branch", lambda *args: (traced.append(args), branch(*args))[1])
+    y = nested(6, static.data("x", [1]))
+    (found,) = static.Executor().run(feed={"x": zeros(1) + 1.0}, fetch_list=[y])
+    assert found == [0.0]
+    assert len(traced) == 6
+
+
+def test_too_deep_branches() -> None:
+    """They are refused before anything is traced."""
+    y = nested(90, static.data("x", [1]))
+    with pytest.raises(UnsupportedError, match="nests branches and loops 90 deep"):
+        static.Executor().run(feed={"x": zeros(1)}, fetch_list=[y])

@@ -1,0 +1,194 @@
+"""What executors keep: programs as long as their users do, few shapes, and fetches together."""
+
+from __future__ import annotations
+
+import gc
+import weakref
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.runtime.compile import MAX_SHAPES
+from graphopt.runtime.kept import (
+    MOST_COMPILED,
+    NEW_PROGRAM,
+    OTHER_FETCHES,
+    Fetched,
+    KeptPrograms,
+    fetchable,
+)
+from graphopt_tests.storms import held
+
+FEED = {"x": np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _static() -> Any:
+    paddle.enable_static()
+
+
+def deep(layers: int = 8) -> tuple[static.Program, list[str]]:
+    """A chain of activations, and the names of its variables."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [-1, 4], "float32")
+        names = []
+        for number in range(layers):
+            x = (paddle.tanh if number % 2 else paddle.exp)(paddle.scale(x, 0.5))
+            names.append(x.name)
+        names.append(paddle.mean(x).name)
+    return main, names
+
+
+def fetch(exe: Any, program: Any, *names: str) -> list[Any]:
+    return exe.run(program, feed=FEED, fetch_list=list(names), scope=static.Scope())
+
+
+def variables(program: static.Program) -> list[str]:
+    """Everything that operators of a program compute."""
+    return [name for op in program.global_block().ops for name in op.output_arg_names]
+
+
+def test_many_fetches_compile_a_few_times() -> None:
+    """One variable after the other: the same numbers as alone, from a handful of compilations."""
+    main, _ = deep(15)
+    exe, names = static.Executor(paddle.CPUPlace()), variables(main)
+    assert len(names) == 31
+    wanted = dict(zip(names, fetch(static.Executor(paddle.CPUPlace()), main, *names), strict=True))
+    for name in [names[-1], *names]:
+        (found,) = fetch(exe, main, name)
+        np.testing.assert_allclose(found, wanted[name], rtol=1e-6, err_msg=name)
+    reasons = exe.stats["reasons"]
+    assert reasons[NEW_PROGRAM] == 1
+    assert reasons[OTHER_FETCHES] <= 6
+    assert exe.stats["runs"] == 32
+
+
+def test_fetches_in_any_order_and_twice() -> None:
+    """A set that serves them gives each in its place."""
+    main, names = deep(3)
+    exe = static.Executor(paddle.CPUPlace())
+    first, second = names[0], names[1]
+    a, b = fetch(exe, main, first, second)
+    found = fetch(exe, main, second, first, second)
+    for value, wanted in zip(found, (b, a, b), strict=True):
+        np.testing.assert_array_equal(value, wanted)
+    assert exe.stats["reasons"] == {NEW_PROGRAM: 1}
+
+
+def test_the_first_fetches_stay_alone() -> None:
+    """What a training loop fetches is not slowed by what is looked at now and then."""
+    main, names = deep(4)
+    exe = static.Executor(paddle.CPUPlace())
+    for name in (names[-1], names[0], names[1], names[-1]):
+        fetch(exe, main, name)
+    sets = [compiled.compilation.fetches for compiled in exe._runner.all_compiled()]
+    assert sets[0] == (names[-1],)
+    assert sets[1] == (names[-1], names[0])
+    assert set(sets[2]) > {names[-1], names[0], names[1]}
+
+
+def test_data_parallel_fetches_together() -> None:
+    """The same for programs on several devices."""
+    main, _names = deep(6)
+    feed = {"x": np.ones((4, 4), "float32")}
+    exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
+    program = static.CompiledProgram(main).with_data_parallel(places=static.cpu_places(2))
+    found = [exe.run(program, feed=feed, fetch_list=[n], scope=scope)[0] for n in variables(main)]
+    assert program.stats["reasons"][OTHER_FETCHES] <= 4
+    wanted = exe.run(main, feed=feed, fetch_list=variables(main), scope=scope)
+    for value, alone in zip(found[:-1], wanted[:-1], strict=True):
+        np.testing.assert_allclose(value, alone, rtol=1e-6)
+
+
+def test_dropped_programs_go() -> None:
+    """What was compiled of a program goes with it, also of one that was pruned."""
+    exe = static.Executor(paddle.CPUPlace())
+    main, names = deep(2)
+    fetch(exe, main, names[0])
+    exe.run(main, feed=FEED, fetch_list=[names[1]], use_prune=True, scope=static.Scope())
+    assert exe.stats["compiled_programs"] == 2
+    alive = weakref.ref(main)
+    made = [weakref.ref(compiled) for compiled in exe._runner.all_compiled()]
+    del main
+    gc.collect()  # the program, and of what was made of it only the pruned one
+    assert alive() is None
+    gc.collect()
+    assert exe.stats["compiled_programs"] == 0
+    gc.collect()
+    assert not any(ref() for ref in made)
+
+
+def test_what_is_kept_is_bounded() -> None:
+    """The one that was used least lately goes, and is compiled again when it is wanted."""
+    kept, main = KeptPrograms(most=2), static.Program()
+    made: list[Any] = []
+
+    def find(number: int) -> Any:
+        def make(names: tuple[str, ...]) -> Any:
+            made.append(number)
+            return object()
+
+        return kept.find(main, number, ("loss",), 1, make)[0]
+
+    one, two = find(1), find(2)
+    assert find(1) is one
+    find(3)
+    assert find(1) is one and len(kept.all()) == 2
+    assert find(2) is not two
+    assert made == [1, 2, 3, 2]
+    assert MOST_COMPILED >= 16
+
+
+def test_a_long_process_stays_small() -> None:
+    """The short mode of tests/storms/held.py: dropped programs are gone, fetches share."""
+    found = held.programs(3)
+    assert found.alive <= 1, found
+    found = held.fetches(8)
+    assert found.alive <= 5, found
+
+
+def test_evicted_shapes_are_released() -> None:
+    """A program that meets many shapes keeps the last ones only."""
+    main, names = deep(1)
+    exe, scope = static.Executor(paddle.CPUPlace()), static.Scope()
+    runner = exe._runner
+    feeds = [{"x": np.ones((rows, 4), "float32")} for rows in (1, 2)]
+    exe.run(main, feed=feeds[0], fetch_list=[names[0]], scope=scope)
+    (compiled,) = runner.all_compiled()
+    first = weakref.ref(next(iter(compiled.executables.values())))
+    for number in range(MAX_SHAPES):
+        compiled.executable(number, 1, even=True)
+    gc.collect()
+    assert first() is None
+    exe.run(main, feed=feeds[0], fetch_list=[names[0]], scope=scope)
+    assert len(compiled.executables) == MAX_SHAPES
+
+
+def test_a_set_that_cannot_be_compiled() -> None:
+    """A guess that fails costs a compilation, not a result."""
+    from graphopt.errors import FetchError
+
+    main, names = deep(4)
+    kept = KeptPrograms()
+
+    def make(fetches: tuple[str, ...]) -> Any:
+        if len(fetches) > 2:
+            raise FetchError("cannot be fetched")
+        return fetches
+
+    for name in names:
+        found, served = kept.find(main, (), (name,), 1, make)
+        assert found == served and name in served
+
+
+def test_what_may_be_fetched_besides() -> None:
+    """The variables behind those that were asked for, no state, and no more than there is room."""
+    main, names = deep(3)
+    assert next(iter(fetchable(main, (names[0],), 3))) in variables(main)
+    assert set(fetchable(main, (names[0],), 3)) == set(variables(main))
+    assert list(fetchable(main, (names[0],), 1 << 30)) == [names[-1]], "one number has room"
+    assert Fetched().serving(("a",)) is None
