@@ -104,7 +104,7 @@ storms: $(VENV)/.dev ## interrupt training and let its callbacks raise (make sto
 
 .PHONY: test-latest
 test-latest: $(LATEST_VENV)/.dev ## run the smoke tests on Python 3.12 or newer with the newest JAX
-	$(LATEST_BIN)/python -m pytest -m smoke $(TESTS)
+	$(LATEST_BIN)/python -m pytest -m "smoke and not slow" $(TESTS)
 
 .PHONY: lint
 lint: $(VENV)/.dev ## check style and formatting
