@@ -137,9 +137,9 @@ def stages(load: Callable[[], static.Program], fetch: str, clock: Clock) -> tupl
     with clock.stage("dot"):
         to_dot(module)
     with clock.stage("clean-ups only"):
-        optimize(again, strategy().setup(), verify_each=False)
+        optimize(again, strategy().pass_context(), verify_each=False)
     with clock.stage("pipeline, all fusions"):
-        report = optimize(module, strategy(*FLAGS).setup(), verify_each=False)
+        report = optimize(module, strategy(*FLAGS).pass_context(), verify_each=False)
     return ops, report
 
 

@@ -27,7 +27,7 @@ from graphopt import static
 from graphopt.ir.dialect.signature import Port
 from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.lowering import replication as mappers
+from graphopt.lowering import replication
 from graphopt.passes.table.manager import optimize
 from graphopt.runtime.places import CPUPlace, device_of
 
@@ -123,10 +123,10 @@ def once(build: Callable[[], Any], *, test: bool) -> tuple[dict[str, tuple[float
     for flag in FLAGS:
         setattr(strategy, flag, True)
     report = timed(
-        "passes", lambda: optimize(module, strategy.setup(platform="cpu"), verify_each=False)
+        "passes", lambda: optimize(module, strategy.pass_context(platform="cpu"), verify_each=False)
     )
-    plan = mappers.Plan.of(module)
-    function = mappers.alone(module, plan, device_of(CPUPlace()), donate=True).function
+    plan = replication.Plan.of(module)
+    function = replication.alone(module, plan, device_of(CPUPlace()), donate=True).function
     groups = (plan.updated, plan.read_only, plan.feeds)
     arguments = [tuple(map(stand_in, ports)) for ports in groups]
     with jax.enable_x64(True):

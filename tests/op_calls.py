@@ -10,7 +10,7 @@ from xdsl.ir import Block
 
 import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.late import draws
+from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.types import Tensor, tensor
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE, Replicas

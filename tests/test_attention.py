@@ -19,7 +19,7 @@ from graphopt.lowering.kernels.attention import Operands, Weighing, at_once
 from graphopt.lowering.kernels.attention_heads import attention
 from graphopt.passes.engine.fusion import Applied
 from graphopt.passes.fusions.fuse_dot_product_attention import FuseLongAttention
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import optimize
 from graphopt_tests.op_calls import rule_of
 from graphopt_tests.ops.base import bf16, f32, f64, flags, sample
@@ -166,10 +166,10 @@ def test_long_sequences_by_default(length: int | None, trains: bool, outcome: st
         fetches += static.gradients(fetches, [x]) if trains else []
         program = static.default_main_program()
         module = parse_program(program, ["x"], [fetch.name for fetch in fetches])
-    report = optimize(module.clone(), Setup({}, platform="cpu"))
+    report = optimize(module.clone(), PassContext({}, platform="cpu"))
     (found,) = (o for o in report.outcomes if o.rule == FuseLongAttention.name)
     assert outcome == ("one op" if isinstance(found, Applied) else found.reason.name)
-    elsewhere = optimize(module, Setup({}, platform="gpu"))
+    elsewhere = optimize(module, PassContext({}, platform="gpu"))
     assert not any(o.rule == FuseLongAttention.name for o in elsewhere.outcomes)
 
 

@@ -14,7 +14,7 @@ from graphopt import nn, static
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.engine.fusion import Applied
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Report, optimize
 from graphopt.runtime import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
@@ -160,7 +160,7 @@ def report_of(build: Callable[[], Var], *fetched: str) -> Report:
         out = build()
         used = [n for n in FEEDS if main.global_block().has_var(n)]
         module = parse_program(main, used, [out.name, *fetched])
-    return optimize(module, Setup({"fused_attention": True}, frozenset({"fused_attention"})))
+    return optimize(module, PassContext({"fused_attention": True}, frozenset({"fused_attention"})))
 
 
 # forms whose fused op reads something new: a sum, a transpose, zeros

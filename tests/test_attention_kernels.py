@@ -34,7 +34,7 @@ from graphopt.passes.fusions.fuse_dot_product_attention import (
     FuseDotProductAttention,
     KernelAttention,
 )
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import optimize
 from graphopt.testing import check_preserves_meaning, programs
 from graphopt.testing.programs import Generated
@@ -169,7 +169,7 @@ def test_whole_pipeline(
         program = static.default_main_program()
         module = parse_program(program, ["x"], [fetch.name for fetch in fetches])
     platform = "tpu" if kernel == "pallas" else "gpu"
-    optimize(module, Setup(flag, platform=platform, attention_kernel=kernel))
+    optimize(module, PassContext(flag, platform=platform, attention_kernel=kernel))
     found = [op for op in module.walk() if isinstance(op, FusedDotProductAttention)]
     assert len(found) == bool(algorithm or flag)
     assert [op.attr("algorithm") for op in found] == [algorithm or ""] * len(found)

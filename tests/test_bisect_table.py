@@ -25,11 +25,11 @@ from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, Match, Outcome
 from graphopt.passes.engine.rewrite import RewritePass
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import ANY_PROGRAM, ROWS, Phase
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.schedule import steps
-from graphopt.runtime.compilation import setup_for
+from graphopt.runtime.compilation import pass_context_for
 from graphopt.testing import load_page, parse
 from graphopt_tests.flags.nets import strategy
 from graphopt_tests.frontend.programs import fresh
@@ -50,13 +50,13 @@ KERNELS = {
 }
 
 
-def setup_of(name: str) -> Setup:
+def setup_of(name: str) -> PassContext:
     """What a run is told in which this pass has something to do."""
     if name in KERNELS:
         platform, kernel = KERNELS[name]
-        return Setup({}, platform=platform, attention_kernel=kernel)
+        return PassContext({}, platform=platform, attention_kernel=kernel)
     flag = FLAGS.get(name)
-    return setup_for(None if flag is None else strategy(**{flag: True}), "cpu")
+    return pass_context_for(None if flag is None else strategy(**{flag: True}), "cpu")
 
 
 def break_pass(monkeypatch: pytest.MonkeyPatch, name: str) -> None:

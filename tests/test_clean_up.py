@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
 from graphopt import static, utils
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Exp, Scale
@@ -217,7 +217,7 @@ func.func @main(
 def test_effects_are_kept(name: str) -> None:
     """Prints, asserts, random numbers and state updates stay; what nothing reads goes."""
     module = parse(EFFECTS)
-    all_passes()[name]()().apply(context(), module)
+    all_passes()[name]()().apply(new_context(), module)
     text = str(module)
     kept = {"pd.print": 2, "pd.assert": 1, "pd.dropout": 2, "pd.scale": 1}
     assert {op: text.count(f"{op}(") for op in kept} == kept
@@ -251,7 +251,7 @@ def test_clean_up_is_linear() -> None:
         for _ in range(3):
             module = straight_line(count)
             start = time.process_time()
-            optimize(module, strategy.setup(), verify_each=False)
+            optimize(module, strategy.pass_context(), verify_each=False)
             found.append(time.process_time() - start)
         return min(found)
 

@@ -20,7 +20,7 @@ from graphopt.lowering.kernels import convolution
 from graphopt.lowering.kernels.convolution import WAYS, Window
 from graphopt.lowering.ops.norm import batch_norm
 from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Outcome
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.target import choose_convolution
@@ -220,8 +220,8 @@ def test_all_for_cpus_preserve_meaning() -> None:
     @settings(QUICK, max_examples=16)
     @given(programs(plant=plant, training=True) | programs(plant=plant, training=False))
     def check(made: Generated) -> None:
-        setup = Setup({}, platform="cpu")
-        outcomes = check_preserves_meaning(made.module, lambda m: optimize(m, setup).outcomes)
+        context = PassContext({}, platform="cpu")
+        outcomes = check_preserves_meaning(made.module, lambda m: optimize(m, context).outcomes)
         seen.update(outcome.rule for outcome in outcomes if isinstance(outcome, Applied))
 
     check()

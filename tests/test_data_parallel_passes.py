@@ -37,7 +37,7 @@ def parallel(**flags: object) -> str:
     for name, value in flags.items():
         setattr(strategy, name, value)
     module = parse(NET)
-    optimize(module, strategy.setup(replicas=4, data_parallel=True, loss_grad="loss@GRAD"))
+    optimize(module, strategy.pass_context(replicas=4, data_parallel=True, loss_grad="loss@GRAD"))
     module.verify()
     return str(module)
 
@@ -90,7 +90,7 @@ def test_parameters_without_a_sum_would_differ() -> None:
 def test_alone_nothing_is_inserted() -> None:
     """One device sums nothing."""
     module = parse(NET)
-    report = optimize(module, BuildStrategy().setup())
+    report = optimize(module, BuildStrategy().pass_context())
     assert "pd.all_reduce" not in str(module)
     assert "per_replica" not in str(module)
     phases = [ran.pass_name for ran in report.ran if ran.flag != "any strategy"]
@@ -104,7 +104,7 @@ def test_a_seed_is_not_shared() -> None:
         .replace('tensor<f32> {pd.fetch = "loss"}', 'tensor<f32> {pd.fetch = "two"}')
         .replace("func.return %loss", "func.return %two")
     )
-    optimize(module, BuildStrategy().setup(replicas=4, data_parallel=True))
+    optimize(module, BuildStrategy().pass_context(replicas=4, data_parallel=True))
     module.verify()
     text = str(module)
     assert text.count("pd.full_like(%loss) {value = 1.0}") == 1
@@ -115,7 +115,7 @@ def test_a_seed_is_not_shared() -> None:
 def test_explain_counts_what_was_inserted() -> None:
     """The report says how many collectives a flag put into the program."""
     module = parse(NET)
-    report = optimize(module, BuildStrategy().setup(replicas=2, data_parallel=True))
+    report = optimize(module, BuildStrategy().pass_context(replicas=2, data_parallel=True))
     assert "reduce_strategy (all-reduce-gradients" in as_text(report)
     assert "+1 pd.all_reduce" in as_text(report)
 
@@ -129,6 +129,6 @@ def test_a_constant_of_two_users() -> None:
   %w1 =""",
     )
     module = parse(text)
-    optimize(module, BuildStrategy().setup(replicas=4, data_parallel=True))
+    optimize(module, BuildStrategy().pass_context(replicas=4, data_parallel=True))
     assert str(module).count("value = 0.25") == 1
     assert "func.return %one," in str(module) and "value = 1.0" in str(module)

@@ -12,7 +12,7 @@ import graphopt as paddle
 from graphopt import nn, static
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.engine.fusion import Applied, FusionPass
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.explain import as_json
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.pipeline import ROWS, Phase, select
@@ -55,30 +55,30 @@ def strategy(flags: tuple[str, ...]) -> BuildStrategy:
 
 def test_every_fusion_happens(module: ModuleOp) -> None:
     """The program is worth its name."""
-    report = optimize(module.clone(), strategy(FLAGS).setup())
+    report = optimize(module.clone(), strategy(FLAGS).pass_context())
     fired = {o.rule for o in report.outcomes if isinstance(o, Applied)}
-    fusions = {made.name for _, made in select(report.setup) if isinstance(made, FusionPass)}
+    fusions = {made.name for _, made in select(report.context) if isinstance(made, FusionPass)}
     assert fusions <= fired, fusions - fired
 
 
 def test_the_order_of_the_flags_does_not_matter(module: ModuleOp) -> None:
     """All orders select the same passes in the same order; some of them run, with one result."""
-    wanted = [row.pass_name for row, _ in select(Setup(dict.fromkeys(FLAGS, True)))]
+    wanted = [row.pass_name for row, _ in select(PassContext(dict.fromkeys(FLAGS, True)))]
     for order in permutations(FLAGS[:6]):
         flags = dict.fromkeys((*order, *FLAGS[6:]), True)
-        assert [row.pass_name for row, _ in select(Setup(flags))] == wanted
+        assert [row.pass_name for row, _ in select(PassContext(flags))] == wanted
     results: set[str] = set()
     shuffled = random.Random(0)
     for _ in range(6):
         after = module.clone()
-        report = optimize(after, strategy(tuple(shuffled.sample(FLAGS, len(FLAGS)))).setup())
+        report = optimize(after, strategy(tuple(shuffled.sample(FLAGS, len(FLAGS)))).pass_context())
         results.add(str(after) + str(report.outcomes))
     assert len(results) == 1
 
 
 def test_who_took_what(module: ModuleOp) -> None:
     """Each picture that another fusion got is told with the name of that fusion."""
-    report = optimize(module.clone(), strategy(FLAGS).setup(), near=True)
+    report = optimize(module.clone(), strategy(FLAGS).pass_context(), near=True)
     taken = {
         (anchor["pass"], anchor["reason"]["text"].removesuffix(" took it"))
         for anchor in as_json(report)["anchors"]
@@ -102,7 +102,7 @@ def test_a_near_miss_of_a_larger_fusion(module: ModuleOp) -> None:
         out = paddle.add(x, nn.Linear(12, 8)(hidden))
         parsed = parse_program(main, ["x"], [out.name])
     flags = ("fused_feedforward", "fuse_gemm_epilogue")
-    report = optimize(parsed, strategy(flags).setup(), near=True)
+    report = optimize(parsed, strategy(flags).pass_context(), near=True)
     assert len(report.applied("fuse-gemm-epilogue")) == 2
     (miss,) = {m.reason for m in report.near_misses("fused-feedforward")}
     assert miss.name == "other-op"
@@ -123,7 +123,7 @@ def test_near_misses_inside_a_branch() -> None:
 
         out = static.nn.cond(paddle.mean(x) > 0, nearly, whole)
         parsed = parse_program(main, ["x"], [out.name])
-    report = optimize(parsed, strategy(("fuse_gemm_epilogue",)).setup(), near=True)
+    report = optimize(parsed, strategy(("fuse_gemm_epilogue",)).pass_context(), near=True)
     assert len(report.applied("fuse-gemm-epilogue")) == 1
     near = report.near_misses("fuse-gemm-epilogue")
     assert {miss.reason.name for miss in near} == {"op-between", "other-reader"}

@@ -19,7 +19,7 @@ from graphopt.ir.dialect.ops.activation import Gelu
 from graphopt.passes.cleanup.fold_identity import FoldIdentity
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, replace
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.target.fold_batch_norm import FoldBatchNorm
 from graphopt.testing import parse
@@ -44,7 +44,7 @@ class TanhGelu(RewritePass):
     numerics = Numerics.APPROXIMATE
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         for op in [op for op in module.walk() if isinstance(op, Gelu)]:
             log.applied(op)
             new = Gelu.make(op.operands[0], approximate=True)

@@ -25,13 +25,13 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 import graphopt
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops import ALL
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.late import Late
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, dtype_of, shape_of, show, tensor
 from graphopt.ir.dtypes import as_dtype
 from graphopt.lowering.registry import RULES
@@ -50,7 +50,7 @@ CASES = [
     for number, sample in enumerate(samples)
 ]
 # the whole program lowers these
-WITHOUT_RULE = (Grad, Late)
+WITHOUT_RULE = (Grad, Dynamic)
 COMPUTED = [case for case in CASES if case.values[0] not in WITHOUT_RULE]
 Groups = list[list[Tensor]]
 Samples = Mapping[int, Sample]
@@ -148,7 +148,7 @@ def test_files_mirror() -> None:
 
     package = Path(graphopt.__file__).parent
     families = names(package / "ir" / "dialect" / "ops")
-    assert names(package / "lowering" / "ops") == families - {"grad", "late", "control"}
+    assert names(package / "lowering" / "ops") == families - {"grad", "dynamic", "control"}
     assert names(Path(__file__).parent / "ops") == families - {"control"}
     for op_class in WITHOUT_RULE:
         assert op_class not in RULES, f"{op_class.name} is lowered with the whole program"
@@ -243,7 +243,7 @@ def _check_text(block: Block, op: PdOp) -> None:
     module.verify()
     for generic in (False, True):
         text = _text(module, generic)
-        parsed = Parser(context(), text).parse_module()
+        parsed = Parser(new_context(), text).parse_module()
         parsed.verify()
         assert parsed.is_structurally_equivalent(module), text
         assert _text(parsed, generic) == text

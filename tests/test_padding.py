@@ -27,8 +27,8 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import ALL
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.late import Late
 from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.signature import FEED, FETCH
 from graphopt.ir.dialect.traits import Elementwise, Rowwise
@@ -47,7 +47,7 @@ SAMPLES: dict[type[PdOp], list[Sample]] = {
     for module in modules_in("ops").values()
     for op, samples in getattr(module, "SAMPLES", {}).items()
 }
-NOT_HERE = (DataSizedOp, RegionOp, Yield, Grad, Late, RandomOp)
+NOT_HERE = (DataSizedOp, RegionOp, Yield, Grad, Dynamic, RandomOp)
 EXTRA = 2
 
 

@@ -12,7 +12,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.debug.compare import interpreted, run_module
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Scale
 from graphopt.ir.dialect.signature import signature_of
@@ -28,7 +28,7 @@ from graphopt.passes.engine.fusion import (
     sweep,
 )
 from graphopt.passes.fusions.fuse_dot_product_attention import FuseDotProductAttention
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import ROWS, select
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.schedule import steps
@@ -135,8 +135,8 @@ def test_fusion_preserves_meaning(fusion: type[FusionPass]) -> None:
 @pytest.mark.slow
 def test_everything_on_preserves_meaning() -> None:
     """All fusions of the pipeline together; large pictures are in test_transformer_fusions.py."""
-    setup = Setup({row.flag: True for row in ROWS if row.flag.startswith("fuse")})
-    passes = [made for _, made in select(setup) if isinstance(made, FusionPass)]
+    context = PassContext({row.flag: True for row in ROWS if row.flag.startswith("fuse")})
+    passes = [made for _, made in select(context) if isinstance(made, FusionPass)]
     rules = [(made.name, rule) for made in passes for rule in made.RULES]
     # fuse-resunit has the pictures of two others behind a convolution, and would take most of them
     others = [(name, rule) for name, rule in rules if name != "fuse-resunit"]
@@ -175,7 +175,7 @@ def test_fold_identity_preserves_meaning() -> None:
         before = len(generated_ops(generated.module))
 
         def fold(module: ModuleOp) -> int:
-            FoldIdentity().apply(context(), module)
+            FoldIdentity().apply(new_context(), module)
             return before - len(generated_ops(module))
 
         folded += check_preserves_meaning(generated.module, fold)
@@ -252,12 +252,12 @@ def test_larger_picture_wins() -> None:
 
 def test_one_schedule() -> None:
     """Fusions share a sweep between two clean-ups; every other pass is a step of its own."""
-    setup = Setup({"fuse_gemm_epilogue": True, "fuse_bn_act_ops": True}, platform="cpu")
-    found = steps(setup)
+    context = PassContext({"fuse_gemm_epilogue": True, "fuse_bn_act_ops": True}, platform="cpu")
+    found = steps(context)
     assert [name for step in found for name in step.names.split(", ") if name != "dce"] == [
-        made.name for _, made in select(setup)
+        made.name for _, made in select(context)
     ]
     (at,) = (i for i, step in enumerate(found) if step.together)
     assert found[at].names == "fuse-gemm-epilogue, fuse-bn-act"
     assert [found[i].names for i in (at - 1, at + 1)] == ["dce", "dce"]
-    assert not any(step.together for step in steps(Setup({}, platform="cpu")))
+    assert not any(step.together for step in steps(PassContext({}, platform="cpu")))

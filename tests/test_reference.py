@@ -20,7 +20,7 @@ from graphopt import passes
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import ALL
 from graphopt.ir.dialect.ops.base import DataSizedOp
-from graphopt.ir.dialect.ops.late import Late
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.passes.engine.fusion import FusionPass
 from graphopt.passes.table.registry import own_passes
 from graphopt.reference import Unsupported, evaluate, evaluate_ops, is_random, supports
@@ -55,7 +55,7 @@ def sixty_four_bits() -> Iterator[None]:
 def is_computed(op_class: type[PdOp], sample: Sample) -> bool:
     """True for a sample that both compute, and alike: random numbers are not."""
     op = build(op_class, sample)[1]
-    return supports(op) and not is_random(op) and not isinstance(op, Late)
+    return supports(op) and not is_random(op) and not isinstance(op, Dynamic)
 
 
 CASES = [case for case in COMPUTED if is_computed(*case.values)]  # pyright: ignore
@@ -89,7 +89,7 @@ def test_what_passes_mention_is_covered() -> None:
         if isinstance(value, type) and value in ALL
     }
     # what is random, a script's own function, or of several devices; no rewrite touches them
-    exempt = {"pd.grad", "pd.yield", "pd.dpsgd", "pd.vjp", "pd.late", "pd.py_func"}
+    exempt = {"pd.grad", "pd.yield", "pd.dpsgd", "pd.vjp", "pd.dynamic", "pd.py_func"}
     exempt.add("pd.layers")  # has a region, which the interpreter itself walks over
     exempt |= {op.name for op in ALL if op.__module__ == "graphopt.ir.dialect.ops.comm"}
     without = {op.name for op in mentioned if op not in RULES} - exempt

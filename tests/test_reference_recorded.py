@@ -12,7 +12,7 @@ import pytest
 from graphopt.conformance.cases import Corpus
 from graphopt.conformance.check import check
 from graphopt.ir.dialect.signature import signature_of
-from graphopt.lowering import replication as mappers
+from graphopt.lowering import replication
 from graphopt.reference import evaluate, is_random, supports
 
 CASES = Path(__file__).parent / "conformance" / "cases"
@@ -47,8 +47,8 @@ class Interpreted:
 def test_recorded_cases(monkeypatch: pytest.MonkeyPatch) -> None:
     """Paddle's numbers, gradients and trained parameters come out too, in every twentieth case."""
     corpus = Corpus(CASES)
-    interpreted = Interpreted(mappers.evaluate)
-    monkeypatch.setattr(mappers, "evaluate", interpreted)
+    interpreted = Interpreted(replication.evaluate)
+    monkeypatch.setattr(replication, "evaluate", interpreted)
     chosen = corpus.cases[::20]
     compared, wrong = 0, list[str]()
     for case in chosen:

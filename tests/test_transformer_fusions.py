@@ -16,7 +16,7 @@ from graphopt import nn, static
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.engine.fusion import Applied, Declined, sweep
 from graphopt.passes.fusions.fused_feedforward import FuseFeedForward
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Report, optimize
 from graphopt.passes.table.pipeline import ROWS
 from graphopt.runtime import CompiledProgram
@@ -67,7 +67,7 @@ def module_of(build: Callable[[], Any]) -> ModuleOp:
 def explained(flags: tuple[str, ...], build: Callable[[], Any]) -> tuple[Report, ModuleOp]:
     """What these flags do to a training program."""
     module = module_of(build)
-    return optimize(module, Setup(dict.fromkeys(flags, True), frozenset(flags))), module
+    return optimize(module, PassContext(dict.fromkeys(flags, True), frozenset(flags))), module
 
 
 def fired(report: Report) -> Counter[str]:

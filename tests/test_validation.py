@@ -22,7 +22,7 @@ from graphopt.passes.engine.validation import (
     Validation,
     validating,
 )
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Run, optimize
 from graphopt.passes.table.registry import all_passes
 from graphopt.reference.validator import validate
@@ -43,7 +43,7 @@ MODELS = Path(__file__).parent / "data" / "models"
 def run(module: ModuleOp, made: Any) -> tuple[Validation, Run]:
     """One pass under validation, as graphopt-opt runs it."""
     with validating(validate) as validation:
-        watched = Run(module, Setup({}))
+        watched = Run(module, PassContext({}))
         watched.one("-p", made)
         watched.finish()
     return validation, watched
@@ -193,6 +193,6 @@ def test_command_line_fails(
 def test_optimize_validates() -> None:
     """The option of the pass manager, with the interpreter as its validator."""
     module = parse(PAGE_CASES[0].values[0].before)  # pyright: ignore
-    report = optimize(module, Setup({}), validate=validate)
+    report = optimize(module, PassContext({}), validate=validate)
     assert report.validation is not None
     assert not report.validation.failed

@@ -13,10 +13,10 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import Relu
 from graphopt.ir.dialect.ops.fused import FusedElemwiseAddActivation
 from graphopt.ir.dialect.ops.linear import Matmul
-from graphopt.ir.dialect.ops.math import Abs, Add, Log, Subtract
+from graphopt.ir.dialect.ops.math import Abs, Add, RewriteLog, Subtract
 from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Outcome, Reason, Value
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log as Outcomes
+from graphopt.passes.engine.rewrite import RewriteLog as Outcomes
 from graphopt.passes.engine.rewrite import RewritePass, replace
 from graphopt.passes.table.registry import register_pass
 
@@ -49,7 +49,7 @@ class AddRelu(Fusion):
             (use, *_) = match[self.relu].results[0].uses
             return Relu.make(use.operation.results[0])
         if how == "nan":
-            return Log.make(y)
+            return RewriteLog.make(y)
         if how == "no-rule":
             return FusedElemwiseAddActivation.make(
                 x, y, functor_list=["no_such_function", "elementwise_add"]

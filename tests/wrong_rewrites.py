@@ -43,7 +43,7 @@ from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.ir.dialect.types import shape_of
 from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Outcome, Value
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, replace
 
 # what one op is replaced by: a value, or a new op
 Build = Callable[[PdOp], SSAValue | PdOp | None]
@@ -59,7 +59,7 @@ class Wrong(RewritePass):
     build: Build
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         for op in [op for op in module.walk() if isinstance(op, self.kind)]:
             found = self.build(op)
             if found is None or not log.allow(op):
@@ -453,7 +453,7 @@ class OneOfTwo(RewritePass):
     numerics = Numerics.REASSOCIATING
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         for op in [op for op in module.walk() if isinstance(op, Scale)]:
             if log.allow(op):
                 log.applied(op)
@@ -472,7 +472,7 @@ class Meddling(RewritePass):
     numerics = Numerics.REASSOCIATING
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         scales = [op for op in module.walk() if isinstance(op, Scale)]
         for op in [op for op in module.walk() if isinstance(op, Softmax)]:
             for scale in scales:

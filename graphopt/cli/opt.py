@@ -94,19 +94,19 @@ class OptMain(xDSLOptMain):
         from graphopt.cli.reporting import measured, tell, wants_near
         from graphopt.passes.table.manager import optimize
         from graphopt.passes.table.pipeline import select
-        from graphopt.runtime.compilation import setup_for
+        from graphopt.runtime.compilation import pass_context_for
         from graphopt.runtime.strategy_text import strategy_of
 
         text = self.args.build_strategy
         strategy = None if text is None else strategy_of(text)
-        setup = setup_for(strategy, platform_of(self.args))
+        context = pass_context_for(strategy, platform_of(self.args))
         if self.args.dump_pass_pipeline:
-            print(",".join(str(made) for _, made in select(setup)), file=sys.stderr)
-        off = measured(module, [made for _, made in select(setup)], self.args, self.ctx)
+            print(",".join(str(made) for _, made in select(context)), file=sys.stderr)
+        off = measured(module, [made for _, made in select(context)], self.args, self.ctx)
         before = module.clone()
         report = optimize(
             module,
-            replace(setup, without=setup.without | off),
+            replace(context, without=context.without | off),
             near=wants_near(self.args),
             verify_each=self.args.verify_each or None,
             again=lambda: before,

@@ -25,7 +25,7 @@ def add_platform(parser: argparse.ArgumentParser) -> None:
 
 
 def platform_of(args: argparse.Namespace) -> str:
-    """The platform of `--platform`, as a Setup has it; empty for a portable result."""
+    """The platform of `--platform`, as a PassContext has it; empty for a portable result."""
     from graphopt.runtime.places import likely_place
 
     given = args.platform or likely_place().platform

@@ -17,7 +17,7 @@ from xdsl.passes import ModulePass
 from graphopt.cli.report_options import EVERYTHING, platform_of
 from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.bisect import limited
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Run
 from graphopt.passes.table.report import Report
 
@@ -93,7 +93,7 @@ def watched(module: ModuleOp, args: argparse.Namespace) -> Run:
     before = module.clone()
     return Run(
         module,
-        Setup({}, platform=platform_of(args)),
+        PassContext({}, platform=platform_of(args)),
         near=wants_near(args),
         verify_each=args.verify_each or None,
         again=lambda: before,

@@ -62,8 +62,8 @@ def run_module(
     plan, device = Plan.of(module), jax.devices("cpu")[0]
     with jax.enable_x64(True), jax.disable_jit(one_by_one):
         whole = functools.partial(alone, donate=False)
-        mapped = (by_op if one_by_one else whole)(module, plan, device)
-        fetches, written = mapped.function(
+        replicated = (by_op if one_by_one else whole)(module, plan, device)
+        fetches, written = replicated.function(
             tuple(_flat(port, inputs[port.name]) for port in plan.updated),
             tuple(_flat(port, inputs[port.name]) for port in plan.read_only),
             tuple(inputs[port.name] for port in plan.feeds),

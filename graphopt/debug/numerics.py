@@ -23,7 +23,7 @@ from graphopt.debug.tables import table
 from graphopt.errors import FeedError
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Run
 
 Array = np.ndarray[Any, Any]
@@ -148,7 +148,7 @@ def measure(
     moved: list[Moved] = []
     for made in passes:
         trial = base.clone()
-        run = Run(trial, Setup({}))
+        run = Run(trial, PassContext({}))
         run.one("", made, context)
         if trial.is_structurally_equivalent(base):
             continue

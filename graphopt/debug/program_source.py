@@ -27,7 +27,7 @@ from graphopt.passes.engine.crash import Step
 from graphopt.passes.engine.fusion import FusionPass
 from graphopt.passes.table.registry import all_passes
 from graphopt.passes.table.schedule import steps as steps_of
-from graphopt.runtime.compilation import setup_for
+from graphopt.runtime.compilation import pass_context_for
 from graphopt.runtime.strategy_text import strategy_of
 
 Array = np.ndarray[Any, Any]
@@ -94,7 +94,7 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         module = compiled.compilation.parsed()
         ports = {port.name: port for port in signature_of(module).arguments}
         known = {name: _one(np.array(a), ports[name]) for name, a in inputs.items()}
-        steps = tuple(steps_of(compiled.report.setup.alone().quiet()))
+        steps = tuple(steps_of(compiled.report.context.alone().quiet()))
         origin = f"program {len(found) + 1} of {path}"
         found[id(compiled)] = compiled, Subject(origin, module, known, steps, int(key[0]))
 
@@ -143,7 +143,7 @@ def steps_for(strategy: str | None, passes: str, platform: str) -> tuple[Step, .
     """
     steps: list[Step] = []
     if strategy is not None:
-        steps += steps_of(setup_for(strategy_of(strategy), platform).quiet())
+        steps += steps_of(pass_context_for(strategy_of(strategy), platform).quiet())
     return *steps, *steps_named(_named(passes))
 
 

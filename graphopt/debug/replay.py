@@ -13,7 +13,7 @@ from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
 from graphopt.debug.program_source import steps_of_file
 from graphopt.debug.search import Suspect
 from graphopt.errors import FeedError, UnsupportedError
-from graphopt.ir.dialect.ops.late import draws
+from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.passes.engine.naming import show_op

@@ -18,7 +18,7 @@ from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
 
 
-class Slots(NamedTuple):
+class SizeInputs(NamedTuple):
     """An attribute's value, and the input slots that override it."""
 
     value: Any
@@ -32,7 +32,7 @@ def has_variable(value: Any) -> bool:
     return isinstance(value, Variable)
 
 
-def sizes(value: Any, name: str, function: str, whole: str, each: str) -> Slots:
+def sizes(value: Any, name: str, function: str, whole: str, each: str) -> SizeInputs:
     """Several numbers: a list of ints and Variables, or one integer Variable of all of them.
 
     `whole` is the slot for one tensor, `each` the one for a list of tensors. None counts as -1.
@@ -46,20 +46,20 @@ def sizes(value: Any, name: str, function: str, whole: str, each: str) -> Slots:
     if isinstance(value, Variable):
         check_integers(value, name, function)
         count = value.shape[0] if value.shape else 1
-        return Slots([-1] * max(count, 1), {whole: value})
+        return SizeInputs([-1] * max(count, 1), {whole: value})
     if not has_variable(value):
-        return Slots(arguments.shape(_as_list(value), function, name), {})
+        return SizeInputs(arguments.shape(_as_list(value), function, name), {})
     numbers = [
         -1 if isinstance(item, Variable) else _integer(item, name, function) for item in value
     ]
-    return Slots(numbers, {each: as_tensors(value, name, function)})
+    return SizeInputs(numbers, {each: as_tensors(value, name, function)})
 
 
-def size(value: Any, name: str, function: str, slot: str) -> Slots:
+def size(value: Any, name: str, function: str, slot: str) -> SizeInputs:
     """One number: an int or an integer Variable of one element."""
     if not isinstance(value, Variable):
-        return Slots(arguments.integer(value, name, function), {})
-    return Slots(0, {slot: check_integers(value, name, function)})
+        return SizeInputs(arguments.integer(value, name, function), {})
+    return SizeInputs(0, {slot: check_integers(value, name, function)})
 
 
 def size_of(x: Variable, axis: int) -> Any:

@@ -39,7 +39,7 @@ class Call:
 
     @classmethod
     def of(cls, op: PdOp, replicas: Replicas) -> Call:
-        """The call that computes `op`, which is not a `pd.late` (see `dynamic.call_of`)."""
+        """The call that computes `op`, which is not a `pd.dynamic` (see `dynamic.call_of`)."""
         attrs = tuple(sorted(_read_by_rules(op).items()))
         groups = tuple(len(group) for group in op.operand_groups())
         return cls(type(op), attrs, groups, replicas)

@@ -2,7 +2,7 @@
 
 Inside a jitted program arrays have no values yet, but much follows from shapes that are known by
 then: `shape(x)[0] * 2` is computed here, on the side. What cannot be raises `NeedsData`, and the
-runtime then runs the program op by op (`mappers.by_op`), where arrays have values.
+runtime then runs the program op by op (`replication.by_op`), where arrays have values.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.op import PdOp, class_of
 from graphopt.ir.dialect.ops.base import PureOp
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, draws
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.late import Late, decoded, draws
 from graphopt.ir.dialect.ops.shape import ShapeOf
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE, Replicas
@@ -46,18 +46,18 @@ def concrete(array: Any, what: str) -> Numbers:
 
 
 def call_of(op: PdOp, replicas: Replicas, env: Mapping[SSAValue, Any]) -> Call:
-    """The call that computes `op`; `env` has the values that a `pd.late` reads."""
-    if not isinstance(op, Late):
+    """The call that computes `op`; `env` has the values that a `pd.dynamic` reads."""
+    if not isinstance(op, Dynamic):
         return Call.of(op, replicas)
     properties = tuple(sorted(late_properties(op, env).items()))
     return Call(class_of(op.attr("op")), properties, op.attr("groups"), replicas)
 
 
-def late_properties(op: Late, env: Mapping[SSAValue, Any]) -> dict[str, Any]:
-    """All properties of the op that a `pd.late` stands for."""
+def late_properties(op: Dynamic, env: Mapping[SSAValue, Any]) -> dict[str, Any]:
+    """All properties of the op that a `pd.dynamic` stands for."""
     op_class = class_of(op.attr("op"))
     properties = decoded(op_class, op.attr("attrs"))
-    for name, value in zip(op.attr("late"), op.values, strict=True):
+    for name, value in zip(op.attr("dynamic"), op.values, strict=True):
         lanes = [_number(value, env, lane, op_class, name) for lane in range(len(env[value]))]
         if any(not np.array_equal(lane, lanes[0]) for lane in lanes):
             raise UnsupportedError(
@@ -97,7 +97,7 @@ def _compute(
     op = value.owner
     if not isinstance(value, OpResult) or not isinstance(op, PureOp):
         return None
-    if isinstance(op, (Grad, Late)) or draws(op) or op.regions:
+    if isinstance(op, (Grad, Dynamic)) or draws(op) or op.regions:
         return None
     if isinstance(op, ShapeOf):
         if op.input not in env:  # inside a region, which knows only what it reads

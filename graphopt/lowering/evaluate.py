@@ -19,7 +19,7 @@ from xdsl.ir import Block, Operation
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Yield
-from graphopt.ir.dialect.ops.late import Late, draws
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.transformer import (
     FusedAttention,
@@ -153,7 +153,7 @@ def evaluate_block(block: Block, env: Environment, context: Context) -> list[Lan
 
 def operands_by_lane(op: Operation, env: Environment, lanes: int) -> list[list[Array]]:
     """The operands of an op, for each lane, without those that are read as properties."""
-    read = op.inputs if isinstance(op, Late) else op.operands
+    read = op.inputs if isinstance(op, Dynamic) else op.operands
     values = [env[value] for value in read]
     return [[value[lane] for value in values] for lane in range(lanes)]
 

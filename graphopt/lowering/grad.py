@@ -17,8 +17,8 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.late import Late
 from graphopt.ir.dialect.regions import values_read
 from graphopt.lowering.call import Environment, Lanes, jitted_pullback, pullback
 from graphopt.lowering.dynamic import call_of
@@ -94,7 +94,7 @@ def _step_back(
                 _accumulate(cotangents, value, gradient)
         return
     outs = tuple(i for i, r in enumerate(op.results) if r in active and r in cotangents)
-    read = op.inputs if isinstance(op, Late) else op.operands
+    read = op.inputs if isinstance(op, Dynamic) else op.operands
     ins = tuple(i for i, value in enumerate(read) if value in active)
     if not outs or not ins:
         return

@@ -16,10 +16,10 @@ from graphopt.ir.dialect.signature import FEED, STATE
 from graphopt.lowering.call import Array, Lanes
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate
-from graphopt.lowering.replication import Arrays, Mapped, Plan, home_of, repeated
+from graphopt.lowering.replication import Arrays, Plan, Replicated, home_of, repeated
 
 
-def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Mapped:
+def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicated:
     """`count` replicas on one device; each feed is a list of arrays, and so is each fetch."""
     sharding = jax.sharding.SingleDeviceSharding(device)
 
@@ -40,4 +40,4 @@ def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Mapped:
         )
 
     function = jax.jit(repeated(run, plan), out_shardings=sharding)
-    return Mapped("lockstep", function, count, lambda _: sharding, home_of(device))
+    return Replicated("lockstep", function, count, lambda _: sharding, home_of(device))

@@ -1,6 +1,6 @@
 """A mapped function over the devices of several processes, called with this process's parts.
 
-The function itself is the one of `mappers.shard_map` over all devices. JAX wants global arrays
+The function itself is the one of `replication.shard_map` over all devices. JAX wants global arrays
 then, of which each process holds a part: feeds become such arrays from this trainer's rows, and of
 the fetches only this trainer's replicas are given back.
 """
@@ -17,7 +17,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from graphopt.errors import WorldError
-from graphopt.lowering.replication import Mapped, cut, mesh_of
+from graphopt.lowering.replication import Replicated, cut, mesh_of
 
 
 def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
@@ -41,19 +41,21 @@ def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
     return tuple(found[process][at] for process in sorted(found) for at in positions)
 
 
-def across(mapped: Mapped, devices: Sequence[Any]) -> Mapped:
+def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
     """The same for a caller that has the feeds of its own devices only, and wants their fetches."""
     mine = [device for device in devices if device.process_index == jax.process_index()]
-    mesh, own = mesh_of(devices, mapped.groups), mesh_of(mine)
-    parts = Parts(
+    mesh, own = mesh_of(devices, replicated.groups), mesh_of(mine)
+    parts = ProcessShares(
         whole=NamedSharding(mesh, P()),
         cut=NamedSharding(mesh, cut(mesh)),
         local=NamedSharding(own, cut(own)),
         share=len(devices) // len(mine),
     )
-    function = Function(mapped.function, parts)
-    name = f"{mapped.name} across {parts.share} processes" if parts.share > 1 else mapped.name
-    return replace(mapped, name=name, function=function)
+    function = Function(replicated.function, parts)
+    name = (
+        f"{replicated.name} across {parts.share} processes" if parts.share > 1 else replicated.name
+    )
+    return replace(replicated, name=name, function=function)
 
 
 def put(value: np.ndarray[Any, Any], sharding: Any) -> Any:
@@ -64,7 +66,7 @@ def put(value: np.ndarray[Any, Any], sharding: Any) -> Any:
 
 
 @dataclass(frozen=True)
-class Parts:
+class ProcessShares:
     """Layout of arrays over all devices and over this process's; `share` processes."""
 
     whole: NamedSharding
@@ -96,7 +98,7 @@ class Function:
     """A jitted function of global arrays, called with local ones."""
 
     jitted: Any
-    parts: Parts
+    parts: ProcessShares
 
     def lower(self, *arguments: Any) -> Any:
         """As of a jitted function: the result of `compile` is called like this one."""
@@ -111,7 +113,7 @@ class Lowered:
     """The result of `Function.lower`."""
 
     lowered: Any
-    parts: Parts
+    parts: ProcessShares
 
     def compile(self, compiler_options: Mapping[str, Any] | None = None) -> Callable[..., Any]:
         """The compiled function of local arrays."""
@@ -119,6 +121,6 @@ class Lowered:
         return lambda *arguments: _called(compiled, parts, arguments)
 
 
-def _called(function: Any, parts: Parts, arguments: tuple[Any, ...]) -> Any:
+def _called(function: Any, parts: ProcessShares, arguments: tuple[Any, ...]) -> Any:
     fetches, written = function(*parts.arguments(*arguments))
     return tuple(parts.fetch(array) for array in fetches), written

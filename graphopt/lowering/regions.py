@@ -21,7 +21,7 @@ from xdsl.ir import SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.ops.comm import Collective
 from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While
-from graphopt.ir.dialect.ops.late import Late, draws
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.regions import captured_values, inner_ops, values_read
 from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.lowering.call import Array, Environment, Lanes
@@ -64,7 +64,7 @@ def evaluate_region_op(
 def _known(op: RegionOp, env: Environment, lane: int) -> Known:
     """Conditions and sizes that `op` reads and that follow from the shapes of this trace."""
     wanted = [op.operands[0]] if isinstance(op, If) else []
-    if any(isinstance(inner, Late) for inner in inner_ops(op)):
+    if any(isinstance(inner, Dynamic) for inner in inner_ops(op)):
         wanted += [v for v in captured_values(op) if _may_be_sizes(v)]
     found = {value: known_numbers(value, env, lane) for value in wanted}
     return {value: numbers for value, numbers in found.items() if numbers is not None}

@@ -104,7 +104,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Mapped:
+class Replicated:
     """A jitted function of the `Replica` form and where its state arrays live.
 
     `name` is the mapper's, for reports; `place` gives the sharding of a state port. Functions with
@@ -179,7 +179,7 @@ def _later(key: Array, runs: Any) -> Array:
     return jnp.asarray(key).at[1].add(jnp.asarray(runs, "uint32"))
 
 
-def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Mapped:
+def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Replicated:
     """One replica on one device; nothing has a leading axis."""
     sharding = jax.sharding.SingleDeviceSharding(device)
     function = jax.jit(
@@ -187,7 +187,7 @@ def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Mapped:
         donate_argnums=(0,) if donate else (),
         out_shardings=sharding,
     )
-    return Mapped("alone", function, 1, lambda _: sharding, home_of(device), donates=donate)
+    return Replicated("alone", function, 1, lambda _: sharding, home_of(device), donates=donate)
 
 
 def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
@@ -205,7 +205,7 @@ def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
     return jax.jit(run, out_shardings=sharding)
 
 
-def by_op(module: ModuleOp, plan: Plan, device: Any) -> Mapped:
+def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
     """As `alone`, but XLA compiles each op by itself, so that sizes may depend on data."""
     replica = replica_function(module, plan, ALONE, by_op=True)
     position = {port.name: index for index, port in enumerate(plan.written)}
@@ -222,7 +222,7 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Mapped:
         return jax.tree.map(jnp.asarray, results)
 
     sharding = jax.sharding.SingleDeviceSharding(device)
-    return Mapped("by_op", function, 1, lambda _: sharding, home_of(device))
+    return Replicated("by_op", function, 1, lambda _: sharding, home_of(device))
 
 
 def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
@@ -281,7 +281,7 @@ def cut(mesh: Mesh) -> P:
 
 def shard_map(
     module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool, groups: int = 1
-) -> Mapped:
+) -> Replicated:
     """One replica per device, in groups; collectives are XLA's."""
     count = len(devices)
     mesh = mesh_of(devices, groups)
@@ -315,7 +315,7 @@ def shard_map(
         out_shardings=shardings(out_specs),
         donate_argnums=(0,) if donate else (),
     )
-    return Mapped(
+    return Replicated(
         "shard_map",
         function,
         count,
@@ -326,7 +326,7 @@ def shard_map(
     )
 
 
-def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Mapped:
+def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Replicated:
     """As `shard_map`, spelled with `jax.pmap`."""
     count = len(devices)
     local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
@@ -352,7 +352,7 @@ def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) 
     def function(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         return mapped(updated, read_only, _stacked(feeds, count), key)
 
-    return Mapped(
+    return Replicated(
         "pmap",
         function,
         count,
@@ -362,7 +362,7 @@ def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) 
     )
 
 
-def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool) -> Mapped:
+def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool) -> Replicated:
     """`count` replicas on one device; the collectives act on the batched axis."""
     local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
     sharding = jax.sharding.SingleDeviceSharding(device)
@@ -387,7 +387,7 @@ def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool)
         return mapped(updated, read_only, _stacked(feeds, count), key)
 
     function = jax.jit(run, donate_argnums=(0,) if donate else (), out_shardings=sharding)
-    return Mapped("vmap", function, count, lambda _: sharding, home_of(device), donates=donate)
+    return Replicated("vmap", function, count, lambda _: sharding, home_of(device), donates=donate)
 
 
 def _stacked(feeds: Arrays, count: int) -> Arrays:

@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.engine.validation import Validator
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.mask import Masked, mask_padding
 from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.report import Report
 from graphopt.runtime.flags import left_out
@@ -69,12 +69,12 @@ class Compilation:
             return module, None
         # masked norms are written out, so that they must know before whose rows they count
         if self.strategy is not None and self.strategy.sync_batch_norm:
-            SyncBatchNorm().apply(context(), module)
+            SyncBatchNorm().apply(new_context(), module)
         return module, mask_padding(module, self.axes)
 
-    def setup(self) -> Setup:
-        """The Setup for the passes."""
-        return setup_for(
+    def pass_context(self) -> PassContext:
+        """The PassContext for the passes."""
+        return pass_context_for(
             self.strategy,
             self.places[0].platform if self.places else "",
             replicas=max(len(self.places), 1),
@@ -91,18 +91,18 @@ class Compilation:
         `debug_graphviz_path` cannot be written.
         """
         module = self.parsed()
-        setup = self.setup().quiet() if near else self.setup()
-        report = optimize(module, setup, near=near, again=self.parsed, validate=validate)
+        context = self.pass_context().quiet() if near else self.pass_context()
+        report = optimize(module, context, near=near, again=self.parsed, validate=validate)
         return Optimized(module, report)
 
 
-def setup_for(strategy: BuildStrategy | None, platform: str, **run: Any) -> Setup:
-    """The Setup of a strategy (None for a plain program) and a platform.
+def pass_context_for(strategy: BuildStrategy | None, platform: str, **run: Any) -> PassContext:
+    """The PassContext of a strategy (None for a plain program) and a platform.
 
     `platform` is cpu, gpu, tpu, or empty for a portable result. `run` are the other fields of the
-    Setup, about replicas, which a plain program has not.
+    PassContext, about replicas, which a plain program has not.
     """
     devices = about(platform)
     if strategy is None:
-        return Setup({}, without=left_out(), **devices)
-    return strategy.setup(**devices, **run)
+        return PassContext({}, without=left_out(), **devices)
+    return strategy.pass_context(**devices, **run)

@@ -24,14 +24,14 @@ from xdsl.ir import Operation
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.index_bounds import IndexBound, assert_bounds, fed_bounds
+from graphopt.ir.dialect.ops.dynamic import draws
+from graphopt.ir.dialect.ops.fence import Fence
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.late import draws
-from graphopt.ir.dialect.ops.order import Fence
 from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout
 from graphopt.ir.dialect.types import byte_count, show
 from graphopt.ir.program.location import caller_level
-from graphopt.lowering import replication as mappers
+from graphopt.lowering import replication
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.dynamic import NeedsData
@@ -39,7 +39,7 @@ from graphopt.lowering.finite import take
 from graphopt.lowering.host import callers, listening
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.multi_process import across
-from graphopt.lowering.replication import Mapped, Plan
+from graphopt.lowering.replication import Plan, Replicated
 from graphopt.passes.padding.mask import Masked
 from graphopt.passes.table.conflicts import check_supported, refused
 from graphopt.passes.table.manager import optimize
@@ -56,7 +56,7 @@ from graphopt.runtime.places import device_of, distinct_devices
 from graphopt.runtime.prepare import Prepare
 from graphopt.runtime.run_hook import watcher
 from graphopt.runtime.scope import Scope
-from graphopt.runtime.state import Bound, Slots, scope_slot, take_all
+from graphopt.runtime.state import Bound, BoundState, scope_slot, take_all
 from graphopt.runtime.uninterrupted import Uninterrupted
 
 # A program that meets more shapes than this forgets the oldest executable.
@@ -102,7 +102,7 @@ class Compiled:
             self.shapes += 1
         return found
 
-    def _map(self, count: int, *, even: bool) -> Mapped:
+    def _map(self, count: int, *, even: bool) -> Replicated:
         compilation = self.compilation
         strategy = compilation.strategy
         donate = bool(strategy is None or strategy.enable_inplace)
@@ -110,7 +110,7 @@ class Compiled:
         if not compilation.data_parallel or (count == 1 and not self.per_replica):
             if self.starts_alike:
                 return replace(self.by_op(), name="start")
-            return mappers.alone(
+            return replication.alone(
                 self.module, self.plan, device_of(compilation.places[0]), donate=donate
             )
         places = compilation.places[:count]
@@ -118,10 +118,10 @@ class Compiled:
             return lockstep(self.module, self.plan, device_of(places[0]), count)
         devices = distinct_devices(places)
         if devices is not None:
-            mapped = mappers.shard_map(self.module, self.plan, devices, donate=donate)
+            replicated = replication.shard_map(self.module, self.plan, devices, donate=donate)
             # beside other processes, JAX takes no NumPy feeds for several devices
-            return mapped if jax.process_count() == 1 else across(mapped, devices)
-        return mappers.vmap(self.module, self.plan, device_of(places[0]), count, donate=donate)
+            return replicated if jax.process_count() == 1 else across(replicated, devices)
+        return replication.vmap(self.module, self.plan, device_of(places[0]), count, donate=donate)
 
     def options(self) -> dict[str, Any] | None:
         """The options of XLA for this module."""
@@ -131,16 +131,16 @@ class Compiled:
         # what the derivative is to compute again, and before it joins collectives
         return {"xla_disable_hlo_passes": "cse_barrier_expander"}
 
-    def by_op(self) -> Mapped:
+    def by_op(self) -> Replicated:
         """The module for one device, one XLA program for each op: sizes may depend on data."""
-        return mappers.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
+        return replication.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
 
     def explained(self) -> Report:
         """The report with near misses, which are looked for now that somebody asks."""
         if not self.report.near:
             # as it was compiled, whatever flags have been set since
-            setup, again = self.report.setup.quiet(), self.compilation.parsed
-            self.report.near = optimize(again(), setup, near=True, again=again).near
+            context, again = self.report.context.quiet(), self.compilation.parsed
+            self.report.near = optimize(again(), context, near=True, again=again).near
         return self.report
 
     @property
@@ -173,16 +173,16 @@ def compile_program(compilation: Compilation) -> Compiled:
     check_depth(compilation.program)
     module, masked = compilation.masked()
     if compilation.strategy is not None:
-        check_supported(compilation.strategy.setup().flags)
+        check_supported(compilation.strategy.pass_context().flags)
     _check_memory(module)
-    setup = compilation.setup()
-    if setup.communicates:
-        for flag, text in refused(setup).items():
+    context = compilation.pass_context()
+    if context.communicates:
+        for flag, text in refused(context).items():
             warnings.warn(f"{flag}: {text}", stacklevel=caller_level())
     bounds = fed_bounds(module)
     if checks_all_ids():
         assert_bounds(module)
-    report = optimize(module, setup, again=compilation.parsed)
+    report = optimize(module, context, again=compilation.parsed)
     if hashes_dropout():
         hash_dropout(module)
     if checks_nan_inf():
@@ -259,13 +259,13 @@ def _unbind(scope: weakref.ref[Scope], serial: int) -> None:
 
 
 class Executable:
-    """A mapped module that XLA compiles at the first call, and the state it passes along."""
+    """A replicated module that XLA compiles at the first call, and the state it passes along."""
 
-    def __init__(self, compiled: Compiled, mapped: Mapped) -> None:
+    def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
         self.compiled = compiled
         self.plan = compiled.plan
         self.is_random = compiled.is_random
-        self.mapped = mapped
+        self.replicated = replicated
         self.fed = [port.name for port in compiled.plan.feeds]
         self.serial = next(_serial)
         self.keys: Any = None  # gives random keys in place of the global generator
@@ -285,7 +285,7 @@ class Executable:
             check_ids(self.bounds, feeds)
         ordered = tuple([feeds[name] for name in self.fed])
         function = self.function or self.make_ready(feeds, scope)
-        if not self.mapped.donates:
+        if not self.replicated.donates:
             fetches, written = self._keeping(ordered, scope)
             self._bound(fetches, written)
             return fetches
@@ -326,13 +326,13 @@ class Executable:
                 self.function = self._compile(updated, read_only, ordered, _NO_KEY)
         return self.function
 
-    def _state(self, slots: Slots, scope: Scope) -> tuple[Any, Any]:
+    def _state(self, slots: BoundState, scope: Scope) -> tuple[Any, Any]:
         """The state that is updated, and what is only read, on the devices."""
-        mapped = self.mapped
-        updated = tuple(take_all(mapped, slots.updated, keep=True))
-        read_only = tuple(take_all(mapped, slots.read_only))
+        replicated = self.replicated
+        updated = tuple(take_all(replicated, slots.updated, keep=True))
+        read_only = tuple(take_all(replicated, slots.read_only))
         if self.prepare is not None:
-            read_only += self.prepare(scope, take_all(mapped, slots.prepare))
+            read_only += self.prepare(scope, take_all(replicated, slots.prepare))
         return updated, read_only
 
     def _key(self) -> Any:
@@ -341,7 +341,7 @@ class Executable:
             return _NO_KEY
         return (self.keys or default_generator()).next_key(self.plan.steps)
 
-    def _tell(self, tell: Any, slots: Slots, ordered: Any, key: Any, scope: Scope) -> None:
+    def _tell(self, tell: Any, slots: BoundState, ordered: Any, key: Any, scope: Scope) -> None:
         """Tell who watches what the step takes."""
         read = (*slots.updated, *slots.read_only, *slots.prepare)
         state = {n: scope_slot(scope, n).numpy() for port, *_ in read for n in port.variables}
@@ -389,35 +389,37 @@ class Executable:
         confirm("")
         return results
 
-    def _store(self, slots: Slots, written: Sequence[Any], scope: Scope) -> None:
+    def _store(self, slots: BoundState, written: Sequence[Any], scope: Scope) -> None:
         """The state after the step, into the scope."""
-        home = self.mapped.home
+        home = self.replicated.home
         for (port, slot, layout), array in zip(slots.written, written, strict=True):
             slot = slot or scope_slot(scope, port.name)
             slot.put(array, layout=layout, home=home)
 
     def _compile(self, *arguments: Any) -> Any:
         use_cache()
-        lower = getattr(self.mapped.function, "lower", None)
+        lower = getattr(self.replicated.function, "lower", None)
         try:
             if lower is None:
-                return self.mapped.function
+                return self.replicated.function
             return lower(*arguments).compile(self.compiled.options())
         except NeedsData:
-            if self.mapped.name != "alone":
+            if self.replicated.name != "alone":
                 raise
-            self.mapped = self.compiled.by_op()
-            return self.mapped.function
+            self.replicated = self.compiled.by_op()
+            return self.replicated.function
 
-    def _slots(self, scope: Scope) -> Slots:
+    def _slots(self, scope: Scope) -> BoundState:
         """The slots of the state, which are looked up by name when there are new variables."""
         changes, found = scope.bound.get(self.serial, (-1, None))
         if found is None or changes != Scope.changes:
             plan = self.plan
             prepare = self.prepare.reads if self.prepare is not None else ()
             groups = (plan.updated, plan.read_only, plan.written, prepare)
-            mapped = self.mapped
-            found = Slots(*([Bound.of(mapped, p, scope) for p in ports] for ports in groups))
+            replicated = self.replicated
+            found = BoundState(
+                *([Bound.of(replicated, p, scope) for p in ports] for ports in groups)
+            )
             if self.serial not in scope.bound:
                 weakref.finalize(self, _unbind, weakref.ref(scope), self.serial).atexit = False
             scope.bound[self.serial] = Scope.changes, found

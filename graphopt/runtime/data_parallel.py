@@ -13,7 +13,7 @@ from graphopt.ir.program.location import caller_level
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.feed import Parts, split_feed
+from graphopt.runtime.feed import SplitFeed, split_feed
 from graphopt.runtime.fetch import as_result, merge_replicas, split_replicas
 from graphopt.runtime.flags import checks_nan_inf
 from graphopt.runtime.jax_import import import_jax
@@ -150,7 +150,7 @@ class DataParallel:
             sample_weighted=self.sample_weighted and self.training,
         )
 
-    def _check_rows(self, parts: Parts) -> None:
+    def _check_rows(self, parts: SplitFeed) -> None:
         """Warn, once, of feeds with different numbers of rows, of which each was split by itself.
 
         FeedError when devices should count by rows that their feeds do not agree on.
@@ -185,7 +185,7 @@ class DataParallel:
         owner: Owner,
         strategy: BuildStrategy,
         places: tuple[Place, ...],
-        parts: Parts,
+        parts: SplitFeed,
         names: tuple[str, ...],
         scope: Scope,
         waits: bool,
@@ -239,8 +239,8 @@ class DataParallel:
             feeds = {name: array.copy() for name, array in feeds.items()}
         fetches = executable(feeds, scope)
         count = len(executable.compiled.compilation.places)
-        self.stats |= {"mapper": executable.mapped.name, "devices": count}
-        if executable.mapped.name in ("alone", "by_op"):
+        self.stats |= {"mapper": executable.replicated.name, "devices": count}
+        if executable.replicated.name in ("alone", "by_op"):
             return [[value] for value in fetches]
         return [
             list(value) if isinstance(value, (list, tuple)) else split_replicas(value)
@@ -287,7 +287,7 @@ def _places_of(platform: str) -> tuple[Place, ...]:
     return tuple(cpu_places() if platform == "cpu" else cuda_places())
 
 
-def _may_skip(program: Program, feed: Any, parts: Parts, signature: Any) -> bool:
+def _may_skip(program: Program, feed: Any, parts: SplitFeed, signature: Any) -> bool:
     """True for feeds that need no check and no split as long as they are like this one."""
     if signature is None or parts.whole is None:
         return False

@@ -22,7 +22,7 @@ Array = Any
 
 
 @dataclass(frozen=True)
-class Parts:
+class SplitFeed:
     """The feeds of one run for `count` replicas.
 
     `whole` has all rows of each variable when every replica gets equally many; otherwise it is
@@ -82,7 +82,9 @@ def single_feed(program: Program, feed: Any) -> dict[str, Array]:
     return dict(_checked(program, feed))
 
 
-def split_feed(program: Program, feed: Any, count: int, *, training: bool, steps: int = 1) -> Parts:
+def split_feed(
+    program: Program, feed: Any, count: int, *, training: bool, steps: int = 1
+) -> SplitFeed:
     """The feeds of a data-parallel run of `steps` steps on up to `count` replicas.
 
     A dict is split, each feed by its own rows, or by its sequences when lengths come with it; a
@@ -95,9 +97,9 @@ def split_feed(program: Program, feed: Any, count: int, *, training: bool, steps
     return replace(parts, stacked=frozenset(found.stacked))
 
 
-def _split(program: Program, feed: Any, count: int, steps: _Steps, *, training: bool) -> Parts:
+def _split(program: Program, feed: Any, count: int, steps: _Steps, *, training: bool) -> SplitFeed:
     if feed is None:
-        return Parts(count, {})
+        return SplitFeed(count, {})
     if isinstance(feed, (list, tuple)):
         return _from_list(program, feed, count, steps, training=training)
     if not isinstance(feed, dict):
@@ -109,7 +111,7 @@ def _split(program: Program, feed: Any, count: int, steps: _Steps, *, training: 
 
 def _from_list(
     program: Program, feed: Sequence[Any], count: int, steps: _Steps, *, training: bool
-) -> Parts:
+) -> SplitFeed:
     for element in feed:
         if not isinstance(element, dict):
             raise TypeError("Each element of feed list should be a dict")
@@ -138,13 +140,13 @@ def _checked(
         yield variable.name, array
 
 
-def _join(chunks: tuple[dict[str, Array], ...]) -> Parts:
+def _join(chunks: tuple[dict[str, Array], ...]) -> SplitFeed:
     """Equal chunks side by side, so that one SPMD program can run them."""
     first = chunks[0]
     if any(chunk[name].shape != first[name].shape for chunk in chunks for name in first):
-        return Parts(len(chunks), None, chunks)
+        return SplitFeed(len(chunks), None, chunks)
     whole = {name: side_by_side([chunk[name] for chunk in chunks]) for name in first}
-    return Parts(len(chunks), whole, chunks)
+    return SplitFeed(len(chunks), whole, chunks)
 
 
 def side_by_side(arrays: Sequence[Array]) -> Array:
@@ -154,7 +156,7 @@ def side_by_side(arrays: Sequence[Array]) -> Array:
 
 def _from_dict(
     program: Program, feed: Mapping[str, Any], count: int, steps: _Steps, *, training: bool
-) -> Parts:
+) -> SplitFeed:
     found, levels = _with_lengths(program, feed)
     known = [
         (v, steps.rows_first(v, as_array(v, value))) for v, value in _variables(program, found)
@@ -178,7 +180,7 @@ def _from_dict(
         for size in sorted(set(sizes), reverse=True):
             _check_part(variable, shape, size)
     split = {name: sizes for name, sizes in rows.items() if name in whole}
-    parts = Parts(used, whole, samples=samples, rows=split)
+    parts = SplitFeed(used, whole, samples=samples, rows=split)
     if all(len(set(sizes)) == 1 for sizes in split.values()):
         return parts
     chunks = tuple(_chunk(whole, split, i) for i in range(used))

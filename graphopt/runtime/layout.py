@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 
-class Layout(NamedTuple):
+class ArrayLayout(NamedTuple):
     """With `replicas` > 0 there is a leading axis with one value per replica, of which readers see
     the first. With `whole`, a shape, the replicas have parts instead, which readers see as one
     array of that shape. With `order` the axes are in another order: axis i is the variable's axis
@@ -17,4 +17,4 @@ class Layout(NamedTuple):
     order: tuple[int, ...] = ()
 
 
-AS_IT_IS = Layout()
+AS_IT_IS = ArrayLayout()

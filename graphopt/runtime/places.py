@@ -115,7 +115,7 @@ def _make_cpu_devices() -> None:
     try:
         jax.config.update("jax_num_cpu_devices", int(count))
     except RuntimeError:
-        # the backend is up with another number; replicas then share a device (mappers.vmap)
+        # the backend is up with another number; replicas then share a device (replication.vmap)
         return
 
 
@@ -168,7 +168,7 @@ def _no_device(place: Place, count: int) -> DeviceError:
 
 
 def about(platform: str) -> dict[str, Any]:
-    """The facts about the devices of a platform for passes: fields of their `Setup`."""
+    """The facts about the devices of a platform for passes: fields of their `PassContext`."""
     if platform not in ("gpu", "tpu"):  # those that have kernels for attention
         return {"platform": platform}
     import_jax()

@@ -38,7 +38,7 @@ class Runner:
             "compiled_programs": len(self.all_compiled()),
             "compiled_shapes": sum(len(c.executables) for c in self.all_compiled()),
             "op_by_op": sum(
-                executable.mapped.name == "by_op"
+                executable.replicated.name == "by_op"
                 for compiled in self.all_compiled()
                 for executable in compiled.executables.values()
             ),

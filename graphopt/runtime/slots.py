@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphopt.errors import ScopeError
-from graphopt.runtime.layout import AS_IT_IS, Layout
+from graphopt.runtime.layout import AS_IT_IS, ArrayLayout
 from graphopt.runtime.uninterrupted import Uninterrupted
 
 Shape = tuple[int, ...]
@@ -64,15 +64,15 @@ class Slot:
         self.value: Any = None
         self.put(None)
 
-    def put(self, value: Any, *, layout: Layout = AS_IT_IS, home: Any = None) -> None:
+    def put(self, value: Any, *, layout: ArrayLayout = AS_IT_IS, home: Any = None) -> None:
         """Replace the value; a variable that lies in a stack leaves it."""
         if type(self.value) is Item:
             self._leave(value, layout, home)
             return
         self.value, self.layout, self.home = value, layout, home
-        self.copy: tuple[Any, Layout, Any] = (None, AS_IT_IS, None)
+        self.copy: tuple[Any, ArrayLayout, Any] = (None, AS_IT_IS, None)
 
-    def _leave(self, value: Any, layout: Layout, home: Any) -> None:
+    def _leave(self, value: Any, layout: ArrayLayout, home: Any) -> None:
         with self.lock, Uninterrupted():
             self.value.stack.lose()
             self.value, self.layout, self.home = value, layout, home
@@ -195,7 +195,7 @@ class Stack:
         self._changed()
 
     def _changed(self) -> None:
-        self.copy: tuple[Any, Layout, Any] = (None, AS_IT_IS, None)
+        self.copy: tuple[Any, ArrayLayout, Any] = (None, AS_IT_IS, None)
         self.items: dict[tuple[Any, int], Any] = {}
 
     def first(self) -> np.ndarray[Any, Any]:
@@ -203,7 +203,7 @@ class Stack:
         value = np.asarray(self.value)
         return value[0] if self.layout.replicas else value
 
-    def put(self, value: Any, *, layout: Layout, home: Any) -> None:
+    def put(self, value: Any, *, layout: ArrayLayout, home: Any) -> None:
         """Replace the values of all variables."""
         if self.home is not None:
             self.value, self.layout, self.home = value, layout, home

@@ -12,8 +12,8 @@ from graphopt.errors import ScopeError
 from graphopt.ir.dialect.signature import Port
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor
 from graphopt.lowering.multi_process import put
-from graphopt.lowering.replication import Mapped
-from graphopt.runtime.layout import Layout
+from graphopt.lowering.replication import Replicated
+from graphopt.runtime.layout import ArrayLayout
 from graphopt.runtime.scope import Scope, stack_in
 from graphopt.runtime.slots import Item, Slot, Stack, in_parts
 
@@ -28,15 +28,15 @@ class Bound(NamedTuple):
 
     port: Port
     slot: Holder | None
-    layout: Layout
+    layout: ArrayLayout
 
     @classmethod
-    def of(cls, mapped: Mapped, port: Port, scope: Scope) -> Bound:
+    def of(cls, replicated: Replicated, port: Port, scope: Scope) -> Bound:
         """A port in a scope."""
-        return cls(port, holder(scope, port), layout_of(mapped, port))
+        return cls(port, holder(scope, port), layout_of(replicated, port))
 
 
-class Slots(NamedTuple):
+class BoundState(NamedTuple):
     """The state of a step in one scope."""
 
     updated: list[Bound]
@@ -55,39 +55,39 @@ def scope_slot(scope: Scope, name: str) -> Slot:
     return scope.find_var(name) or scope.var(name)
 
 
-def layout_of(mapped: Mapped, port: Port) -> Layout:
-    """The layout in which the arrays of a mapped module hold a port of state."""
+def layout_of(replicated: Replicated, port: Port) -> ArrayLayout:
+    """The layout in which the arrays of a replicated module hold a port of state."""
     whole = None if port.shard_of is None else shape_of(port.shard_of)
-    return Layout(mapped.rows(port), whole, port.order)
+    return ArrayLayout(replicated.rows(port), whole, port.order)
 
 
-def take_all(mapped: Mapped, ports: list[Bound], *, keep: bool = False) -> list[Any]:
+def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) -> list[Any]:
     """`take` for each port."""
-    home = mapped.home
+    home = replicated.home
     # nearly always every array is there already, and a call for each would cost more than the rest
     return [
         slot.value
         if slot is not None and slot.home is home and slot.layout == layout
-        else take(mapped, Bound(port, slot, layout), keep=keep)
+        else take(replicated, Bound(port, slot, layout), keep=keep)
         for port, slot, layout in ports
     ]
 
 
-def take(mapped: Mapped, bound: Bound, *, keep: bool = False) -> Any:
-    """The state array where a mapped module wants it.
+def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Any:
+    """The state array where a replicated module wants it.
 
     With `keep`, or when the value is on no device yet, the slot holds it there from now on.
     """
-    home, (port, slot, layout) = mapped.home, bound
+    home, (port, slot, layout) = replicated.home, bound
     if slot is None or slot.value is None:
         slot = _filled(port, slot)
     if slot.home is home and slot.layout == layout:
         return slot.value
     if type(slot.value) is Item and not (keep or layout.replicas):
-        return _item(mapped, port, slot.value)
+        return _item(replicated, port, slot.value)
     where, held, array = slot.copy
     if where is not home or held != layout or layout.whole is not None:
-        array = _bring_home(mapped, slot, port, layout)
+        array = _bring_home(replicated, slot, port, layout)
     if keep or slot.home is None:
         slot.put(array, layout=layout, home=home)
     else:
@@ -107,18 +107,18 @@ def _filled(port: Port, slot: Holder | None) -> Holder:
     )
 
 
-def _item(mapped: Mapped, port: Port, item: Item) -> Any:
+def _item(replicated: Replicated, port: Port, item: Item) -> Any:
     """One variable of a stack for a program that only reads it."""
-    stack, home = item.stack, mapped.home
+    stack, home = item.stack, replicated.home
     found = stack.items.get((home, item.at))
     if found is not None:
         return found
     with jax.enable_x64(True):
         if stack.home is home and not stack.layout.replicas:
-            arrays = _unstacked(mapped.place(port))(stack.value)
+            arrays = _unstacked(replicated.place(port))(stack.value)
             stack.items |= {(home, index): array for index, array in enumerate(arrays)}
         else:
-            stack.items[home, item.at] = put(item.numpy(), mapped.place(port))
+            stack.items[home, item.at] = put(item.numpy(), replicated.place(port))
     check_state(port, stack.items[home, item.at])
     return stack.items[home, item.at]
 
@@ -133,8 +133,8 @@ def _unstacked(place: Any) -> Any:
     return jax.jit(unstacked, out_shardings=place)
 
 
-def _bring_home(mapped: Mapped, slot: Holder, port: Port, layout: Layout) -> Any:
-    """A copy of the value on the devices of a mapped module."""
+def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayLayout) -> Any:
+    """A copy of the value on the devices of a replicated module."""
     replicas = layout.replicas
     if replicas and slot.layout == layout:
         value = np.array(slot.value)
@@ -147,7 +147,7 @@ def _bring_home(mapped: Mapped, slot: Holder, port: Port, layout: Layout) -> Any
         elif replicas:
             value = np.array(np.broadcast_to(value, (replicas, *value.shape)))
     with jax.enable_x64(True):
-        return put(value, mapped.place(port))
+        return put(value, replicated.place(port))
 
 
 def _checked(slot: Holder, port: Port) -> np.ndarray[Any, Any]:

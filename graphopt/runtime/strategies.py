@@ -9,7 +9,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import Any
 
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import select
 from graphopt.runtime.flags import coalescing, left_out
 from graphopt.runtime.settings import (
@@ -99,12 +99,12 @@ class BuildStrategy(Settings):
     def _finalize_strategy_and_create_passes(self) -> list[str]:
         """Freeze the strategy and return the names of the passes that it selects, in order."""
         object.__setattr__(self, "is_finalized", True)
-        return [made.name for _, made in select(self.setup())]
+        return [made.name for _, made in select(self.pass_context())]
 
-    def setup(self, **options: Any) -> Setup:
-        """The Setup for the passes: the flags, and `options` about the run."""
+    def pass_context(self, **options: Any) -> PassContext:
+        """The PassContext for the passes: the flags, and `options` about the run."""
         flags = {name: getattr(self, name) for name in self.all_settings()} | coalescing()
-        return Setup(flags, frozenset(self.values), without=left_out(), **options)
+        return PassContext(flags, frozenset(self.values), without=left_out(), **options)
 
     def _copy(self) -> BuildStrategy:
         """A copy that is not finalised."""

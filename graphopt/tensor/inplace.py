@@ -5,11 +5,11 @@ from __future__ import annotations
 from graphopt.tensor import (
     accumulate,
     elementary,
+    index_put,
     linalg,
     logic,
     manipulation,
     math,
-    place,
     ranges,
     scatter,
     search,
@@ -84,9 +84,9 @@ scale_ = math.scale
 sqrt_ = math.sqrt
 square_ = math.square
 subtract_ = math.subtract
-index_add_ = place.index_add
-index_fill_ = place.index_fill
-index_put_ = place.index_put
+index_add_ = index_put.index_add
+index_fill_ = index_put.index_fill
+index_put_ = index_put.index_put
 tril_ = ranges.tril
 triu_ = ranges.triu
 masked_fill_ = scatter.masked_fill

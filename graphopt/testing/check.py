@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from graphopt.debug.compare import assert_same_bits, check_preserves_meaning
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, sweep
 from graphopt.passes.engine.numerics import Numerics
@@ -96,7 +96,7 @@ def transformer(made: ModulePass) -> Callable[[ModuleOp], int]:
             outcomes = made.rewrite(module)
         else:
             before = str(module)
-            made.apply(context(), module)
+            made.apply(new_context(), module)
             return int(str(module) != before)
         return sum(isinstance(outcome, Applied) for outcome in outcomes)
 

@@ -20,7 +20,7 @@ from xdsl.passes import ModulePass
 from xdsl.utils.arg_spec import parse_spec
 
 from graphopt.debug.compare import assert_same_results, run_module
-from graphopt.ir.dialect.context import context, parse_text
+from graphopt.ir.dialect.context import new_context, parse_text
 from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine.fusion import Declined, FusionPass, sweep
 from graphopt.passes.engine.rewrite import RewritePass
@@ -123,7 +123,7 @@ def run_pass(made: ModulePass, module: ModuleOp) -> list[Declined]:
         return [outcome for outcome in outcomes if isinstance(outcome, Declined)]
     if isinstance(made, RewritePass):
         return [outcome for outcome in made.rewrite(module) if isinstance(outcome, Declined)]
-    made.apply(context(), module)
+    made.apply(new_context(), module)
     return []
 
 

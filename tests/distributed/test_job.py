@@ -53,7 +53,7 @@ def test_reduce_with_one_device_in_each_process() -> None:
     """There is nothing to spread the state over, and `explain` says so."""
     reduce = static.BuildStrategy.ReduceStrategy.Reduce
     given = strategy_for(GROUP, strategy(reduce_strategy=reduce))
-    one, two = (given.setup(replicas=count, data_parallel=True) for count in (1, 2))
+    one, two = (given.pass_context(replicas=count, data_parallel=True) for count in (1, 2))
     assert (one.reduction, two.reduction) == ("AllReduce", "Reduce")
     assert "over the devices of a process" in refused(one)["reduce_strategy"]
     assert "reduce_strategy" not in refused(two)

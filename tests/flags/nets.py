@@ -53,10 +53,10 @@ def optimized(
 ) -> tuple[ModuleOp, Report]:
     """The program of a network after the passes of these flags, and what they did."""
     module = module_of(build, train=train)
-    setup = strategy(**flags).setup(
+    context = strategy(**flags).pass_context(
         replicas=replicas, data_parallel=replicas > 1, loss_grad="loss@GRAD"
     )
-    return module, optimize(module, setup.quiet(), near=True)
+    return module, optimize(module, context.quiet(), near=True)
 
 
 def ops_of(module: ModuleOp) -> Counter[str]:

@@ -281,7 +281,7 @@ def one_order(flag: str, _: Path) -> None:
 
     def text(value: bool, *order: str) -> str:
         module = parse(TWO_ORDERS.format(*order))
-        optimize(module, strategy(fix_op_run_order=value).setup())
+        optimize(module, strategy(fix_op_run_order=value).pass_context())
         return str(module)
 
     assert text(True, *lines) == text(True, *reversed(lines))

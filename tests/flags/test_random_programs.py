@@ -36,7 +36,7 @@ PICTURES = [
 def check(generated: Generated, flags: dict[str, bool]) -> None:
     """All results, parameters and fetched temporaries are the same with these flags."""
     module = generated.module.clone()
-    optimize(module, strategy(**flags).setup(), verify_each=True)
+    optimize(module, strategy(**flags).pass_context(), verify_each=True)
     assert_same_results(generated.module, module)
 
 

@@ -104,7 +104,7 @@ def test_work_grows_with_the_program_and_not_faster() -> None:
         return [
             calls_of(lambda: parse_program(*given)),
             calls_of(lambda: text_of(module)),
-            calls_of(lambda: optimize(module, strategy.setup(), verify_each=False)),
+            calls_of(lambda: optimize(module, strategy.pass_context(), verify_each=False)),
         ]
 
     stages(2)  # fills the caches

@@ -16,7 +16,7 @@ from xdsl.utils.exceptions import ParseError, VerifyException
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FeedError, UnsupportedError
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.dot import to_dot
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import If, Scan, While, join
@@ -94,7 +94,7 @@ def test_text_round_trip(generic: bool) -> None:
     module.verify()
     verify_ssa(module)
     printed = text(module, generic=generic)
-    again = Parser(context(), printed).parse_module()
+    again = Parser(new_context(), printed).parse_module()
     again.verify()
     assert again.is_structurally_equivalent(module)
     assert text(again, generic=generic) == printed
@@ -181,7 +181,7 @@ def test_unused_and_repeated_ops_go() -> None:
         "pd.yield(values = [%e])", "%f = pd.exp(%x) : tensor<?x4xf32>\npd.yield(values = [%f])"
     )
     module = parse(twice)
-    CommonSubexpressionElimination().apply(context(), module)
+    CommonSubexpressionElimination().apply(new_context(), module)
     dce(module)
     assert len(ops_of(module, Exp)) == 1
 

@@ -14,7 +14,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.utils.exceptions import ParseError
 
-from graphopt.ir.dialect.context import context, parse_text
+from graphopt.ir.dialect.context import new_context, parse_text
 from graphopt.ir.dialect.text import WIDTH, ModulePrinter, text_of, wrapped
 from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.formats.model import read_any_program
@@ -64,7 +64,7 @@ def check_round_trip(module: ModuleOp) -> None:
         assert again.is_structurally_equivalent(module), text
         assert text_of(again, print_types=print_types) == text
     # as xDSL's own printer and parser have it
-    plain = Parser(context(), str(module)).parse_module()
+    plain = Parser(new_context(), str(module)).parse_module()
     assert plain.is_structurally_equivalent(module)
 
 
@@ -166,6 +166,6 @@ def test_an_op_that_does_not_fit_is_printed_with_its_types() -> None:
 
 def test_xdsl_reads_ops_without_types() -> None:
     """The parser of an op needs nothing of ours around it."""
-    ctx: Context = context()
+    ctx: Context = new_context()
     module = Parser(ctx, str(parse_text(SHORT))).parse_module()
     assert module.is_structurally_equivalent(parse_text(SHORT))

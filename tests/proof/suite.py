@@ -25,7 +25,7 @@ from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.passes.engine.fusion import Applied, Outcome, sweep
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import select
 from graphopt.passes.table.registry import own_passes
 from graphopt.testing import Case, load_page, parse
@@ -58,7 +58,7 @@ def transform_of(name: str) -> Transform:
     """The pass by itself, or all fusions."""
     if name != TOGETHER:
         return one_pass(own_passes()[name]()())
-    chosen = select(Setup(dict.fromkeys(PASS_FLAGS, True)))
+    chosen = select(PassContext(dict.fromkeys(PASS_FLAGS, True)))
     rules = [
         (made.name, rule)
         for _, made in chosen

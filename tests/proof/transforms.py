@@ -9,10 +9,10 @@ from itertools import combinations
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, sweep
 from graphopt.passes.engine.rewrite import RewritePass
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Run, optimize
 from graphopt.passes.table.pipeline import ROWS, WITHOUT_PASS, Phase, select
 from graphopt.passes.table.registry import all_passes, own_passes
@@ -51,7 +51,7 @@ def one_pass(made: ModulePass) -> Transform:
         if isinstance(made, RewritePass):
             return made.rewrite(module)
         before = fingerprint(module)
-        made.apply(context(), module)
+        made.apply(new_context(), module)
         changed = fingerprint(module) != before
         return [Applied(made.name, "the program", (), "")] if changed else []
 
@@ -67,8 +67,8 @@ def passes() -> Mapping[str, Transform]:
 
 def with_flags(*flags: str) -> Transform:
     """The pipeline with these flags."""
-    setup = Setup(dict.fromkeys(flags, True), frozenset(flags))
-    return lambda module: list(optimize(module, setup, verify_each=False).outcomes)
+    context = PassContext(dict.fromkeys(flags, True), frozenset(flags))
+    return lambda module: list(optimize(module, context, verify_each=False).outcomes)
 
 
 def flags() -> Mapping[str, Transform]:
@@ -88,11 +88,11 @@ def everything() -> Mapping[str, Transform]:
 
 def prefixes() -> Mapping[str, Transform]:
     """The first rows of the table, from one to all of them."""
-    chosen = select(Setup(dict.fromkeys(PASS_FLAGS, True)))
+    chosen = select(PassContext(dict.fromkeys(PASS_FLAGS, True)))
 
     def prefix(count: int) -> Transform:
         def transform(module: ModuleOp) -> list[Outcome]:
-            run = Run(module, Setup({}), verify_each=False)
+            run = Run(module, PassContext({}), verify_each=False)
             for phase in Phase:
                 asked = [(row.flag, made) for row, made in chosen[:count] if row.phase is phase]
                 if phase is Phase.FUSE:

@@ -1,4 +1,4 @@
-"""Random modules on several replicas: through the data-parallel passes and any of the mappers."""
+"""Random modules on several replicas: through the data-parallel passes and any mapper."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.compare import random_inputs
 from graphopt.ir.dialect.signature import FEED, signature_of
-from graphopt.lowering import replication as mappers
+from graphopt.lowering import replication
 from graphopt.lowering.lockstep import lockstep
-from graphopt.lowering.replication import Mapped, Plan
+from graphopt.lowering.replication import Plan, Replicated
 from graphopt.passes.table.manager import optimize
 from graphopt_tests.runtime.nets import strategy
 
 Arrays = Mapping[str, np.ndarray[Any, Any]]
-Run = Callable[[ModuleOp, Plan, int], Mapped]
+Run = Callable[[ModuleOp, Plan, int], Replicated]
 KEY = np.array([7, 1], np.uint32)
 
 
@@ -27,9 +27,9 @@ def devices(count: int) -> list[Any]:
 
 
 MAPPERS: dict[str, Run] = {
-    "shard_map": lambda m, p, n: mappers.shard_map(m, p, devices(n), donate=False),
-    "pmap": lambda m, p, n: mappers.pmap(m, p, devices(n), donate=False),
-    "vmap": lambda m, p, n: mappers.vmap(m, p, devices(1)[0], n, donate=False),
+    "shard_map": lambda m, p, n: replication.shard_map(m, p, devices(n), donate=False),
+    "pmap": lambda m, p, n: replication.pmap(m, p, devices(n), donate=False),
+    "vmap": lambda m, p, n: replication.vmap(m, p, devices(1)[0], n, donate=False),
     "lockstep": lambda m, p, n: lockstep(m, p, devices(1)[0], n),
 }
 
@@ -37,8 +37,10 @@ MAPPERS: dict[str, Run] = {
 def parallel(module: ModuleOp, count: int, loss_grad: str = "", **flags: Any) -> ModuleOp:
     """The module as a data-parallel run on `count` devices has it."""
     changed = module.clone()
-    setup = strategy(**flags).setup(replicas=count, data_parallel=True, loss_grad=loss_grad)
-    optimize(changed, setup)
+    context = strategy(**flags).pass_context(
+        replicas=count, data_parallel=True, loss_grad=loss_grad
+    )
+    optimize(changed, context)
     return changed
 
 

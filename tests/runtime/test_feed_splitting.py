@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from graphopt import fluid
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import Program
-from graphopt.runtime.feed import Parts, single_feed, split_feed
+from graphopt.runtime.feed import SplitFeed, single_feed, split_feed
 
 
 def program() -> Program:
@@ -33,14 +33,14 @@ def program() -> Program:
     return made
 
 
-def sizes(parts: Parts) -> list[int]:
+def sizes(parts: SplitFeed) -> list[int]:
     """How many rows of x each replica gets."""
     if parts.whole is not None:
         return [len(parts.whole["x"]) // parts.count] * parts.count
     return [len(chunk["x"]) for chunk in parts.chunks]
 
 
-def split(feed: Any, count: int, *, training: bool = True) -> Parts:
+def split(feed: Any, count: int, *, training: bool = True) -> SplitFeed:
     return split_feed(program(), feed, count, training=training)
 
 

@@ -144,9 +144,9 @@ func.func @main(%s: tensor<4xf32> {pd.state = "s"}) -> (tensor<4xf32> {pd.state 
 
 def paddle_context() -> Any:
     """The context that passes run in."""
-    from graphopt.ir.dialect.context import context
+    from graphopt.ir.dialect.context import new_context
 
-    return context()
+    return new_context()
 
 
 def test_a_restart_reaches_every_device() -> None:

@@ -16,7 +16,7 @@ from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import Program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.nn import functional as F
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.explain import as_text
 from graphopt.passes.table.manager import optimize
 from graphopt.reference import evaluate
@@ -132,7 +132,7 @@ def test_batches_share_what_is_prepared(net: Net, made: list[int]) -> None:
 
 def optimized(net: Net) -> Any:
     module = parse_program(net.test, ("image",), (net.out.name,))
-    report = optimize(module, Setup({}, platform="cpu"), verify_each=True)
+    report = optimize(module, PassContext({}, platform="cpu"), verify_each=True)
     return module, report
 
 
@@ -159,5 +159,5 @@ def test_platforms(net: Net) -> None:
     """A program that is to run anywhere stays as it is."""
     module = parse_program(net.test, ("image",), (net.out.name,))
     text = text_of(module)
-    optimize(module, Setup({}))
+    optimize(module, PassContext({}))
     assert text_of(module) == text

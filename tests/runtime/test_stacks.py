@@ -17,7 +17,7 @@ from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.signature import STATE, Port, signature_of, stack_name
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.dialect.types import tensor
-from graphopt.lowering.replication import Mapped, home_of
+from graphopt.lowering.replication import Replicated, home_of
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import Bound, take
 
@@ -33,9 +33,9 @@ def port_of(names: tuple[str, ...]) -> Port:
     return Port(STATE, stack_name(names), tensor((len(names), 2), "float32"), stack_of=names)
 
 
-def mapped_on(device: Any) -> Mapped:
+def mapped_on(device: Any) -> Replicated:
     sharding = jax.sharding.SingleDeviceSharding(device)
-    return Mapped("alone", None, 1, lambda _: sharding, home_of(device))
+    return Replicated("alone", None, 1, lambda _: sharding, home_of(device))
 
 
 @functools.partial(jax.jit, donate_argnums=0)
@@ -44,7 +44,7 @@ def grow(array: Any) -> Any:
     return array * 2 + 1
 
 
-def taken(mapped: Mapped, port: Port, scope: Scope) -> Any:
+def taken(mapped: Replicated, port: Port, scope: Scope) -> Any:
     """The array of a port for a program that only reads it."""
     return take(mapped, Bound.of(mapped, port, scope))
 

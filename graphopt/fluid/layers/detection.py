@@ -10,11 +10,11 @@ from graphopt.errors import UnsupportedError
 from graphopt.fluid.layers.anchors import anchor_generator as anchor_generator
 from graphopt.fluid.layers.anchors import density_prior_box as density_prior_box
 from graphopt.fluid.layers.anchors import prior_box as prior_box
-from graphopt.fluid.layers.regions import deformable_conv as deformable_conv
-from graphopt.fluid.layers.regions import prroi_pool as prroi_pool
-from graphopt.fluid.layers.regions import psroi_pool as psroi_pool
-from graphopt.fluid.layers.regions import roi_align as roi_align
-from graphopt.fluid.layers.regions import roi_pool as roi_pool
+from graphopt.fluid.layers.roi import deformable_conv as deformable_conv
+from graphopt.fluid.layers.roi import prroi_pool as prroi_pool
+from graphopt.fluid.layers.roi import psroi_pool as psroi_pool
+from graphopt.fluid.layers.roi import roi_align as roi_align
+from graphopt.fluid.layers.roi import roi_pool as roi_pool
 from graphopt.frontend import arguments
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.ir.program import Variable

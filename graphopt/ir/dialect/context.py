@@ -14,7 +14,7 @@ from graphopt.ir.dialect.text import ModuleParser
 Pd = Dialect("pd", list(ALL), [])
 
 
-def context() -> Context:
+def new_context() -> Context:
     """An xDSL context that knows everything our modules contain."""
     ctx = Context()
     for dialect in (Builtin, Func, Pd):
@@ -25,4 +25,4 @@ def context() -> Context:
 @paused_collector()
 def parse_text(text: str, name: str = "<text>") -> ModuleOp:
     """The module of a text; ParseError, with the position, where it is not well formed."""
-    return ModuleParser(context(), text, name).parse_module()
+    return ModuleParser(new_context(), text, name).parse_module()

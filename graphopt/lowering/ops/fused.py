@@ -10,13 +10,13 @@ from typing import Any
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import call_rule, class_of
+from graphopt.ir.dialect.ops.dynamic import decoded
 from graphopt.ir.dialect.ops.fused import (
     FusedBatchNormAct,
     FusedBnAddActivation,
     FusedElemwiseAddActivation,
     FusedGemmEpilogue,
 )
-from graphopt.ir.dialect.ops.late import decoded
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.linear import matmul

@@ -10,7 +10,7 @@ from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import class_of
-from graphopt.ir.dialect.ops.late import decoded
+from graphopt.ir.dialect.ops.dynamic import decoded
 from graphopt.ir.dialect.ops.transformer import (
     FusedAttention,
     FusedDotProductAttention,

@@ -9,7 +9,7 @@ from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import class_of
-from graphopt.ir.dialect.ops.late import decoded
+from graphopt.ir.dialect.ops.dynamic import decoded
 from graphopt.ir.dialect.ops.vjp import Vjp
 from graphopt.lowering.call import Call, jitted_pullback
 from graphopt.lowering.collectives import Replicas

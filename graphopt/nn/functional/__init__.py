@@ -128,6 +128,6 @@ from graphopt.nn.functional.vision import temporal_shift as temporal_shift
 from graphopt.nn.functional.vision import unfold as unfold
 from graphopt.nn.functional.vision import upsample as upsample
 from graphopt.nn.functional.vision import zeropad2d as zeropad2d
-from graphopt.tensor.place import diag_embed as diag_embed
+from graphopt.tensor.index_put import diag_embed as diag_embed
 
 publish(globals(), __name__)

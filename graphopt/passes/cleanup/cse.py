@@ -19,7 +19,7 @@ from xdsl.transforms.dead_code_elimination import dce
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import differentiated
+from graphopt.passes.engine.rewrite import differentiated_values
 
 
 @dataclass
@@ -48,4 +48,4 @@ class ShareCommon(ModulePass):
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         dce(op)  # or each run would remove one more layer of what nothing reads
         seeds = {seed for grad in op.walk() if isinstance(grad, Grad) for seed in grad.cotangents}
-        _Driver(kept=differentiated(op) | seeds).simplify(op)
+        _Driver(kept=differentiated_values(op) | seeds).simplify(op)

@@ -15,7 +15,7 @@ from graphopt.ir.dialect.ops.math import Scale
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, differentiated, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
 
 
 @dataclass(frozen=True)
@@ -26,14 +26,14 @@ class DropDropout(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, kept = Log(self.name, self.numerics), differentiated(module)
+        log, kept = RewriteLog(self.name, self.numerics), differentiated_values(module)
         for op in list(module.walk()):
             if isinstance(op, Dropout):
                 _drop(op, log, keep=op.results[0] in kept)
         return log.outcomes
 
 
-def _drop(op: Dropout, log: Log, *, keep: bool) -> None:
+def _drop(op: Dropout, log: RewriteLog, *, keep: bool) -> None:
     testing, p = op.attr("is_test"), op.attr("p")
     if not testing and p != 0:
         text = f"it drops {p:g} of the elements in training"

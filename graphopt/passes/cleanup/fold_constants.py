@@ -22,7 +22,7 @@ from graphopt.ir.dialect.ops.shape import ShapeOf
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, shape_of
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, differentiated, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
 
 # Every integer up to here is a float64; every finite number is below the other one.
 _EXACT = 2.0**53
@@ -37,9 +37,9 @@ class FoldConstants(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         # a derivative is not to be taken with respect to another value
-        known: Known = dict.fromkeys(differentiated(module))
+        known: Known = dict.fromkeys(differentiated_values(module))
         for op in list(module.walk()):
             if not isinstance(op, PdOp) or not _reads_constants(op):
                 continue

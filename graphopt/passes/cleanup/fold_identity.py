@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.shape import Assign, Transpose
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, replace
 
 IDENTITIES = (Assign, Cast, Scale, Dropout, Transpose)
 
@@ -29,7 +29,7 @@ class FoldIdentity(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         for op in list(module.walk()):
             if is_identity(op) and log.allow(op):
                 log.applied(op)

@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.late import Late
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.shape import Reshape
 from graphopt.ir.dialect.sizes import KnownSizes
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, differentiated, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
 
 
 @dataclass(frozen=True)
@@ -28,14 +28,14 @@ class SettleShapes(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, known = Log(self.name, self.numerics), KnownSizes()
-        if not any(isinstance(op, Late) for op in module.walk()):
+        log, known = RewriteLog(self.name, self.numerics), KnownSizes()
+        if not any(isinstance(op, Dynamic) for op in module.walk()):
             return []
-        kept = differentiated(module)
+        kept = differentiated_values(module)
         for op in list(module.walk()):
             if not isinstance(op, PdOp):
                 continue
-            settled = _settled(op, known, log) if isinstance(op, Late) else None
+            settled = _settled(op, known, log) if isinstance(op, Dynamic) else None
             if settled is None or op.results[0] in kept or not log.allow(op):
                 known.see(op)
                 continue
@@ -48,9 +48,9 @@ class SettleShapes(RewritePass):
         return log.outcomes
 
 
-def _settled(op: Late, known: KnownSizes, log: Log) -> PdOp | None:
+def _settled(op: Dynamic, known: KnownSizes, log: RewriteLog) -> PdOp | None:
     """The plain reshape for one whose sizes are known; None, and noted why, for any other."""
-    if op.attr("op") != Reshape.name or op.attr("late") != ("shape",) or len(op.inputs) != 1:
+    if op.attr("op") != Reshape.name or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:
         return None
     wanted, own = known.elements(op.values[0]), known.of(op.inputs[0])
     if wanted is None:

@@ -23,7 +23,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.passes.cleanup.fold_identity import IDENTITIES, is_identity
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, differentiated, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
 
 # what an op is replaced by: a value that exists, or a new op
 Simpler = SSAValue | PdOp | None
@@ -52,7 +52,7 @@ class Simplify(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, kept = Log(self.name, self.numerics), differentiated(module)
+        log, kept = RewriteLog(self.name, self.numerics), differentiated_values(module)
         for op in list(module.walk()):
             if type(op) not in _CANDIDATES or op.results[0] in kept:
                 continue

@@ -8,7 +8,7 @@ from xdsl.ir import Operation, SSAValue
 from graphopt.ir.dialect.ops.base import DataSizedOp, PureOp
 from graphopt.ir.dialect.ops.comm import Collective
 from graphopt.ir.dialect.ops.control import RegionOp
-from graphopt.ir.dialect.ops.late import Late, draws
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.signature import STATE, main_function, signature_of
 
 
@@ -31,4 +31,4 @@ def repeats(op: Operation) -> bool:
     """True for an op that gives the same results whenever its operands are the same."""
     if not isinstance(op, PureOp) or draws(op):
         return False
-    return not isinstance(op, (DataSizedOp, Collective, RegionOp, Late))
+    return not isinstance(op, (DataSizedOp, Collective, RegionOp, Dynamic))

@@ -12,12 +12,12 @@ from xdsl.ir import Block, Operation
 
 from graphopt.ir.dialect.regions import ancestor_in
 from graphopt.passes.engine.pattern import Reason
-from graphopt.passes.engine.rewrite import Log
+from graphopt.passes.engine.rewrite import RewriteLog
 
 Op = TypeVar("Op", bound=Operation)
 
 
-def movable(ops: Sequence[Op], log: Log, reason: Callable[[Operation], Reason]) -> list[Op]:
+def movable(ops: Sequence[Op], log: RewriteLog, reason: Callable[[Operation], Reason]) -> list[Op]:
     """The ops of one block, in its order, that can wait for the last of them.
 
     Of each other one the log gets the reason for the op that reads its result too early.

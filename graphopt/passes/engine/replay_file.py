@@ -22,7 +22,7 @@ from xdsl.dialects.builtin import ModuleOp, UnknownLoc
 from xdsl.ir import Attribute
 
 from graphopt.errors import FormatError
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.text import ModuleParser, ModulePrinter, wrapped
 from graphopt.ir.dtypes import DType, as_dtype
 
@@ -188,7 +188,7 @@ def read(text: str, source: str) -> ReplayFile:
     for key in ("what", "kind"):
         if key not in values:
             raise FormatError(f"{source}: the header has no line '// {key}: ...'")
-    module = ModuleParser(context(), text, source).parse_module()
+    module = ModuleParser(new_context(), text, source).parse_module()
     return ReplayFile(
         **values, module=module, imports=tuple(imports), notes="\n".join(notes), inputs=inputs
     )

@@ -42,7 +42,7 @@ class RewritePass(ModulePass, ABC):
         """Change the module; the applied and declined instances, in the order of the walk."""
 
 
-class Log:
+class RewriteLog:
     """The outcomes of one pass; `allow` asks before each change, for `--opt-bisect-limit`.
 
     `numerics` is the pass's class, by which `--validate` compares values.
@@ -90,7 +90,7 @@ class Log:
         self.outcomes.append(Declined(self.rule, show_op(op), reason, source_line(op.location)))
 
 
-def differentiated(module: ModuleOp) -> set[SSAValue]:
+def differentiated_values(module: ModuleOp) -> set[SSAValue]:
     """The values that gradients are taken with respect to, or that stop them."""
     found: set[SSAValue] = set()
     for op in module.walk():
@@ -103,7 +103,7 @@ def differentiated(module: ModuleOp) -> set[SSAValue]:
 def replace(
     op: Operation,
     values: Mapping[SSAValue, SSAValue],
-    log: Log | None = None,
+    log: RewriteLog | None = None,
     *others: Operation,
 ) -> bool:
     """Let the users of results of `op` read other values, and erase it.
@@ -123,7 +123,7 @@ def replace(
     return True
 
 
-def change(op: PdOp, attrs: Mapping[str, Any], log: Log) -> None:
+def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog) -> None:
     """Put an op with other properties in the place of `op`, if the log allows it, and note that."""
     if log.allow(op):
         log.applied(op)

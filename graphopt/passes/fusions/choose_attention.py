@@ -17,7 +17,7 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.transformer import FusedDotProductAttention
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, change
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 from graphopt.passes.fusions.attention_kernels import KERNELS, Asked, drops, keys_of, refusal_by
 
 
@@ -30,7 +30,7 @@ class ChooseAttention(RewritePass):
     kernel: str = "cudnn"
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, twice = Log(self.name, self.numerics), set(_differentiated_twice(module))
+        log, twice = RewriteLog(self.name, self.numerics), set(_differentiated_twice(module))
         for op in list(module.walk()):
             if isinstance(op, FusedDotProductAttention) and not op.attr("algorithm"):
                 reason = self._refusal(op, op in twice)

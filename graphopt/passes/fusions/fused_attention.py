@@ -67,7 +67,7 @@ KINDS = ("self", "split", "slices", "cross")
 CORE = DotProductAttention()
 
 
-class Layout(NamedTuple):
+class HeadLayout(NamedTuple):
     """The division of the projections' columns among q, k and v."""
 
     heads: int
@@ -174,11 +174,11 @@ class Attention(Fusion):
                 )
         return None
 
-    def _layout(self, match: Match, edit: Edit | None = None) -> Layout | None:
+    def _layout(self, match: Match, edit: Edit | None = None) -> HeadLayout | None:
         """The layout of q, k and v in the projections, None when it is another one."""
         product = match[self.core.product]
         values = (*product.operands, match[self.core.out].operands[1])
-        traced: list[tuple[Layout, ...]] = []
+        traced: list[tuple[HeadLayout, ...]] = []
         for part, value in enumerate(values):
             swapped = part == 1 and not product.attr("transpose_y")
             traced.append(self._layouts(match, part, value, edit, swapped=swapped))
@@ -187,7 +187,7 @@ class Attention(Fusion):
 
     def _layouts(
         self, match: Match, part: int, value: SSAValue, edit: Edit | None, *, swapped: bool
-    ) -> tuple[Layout, ...]:
+    ) -> tuple[HeadLayout, ...]:
         """The layouts in which `value` is q, k or v, by number."""
         joint = len(self.parts.layers) == 1
         start = self.parts.layers[0 if joint else part].out(match)
@@ -204,10 +204,10 @@ class Attention(Fusion):
         if not joint:
             wanted = indices.reshape(*ROWS, heads, -1).transpose(0, 2, 1, 3)
             same = wanted.shape == found.shape and (wanted == found).all()
-            return (Layout(heads, LAYOUTS[0]),) if same else ()
+            return (HeadLayout(heads, LAYOUTS[0]),) if same else ()
         if indices.shape[-1] % (3 * heads):
             return ()
-        ways = ((Layout(heads, n), heads_of(indices, heads, part, n)) for n in LAYOUTS)
+        ways = ((HeadLayout(heads, n), heads_of(indices, heads, part, n)) for n in LAYOUTS)
         return tuple(w for w, a in ways if a.shape == found.shape and (a == found).all())
 
     def _joins(self, match: Match, edit: Edit | None = None) -> bool:

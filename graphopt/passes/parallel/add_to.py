@@ -21,7 +21,7 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.regions import values_read
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.target.recompute_activations import OP_BY_OP, SECOND
 
 
@@ -33,7 +33,7 @@ class AddTo(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name)
+        log = RewriteLog(self.name)
         by_op = any(isinstance(op, DataSizedOp) for op in module.walk())
         for grad in [op for op in module.walk() if isinstance(op, Grad)]:
             region = ops_before(grad)

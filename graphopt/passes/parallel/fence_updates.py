@@ -13,12 +13,12 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.definition import operand_names
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.fence import Fence
 from graphopt.ir.dialect.ops.optimizer import Update
-from graphopt.ir.dialect.ops.order import Fence
 from graphopt.ir.dialect.signature import main_function
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class FenceUpdates(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name)
+        log = RewriteLog(self.name)
         block = main_function(module).body.block
         updates = [op for op in block.ops if isinstance(op, Update)]
         gradients = list(dict.fromkeys(v for op in updates for v in gradients_of(op)))

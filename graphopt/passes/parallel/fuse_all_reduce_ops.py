@@ -22,7 +22,7 @@ from graphopt.ir.dialect.signature import STATE, main_function, signature_of
 from graphopt.ir.dialect.types import byte_count, dtype_of
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.parallel.joining import join, small
 from graphopt.passes.parallel.reduce_owners import derivatives, parameters_of
 
@@ -40,7 +40,7 @@ class FuseAllReduceOps(RewritePass):
     groups_size: int = 1
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name)
+        log = RewriteLog(self.name)
         names = _parameter_names(module)
         for grad in derivatives(module):
             members: list[Member] = []

@@ -18,7 +18,7 @@ from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.parallel.joining import join, small
 
 
@@ -30,7 +30,7 @@ class FuseBroadcastOps(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name)
+        log = RewriteLog(self.name)
         groups: dict[tuple[Any, ...], list[PdOp]] = {}
         for op in main_function(module).body.block.ops:
             if isinstance(op, AllGather) and len(op.operands) == 1:

@@ -16,13 +16,13 @@ from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.fusion import Applied, Reason
 from graphopt.passes.engine.grouping import movable
 from graphopt.passes.engine.naming import joined_location, show_op, source_line
-from graphopt.passes.engine.rewrite import Log
+from graphopt.passes.engine.rewrite import RewriteLog
 
 JOIN_BYTES = 32 * 1024
 ALONE = Reason("alone-in-its-group", "no other small value is in its group")
 
 
-def small(ops: Sequence[PdOp], log: Log) -> list[PdOp]:
+def small(ops: Sequence[PdOp], log: RewriteLog) -> list[PdOp]:
     """The collectives whose value is small enough to travel with others."""
     found: list[PdOp] = []
     for op in ops:
@@ -37,7 +37,7 @@ def small(ops: Sequence[PdOp], log: Log) -> list[PdOp]:
 
 def join(
     ops: Sequence[PdOp],
-    log: Log,
+    log: RewriteLog,
     properties: Callable[[Sequence[PdOp]], Mapping[str, Any]] = lambda ops: ops[0].attr_values(),
 ) -> None:
     """Replace collectives of one operand each by one for all, in the place of the last.

@@ -14,12 +14,12 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.ir.dialect.ops import ALL, comm
+from graphopt.ir.dialect.ops.fence import Fence
 from graphopt.ir.dialect.ops.norm import BatchNormBase
-from graphopt.ir.dialect.ops.order import Fence
 from graphopt.ir.dialect.signature import main_function
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
 COLLECTIVES = tuple(op for op in ALL if op.__module__ == comm.__name__)
 
@@ -32,7 +32,7 @@ class OrderCollectives(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name)
+        log = RewriteLog(self.name)
         before: Operation | None = None
         for op in list(main_function(module).body.block.ops):
             if not communicates(op):

@@ -31,11 +31,11 @@ from graphopt.ir.dialect.types import UNKNOWN, byte_count, element_count, shape_
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, insert
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, insert
 from graphopt.passes.parallel.all_reduce_gradients import AllReduceGradients
 from graphopt.passes.parallel.mark_per_replica import uniform_values
 from graphopt.passes.parallel.reduce_owners import derivatives, owners, parameters_of
-from graphopt.passes.parallel.shards import Parts, is_number
+from graphopt.passes.parallel.shards import Shards, is_number
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class ShardUpdates(RewritePass):
     parts: int = 1
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name)
+        log = RewriteLog(self.name)
         owner_of = owners(module, self.parts)
         AllReduceGradients().apply(Context(), module)
         _Sharding(module, self.parts, owner_of, log).run()
@@ -58,7 +58,7 @@ class _Sharding:
     """One run of the pass: which updates are spread, and the values in parts so far."""
 
     def __init__(
-        self, module: ModuleOp, count: int, owner_of: Mapping[SSAValue, int], log: Log
+        self, module: ModuleOp, count: int, owner_of: Mapping[SSAValue, int], log: RewriteLog
     ) -> None:
         self.module = module
         self.function = main_function(module)
@@ -66,7 +66,7 @@ class _Sharding:
         self.count = count
         self.owner_of = owner_of
         self.log = log
-        self.values = Parts(count, uniform_values(module)[0])
+        self.values = Shards(count, uniform_values(module)[0])
         self.totals = {
             op: op.operands[0]
             for op in self.block.ops

@@ -20,7 +20,7 @@ from graphopt.ir.dialect.types import Shape, element_count, rank_of, shape_of
 from graphopt.passes.engine.rewrite import insert
 
 
-class Parts:
+class Shards:
     """The values of one block that are in parts, or partial sums, so far.
 
     Only `uniform` values, which all replicas have alike, may be taken apart.

@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.norm import BatchNormBase
 from graphopt.ir.dialect.signature import STATE, function_signature, main_function
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class DropKeptState(RewritePass):
     changes_signature: ClassVar[bool] = True
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, function = Log(self.name, self.numerics), main_function(module)
+        log, function = RewriteLog(self.name, self.numerics), main_function(module)
         for op in function.body.block.ops:
             if isinstance(op, BatchNormBase) and _gives_back(op) and log.allow(op):
                 log.applied(op)

@@ -23,7 +23,7 @@ from graphopt.passes.engine.fusion import Applied, Outcome, Reason
 from graphopt.passes.engine.grouping import movable
 from graphopt.passes.engine.naming import joined_location, show_op, source_line
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
 Key = tuple[Any, ...]
 
@@ -37,7 +37,7 @@ class FuseAllOptimizerOps(RewritePass):
     KINDS: ClassVar[tuple[type[Update], ...]] = (Sgd, Momentum, Adam)
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         groups: dict[Key, list[Update]] = {}
         for op in module.walk():
             if isinstance(op, self.KINDS):
@@ -62,7 +62,7 @@ def update_key(op: Update) -> Key:
     return (type(op), op.parent, rate, dtypes, frozenset(op.attr_values().items()))
 
 
-def _fuse(updates: list[Update], log: Log) -> None:
+def _fuse(updates: list[Update], log: RewriteLog) -> None:
     """Replace a group by one op, but for the updates that have to stay where they are."""
     alone = Reason("only-one", "no other update has its kind, dtype, learning rate and properties")
     if len(updates) > 1:

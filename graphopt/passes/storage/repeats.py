@@ -16,8 +16,8 @@ from xdsl.ir import Operation, OpResult, SSAValue
 from graphopt.ir.dialect.ops.base import DataSizedOp, PureOp
 from graphopt.ir.dialect.ops.comm import Collective
 from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.late import Late, draws
 from graphopt.ir.dialect.ops.optimizer import Update
 from graphopt.passes.engine.naming import how_used
 from graphopt.passes.engine.pattern import Reason
@@ -93,7 +93,7 @@ def _in_a_row(ops: Sequence[Operation], span: Span) -> bool:
 def _likeness(op: Operation) -> Any:
     """The key that like ops share; an op that cannot be in a layer is like no other."""
     if not isinstance(op, PureOp) or isinstance(
-        op, (RegionOp, Grad, Update, Late, DataSizedOp, Collective)
+        op, (RegionOp, Grad, Update, Dynamic, DataSizedOp, Collective)
     ):
         return id(op)
     if "sync" in op.properties and op.attr("sync"):

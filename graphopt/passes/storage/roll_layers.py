@@ -24,7 +24,7 @@ from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.naming import joined_location, show_op
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.storage.repeats import Span, Wiring, Wrong, candidates, layers_at
 from graphopt.passes.storage.stacked_state import state_arguments
 
@@ -45,7 +45,7 @@ class RollLayers(RewritePass):
     apart: str = ""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         block = main_function(module).body.block
         state = state_arguments(module)
         refused: set[Operation] = set()
@@ -54,7 +54,7 @@ class RollLayers(RewritePass):
         return log.outcomes
 
     def _one(
-        self, block: Block, state: Mapping[SSAValue, str], log: Log, refused: set[Operation]
+        self, block: Block, state: Mapping[SSAValue, str], log: RewriteLog, refused: set[Operation]
     ) -> bool:
         """Roll up the longest row of layers that is left; False when there is none."""
         ops = list(block.ops)
@@ -79,7 +79,7 @@ class RollLayers(RewritePass):
                 refused.update(inside)
         return False
 
-    def _roll(self, ops: Sequence[Operation], wiring: Wiring, log: Log) -> bool:
+    def _roll(self, ops: Sequence[Operation], wiring: Wiring, log: RewriteLog) -> bool:
         """Put `pd.layers` in place of the layers; False when that may not happen."""
         span = wiring.span
         inside = ops[span.start : span.end]

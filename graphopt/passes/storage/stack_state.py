@@ -29,7 +29,7 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.grouping import movable
 from graphopt.passes.engine.naming import joined_location
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.storage.fuse_all_optimizer_ops import fused_properties, read_early
 from graphopt.passes.storage.stacked_state import (
     Names,
@@ -61,7 +61,7 @@ class StackState(RewritePass):
     apart: str = ""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         run = _Stacking(module, log, self.fewest)
         groups = run.groups()
         if self.apart:
@@ -113,7 +113,7 @@ def ones_of(op: Update) -> list[_One]:
 class _Stacking:
     """One run of the pass."""
 
-    def __init__(self, module: ModuleOp, log: Log, fewest: int) -> None:
+    def __init__(self, module: ModuleOp, log: RewriteLog, fewest: int) -> None:
         self.module = module
         self.block = main_function(module).body.block
         self.log = log

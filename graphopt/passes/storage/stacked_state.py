@@ -20,7 +20,7 @@ from graphopt.ir.dialect.ops.rearrange import Unbind
 from graphopt.ir.dialect.ops.shape import Stack
 from graphopt.ir.dialect.signature import STATE, main_function, signature_of, stack_entry
 from graphopt.ir.dialect.types import dtype_of, shape_of, tensor
-from graphopt.passes.engine.rewrite import differentiated
+from graphopt.passes.engine.rewrite import differentiated_values
 from graphopt.passes.storage.batch_stacked_ops import lift
 
 Names = tuple[str, ...]
@@ -116,7 +116,7 @@ def fold_stacks(module: ModuleOp) -> None:
     """
     block = main_function(module).body.block
     blocked = _differentiate_stacks(module)
-    lift(block, differentiated(module))
+    lift(block, differentiated_values(module))
     for op in list(block.ops):
         if isinstance(op, Stack):
             source = _unstacked(op)

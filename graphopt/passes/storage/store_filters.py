@@ -35,7 +35,7 @@ from graphopt.ir.dialect.traits import takes_any_order
 from graphopt.ir.dialect.types import dtype_of, element_count, rank_of, shape_of, tensor
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.storage.stacked_state import state_arguments
 
 # from [out, in / groups, height, width] to [height, width, in / groups, out], and back
@@ -56,7 +56,7 @@ class StoreFilters(RewritePass):
     apart: str = ""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         stored: dict[BlockArgument, None] = {}
         state = _State(module)
         for argument, update, single in state.filters():

@@ -5,73 +5,73 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from graphopt.passes.table.conflicts import refusal_of
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 
-Condition = Callable[[Setup, str], bool]
+Condition = Callable[[PassContext, str], bool]
 """(what is known, the row's flag) -> True when the row's pass runs."""
 
 
-def is_set(setup: Setup, flag: str) -> bool:
+def is_set(context: PassContext, flag: str) -> bool:
     """The flag is on."""
-    return bool(setup.flags.get(flag))
+    return bool(context.flags.get(flag))
 
 
-def asked(setup: Setup, flag: str) -> bool:
+def asked(context: PassContext, flag: str) -> bool:
     """The flag is on and no other flag rules it out."""
-    return is_set(setup, flag) and not refusal_of(setup, flag)
+    return is_set(context, flag) and not refusal_of(context, flag)
 
 
 def not_asked(other: str) -> Condition:
     """Another flag is off, or ruled out."""
-    return lambda setup, flag: not asked(setup, other)
+    return lambda context, flag: not asked(context, other)
 
 
-def with_strategy(setup: Setup, flag: str) -> bool:
+def with_strategy(context: PassContext, flag: str) -> bool:
     """There is a strategy; a plain program runs as it was written."""
-    return bool(setup.flags)
+    return bool(context.flags)
 
 
 def on(*platforms: str) -> Condition:
     """The program runs on one of these platforms, with or without a strategy."""
-    return lambda setup, flag: setup.platform in platforms
+    return lambda context, flag: context.platform in platforms
 
 
-def apart(setup: Setup, flag: str) -> bool:
+def apart(context: PassContext, flag: str) -> bool:
     """One replica on a CPU: values computed apart from the step can be kept."""
-    return setup.platform == "cpu" and not setup.communicates
+    return context.platform == "cpu" and not context.communicates
 
 
-def communicates(setup: Setup, flag: str) -> bool:
+def communicates(context: PassContext, flag: str) -> bool:
     """Several replicas run the program; one device has no collectives."""
-    return setup.communicates
+    return context.communicates
 
 
-def several_trainers(setup: Setup, flag: str) -> bool:
+def several_trainers(context: PassContext, flag: str) -> bool:
     """Several processes train together."""
-    return setup.trainers > 1
+    return context.trainers > 1
 
 
 def reduces(reduction: str) -> Condition:
     """Several replicas combine their gradients in this way."""
-    return lambda setup, flag: setup.communicates and setup.reduction == reduction
+    return lambda context, flag: context.communicates and context.reduction == reduction
 
 
-def scales(setup: Setup, flag: str) -> bool:
+def scales(context: PassContext, flag: str) -> bool:
     """The seed of the derivative is not one."""
-    strategy = setup.loss_scale
-    return strategy == "Customized" or (strategy != "One" and setup.ranks > 1)
+    strategy = context.loss_scale
+    return strategy == "Customized" or (strategy != "One" and context.ranks > 1)
 
 
 def kernel(name: str) -> Condition:
     """The devices have this library's kernel for attention."""
-    return lambda setup, flag: setup.attention_kernel == name
+    return lambda context, flag: context.attention_kernel == name
 
 
-def any_kernel(setup: Setup, flag: str) -> bool:
+def any_kernel(context: PassContext, flag: str) -> bool:
     """The devices have some library's kernel for attention."""
-    return bool(setup.attention_kernel)
+    return bool(context.attention_kernel)
 
 
 def every_of(*conditions: Condition) -> Condition:
     """All of the conditions hold."""
-    return lambda setup, flag: all(condition(setup, flag) for condition in conditions)
+    return lambda context, flag: all(condition(context, flag) for condition in conditions)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from graphopt.errors import UnsupportedError
-from graphopt.passes.table.context import Flags, Setup
+from graphopt.passes.table.context import Flags, PassContext
 
 
 @dataclass(frozen=True)
@@ -17,22 +17,22 @@ class Conflict:
     """A flag that is refused where `when` holds, and the sentence about it."""
 
     flag: str
-    when: Callable[[Setup], bool]
+    when: Callable[[PassContext], bool]
     why: str
 
 
-def _reduces(setup: Setup) -> bool:
+def _reduces(context: PassContext) -> bool:
     """True when updates are spread over the devices, so that there are no sums of gradients."""
-    return setup.reduction == "Reduce"
+    return context.reduction == "Reduce"
 
 
-def _asks_for_parts(setup: Setup) -> bool:
-    return getattr(setup.flags.get("reduce_strategy"), "name", "") == "Reduce"
+def _asks_for_parts(context: PassContext) -> bool:
+    return getattr(context.flags.get("reduce_strategy"), "name", "") == "Reduce"
 
 
-def _keeps_whole(setup: Setup) -> bool:
+def _keeps_whole(context: PassContext) -> bool:
     """True when every device has all parameters, so that nothing is gathered."""
-    return setup.reduction != "Reduce"
+    return context.reduction != "Reduce"
 
 
 CONFLICTS: tuple[Conflict, ...] = (
@@ -49,12 +49,12 @@ CONFLICTS: tuple[Conflict, ...] = (
     ),
     Conflict(
         "reduce_strategy",
-        lambda setup: _asks_for_parts(setup) and not _reduces(setup) and setup.trainers > 1,
+        lambda context: _asks_for_parts(context) and not _reduces(context) and context.trainers > 1,
         "state is spread over the devices of a process, and each has one: as with AllReduce",
     ),
     Conflict(
         "sequential_run",
-        lambda setup: bool(setup.flags.get("enable_sequential_execution")),
+        lambda context: bool(context.flags.get("enable_sequential_execution")),
         "enable_sequential_execution orders the same collectives",
     ),
 )
@@ -68,20 +68,20 @@ UNSUPPORTED: Mapping[str, str] = {
 }
 
 
-def refusal_of(setup: Setup, flag: str) -> str:
+def refusal_of(context: PassContext, flag: str) -> str:
     """The reason why a flag that is set is not obeyed; empty when it is."""
-    if not setup.flags.get(flag):
+    if not context.flags.get(flag):
         return ""
     if flag in UNSUPPORTED:
         return f"{UNSUPPORTED[flag]} (compiling raises)"
-    found = (entry.why for entry in CONFLICTS if entry.flag == flag and entry.when(setup))
+    found = (entry.why for entry in CONFLICTS if entry.flag == flag and entry.when(context))
     return next(found, "")
 
 
-def refused(setup: Setup) -> Mapping[str, str]:
+def refused(context: PassContext) -> Mapping[str, str]:
     """The flags that the user has set and that another one rules out, each with the sentence."""
-    flags = dict.fromkeys(entry.flag for entry in CONFLICTS if entry.flag in setup.asked)
-    return {flag: why for flag in flags if (why := refusal_of(setup, flag))}
+    flags = dict.fromkeys(entry.flag for entry in CONFLICTS if entry.flag in context.asked)
+    return {flag: why for flag in flags if (why := refusal_of(context, flag))}
 
 
 def check_supported(flags: Flags) -> None:

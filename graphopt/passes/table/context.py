@@ -10,7 +10,7 @@ Flags = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Setup:
+class PassContext:
     """The facts that a row may look at: the flags by name, and the replicas."""
 
     flags: Flags
@@ -56,10 +56,10 @@ class Setup:
         """The name of the strategy for the scale of the loss gradient."""
         return getattr(self.flags.get("gradient_scale_strategy"), "name", "CoeffNumDevice")
 
-    def alone(self) -> Setup:
+    def alone(self) -> PassContext:
         """The same for one replica, which needs no collectives."""
         return replace(self, replicas=1, data_parallel=False)
 
-    def quiet(self) -> Setup:
+    def quiet(self) -> PassContext:
         """The same without files of graphs, for a run that is only looked at."""
         return replace(self, flags={**self.flags, "debug_graphviz_path": ""})

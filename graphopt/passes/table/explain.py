@@ -11,7 +11,7 @@ from typing import Any
 from graphopt.passes.engine.fusion import Applied, Declined, Reason
 from graphopt.passes.engine.near_misses import NearMiss
 from graphopt.passes.table.conflicts import UNSUPPORTED, refusal_of
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import (
     ANY_PROGRAM,
     ANY_STRATEGY,
@@ -72,25 +72,25 @@ def flag_results(report: Report) -> list[FlagResult]:
     for flag in dict.fromkeys(ran.flag for ran in report.ran):
         results.append(_result(report, flag, [ran for ran in report.ran if ran.flag == flag]))
     done = {result.flag for result in results}
-    setup = report.setup
-    others = [flag for flag in setup.flags if flag not in done]
-    return results + [_without_pass(setup, flag) for flag in others]
+    context = report.context
+    others = [flag for flag in context.flags if flag not in done]
+    return results + [_without_pass(context, flag) for flag in others]
 
 
-def _without_pass(setup: Setup, flag: str) -> FlagResult:
+def _without_pass(context: PassContext, flag: str) -> FlagResult:
     """The outcome of a flag for which no pass ran."""
-    refusal = refusal_of(setup, flag) if flag in setup.asked else ""
+    refusal = refusal_of(context, flag) if flag in context.asked else ""
     if refusal:
         return FlagResult(flag, REFUSED, 0, (), f"refused because {refusal}")
-    if not setup.flags.get(flag) and flag not in setup.asked:
+    if not context.flags.get(flag) and flag not in context.asked:
         return FlagResult(flag, OFF, 0, (), "it is off")
     if flag in RUNTIME:
         return FlagResult(flag, RUNTIME_FLAG, 0, (), RUNTIME[flag])
     if flag in WITHOUT_PASS:
         return FlagResult(flag, NO_EFFECT, 0, (), WITHOUT_PASS[flag])
-    if not setup.flags.get(flag):
+    if not context.flags.get(flag):
         return FlagResult(flag, OFF, 0, (), "it is off")
-    return FlagResult(flag, NOTHING, 0, (), why_not(setup, flag))
+    return FlagResult(flag, NOTHING, 0, (), why_not(context, flag))
 
 
 def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
@@ -109,11 +109,11 @@ def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
 
 def silent_flags(report: Report) -> list[FlagResult]:
     """The flags that the user switched on and that did nothing."""
-    flags = report.setup.flags
+    flags = report.context.flags
     return [
         result
         for result in flag_results(report)
-        if result.flag in report.setup.asked and flags.get(result.flag) and result.is_silent
+        if result.flag in report.context.asked and flags.get(result.flag) and result.is_silent
     ]
 
 
@@ -136,7 +136,7 @@ def as_text(report: Report, flag: str = "") -> str:
     ValueError for a name that is neither.
     """
     _check_name(report, flag)
-    target = report.setup.platform or "any platform (portable: no pass for a kind of device)"
+    target = report.context.platform or "any platform (portable: no pass for a kind of device)"
     lines = [f"{report.ops_before} ops before, {report.ops_after} after, for {target}"]
     for ran in report.ran:
         if flag in ("", ran.flag, ran.pass_name):
@@ -155,7 +155,7 @@ def as_text(report: Report, flag: str = "") -> str:
 
 def _is_told(report: Report, result: FlagResult) -> bool:
     """True for what the whole report says of flags without a pass: about those the user has set."""
-    return result.flag in report.setup.asked and result.status != OFF
+    return result.flag in report.context.asked and result.status != OFF
 
 
 def _check_name(report: Report, name: str) -> None:
@@ -234,7 +234,7 @@ def as_json(report: Report) -> dict[str, Any]:
     """The report as plain data; docs/reference/explain-json.md says what the fields mean."""
     return {
         "schema": SCHEMA,
-        "platform": report.setup.platform or None,
+        "platform": report.context.platform or None,
         "ops": {"before": dict(report.before), "after": dict(report.after)},
         "flags": [
             {

@@ -15,7 +15,7 @@ from xdsl.passes import ModulePass
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 
 from graphopt.ir.dialect.collector import paused_collector
-from graphopt.ir.dialect.context import context
+from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.dot import to_dot
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.signature import kept_gradients
@@ -29,7 +29,7 @@ from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, sweep
 from graphopt.passes.engine.near_misses import NearMisses
 from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.parallel.shard_updates import sharding_notes
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.report import Ran, Report
 from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
 
@@ -46,7 +46,7 @@ class Run:
     def __init__(
         self,
         module: ModuleOp,
-        setup: Setup,
+        context: PassContext,
         *,
         near: bool = False,
         verify_each: bool | None = None,
@@ -59,7 +59,7 @@ class Run:
         self.module = module
         self.near = near
         self.checks = Checks(module, verify_each=verify_each)
-        self.report = Report(setup, before=_ops(module), kept_gradients=kept_gradients(module))
+        self.report = Report(context, before=_ops(module), kept_gradients=kept_gradients(module))
         self.count = self.report.ops_before
 
     def do(self, step: Step) -> None:
@@ -206,14 +206,14 @@ class Run:
 @paused_collector()
 def optimize(
     module: ModuleOp,
-    setup: Setup,
+    context: PassContext,
     *,
     near: bool = False,
     verify_each: bool | None = None,
     again: Callable[[], ModuleOp] | None = None,
     validate: instance.Validator | None = None,
 ) -> Report:
-    """Run the passes that `setup` selects on the module, in place.
+    """Run the passes that `context` selects on the module, in place.
 
     `near` has the report tell near misses. `validate` compares every rewrite with what it replaces,
     and has it undone when the two compute different values.
@@ -223,11 +223,11 @@ def optimize(
     """
     if validate is not None:
         with instance.validating(validate):
-            return optimize(module, setup, near=near, verify_each=verify_each, again=again)
-    run = Run(module, setup, near=near, verify_each=verify_each, again=again)
-    path = str(setup.flags.get("debug_graphviz_path", ""))
+            return optimize(module, context, near=near, verify_each=verify_each, again=again)
+    run = Run(module, context, near=near, verify_each=verify_each, again=again)
+    path = str(context.flags.get("debug_graphviz_path", ""))
     _dump(module, path, ORIGINAL)
-    for step in steps(setup):
+    for step in steps(context):
         run.do(step)
         if step.dump:
             _dump(module, path, step.dump)
@@ -237,9 +237,9 @@ def optimize(
 
 def apply_steps(module: ModuleOp, steps: Sequence[Step], *, verify_each: bool | None) -> None:
     """Run steps on a module as a run did; what fails leaves no file."""
-    run = Run(module, Setup({}), verify_each=verify_each)
+    run = Run(module, PassContext({}), verify_each=verify_each)
     for step in steps:
-        run.do(replace(step, ctx=step.ctx or context()))
+        run.do(replace(step, ctx=step.ctx or new_context()))
 
 
 def _again(verify_each: bool) -> Callable[[ModuleOp, Sequence[Step]], None]:

@@ -31,7 +31,7 @@ from graphopt.passes.table.conditions import (
     several_trainers,
     with_strategy,
 )
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.registry import own_passes
 
 EVERY_PLATFORM = ("cpu", "gpu", "tpu")
@@ -54,7 +54,7 @@ class Phase(Enum):
     PARALLELIZE = "parallelize"
 
 
-def _no_options(setup: Setup) -> Options:
+def _no_options(context: PassContext) -> Options:
     return {}
 
 
@@ -67,67 +67,67 @@ class Row:
     pass_name: str
     when: Condition
     why_here: str
-    options: Callable[[Setup], Options] = _no_options
+    options: Callable[[PassContext], Options] = _no_options
 
-    def make(self, setup: Setup) -> ModulePass | None:
+    def make(self, context: PassContext) -> ModulePass | None:
         """The pass, or None where it has nothing to do."""
-        if not self.when(setup, self.flag):
+        if not self.when(context, self.flag):
             return None
-        return own_passes()[self.pass_name]()(**self.options(setup))
+        return own_passes()[self.pass_name]()(**self.options(context))
 
 
-def _stacks_refused(setup: Setup) -> str:
+def _stacks_refused(context: PassContext) -> str:
     """The reason why state keeps the variables' order and shapes; empty when it may change."""
-    if setup.trainers > 1:
+    if context.trainers > 1:
         return "several processes bring their state into line variable by variable"
-    if setup.communicates and setup.reduction != "AllReduce":
-        return f"with reduce_strategy={setup.reduction} replicas have state of their own"
+    if context.communicates and context.reduction != "AllReduce":
+        return f"with reduce_strategy={context.reduction} replicas have state of their own"
     return ""
 
 
-def _apart(setup: Setup) -> Options:
-    return {"apart": _stacks_refused(setup)}
+def _apart(context: PassContext) -> Options:
+    return {"apart": _stacks_refused(context)}
 
 
-def _roll(setup: Setup) -> Options:
-    return {"recompute": bool(setup.flags.get("memory_optimize")), **_apart(setup)}
+def _roll(context: PassContext) -> Options:
+    return {"recompute": bool(context.flags.get("memory_optimize")), **_apart(context)}
 
 
-def _stack(setup: Setup) -> Options:
+def _stack(context: PassContext) -> Options:
     """Loose parameters are stacked, too, where a flag asks for fused updates."""
-    wanted = setup.flags.get("fuse_adamw") or setup.flags.get("fuse_all_optimizer_ops")
-    return {"fewest": 8 if wanted else 0, **_apart(setup)}
+    wanted = context.flags.get("fuse_adamw") or context.flags.get("fuse_all_optimizer_ops")
+    return {"fewest": 8 if wanted else 0, **_apart(context)}
 
 
-def _scale(setup: Setup) -> Options:
-    if setup.loss_scale == "Customized":
-        return {"feed": setup.loss_grad}
-    if setup.sample_weighted and setup.communicates:
-        return {"coefficient": setup.replicas / setup.ranks, "weighted": True}
-    return {"coefficient": 1.0 / setup.ranks}
+def _scale(context: PassContext) -> Options:
+    if context.loss_scale == "Customized":
+        return {"feed": context.loss_grad}
+    if context.sample_weighted and context.communicates:
+        return {"coefficient": context.replicas / context.ranks, "weighted": True}
+    return {"coefficient": 1.0 / context.ranks}
 
 
-def _kernel(setup: Setup) -> Options:
-    return {"kernel": setup.attention_kernel}
+def _kernel(context: PassContext) -> Options:
+    return {"kernel": context.attention_kernel}
 
 
-def _least_gain(setup: Setup) -> Options:
+def _least_gain(context: PassContext) -> Options:
     return {"least_gain": 2.0}
 
 
-def _replicas(setup: Setup) -> Options:
-    return {"replicas": setup.ranks if setup.data_parallel else 1}
+def _replicas(context: PassContext) -> Options:
+    return {"replicas": context.ranks if context.data_parallel else 1}
 
 
-def _parts(setup: Setup) -> Options:
-    return {"parts": setup.replicas}
+def _parts(context: PassContext) -> Options:
+    return {"parts": context.replicas}
 
 
-def _groups(setup: Setup) -> Options:
+def _groups(context: PassContext) -> Options:
     """The sizes that Paddle's flags give, in MB and in variables."""
     return {
-        "memory_size": setup.flags.get("FLAGS_fuse_parameter_memory_size", -1.0),
-        "groups_size": int(setup.flags.get("FLAGS_fuse_parameter_groups_size", 1)),
+        "memory_size": context.flags.get("FLAGS_fuse_parameter_memory_size", -1.0),
+        "groups_size": int(context.flags.get("FLAGS_fuse_parameter_groups_size", 1)),
     }
 
 
@@ -474,28 +474,28 @@ RUNTIME: Mapping[str, str] = {
 }
 
 
-def why_not(setup: Setup, flag: str) -> str:
+def why_not(context: PassContext, flag: str) -> str:
     """The reason why a flag that is set selects no pass."""
     if flag == "enable_backward_optimizer_op_deps":
         return "one trainer needs no pass for it"
-    if setup.communicates:
+    if context.communicates:
         return "this value asks for nothing"
     return "one device needs no pass for it"
 
 
-def select(setup: Setup) -> list[tuple[Row, ModulePass]]:
+def select(context: PassContext) -> list[tuple[Row, ModulePass]]:
     """The rows that apply, each with its pass, in order.
 
-    ValueError when `setup.without` names no pass of the table.
+    ValueError when `context.without` names no pass of the table.
     """
-    for name in setup.without - {row.pass_name for row in ROWS}:
+    for name in context.without - {row.pass_name for row in ROWS}:
         near = get_close_matches(name, [row.pass_name for row in ROWS], 1)
         raise ValueError(
             f"no pass is named {name!r}" + "".join(f"; did you mean {n}?" for n in near)
         )
     chosen: list[tuple[Row, ModulePass]] = []
     for row in ROWS:
-        made = row.make(setup) if row.pass_name not in setup.without else None
+        made = row.make(context) if row.pass_name not in context.without else None
         if made is not None:
             chosen.append((row, made))
     return chosen

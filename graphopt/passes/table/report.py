@@ -9,7 +9,7 @@ from graphopt.passes.engine.fusion import Applied, Declined, Outcome
 from graphopt.passes.engine.near_misses import NearMiss
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.validation import Validation
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Ran:
 class Report:
     """The record of one module: the passes in order, and the outcome of each rewrite."""
 
-    setup: Setup
+    context: PassContext
     ran: list[Ran] = field(default_factory=list[Ran])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     near: list[NearMiss] = field(default_factory=list[NearMiss])

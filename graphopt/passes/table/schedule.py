@@ -1,4 +1,4 @@
-"""The schedule: the steps in which the passes that a setup selects run.
+"""The schedule: the steps in which the passes that a context selects run.
 
 The pass manager runs these steps, `graphopt bisect` searches among them. The fusions of a program
 share one sweep, with a clean-up before and after it.
@@ -9,19 +9,19 @@ from __future__ import annotations
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from graphopt.passes.engine.crash import Step
-from graphopt.passes.table.context import Setup
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import Phase, select
 
 # the stages of the program that BuildStrategy.debug_graphviz_path keeps, as Paddle calls them
 ORIGINAL, FUSED, LAST = "_original_graph", "_fused_graph", "_multi_devices_graph"
 
 
-def steps(setup: Setup) -> list[Step]:
-    """The steps for a program with this setup, in order.
+def steps(context: PassContext) -> list[Step]:
+    """The steps for a program with this context, in order.
 
-    ValueError when `setup.without` names no pass of the table.
+    ValueError when `context.without` names no pass of the table.
     """
-    chosen = select(setup)
+    chosen = select(context)
     found: list[Step] = []
     for phase in Phase:
         rows = [(made, row.flag) for row, made in chosen if row.phase is phase]

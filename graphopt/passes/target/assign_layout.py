@@ -22,7 +22,7 @@ from graphopt.ir.dialect.types import rank_of, shape_of
 from graphopt.passes.engine.fixed_values import fixed_values
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, insert, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, insert, replace
 from graphopt.passes.target.layout_rules import FIRST, LAST, RANK, Form, channels_last, is_anchor
 
 # from [out, in / groups, height, width] to [height, width, in / groups, out]
@@ -37,7 +37,7 @@ class AssignLayout(RewritePass):
     numerics = Numerics.REASSOCIATING
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         ops = [op for op in module.walk() if isinstance(op, PdOp)]
         if any(map(is_anchor, ops)):
             layouts = _Layouts(fixed_values(module), log)
@@ -50,7 +50,7 @@ class AssignLayout(RewritePass):
 class _Layouts:
     """The values that have a turned form, and the transposes between the two forms."""
 
-    def __init__(self, fixed: set[SSAValue], log: Log) -> None:
+    def __init__(self, fixed: set[SSAValue], log: RewriteLog) -> None:
         self.fixed, self.log = fixed, log
         self.turned: dict[SSAValue, SSAValue] = {}
         """By the result of a transpose back to channels behind the batch: what it turns back."""

@@ -28,7 +28,7 @@ from graphopt.ir.dialect.ops.conv import (
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, change
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 
 # up to so many places for the filter, one matrix product takes 0.6 to 0.8 of XLA's time
 SMALL = 7 * 7
@@ -54,14 +54,14 @@ class ChooseConvolution(RewritePass):
     numerics = Numerics.REASSOCIATING
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, trained = Log(self.name, self.numerics), differentiated(module)
+        log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
         for op in list(module.walk()):
             if isinstance(op, (Conv2d, DepthwiseConv2d)) and not op.attr("algorithm"):
                 _choose(op, log, trained=op in trained)
         return log.outcomes
 
 
-def _choose(op: Conv2dBase, log: Log, *, trained: bool) -> None:
+def _choose(op: Conv2dBase, log: RewriteLog, *, trained: bool) -> None:
     chosen = _algorithm(op, trained=trained)
     if isinstance(chosen, Reason):
         log.declined(op, chosen)

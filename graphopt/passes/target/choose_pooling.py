@@ -12,7 +12,7 @@ from graphopt.ir.dialect.ops.conv import Pool2d, Pool3d, PoolBase, spatial_sizes
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, change
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 
 # every position of a window is read apart; beyond this many XLA's way is as good
 POSITIONS = 7 * 7
@@ -26,7 +26,7 @@ class ChoosePooling(RewritePass):
     numerics = Numerics.REASSOCIATING
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, trained = Log(self.name, self.numerics), differentiated(module)
+        log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
         for op in list(module.walk()):
             if not isinstance(op, (Pool2d, Pool3d)) or op.attr("algorithm"):
                 continue
@@ -35,7 +35,7 @@ class ChoosePooling(RewritePass):
         return log.outcomes
 
 
-def _choose(op: PoolBase, log: Log, *, trained: bool) -> None:
+def _choose(op: PoolBase, log: RewriteLog, *, trained: bool) -> None:
     reason = _refusal(op, trained=trained)
     if reason is not None:
         log.declined(op, reason)

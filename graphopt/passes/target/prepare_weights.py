@@ -29,7 +29,7 @@ from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.fixed_values import fixed_values
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
 # what is larger by this factor than what it is made of is better made in the step
 GROWTH = 2
@@ -44,7 +44,7 @@ class PrepareWeights(RewritePass):
     changes_signature: ClassVar[bool] = True
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         if prepare_function(module) is not None:
             return []
         moved = _movable(module, log)
@@ -55,7 +55,7 @@ class PrepareWeights(RewritePass):
         return log.outcomes
 
 
-def _movable(module: ModuleOp, log: Log) -> list[Operation]:
+def _movable(module: ModuleOp, log: RewriteLog) -> list[Operation]:
     """The ops to move, in order: they read parameters, constants and each other."""
     fixed, reason = fixed_values(module), _reason(module)
     constants: set[SSAValue] = set()

@@ -17,7 +17,7 @@ from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, differentiated, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
 
 # The search for the best order is cubic in the length of a chain.
 LONGEST = 32
@@ -33,7 +33,7 @@ class ReassociateMatmul(RewritePass):
     """A chain is rewritten when it then takes less than one such part of the multiplications."""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, kept = Log(self.name, self.numerics), differentiated(module)
+        log, kept = RewriteLog(self.name, self.numerics), differentiated_values(module)
         for op in reversed([op for op in module.walk() if isinstance(op, Matmul)]):
             if op.parent is not None and not _is_inside(op, kept):
                 _reorder(op, log, kept, self.least_gain)
@@ -73,7 +73,7 @@ def _factors(op: Matmul, kept: set[SSAValue], inside: list[Matmul]) -> list[SSAV
     return found
 
 
-def _reorder(op: Matmul, log: Log, kept: set[SSAValue], least_gain: float) -> None:
+def _reorder(op: Matmul, log: RewriteLog, kept: set[SSAValue], least_gain: float) -> None:
     if not _is_plain(op):
         _explain_transposed(op, log)
         return
@@ -109,13 +109,13 @@ def _reorder(op: Matmul, log: Log, kept: set[SSAValue], least_gain: float) -> No
         product.erase()
 
 
-def _explain_transposed(op: Matmul, log: Log) -> None:
+def _explain_transposed(op: Matmul, log: RewriteLog) -> None:
     if any(isinstance(value.owner, Matmul) for value in op.operands):
         text = "a factor is transposed, or is not a matrix"
         log.declined(op, Reason("not-plain", text))
 
 
-def _explain_shared(op: Matmul, log: Log, kept: set[SSAValue]) -> None:
+def _explain_shared(op: Matmul, log: RewriteLog, kept: set[SSAValue]) -> None:
     for value in op.operands:
         inner = value.owner
         if isinstance(inner, Matmul) and _is_plain(inner) and not _joins(inner, kept):

@@ -27,12 +27,12 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp, PureOp
 from graphopt.ir.dialect.ops.comm import AllReduce
 from graphopt.ir.dialect.ops.control import RegionOp
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.late import Late
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
 # What a dimension that is not known yet counts as; most are the batch, which all values have.
 USUAL_SIZE = 32
@@ -54,7 +54,7 @@ class RecomputeActivations(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, number = Log(self.name), 0
+        log, number = RewriteLog(self.name), 0
         by_op = any(isinstance(op, DataSizedOp) for op in module.walk())
         for grad in [op for op in module.walk() if isinstance(op, Grad)]:
             region = ops_before(grad)
@@ -90,7 +90,7 @@ def can_repeat(op: PdOp) -> bool:
 
     Random ops do: their key follows from the op. Ops that talk to other replicas would do so twice.
     """
-    if isinstance(op, Late):
+    if isinstance(op, Dynamic):
         return True
     several = isinstance(op, (AllReduce, DataSizedOp, RegionOp)) or (
         "sync" in op.attr_values() and op.attr("sync")

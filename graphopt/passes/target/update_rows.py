@@ -31,7 +31,7 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.naming import how_used, show_op
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.engine.rewrite import Log, RewritePass, insert, replace
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, insert, replace
 
 USUAL_SIZE = 32
 """The size that a dimension counts as that is not known yet."""
@@ -58,7 +58,7 @@ class UpdateRows(RewritePass):
     replicas: int = 1
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log = Log(self.name, self.numerics)
+        log = RewriteLog(self.name, self.numerics)
         tables = dict.fromkeys(op.weight for op in module.walk() if isinstance(op, Embedding))
         main = main_function(module).body.block
         for table in tables:
@@ -180,7 +180,7 @@ def _count(lookup: Embedding) -> int:
     return count
 
 
-def _apply(found: Found, log: Log) -> None:
+def _apply(found: Found, log: RewriteLog) -> None:
     """Differentiate with respect to the rows in place of the table, and update these."""
     grad, update = found.grad, found.update
     log.applied(update, grad)

@@ -9,13 +9,13 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import call_rule, class_of
+from graphopt.ir.dialect.ops.dynamic import decoded
 from graphopt.ir.dialect.ops.fused import (
     FusedBatchNormAct,
     FusedBnAddActivation,
     FusedElemwiseAddActivation,
     FusedGemmEpilogue,
 )
-from graphopt.ir.dialect.ops.late import decoded
 from graphopt.reference.ops.activation import activate
 from graphopt.reference.ops.norm import batch_norm
 from graphopt.reference.registry import rule

@@ -14,7 +14,7 @@ from jax.experimental import multihost_utils
 
 from graphopt.errors import GraphoptError, ScopeError, UnsupportedError
 from graphopt.ir.dialect.types import show
-from graphopt.lowering import replication as mappers
+from graphopt.lowering import replication
 from graphopt.lowering.multi_process import across, all_devices
 from graphopt.passes.padding.mask import Masked
 from graphopt.runtime.compilation import Compilation
@@ -23,7 +23,7 @@ from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.group import Group
 from graphopt.runtime.distributed.job import strategy_for
 from graphopt.runtime.distributed.uneven import Uneven
-from graphopt.runtime.feed import Parts
+from graphopt.runtime.feed import SplitFeed
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.places import distinct_devices
 from graphopt.runtime.scope import Scope
@@ -55,16 +55,16 @@ def executable_for(compiled: Compiled, shapes: Any) -> Executable:
         assert strategy is not None  # trainers have one
         donate = strategy.enable_inplace and not compiled.callers
         groups = len(devices) // len(local)
-        mapped = mappers.shard_map(
+        replicated = replication.shard_map(
             compiled.module, compiled.plan, devices, donate=donate, groups=groups
         )
-        found = compiled.executables[key] = Executable(compiled, across(mapped, devices))
+        found = compiled.executables[key] = Executable(compiled, across(replicated, devices))
     return found
 
 
 def absent_state(executable: Executable, scope: Scope) -> list[str]:
     """The state that the next call has to bring to the devices; ScopeError without a value."""
-    plan, mapped = executable.plan, executable.mapped
+    plan, replicated = executable.plan, executable.replicated
     found: list[str] = []
     for port in (*plan.updated, *plan.read_only):
         slot = scope.find_var(port.name)
@@ -73,7 +73,7 @@ def absent_state(executable: Executable, scope: Scope) -> list[str]:
                 f"variable '{port.name}' has not been initialized in the scope; run the "
                 "startup_program first: exe.run(static.default_startup_program())"
             )
-        wanted = mapped.home, layout_of(mapped, port)
+        wanted = replicated.home, layout_of(replicated, port)
         at_home = wanted == (slot.home, slot.layout)
         if not at_home and (wanted[1].whole is not None or wanted != slot.copy[:2]):
             found.append(port.name)
@@ -92,7 +92,7 @@ class Session:
         self._described: WeakKeyDictionary[Executable, Described] = WeakKeyDictionary()
 
     def run_uneven(
-        self, compilation: Compilation, parts: Parts, scope: Scope
+        self, compilation: Compilation, parts: SplitFeed, scope: Scope
     ) -> tuple[list[list[Any]], str]:
         """As `run`, for devices with different numbers of rows."""
         uneven = Uneven.of(parts, self.group.world.trainer)
@@ -141,7 +141,7 @@ class Session:
                     fetches = executable(feeds, scope)
                 finally:
                     self.group.announced = None
-            return [list(np.array(value)) for value in fetches], executable.mapped.name
+            return [list(np.array(value)) for value in fetches], executable.replicated.name
         except GraphoptError:  # no error of JAX, behind which there may be another trainer's fault
             raise
         except Exception as error:
@@ -161,7 +161,7 @@ class Session:
         plan, compilation = compiled.plan, compiled.compilation
         kinds = Counter(op.name for op in compiled.module.walk())
         state = [*plan.updated, *plan.read_only, *plan.written]
-        flags = compiled.report.setup.flags
+        flags = compiled.report.context.flags
         parts = {
             "devices": f"{len(compilation.places)} {compilation.places[0].platform}",
             "steps": plan.steps,

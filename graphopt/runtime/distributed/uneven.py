@@ -19,7 +19,7 @@ from graphopt.passes.padding.mask import Masked, count_name, mask_name
 from graphopt.runtime.bucketed import Rows, count_of, cut, mask_of
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compile import Compiled, compile_program
-from graphopt.runtime.feed import Parts, side_by_side
+from graphopt.runtime.feed import SplitFeed, side_by_side
 
 BATCH = "batch"
 
@@ -34,7 +34,7 @@ class Uneven:
     rows: tuple[Rows, ...]
 
     @classmethod
-    def of(cls, parts: Parts, trainer: int) -> Uneven:
+    def of(cls, parts: SplitFeed, trainer: int) -> Uneven:
         """Fill up uneven chunks; FeedError for those that differ in more than their rows."""
         arrays = {name: [chunk[name] for chunk in parts.chunks] for name in parts.chunks[0]}
         batched = [n for n, found in arrays.items() if len({a.shape for a in found}) > 1]

@@ -12,7 +12,7 @@ from graphopt.ir.dialect.attrs import dictionary, integers, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.op import bind_groups, class_of, infer_types
 from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.ops.late import decoded, grouped
+from graphopt.ir.dialect.ops.dynamic import decoded, grouped
 from graphopt.ir.dialect.types import Tensor, compatible, dtype_of, show
 
 

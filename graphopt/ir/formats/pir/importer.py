@@ -1,6 +1,6 @@
 """Records of a PIR program to a `Program` with Paddle's legacy operators, as 2.6 would save it.
 
-Operators of the tables are renamed, slot by slot; what a row cannot say is in `special.py`, and
+Operators of the tables are renamed, slot by slot; what a row cannot say is in `handlers.py`, and
 blocks are in `control.py`. Operators that neither knows are kept under their PIR name: a program
 that has them imports, and running it says which it needs.
 """

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphopt.ir.formats.pir_json.position import Place
+from graphopt.ir.formats.pir_json.position import JsonPosition
 from graphopt.ir.formats.pir_json.records import PirAttribute
 from graphopt.ir.formats.pir_json.types import read_type
 
@@ -15,7 +15,7 @@ _SPECIAL = {"NaN": math.nan, "NAN": math.nan, "INF": math.inf, "-INF": -math.inf
 _INT32 = 1 << 31
 
 
-def read_attribute(tree: Any, place: Place, depth: int = 0) -> PirAttribute:
+def read_attribute(tree: Any, place: JsonPosition, depth: int = 0) -> PirAttribute:
     """The attribute in an `AT` field; FormatError for an unknown kind or a value of another kind.
 
     Pointers, which Paddle writes as addresses of its own process, are unknown here.
@@ -46,7 +46,7 @@ def _short(kind: str) -> str:
     return kind.partition(".")[2]
 
 
-def _special(kind: str, fields: Mapping[str, Any], place: Place) -> float:
+def _special(kind: str, fields: Mapping[str, Any], place: JsonPosition) -> float:
     if kind not in ("0.a_f32", "0.a_f64") or "D" in fields:
         raise place.error("'VD' alone, for a floating-point number", list(fields))
     text = (place / "VD").text(fields["VD"])
@@ -55,38 +55,38 @@ def _special(kind: str, fields: Mapping[str, Any], place: Place) -> float:
     return _SPECIAL[text]
 
 
-def _bool(value: Any, place: Place) -> bool:
+def _bool(value: Any, place: JsonPosition) -> bool:
     return place.boolean(value)
 
 
-def _int32(value: Any, place: Place) -> int:
+def _int32(value: Any, place: JsonPosition) -> int:
     return place.integer(value, -_INT32, _INT32 - 1)
 
 
-def _int64(value: Any, place: Place) -> int:
+def _int64(value: Any, place: JsonPosition) -> int:
     return place.integer(value)
 
 
-def _float(value: Any, place: Place) -> float:
+def _float(value: Any, place: JsonPosition) -> float:
     return place.number(value)
 
 
-def _text(value: Any, place: Place) -> str:
+def _text(value: Any, place: JsonPosition) -> str:
     return place.text(value)
 
 
-def _integers(value: Any, place: Place) -> list[int]:
+def _integers(value: Any, place: JsonPosition) -> list[int]:
     return [at.integer(item) for at, item in place.items(value)]
 
 
-def _complex(value: Any, place: Place) -> complex:
+def _complex(value: Any, place: JsonPosition) -> complex:
     parts = [at.number(item) for at, item in place.items(value)]
     if len(parts) != 2:
         raise place.error("a real and an imaginary part", parts)
     return complex(*parts)
 
 
-def _place(value: Any, place: Place) -> list[Any]:
+def _place(value: Any, place: JsonPosition) -> list[Any]:
     """The device of an operator: a kind, a number, and the name of a vendor."""
     parts = place.list_of(value)
     if len(parts) != 3:
@@ -97,7 +97,7 @@ def _place(value: Any, place: Place) -> list[Any]:
     return parts
 
 
-def _scalar(value: Any, place: Place) -> Any:
+def _scalar(value: Any, place: JsonPosition) -> Any:
     """An element type and a number, or the two parts of a complex one."""
     parts = place.list_of(value)
     if len(parts) not in (2, 3):
@@ -113,11 +113,11 @@ def _numbers(parts: list[Any]) -> bool:
     return all(isinstance(part, int | float) for part in parts)
 
 
-def _type(value: Any, place: Place) -> Any:
+def _type(value: Any, place: JsonPosition) -> Any:
     return read_type(value, place)
 
 
-_READERS: Mapping[str, Callable[[Any, Place], Any]] = {
+_READERS: Mapping[str, Callable[[Any, JsonPosition], Any]] = {
     "0.a_bool": _bool,
     "0.a_i32": _int32,
     "0.a_i64": _int64,

@@ -12,27 +12,27 @@ from graphopt.ir.formats.quote import kind_of, quote
 _INT64 = 1 << 63
 
 
-class Place:
+class JsonPosition:
     """A path in a file; `place / "ops" / 3` is inside it. Its text is made only for errors."""
 
     __slots__ = ("key", "limits", "parent", "source")
 
     def __init__(
-        self, source: str, limits: Limits, parent: Place | None = None, key: str | int = ""
+        self, source: str, limits: Limits, parent: JsonPosition | None = None, key: str | int = ""
     ) -> None:
         self.source = source
         self.limits = limits
         self.parent = parent
         self.key = key
 
-    def __truediv__(self, key: str | int) -> Place:
-        return Place(self.source, self.limits, self, key)
+    def __truediv__(self, key: str | int) -> JsonPosition:
+        return JsonPosition(self.source, self.limits, self, key)
 
     @property
     def path(self) -> str:
         """The keys and positions that lead here, such as `program.regions[0]`."""
         keys: list[str | int] = []
-        place: Place = self
+        place: JsonPosition = self
         while place.parent is not None:
             keys.append(place.key)
             place = place.parent
@@ -71,7 +71,7 @@ class Place:
             raise self.error("a list", kind_of(value))
         return cast("list[Any]", value)
 
-    def items(self, value: object) -> Iterator[tuple[Place, Any]]:
+    def items(self, value: object) -> Iterator[tuple[JsonPosition, Any]]:
         """The elements of a list, each with its place."""
         for position, item in enumerate(self.list_of(value)):
             yield self / position, item

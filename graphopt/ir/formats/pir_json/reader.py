@@ -14,7 +14,7 @@ from typing import Any, Never, cast
 from graphopt.errors import FormatError, LimitError
 from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.pir_json.attributes import read_attribute
-from graphopt.ir.formats.pir_json.position import Place
+from graphopt.ir.formats.pir_json.position import JsonPosition
 from graphopt.ir.formats.pir_json.records import (
     PirAttribute,
     PirBlock,
@@ -45,13 +45,13 @@ def read_pir(data: bytes, source: str = "<program>", limits: Limits | None = Non
             f"{source}: expected a JSON program of at most {limits.json_bytes} bytes, "
             f"found {len(data)}"
         )
-    root = Place(source, limits)
+    root = JsonPosition(source, limits)
     with _within_stack(root):
         return _Reader(root, limits).program(_parse(data, source))
 
 
 @contextmanager
-def _within_stack(place: Place) -> Generator[None]:
+def _within_stack(place: JsonPosition) -> Generator[None]:
     try:
         yield
     except RecursionError:
@@ -94,7 +94,7 @@ def _parse(data: bytes, source: str) -> Any:
 class _Reader:
     """Reads one file; knows which values are visible where it is."""
 
-    def __init__(self, root: Place, limits: Limits) -> None:
+    def __init__(self, root: JsonPosition, limits: Limits) -> None:
         self.root = root
         self.limits = limits
         self.defined: set[int] = set()
@@ -122,7 +122,9 @@ class _Reader:
             raise (place / "regions").error("one region of one block", [len(r) for r in regions])
         return PirProgram(version, regions[0][0], self.root.source)
 
-    def regions(self, tree: Any, place: Place, depth: int) -> tuple[tuple[PirBlock, ...], ...]:
+    def regions(
+        self, tree: Any, place: JsonPosition, depth: int
+    ) -> tuple[tuple[PirBlock, ...], ...]:
         if depth > self.limits.block_depth:
             raise place.over_limit(
                 f"expected blocks at most {self.limits.block_depth} deep, found one deeper"
@@ -133,7 +135,7 @@ class _Reader:
             found.append(tuple(self.block(b, p, depth) for p, b in (at / "blocks").items(blocks)))
         return tuple(found)
 
-    def block(self, tree: Any, place: Place, depth: int) -> PirBlock:
+    def block(self, tree: Any, place: JsonPosition, depth: int) -> PirBlock:
         self.blocks += 1
         if self.blocks > self.limits.blocks:
             raise place.over_limit(f"expected at most {self.limits.blocks} blocks, found more")
@@ -151,7 +153,7 @@ class _Reader:
         self.own = outer
         return PirBlock(args, ops)
 
-    def op(self, tree: Any, place: Place, depth: int) -> PirOp:
+    def op(self, tree: Any, place: JsonPosition, depth: int) -> PirOp:
         self.operators += 1
         if self.operators > self.limits.operators:
             raise place.over_limit(
@@ -170,7 +172,7 @@ class _Reader:
         self.define(results, place / "O")
         return PirOp(name, operands, results, attributes, regions, flags)
 
-    def op_name(self, text: str, place: Place) -> str:
+    def op_name(self, text: str, place: JsonPosition) -> str:
         dialect, dot, name = text.partition(".")
         if not (dialect and dot and name):
             raise (place / "#").error("an operator with its dialect, such as '1.relu'", text)
@@ -178,7 +180,7 @@ class _Reader:
             raise (place / "#").error(f"a dialect in 0..{len(_DIALECTS) - 1} or its name", text)
         return f"{_DIALECTS.get(dialect, dialect)}.{name}"
 
-    def parameter(self, tree: Any, place: Place) -> PirOp:
+    def parameter(self, tree: Any, place: JsonPosition) -> PirOp:
         """`p` is short for `builtin.parameter`, with its attributes by position."""
         fields = place.fields(tree, ("#", "O", "A"), ("OA", "DA", "QA", "I"))
         value = self.value(fields["O"], place / "O")
@@ -206,14 +208,14 @@ class _Reader:
 
     # Values -----------------------------------------------------------------------------------
 
-    def use(self, tree: Any, place: Place) -> int:
+    def use(self, tree: Any, place: JsonPosition) -> int:
         number = (place / "%").integer(place.fields(tree, ("%",), ("TT",))["%"])
         if number != 0 and number not in self.visible:
             why = "that is not visible here" if number in self.defined else "that nothing defines"
             raise (place / "%").error("a value defined before", f"{number}, {why}")
         return number
 
-    def value(self, tree: Any, place: Place, argument: bool = False) -> PirValue:
+    def value(self, tree: Any, place: JsonPosition, argument: bool = False) -> PirValue:
         key = "#" if argument else "%"
         fields = place.fields(tree, (key, "TT"))
         number = (place / key).integer(fields[key])
@@ -221,7 +223,7 @@ class _Reader:
             raise (place / key).error("a negative id" if argument else "an id from 0", number)
         return PirValue(number, read_type(fields["TT"], place / "TT"))
 
-    def define(self, values: Sequence[PirValue], place: Place) -> None:
+    def define(self, values: Sequence[PirValue], place: JsonPosition) -> None:
         for value in values:
             if value.id == 0:
                 continue
@@ -235,7 +237,7 @@ class _Reader:
 
     # Attributes -------------------------------------------------------------------------------
 
-    def attributes(self, tree: Any, place: Place) -> dict[str, PirAttribute]:
+    def attributes(self, tree: Any, place: JsonPosition) -> dict[str, PirAttribute]:
         found: dict[str, PirAttribute] = {}
         for at, item in place.items(tree):
             fields = at.fields(item, ("N", "AT"))
@@ -245,7 +247,7 @@ class _Reader:
             found[name] = read_attribute(fields["AT"], at / "AT")
         return found
 
-    def flags(self, tree: Any, place: Place) -> dict[str, tuple[bool, ...]]:
+    def flags(self, tree: Any, place: JsonPosition) -> dict[str, tuple[bool, ...]]:
         """The flags of the results that mean something here."""
         return {
             name: tuple(item.value is True for item in attribute.value)

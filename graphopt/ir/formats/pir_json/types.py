@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.ir.formats.pir_json.position import Place
+from graphopt.ir.formats.pir_json.position import JsonPosition
 from graphopt.ir.formats.pir_json.records import PirType
 
 # Element types by the file's name; None for those that graphopt has no dtype for.
@@ -38,7 +38,7 @@ _OTHERS = ("2.t_stack", "2.t_inlet", "2.t_outlet")
 _NULL = PirType("NULL")
 
 
-def read_type(tree: Any, place: Place) -> PirType:
+def read_type(tree: Any, place: JsonPosition) -> PirType:
     """The type in a `TT` field; distributed and sparse types come without their details."""
     fields = place.fields(tree, ("#",), ("D",))
     name = (place / "#").text(fields["#"])
@@ -58,7 +58,7 @@ def read_type(tree: Any, place: Place) -> PirType:
     raise (place / "#").error("a type of PIR", name)
 
 
-def _tensor(kind: str, data: list[Any], place: Place, length: int | None) -> PirType:
+def _tensor(kind: str, data: list[Any], place: JsonPosition, length: int | None) -> PirType:
     """Element type and dimensions; layout and LoD must be there and say nothing here."""
     if len(data) < 2 or (length is not None and len(data) != length):
         expected = f"{length or 'two or more'} parts: an element type, dimensions, …"
@@ -82,7 +82,7 @@ def _tensor(kind: str, data: list[Any], place: Place, length: int | None) -> Pir
     return PirType(kind, element.dtype, tuple(dims))
 
 
-def _lod(tree: Any, place: Place) -> None:
+def _lod(tree: Any, place: JsonPosition) -> None:
     levels = place.list_of(tree)
     if len(levels) > place.limits.lod_levels:
         raise place.over_limit(

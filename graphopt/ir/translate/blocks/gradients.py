@@ -15,8 +15,8 @@ from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.creation import Full, FullLike
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.late import Late, draws
 from graphopt.ir.dialect.ops.math import Add
 from graphopt.ir.dialect.ops.shape import Assign, Reshape, Squeeze
 from graphopt.ir.dialect.ops.vjp import Vjp
@@ -26,8 +26,8 @@ from graphopt.ir.translate.blocks.block import BlockParser
 from graphopt.ir.translate.gradients.backward_pass import Raised
 from graphopt.ir.translate.gradients.explicit import Link
 from graphopt.ir.translate.gradients.flow import Contribution
-from graphopt.ir.translate.gradients.raising import Plan
-from graphopt.ir.translate.gradients.versions import Place, Value
+from graphopt.ir.translate.gradients.raising import GradientPlan
+from graphopt.ir.translate.gradients.versions import OpPosition, Value
 from graphopt.ir.translate.operators.sparse import SPARSE_UPDATES, is_sparse_lookup
 from graphopt.ir.translate.operators.translator import errors_of
 from graphopt.ir.translate.operators.updates import run_sparse_update
@@ -38,7 +38,7 @@ Gradients = dict[SSAValue, SSAValue]
 class GradientParser:
     """Runs the operators of a block by a plan; `parser` is the conversion that it is part of."""
 
-    def __init__(self, parser: BlockParser, plan: Plan) -> None:
+    def __init__(self, parser: BlockParser, plan: GradientPlan) -> None:
         assert plan.flow is not None
         self.parser, self.plan, self.flow = parser, plan, plan.flow
         self.versions = plan.flow.versions
@@ -98,7 +98,7 @@ class GradientParser:
 
     def _sparse_lookups(self, at: int) -> list[int]:
         """The lookups that make up the sparse gradient that an update reads; else nothing."""
-        gradient = self.versions.reads[at].get(Place("Grad", 0))
+        gradient = self.versions.reads[at].get(OpPosition("Grad", 0))
         if self.plan.ops[at].type not in SPARSE_UPDATES or gradient is None:
             return []
         terms = self.flow.pure[gradient][1] if gradient in self.flow.pure else ()
@@ -109,7 +109,7 @@ class GradientParser:
         """Adam or AdamW with the sparse gradient of these lookups."""
         numbers: list[SSAValue] = []
         for at in lookups:
-            value = self.values[self.versions.reads[at][Place("Ids", 0)]]
+            value = self.values[self.versions.reads[at][OpPosition("Ids", 0)]]
             old = self.plan.ops[at].type == "lookup_table" and _sizes(value)[-1:] == (1,)
             numbers.append(self._emit(Squeeze, value, axis=(-1,)) if old else value)
         for name, value in run_sparse_update(self.parser.translator, op, numbers).items():
@@ -199,9 +199,9 @@ class GradientParser:
 
     def _again(
         self, link: Link, forward: Operator
-    ) -> tuple[dict[Place, SSAValue], dict[Value, SSAValue], list[Operation]]:
+    ) -> tuple[dict[OpPosition, SSAValue], dict[Value, SSAValue], list[Operation]]:
         """The forward operator once more: of inputs that were overwritten, or are the same."""
-        inputs: dict[Place, SSAValue] = {}
+        inputs: dict[OpPosition, SSAValue] = {}
         renamed: dict[str, SSAValue] = {}
         slots: dict[str, list[str]] = {slot: list(n) for slot, n in forward.inputs.items()}
         for place, value in self.versions.reads[link.forward].items():
@@ -252,7 +252,7 @@ class GradientParser:
             ]
             if not outs or not ins:
                 continue
-            if isinstance(op, (RegionOp, Grad, Late)) or not isinstance(op, PdOp):
+            if isinstance(op, (RegionOp, Grad, Dynamic)) or not isinstance(op, PdOp):
                 raise UnsupportedError(
                     f"operator {source.type}: the derivative of {op.name} by itself, as the "
                     f"gradients around it are not the standard ones "

@@ -15,7 +15,7 @@ from graphopt.ir.program.gradient_types import forward_type
 from graphopt.ir.translate.gradients.explicit import Link
 from graphopt.ir.translate.gradients.flow import NOTHING, Contribution, GradientFlow, Seed, Terms
 from graphopt.ir.translate.gradients.types import FLAT, PIECEWISE_LINEAR
-from graphopt.ir.translate.gradients.versions import Place, Value
+from graphopt.ir.translate.gradients.versions import OpPosition, Value
 from graphopt.ir.translate.operators.updates import updates_parameters
 
 
@@ -225,7 +225,7 @@ class BackwardPass:
                 active.update(v for v in outputs if v not in stops and self._is_float(v))
         return active
 
-    def _differentiable(self, index: int) -> dict[Place, Value]:
+    def _differentiable(self, index: int) -> dict[OpPosition, Value]:
         """The operands that an operator's results depend on; shapes and signs do not count."""
         op, reads = self.ops[index], self.versions.reads[index]
         if op.type in FLAT:

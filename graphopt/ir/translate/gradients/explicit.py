@@ -21,7 +21,7 @@ from graphopt.ir.translate.gradients.types import (
     TRANSPOSES,
     same_attributes,
 )
-from graphopt.ir.translate.gradients.versions import Mentions, Place, Value, Versions
+from graphopt.ir.translate.gradients.versions import Mentions, OpPosition, Value, Versions
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,8 @@ class Link:
     at: int
     forward: int
     cotangents: Mapping[Value, Value]
-    results: Mapping[Place, Value]
-    later: Mapping[Place, Value] = field(default_factory=dict[Place, Value])
+    results: Mapping[OpPosition, Value]
+    later: Mapping[OpPosition, Value] = field(default_factory=dict[OpPosition, Value])
     """Inputs that were overwritten since, and are taken as they are now."""
 
 
@@ -110,7 +110,7 @@ def _is_in_place(value: Value, read: Value | None, writes: Mentions) -> bool:
     return read is not None and value.name == read.name and value in writes.values()
 
 
-def _is_cotangent(versions: Versions, forward: int, place: Place) -> bool:
+def _is_cotangent(versions: Versions, forward: int, place: OpPosition) -> bool:
     """True for a slot `Out@GRAD` of an operator with the output `Out`."""
     slot = place.slot.removesuffix(GRAD_SUFFIX)
     return slot != place.slot and slot in versions.ops[forward].outputs
@@ -136,7 +136,7 @@ def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Link:
         slot = place.slot.removesuffix(GRAD_SUFFIX)
         if slot != place.slot and slot in target.outputs:
             aligned = len(op.inputs[place.slot]) == len(target.outputs[slot])
-            found = writes.get(Place(slot, place.position)) if aligned else None
+            found = writes.get(OpPosition(slot, place.position)) if aligned else None
             found = found or _named(writes, base_name(value.name))
         elif value not in mentioned:
             found = _named(writes, base_name(value.name))
@@ -144,11 +144,11 @@ def _link(versions: Versions, forward: int, at: int, later: Mentions) -> Link:
             found = None
         if found is not None:
             cotangents[found] = value
-    results: dict[Place, Value] = {}
+    results: dict[OpPosition, Value] = {}
     for place, value in versions.writes[at].items():
         slot = place.slot.removesuffix(GRAD_SUFFIX)
         if slot != place.slot and len(target.inputs.get(slot, ())) == len(op.outputs[place.slot]):
-            results[Place(slot, place.position)] = value
+            results[OpPosition(slot, place.position)] = value
             continue
         base = base_name(value.name)
         inputs = [p for p, v in reads.items() if v.name == base and p not in results]
@@ -176,7 +176,7 @@ def _check_attributes(forward: Operator, op: Operator) -> None:
 
 
 def find_disguised(
-    versions: Versions, at: int, owner: Callable[[Value], Value | None], taken: set[Place]
+    versions: Versions, at: int, owner: Callable[[Value], Value | None], taken: set[OpPosition]
 ) -> Link | None:
     """The link of an operator that is a gradient though its type does not say so, or None.
 

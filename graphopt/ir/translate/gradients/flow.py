@@ -12,14 +12,14 @@ from typing import NamedTuple
 from graphopt.ir.program import Operator, is_gradient
 from graphopt.ir.translate.gradients.explicit import Link, find_disguised, find_link
 from graphopt.ir.translate.gradients.types import is_zero, summands
-from graphopt.ir.translate.gradients.versions import Place, Value, Versions
+from graphopt.ir.translate.gradients.versions import OpPosition, Value, Versions
 
 
 class Contribution(NamedTuple):
     """The gradient that the operator `at` gives for an input of its forward operator."""
 
     at: int
-    place: Place
+    place: OpPosition
 
 
 class Seed(NamedTuple):
@@ -46,7 +46,7 @@ class GradientFlow:
         self.pure: dict[Value, tuple[Value, Terms]] = {}
         """Sums of contributions only: what they are the gradient of, and their terms."""
         self.sums: dict[Value, int] = {}
-        taken: dict[int, set[Place]] = {}
+        taken: dict[int, set[OpPosition]] = {}
         for at, op in enumerate(ops):
             writes = self.versions.writes[at]
             if is_gradient(op):

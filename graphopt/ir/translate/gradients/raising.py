@@ -21,11 +21,11 @@ from graphopt.ir.translate.gradients.backward_pass import (
 )
 from graphopt.ir.translate.gradients.explicit import Link, base_name
 from graphopt.ir.translate.gradients.flow import Contribution, GradientFlow
-from graphopt.ir.translate.gradients.versions import Place, Value
+from graphopt.ir.translate.gradients.versions import OpPosition, Value
 
 
 @dataclass
-class Plan:
+class GradientPlan:
     """The plan for turning the operators of a block into `pd` ops.
 
     `grads` come before the operator of their index; those in `absorbed` become nothing, those in
@@ -44,14 +44,14 @@ class Plan:
 
 def plan_gradients(
     ops: Sequence[Operator], block: Block, fetches: Iterable[str], *, inside: bool = False
-) -> Plan:
+) -> GradientPlan:
     """The plan for the operators of `block` when these names are fetched at the end.
 
     `inside` a loop or branch, gradient operators mean by a name what it was when the forward
     operator read it.
     """
     if not any(map(is_gradient, ops)):
-        return Plan(ops)
+        return GradientPlan(ops)
     return _Planner(ops, block, fetches, inside=inside).plan()
 
 
@@ -71,14 +71,14 @@ class _Planner:
         variable = self.block.find_var(name)
         return variable is not None and variable.persistable
 
-    def plan(self) -> Plan:
-        plan = Plan(self.ops, self.flow)
+    def plan(self) -> GradientPlan:
+        plan = GradientPlan(self.ops, self.flow)
         for members in reversed(self._passes(whole=True)):
             self._plan_pass(members, plan)
         self._keep_forwards(plan)
         return plan
 
-    def _plan_pass(self, members: list[int], plan: Plan) -> None:
+    def _plan_pass(self, members: list[int], plan: GradientPlan) -> None:
         for link in (self.flow.links[at] for at in members):
             if "sub_block" in self.ops[link.at].attrs:
                 given = {v.name for v, g in link.cotangents.items() if g not in self.flow.zeros}
@@ -123,7 +123,7 @@ class _Planner:
         written = self.versions.writes[at].values()
         return at in self.flow.links or any(v in self.flow.pure for v in written)
 
-    def _keep_forwards(self, plan: Plan) -> None:
+    def _keep_forwards(self, plan: GradientPlan) -> None:
         """A derivative of a gradient operator needs that operator."""
         for link in plan.links.values():
             if link.forward in plan.absorbed:
@@ -167,7 +167,7 @@ _ARRAYS = ("read_from_array", "write_to_array")
 
 
 def check_region(
-    forward: Operator, op: Operator, results: Iterable[Place], given: Collection[str]
+    forward: Operator, op: Operator, results: Iterable[OpPosition], given: Collection[str]
 ) -> None:
     """UnsupportedError unless the block of a gradient operator derives the forward one's block.
 

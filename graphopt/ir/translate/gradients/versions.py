@@ -20,14 +20,14 @@ class Value(NamedTuple):
     version: int
 
 
-class Place(NamedTuple):
+class OpPosition(NamedTuple):
     """A position at which an operator mentions a value."""
 
     slot: str
     position: int
 
 
-Mentions = dict[Place, Value]
+Mentions = dict[OpPosition, Value]
 _AGAIN = re.compile(r"\.subprog_\d+$")
 # What an operator reads or writes without a slot of its own: inside its block, or where a branch
 # that is not taken leaves the value from before.
@@ -81,14 +81,14 @@ class Versions:
         if op.type in _BRANCHES:
             hidden += [name for name in op.output_arg_names if name in self._count]
         for index, name in enumerate(hidden):
-            found[Place(HIDDEN, index)] = self.last(name)
+            found[OpPosition(HIDDEN, index)] = self.last(name)
         return found
 
     def _write(self, op: Operator, index: int) -> Mentions:
         found: Mentions = {}
         places = list(_places(op.outputs))
         inside = _inside(op, written=True, known=op.output_arg_names)
-        places += [(Place(HIDDEN, at), name) for at, name in enumerate(inside)]
+        places += [(OpPosition(HIDDEN, at), name) for at, name in enumerate(inside)]
         for place, name in places:
             self._count[name] = self._count.get(name, 0) + 1
             found[place] = Value(name, self._count[name])
@@ -103,11 +103,11 @@ def _inside(op: Operator, *, written: bool, known: Sequence[str]) -> list[str]:
     return [name for name in names_in(sub_block(op), written=written) if name not in known]
 
 
-def _places(slots: dict[str, list[str]]) -> Iterator[tuple[Place, str]]:
+def _places(slots: dict[str, list[str]]) -> Iterator[tuple[OpPosition, str]]:
     for slot, names in slots.items():
         for index, name in enumerate(names):
             if name != EMPTY:
-                yield Place(slot, index), name
+                yield OpPosition(slot, index), name
 
 
 def free_names(program: Program) -> list[str]:

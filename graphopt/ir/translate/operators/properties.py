@@ -1,4 +1,4 @@
-"""The properties of `pd` ops from operators: attributes, and tensors (`ir/dialect/ops/late.py`)."""
+"""The properties of `pd` ops from operators: attributes, and tensors (`pd.dynamic`)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from graphopt.ir.dialect.definition import (
     segments,
 )
 from graphopt.ir.dialect.op import PdOp, as_group
-from graphopt.ir.dialect.ops.late import Late, decoded, infer_late
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, infer_dynamic
 from graphopt.ir.program import AttrKind, Operator
 from graphopt.ir.translate.operators.table import Row
 
@@ -42,30 +42,30 @@ def constant_property(op_class: type[PdOp], name: str, value: SSAValue) -> Any:
     return None if numbers is None else as_property(op_class, name, numbers)
 
 
-def make_late(
+def make_dynamic(
     op_class: type[PdOp],
     operands: Sequence[Any],
     attrs: Mapping[str, Any],
-    late: Mapping[str, SSAValue],
-) -> Late:
-    """`pd.late` for an op whose properties `late` are tensors; types as far as they are known."""
+    dynamic: Mapping[str, SSAValue],
+) -> Dynamic:
+    """`pd.dynamic` for an op with the tensors `dynamic`; types as far as they are known."""
     groups = [as_group(operand) for operand in operands]
     groups += [[] for _ in definition(op_class).operands[len(groups) :]]
     flat = [value for group in groups for value in group]
-    given = {name: value for name, value in attrs.items() if name not in late}
+    given = {name: value for name, value in attrs.items() if name not in dynamic}
     sizes = [len(group) for group in groups]
     encoded = encode_attrs(op_class, given)
-    types = infer_late(
+    types = infer_dynamic(
         op_class,
         [[value.type for value in group] for group in groups],
         decoded(op_class, encoded),
-        {name: _partial(value, attrs.get(name)) for name, value in late.items()},
+        {name: _partial(value, attrs.get(name)) for name, value in dynamic.items()},
     )
-    properties = {"op": op_class.name, "groups": sizes, "late": list(late), "attrs": encoded}
-    made = Late.create(
-        operands=[*flat, *late.values()],
+    properties = {"op": op_class.name, "groups": sizes, "dynamic": list(dynamic), "attrs": encoded}
+    made = Dynamic.create(
+        operands=[*flat, *dynamic.values()],
         result_types=list(types),
-        properties=encode_attrs(Late, properties) | segments(Late, [len(flat), len(late)]),
+        properties=encode_attrs(Dynamic, properties) | segments(Dynamic, [len(flat), len(dynamic)]),
     )
     made.verify_()
     return made

@@ -26,7 +26,7 @@ from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.translate.operators.attributes import check_read, noting
 from graphopt.ir.translate.operators.properties import (
     constant_property,
-    make_late,
+    make_dynamic,
     names_variables,
     row_attrs,
 )
@@ -86,14 +86,14 @@ class Translator:
     ) -> PdOp:
         """An op some of whose properties are tensors; the plain op when these are constants."""
         known = {name: constant_property(op_class, name, v) for name, v in tensors.items()}
-        late = {name: value for name, value in tensors.items() if known[name] is None}
+        dynamic = {name: value for name, value in tensors.items() if known[name] is None}
         merged = {**attrs, **{name: value for name, value in known.items() if value is not None}}
-        if not late:
+        if not dynamic:
             return self.emit(op_class, source, *operands, **merged)
         if issubclass(op_class, RandomOp) and not merged.get("seed"):
             self.random_ops += 1
             merged["rng_id"] = self.random_ops
-        made = make_late(op_class, operands, merged, late)
+        made = make_dynamic(op_class, operands, merged, dynamic)
         return self._placed(made, source)
 
     def operand(self, op: Operator, row: Row, index: int) -> Any:

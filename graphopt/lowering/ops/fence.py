@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax import lax
 
-from graphopt.ir.dialect.ops.order import Fence
+from graphopt.ir.dialect.ops.fence import Fence
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.place import DiagEmbed, IndexAdd, IndexPut, ShardIndex, matrix_axes
+from graphopt.ir.dialect.ops.index_put import DiagEmbed, IndexAdd, IndexPut, ShardIndex, matrix_axes
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphopt.ir.dialect.ops.order import Fence
+from graphopt.ir.dialect.ops.fence import Fence
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 

@@ -1,6 +1,6 @@
 """An op with dynamic (tensor-valued) attributes: a shape, an axis, a count that the run decides.
 
-`pd.late` stands for another op. When the values are found to be constants of the program the
+`pd.dynamic` stands for another op. When the values are found to be constants of the program the
 translation makes the plain op instead, so passes need not know this one.
 """
 
@@ -34,20 +34,20 @@ Partial = tuple[int | None, ...] | None
 
 
 @irdl_op_definition
-class Late(OpaqueOp):
+class Dynamic(OpaqueOp):
     """The op named `op` on `inputs` (`groups` operands for each of its fields).
 
-    Its properties are `attrs`, and those named in `late` are read from `values` when the program
+    Its properties are `attrs`, and those named in `dynamic` are read from `values` when the program
     runs. Paddle: operators with inputs such as ShapeTensor, AxisTensor, StartsTensorList.
     """
 
-    name = "pd.late"
+    name = "pd.dynamic"
     inputs = var_operand_def(Tensor)
     values = var_operand_def(Tensor)
     outs = var_result_def(Tensor)
     op = string()
     groups = integers()
-    late = strings()
+    dynamic = strings()
     attrs = dictionary()
 
     irdl_options = (SEGMENTS,)
@@ -58,18 +58,19 @@ class Late(OpaqueOp):
         values: tuple[Tensor, ...],
         op: str,
         groups: Sequence[int],
-        late: Sequence[str],
+        dynamic: Sequence[str],
         attrs: DictionaryAttr,
     ) -> tuple[Tensor, ...]:
-        if len(late) != len(values):
-            raise ProgramError(f"late names {len(late)} properties, but there are {len(values)}")
-        unknown = {n: _nothing_known(v) for n, v in zip(late, values, strict=True)}
+        count = len(dynamic)
+        if count != len(values):
+            raise ProgramError(f"dynamic names {count} properties, but there are {len(values)}")
+        unknown = {n: _nothing_known(v) for n, v in zip(dynamic, values, strict=True)}
         op_class = class_of(op)
-        return infer_late(op_class, grouped(inputs, groups), decoded(op_class, attrs), unknown)
+        return infer_dynamic(op_class, grouped(inputs, groups), decoded(op_class, attrs), unknown)
 
 
 # the ops that name another one, with its properties in `attrs`
-STAND_INS = ("pd.late", "pd.vjp")
+STAND_INS = ("pd.dynamic", "pd.vjp")
 
 
 def draws(op: Operation) -> tuple[tuple[int, int], ...]:
@@ -115,7 +116,7 @@ def _nothing_known(value: Tensor) -> Partial:
     return None if UNKNOWN in shape else (None,) * (shape[0] if shape else 1)
 
 
-def infer_late(
+def infer_dynamic(
     op_class: type[PdOp],
     groups: Sequence[Sequence[Attribute]],
     attrs: Mapping[str, Any],

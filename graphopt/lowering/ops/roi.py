@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.region import PrroiPool, PsroiPool, RoiAlign, RoiPool
+from graphopt.ir.dialect.ops.roi import PrroiPool, PsroiPool, RoiAlign, RoiPool
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 

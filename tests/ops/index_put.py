@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.place import DiagEmbed, IndexAdd, IndexPut, ShardIndex
+from graphopt.ir.dialect.ops.index_put import DiagEmbed, IndexAdd, IndexPut, ShardIndex
 from graphopt_tests.ops.base import f32, f64, i32, i64, sample
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.region import PrroiPool, PsroiPool, RoiAlign, RoiPool
+from graphopt.ir.dialect.ops.roi import PrroiPool, PsroiPool, RoiAlign, RoiPool
 from graphopt_tests.ops.base import f32, f64, i32, sample
 
 # one box for each of two images, and two
