@@ -56,7 +56,7 @@ demo: $(VENV)/.demo ## train the digits example; results go to out/
 	$(BIN)/python examples/digits/train.py
 
 .PHONY: test
-test: $(VENV)/.dev ## run the tests (some of them: make test TESTS=tests/test_architecture.py)
+test: $(VENV)/.dev ## run the tests (some of them: make test TESTS=tests/repository/test_architecture.py)
 	$(BIN)/python -m pytest $(PARALLEL) $(TESTS)
 
 .PHONY: test-all

@@ -19,9 +19,9 @@ from graphopt.ir.dialect.ops.math import Cumsum
 from graphopt.ir.dialect.ops.norm import LayerNorm
 from graphopt.ir.dialect.ops.reduce import ClipByNorm
 from graphopt.ir.translate.blocks.rowwise import check_rowwise
+from graphopt_tests.ir.test_ops import COMPUTED
 from graphopt_tests.op_calls import build, flat, rule_of
 from graphopt_tests.ops.base import Sample, f32, sample
-from graphopt_tests.test_ops import COMPUTED
 
 
 def is_accepted(op_class: type[PdOp], case: Sample, split: tuple[int, ...]) -> bool:

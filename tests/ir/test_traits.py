@@ -34,9 +34,9 @@ from graphopt.ir.dialect.traits import (
     statements,
 )
 from graphopt.reference import Unsupported, evaluate_ops, supports
+from graphopt_tests.ir.test_ops import SAMPLES
 from graphopt_tests.op_calls import build, flat, groups_of, rule_of
 from graphopt_tests.ops.base import Array, Sample, f32, sample
-from graphopt_tests.test_ops import SAMPLES
 
 Check = Callable[[type[PdOp], Sample], None]
 

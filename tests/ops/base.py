@@ -1,6 +1,6 @@
 """What the samples of ops are made of: arrays of every dtype, and cases with what they give.
 
-A sample is read by tests/test_ops.py. `sample(f32(2, 3), f32(3), axis=1).gives(numpy_function)`
+A sample is read by tests/ir/test_ops.py. `sample(f32(2, 3), f32(3), axis=1).gives(numpy_function)`
 calls the op with two operands and a property; the function gets the operands.
 """
 

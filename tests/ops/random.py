@@ -1,4 +1,4 @@
-"""Samples of the random ops; tests/test_op_semantics.py looks at what they draw."""
+"""Samples of the random ops; tests/ir/test_op_semantics.py looks at what they draw."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Samples of the Transformer ops; what they compute at length is in tests/test_attention.py."""
+"""Samples of the Transformer ops; lowering/test_attention.py has more."""
 
 from __future__ import annotations
 

@@ -1,0 +1,231 @@
+"""The command `graphopt`: what it prints, what it writes, and how it fails; in this process."""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from graphopt import static
+from graphopt.cli.main import main
+from graphopt.ir.formats import read_program, write_program
+
+MODELS = Path(__file__).parents[1] / "data" / "models"
+LENET, RESNET = MODELS / "infer_lenet", MODELS / "infer_resnet18"
+
+
+@pytest.fixture(autouse=True)
+def _fresh_scope() -> Iterator[None]:
+    with static.scope_guard(static.Scope()):
+        yield
+
+
+def graphopt(*args: object) -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of one call."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        try:
+            status = main([str(arg) for arg in args])
+        except SystemExit as error:
+            status = int(error.code or 0)
+    return status, out.getvalue(), err.getvalue()
+
+
+def output(*args: object) -> str:
+    """What a call that goes well prints."""
+    status, out, err = graphopt(*args)
+    assert (status, err) == (0, ""), err or out
+    return out
+
+
+def error(*args: object) -> str:
+    """The one line of a call that does not."""
+    status, out, err = graphopt(*args)
+    assert (status, out) == (1, ""), out
+    assert err.startswith("graphopt: error: ") and err.count("\n") == 1, err
+    return err
+
+
+def test_help_and_version() -> None:
+    """Each command shows an example."""
+    assert output("--version").startswith("graphopt 0.")
+    assert all(f"  {name} " in output("--help") for name in ("info", "run", "convert", "opt"))
+    for command in ("info", "run", "convert"):
+        assert f"example:\n  graphopt {command} " in output(command, "--help")
+    assert "--build-strategy" in output("opt", "--help")
+    assert graphopt()[0] == 2 and graphopt("fly")[0] == 2
+
+
+@pytest.mark.smoke
+def test_it_starts_without_jax() -> None:
+    code = (
+        "import sys; from graphopt.cli.main import main; "
+        f"main(['info', {str(LENET / 'model')!r}]); print('jax' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.endswith("False\n")
+
+
+def test_as_a_module() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "graphopt", "--version"], capture_output=True, text=True
+    )
+    assert done.stdout.startswith("graphopt ")
+
+
+def test_opt_is_graphopt_opt() -> None:
+    assert "pd.conv2d" in output("opt", LENET / "model.pdmodel")
+
+
+def test_info() -> None:
+    out = output("info", LENET)
+    assert "ProgramDesc, version 2.6.2, inference model" in out
+    assert "10 with 8,042 elements, 32.2 kB" in out and "every operator is supported" in out
+    about = json.loads(output("info", LENET, "--json"))
+    assert about["inputs"] == [{"name": "x", "dtype": "float32", "shape": [-1, 1, 28, 28]}]
+    assert about["operators"]["conv2d"] == 2 and about["unsupported"] == []
+
+
+def test_info_of_what_cannot_be_run(tmp_path: Path) -> None:
+    """Operators that nobody knows, and no parameters: reported, not failed on."""
+    program = read_program((LENET / "model.pdmodel").read_bytes())
+    for op in program.global_block().ops:
+        if op.type == "conv2d":
+            op.type = "conv2dd"
+    (tmp_path / "odd.pdmodel").write_bytes(write_program(program))
+    out = output("info", tmp_path)
+    assert "2 operators are not supported:" in out and "conv2d_0.tmp_0" in out
+    assert "conv2dd: needs a row" in out and "known are conv2d" in out
+    assert "no parameters beside the program" in out
+    found = json.loads(output("info", tmp_path, "--json"))["unsupported"]
+    assert (found[0]["block"], found[0]["output"]) == (0, "conv2d_0.tmp_0")
+    shutil.copy(RESNET / "model.pdiparams", tmp_path / "odd.pdiparams")
+    assert "expected float32" in output("info", tmp_path)
+    given = ("--params", LENET / "model.pdiparams", "--input", LENET / "inputs.npz")
+    assert "operator type 'conv2dd' has no translation" in error("run", tmp_path, *given)
+
+
+def test_info_of_other_programs() -> None:
+    folder = MODELS / "train_mlp_sgd" / "pdmodel"
+    assert "training program" in output("info", folder / "main")
+    assert "startup program" in output("info", folder / "startup")
+    out = output("info", MODELS / "fluid18_mnist_conv" / "model")
+    assert "version 1.8.5" in out and "img" in out
+
+
+def test_run(tmp_path: Path) -> None:
+    """A table of the outputs, a comparison, and a file of them."""
+    out = output(
+        "run",
+        RESNET / "model",
+        "--input",
+        RESNET / "inputs.npz",
+        "--expect",
+        RESNET / "outputs.npz",
+        "--build-strategy",
+        "fuse_bn_act_ops",
+        "--explain",
+        "--output",
+        tmp_path / "out.npz",
+    )
+    assert "[2, 10]  float32" in out and " equal" in out
+    # as it ran: the batch norms of a model that is not trained are part of the filters
+    assert ", for cpu\n" in out and "any program (fold-batch-norm" in out
+    with np.load(tmp_path / "out.npz") as found, np.load(RESNET / "outputs.npz") as expected:
+        (scores,) = found.values()
+        np.testing.assert_allclose(scores, expected["out0"], rtol=1e-4, atol=1e-5)
+
+
+def test_run_says_when_outputs_differ(tmp_path: Path) -> None:
+    np.savez(tmp_path / "other.npz", out0=np.zeros((2, 10), "float32"))
+    given = ("run", LENET / "model", "--input", LENET / "inputs.npz")
+    status, out, _ = graphopt(*given, "--expect", tmp_path / "other.npz")
+    assert status == 1 and "different" in out
+    np.savez(tmp_path / "other.npz", out0=np.zeros((3, 10), "float32"))
+    status, out, _ = graphopt(*given, "--expect", tmp_path / "other.npz")
+    assert status == 1 and "expected float32 [3, 10]" in out
+
+
+def test_run_made_up_inputs() -> None:
+    """The same ones for the same seed, of the sizes that are asked for."""
+    first = output("run", LENET / "model", "--random", "--dim", "3")
+    assert "made up: x [3, 1, 28, 28]" in first and "[3, 10]" in first
+    assert output("run", LENET / "model", "--random", "--dim", "x=3x1x28x28") == first
+    assert output("run", LENET / "model", "--random", "--dim", "3", "--seed", "1") != first
+
+
+def test_run_an_array(tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.zeros((1, 1, 28, 28), "float32"))
+    assert "[1, 10]" in output("run", LENET / "model", "--input", tmp_path / "x.npy")
+    assert "[1, 10]" in output("run", LENET / "model", "--input", f"x={tmp_path / 'x.npy'}")
+
+
+def test_bad_input_is_one_line(tmp_path: Path) -> None:
+    lenet = LENET / "model"
+    (tmp_path / "text.npz").write_text("no numbers")
+    assert "no model: looked for" in error("run", tmp_path / "none")
+    assert "--input FILE.npz, or --random" in error("run", lenet)
+    assert "text.npz: no readable" in error("run", lenet, "--input", tmp_path / "text.npz")
+    assert "none.npz" in error("run", lenet, "--input", tmp_path / "none.npz")
+    assert "no value for the inputs 'x'" in error("run", lenet, "--input", LENET / "outputs.npz")
+    assert "expected a size" in error("run", lenet, "--random", "--dim", "x")
+    assert "not both" in error("run", lenet, "--random", "--dim", "2", "--dim", "x=1")
+    assert "the input 'x' has the shape" in error("run", lenet, "--random", "--dim", "x=2x2")
+    assert "inputs are x" in error("run", lenet, "--random", "--dim", "y=2x2")
+    assert "fuse_it" in error("run", lenet, "--random", "--build-strategy", "fuse_it")
+    assert "unknown_dtype.pdmodel" in error("info", MODELS / "hostile" / "unknown_dtype.pdmodel")
+    assert "suffixes" in error("convert", lenet, "-o", tmp_path / "m.onnx")
+    assert "--dim" in error("convert", lenet, "-o", tmp_path / "m.stablehlo")
+    assert not (tmp_path / "m.stablehlo").exists()
+
+
+@pytest.mark.parametrize(
+    ("suffix", "options", "package"),
+    [
+        (".jaxexport", (), "flatbuffers"),
+        (".stablehlo", ("--dim", "2"), ""),
+        (".stablehlo.mlir", ("--dim", "x=2x1x28x28", "--build-strategy", "fuse_gemm_epilogue"), ""),
+        (".mlir", ("--build-strategy", "fuse_gemm_epilogue"), ""),
+        (".pdmodel", (), ""),
+        (".safetensors", (), "safetensors"),
+        (".npz", (), ""),
+    ],
+)
+def test_convert(suffix: str, options: tuple[str, ...], package: str, tmp_path: Path) -> None:
+    """It is checked, and the line that runs it runs."""
+    if package:
+        pytest.importorskip(package)
+    out = output("convert", LENET / "model", "-o", tmp_path / f"m{suffix}", *options)
+    assert f"wrote {tmp_path / f'm{suffix}'} (" in out and "checked: the same" in out
+    line = next(line for line in out.splitlines() if line.startswith("run it: "))
+    program, *arguments = shlex.split(line.removeprefix("run it: "))
+    modules = {"python": [], "graphopt": ["-m", "graphopt"]}
+    modules["graphopt-opt"] = ["-m", "graphopt.cli.opt"]
+    command = [sys.executable, *modules[program], *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
+    assert done.returncode == 0 and done.stdout, done.stderr
+
+
+def test_convert_with_inputs_and_without_a_check(tmp_path: Path) -> None:
+    target = tmp_path / "m.pdmodel"
+    given = ("convert", LENET / "model", "-o", target)
+    assert "checked" in output(*given, "--input", LENET / "inputs.npz")
+    assert "checked" not in output(*given, "--no-check")
+
+
+def test_run_a_script(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """Whatever ends in .py is a script, with the arguments behind it."""
+    script = tmp_path / "train.py"
+    script.write_text("import sys, paddle\nprint(paddle.__name__)\nsys.exit(int(sys.argv[2]))\n")
+    assert main(["run", str(script), "--epochs", "3"]) == 3
+    assert capfd.readouterr().out == "graphopt\n"

@@ -1,0 +1,161 @@
+"""graphopt-opt: the RUN lines of `tests/cli/filecheck`, model files, errors; all in this process.
+
+A RUN line is a pipe of `graphopt-opt` and `filecheck` commands, `%s` being the file itself.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import shlex
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+
+import pytest
+from filecheck.finput import FInput
+from filecheck.matcher import Matcher
+from filecheck.options import parse_argv_options
+from filecheck.parser import Parser
+
+from graphopt.cli.opt import main
+
+HERE = Path(__file__).parent
+RUNS = [
+    (file, line.partition("RUN:")[2].strip())
+    for file in sorted((HERE / "filecheck").glob("*.mlir"))
+    for line in file.read_text("utf-8").splitlines()
+    if "RUN:" in line
+]
+MODELS = HERE.parent / "data" / "models"
+
+
+def opt(*args: str, stdin: str = "") -> tuple[int, str, str]:
+    """Exit status, stdout and stderr of one call."""
+    out, err = io.StringIO(), io.StringIO()
+    with redirect_stdout(out), redirect_stderr(err), _stdin(stdin):
+        status = main([arg for arg in args if arg != "-"])
+    return status, out.getvalue(), err.getvalue()
+
+
+@contextmanager
+def _stdin(text: str) -> Iterator[None]:
+    saved = sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
+    try:
+        yield
+    finally:
+        sys.stdin = saved
+
+
+def check(text: str, args: list[str]) -> str:
+    """What filecheck says of `text`; empty when it is content."""
+    options = parse_argv_options(["filecheck", *args])
+    matcher = Matcher(options, FInput("<stdin>", text), Parser.from_opts(options))
+    out = io.StringIO()
+    with redirect_stdout(out), redirect_stderr(out):
+        matcher.stderr = out
+        status = matcher.run()
+    return "" if status == 0 else out.getvalue() + text
+
+
+@pytest.mark.parametrize(("file", "run"), RUNS, ids=lambda v: getattr(v, "stem", v))
+def test_run_line(file: Path, run: str) -> None:
+    """Each RUN line of each file succeeds."""
+    text = ""
+    for command in run.split(" | "):
+        tool, *args = shlex.split(command.replace("%s", shlex.quote(str(file))))
+        if tool == "filecheck":
+            assert check(text, args) == ""
+        else:
+            status, text, err = opt(*args, stdin=text)
+            assert status == 0, err
+
+
+@pytest.mark.smoke
+def test_model_file_with_build_strategy() -> None:
+    """A saved ResNet: every batch_norm with a relu behind it is fused."""
+    model = str(MODELS / "infer_resnet18" / "model.pdmodel")
+    _, plain, _ = opt(model)
+    assert (plain.count("pd.batch_norm("), plain.count("pd.relu(")) == (20, 17)
+    strategy = "fuse_bn_act_ops=1,fuse_bn_add_act_ops=0"
+    portable = ("--platform", "none", "--build-strategy")
+    status, fused, err = opt(model, *portable, strategy, "--emit", "mlir", "--explain")
+    assert status == 0
+    assert fused.count("pd.fused_batch_norm_act(") == 9
+    # the other eight activations follow the add of a residual block
+    assert (fused.count("pd.batch_norm("), fused.count("pd.relu(")) == (11, 8)
+    assert "fuse_bn_act_ops (fuse-bn-act" in err
+    assert "applied 9 times" in err
+    _, everything, _ = opt(model, *portable, "fuse_bn_act_ops")
+    assert everything.count("pd.fused_bn_add_activation(") == 8
+    assert "pd.relu(" not in everything
+
+
+def test_strategy_names_its_passes() -> None:
+    """`--dump-pass-pipeline` prints what `-p` would take."""
+    model = str(MODELS / "infer_lenet" / "model.pdmodel")
+    flags = "fuse_gemm_epilogue=1,fuse_bn_add_act_ops=0"
+    given = [model, "--build-strategy", flags, "--dump-pass-pipeline"]
+    status, by_flag, err = opt(*given, "--platform", "none")
+    first = "fold-identity,drop-dropout,fold-constants,settle-shapes,simplify"
+    assert (status, err) == (0, f"{first},fuse-gemm-epilogue,cse\n")
+    assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
+    status, by_flag, err = opt(*given)
+    assert (status, err.split(",")[-1]) == (0, "store-filters\n")  # as programs run here
+    assert opt(model, "-p", err.strip() + ",dce")[1] == by_flag
+
+
+def test_the_platform_of_the_passes() -> None:
+    """The report says which platform it is about; a program without a strategy has passes too."""
+    model = str(MODELS / "infer_resnet18" / "model.pdmodel")
+    _, plain, err = opt(model, "--explain")
+    assert "after, for cpu\n" in err and "any program (fold-batch-norm" in err
+    assert "pd.batch_norm(" not in plain
+    _, portable, err = opt(model, "--platform", "none", "--explain")
+    assert "after, for any platform (portable" in err
+    assert portable == opt(model, "-p", "dce")[1]
+    for platform, word in (("tpu", "tpu"), ("none", None)):
+        given = ("--platform", platform, "--explain", "--explain-format", "json")
+        assert json.loads(opt(model, *given)[2])["platform"] == word
+
+
+def test_a_program_of_paddle_3_is_read() -> None:
+    """Both formats of one network give the same ops."""
+    files = (MODELS / "infer_lenet" / name for name in ("model.pdmodel", "model.json"))
+    old, new = (opt(str(file), "-p", "fold-identity,dce") for file in files)
+    assert (old[0], new[0], new[2]) == (0, 0, "")
+    ops = ["pd.conv2d(", "pd.pool2d(", "pd.matmul(", "pd.flatten(", "pd.relu("]
+    assert [new[1].count(op) for op in ops] == [old[1].count(op) for op in ops]
+
+
+@pytest.mark.parametrize(
+    ("args", "text"),
+    [
+        (["--build-strategy", "fuse_bn_act=1"], "has no attribute 'fuse_bn_act'"),
+        (["--build-strategy", "fuse_bn_act_ops=maybe"], "incompatible function arguments"),
+        (["--build-strategy", "memory_optimize=2"], "must be set to None, False or True"),
+        (["-p", "no-such-pass"], "no-such-pass"),
+        (["--emit", "dot", "no-such-file.mlir"], "no-such-file.mlir"),
+    ],
+)
+def test_errors_are_one_line(args: list[str], text: str) -> None:
+    """A wrong call ends with status 1 and one line that says what is wrong."""
+    model = str(MODELS / "infer_lenet" / "model.pdmodel")
+    given = args if any(arg.endswith(".mlir") for arg in args) else [model, *args]
+    status, out, err = opt(*given)
+    assert (status, out) == (1, "")
+    assert err.startswith("graphopt-opt: error: ")
+    assert text in err
+    assert err.count("\n") == 1
+
+
+def test_a_truncated_model_is_refused(tmp_path: Path) -> None:
+    """A damaged file names itself."""
+    whole = (MODELS / "infer_lenet" / "model.pdmodel").read_bytes()
+    cut = tmp_path / "cut.pdmodel"
+    cut.write_bytes(whole[: len(whole) // 2])
+    status, out, err = opt(str(cut))
+    assert (status, out) == (1, "")
+    assert "cut.pdmodel" in err

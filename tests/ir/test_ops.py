@@ -1,0 +1,414 @@
+"""Every op against its samples: complete, typed as computed, printed as parsed, right, smooth.
+
+The samples are in tests/ops, in files named like those of graphopt/ir/dialect/ops; a new op needs
+no code here. A test takes all samples of an op and compiles them as one program, since it costs
+more to start the compiler than to compile a sample.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax import numpy as jnp
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block
+from xdsl.parser import Parser
+from xdsl.printer import Printer
+
+import graphopt
+from graphopt.ir.dialect.context import new_context
+from graphopt.ir.dialect.op import PdOp, infer_types
+from graphopt.ir.dialect.ops import ALL
+from graphopt.ir.dialect.ops.base import DataSizedOp
+from graphopt.ir.dialect.ops.control import RegionOp, Yield
+from graphopt.ir.dialect.ops.dynamic import Dynamic
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, dtype_of, shape_of, show, tensor
+from graphopt.ir.dtypes import as_dtype
+from graphopt.lowering.registry import RULES
+from graphopt_tests.op_calls import build, flat, rule_of, type_of
+from graphopt_tests.ops.base import Array, Operand, Sample, bf16, f16, f32, f64
+from graphopt_tests.sample_modules import modules_in
+
+SAMPLES: dict[type[PdOp], list[Sample]] = {
+    op: samples
+    for module in modules_in("ops").values()
+    for op, samples in getattr(module, "SAMPLES", {}).items()
+}
+CASES = [
+    pytest.param(op, sample, id=f"{op.name}-{number}")
+    for op, samples in SAMPLES.items()
+    for number, sample in enumerate(samples)
+]
+# the whole program lowers these
+WITHOUT_RULE = (Grad, Dynamic)
+COMPUTED = [case for case in CASES if case.values[0] not in WITHOUT_RULE]
+Groups = list[list[Tensor]]
+Samples = Mapping[int, Sample]
+# Relative error of a result, in units of its largest element (of 1 if that is smaller).
+TOLERANCE = {
+    "float16": 5e-4,
+    "bfloat16": 4e-3,
+    "float32": 2e-6,
+    "float64": 1e-12,
+    "complex64": 2e-6,
+    "complex128": 1e-12,
+}
+
+
+def each_op(
+    takes: Callable[[type[PdOp], Sample], bool] = lambda op_class, sample: True,
+) -> pytest.MarkDecorator:
+    """Run a test for each op, with those of its samples that are taken, by number."""
+    chosen = {
+        op_class: {n: sample for n, sample in enumerate(samples) if takes(op_class, sample)}
+        for op_class, samples in SAMPLES.items()
+    }
+    cases = [pytest.param(op, samples, id=op.name) for op, samples in chosen.items() if samples]
+    return pytest.mark.parametrize(("op_class", "samples"), cases)
+
+
+def is_traced(op_class: type[PdOp], sample: Sample) -> bool:
+    """False where the results have as many elements as the data say."""
+    return op_class not in WITHOUT_RULE and not issubclass(op_class, DataSizedOp)
+
+
+@contextmanager
+def naming(number: int) -> Iterator[None]:
+    """An error inside says of which sample it is."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"in sample {number}")
+        raise
+
+
+@pytest.fixture(autouse=True)
+def sixty_four_bits() -> Iterator[None]:
+    """Rules are traced and run with 64-bit types, as programs are."""
+    with jax.enable_x64(True):
+        yield
+
+
+def with_floats(sample: Sample, make: Callable[..., Array]) -> Sample:
+    """The sample with its floating-point operands in another dtype."""
+    dtype = make().dtype
+
+    def convert(operand: Operand) -> Operand:
+        if isinstance(operand, list):
+            return [convert(item) for item in operand]  # pyright: ignore
+        if operand is None or not as_dtype(operand.dtype).is_floating:
+            return operand
+        return np.asarray(operand).astype(dtype)
+
+    return replace(sample, operands=tuple(convert(operand) for operand in sample.operands))
+
+
+# Completeness ---------------------------------------------------------------------------------
+
+
+@pytest.mark.smoke
+@pytest.mark.parametrize("op_class", ALL, ids=lambda op: op.name)
+def test_op_is_complete(op_class: type[PdOp]) -> None:
+    """Every op has a type rule, a lowering and samples, but those that programs lower.
+
+    What holds of ops with regions is in tests/ir/test_regions.py.
+    """
+    if issubclass(op_class, (RegionOp, Yield)):
+        return
+    family = op_class.__module__.rpartition(".")[2]
+    name = op_class.name
+    assert op_class.infer is not PdOp.infer, (
+        f"{name} has no type rule: give it an `infer` in graphopt/ir/dialect/ops/{family}.py"
+    )
+    if op_class not in WITHOUT_RULE:
+        assert op_class in RULES, (
+            f"{name} has no lowering: add one to graphopt/lowering/ops/{family}.py"
+        )
+        lowering = RULES[op_class].__module__
+        assert lowering == f"graphopt.lowering.ops.{family}", f"{name} is lowered in {lowering}"
+    samples = getattr(modules_in("ops").get(family), "SAMPLES", {}).get(op_class)
+    assert samples, f"{name} has no samples: add one to tests/ops/{family}.py"
+
+
+def test_files_mirror() -> None:
+    """The stages name their files alike."""
+
+    def names(folder: Path) -> set[str]:
+        return {path.stem for path in folder.glob("*.py")} - {"__init__"}
+
+    package = Path(graphopt.__file__).parent
+    families = names(package / "ir" / "dialect" / "ops")
+    assert names(package / "lowering" / "ops") == families - {"grad", "dynamic", "control"}
+    assert names(Path(__file__).parents[1] / "ops") == families - {"control"}
+    for op_class in WITHOUT_RULE:
+        assert op_class not in RULES, f"{op_class.name} is lowered with the whole program"
+
+
+# Types ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.smoke
+@each_op(is_traced)
+def test_type_rule_agrees_with_lowering(op_class: type[PdOp], samples: Samples) -> None:
+    """Shapes and dtypes are those that JAX computes, for every floating-point dtype."""
+    for number, sample in samples.items():
+        with naming(number):
+            for variant in _in_every_float(sample):
+                abstract = [jax.ShapeDtypeStruct(a.shape, a.dtype) for a in flat(variant)]
+                computed = jax.eval_shape(rule_of(op_class, variant), *abstract)
+                declared = [result.type for result in build(op_class, variant)[1].results]
+                assert [show(type_of(c)) for c in computed] == [show(t) for t in declared]  # pyright: ignore
+                assert not any(c.weak_type for c in computed), "a result has no fixed dtype"
+
+
+def _in_every_float(sample: Sample) -> Iterator[Sample]:
+    """The sample, and the sample in each floating-point dtype that makes another one of it."""
+    seen: list[list[np.dtype[Any]]] = []
+    for make in (None, f16, bf16, f32, f64):
+        variant = sample if make is None else with_floats(sample, make)
+        dtypes = [array.dtype for array in flat(variant)]
+        if dtypes not in seen:
+            seen.append(dtypes)
+            yield variant
+
+
+@each_op(lambda op_class, _: issubclass(op_class, DataSizedOp))
+def test_type_rule_of_what_data_size(op_class: type[PdOp], samples: Samples) -> None:
+    """Ranks, dtypes and the sizes that are known are those of a computed result."""
+    for number, sample in samples.items():
+        with naming(number):
+            declared = build(op_class, sample)[1].results
+            computed = rule_of(op_class, sample)(*flat(sample))
+            for have, want in zip(declared, computed, strict=True):
+                assert compatible(have.type, type_of(want)), show(have.type)
+
+
+@each_op(lambda _, sample: sample.any_size)
+def test_type_rule_with_unknown_sizes(op_class: type[PdOp], samples: Samples) -> None:
+    """With any one size unknown, or all of them, the type is still true of the known one."""
+    for number, sample in samples.items():
+        with naming(number):
+            op = build(op_class, sample)[1]
+            known: Groups = [[value.type for value in group] for group in op.operand_groups()]
+            attrs = op.attr_values()
+            wanted = infer_types(op_class, known, attrs)
+            for types in _with_unknown(known):
+                inferred = infer_types(op_class, types, attrs)
+                for have, want in zip(inferred, wanted, strict=True):
+                    assert compatible(have, want), f"{show(have)} for {show(want)} from {types}"
+
+
+def _with_unknown(groups: Groups) -> Iterator[Groups]:
+    yield [[_hide(t, lambda _: True) for t in group] for group in groups]
+    for at, group in enumerate(groups):
+        for position, type_ in enumerate(group):
+            for axis in range(len(shape_of(type_))):
+                changed = [list(g) for g in groups]
+                changed[at][position] = _hide(type_, lambda i, axis=axis: i == axis)
+                yield changed
+
+
+def _hide(type_: Tensor, hidden: Callable[[int], bool]) -> Tensor:
+    shape = [UNKNOWN if hidden(i) else dim for i, dim in enumerate(shape_of(type_))]
+    return tensor(shape, dtype_of(type_))
+
+
+# Text -----------------------------------------------------------------------------------------
+
+
+@each_op()
+def test_print_and_parse(op_class: type[PdOp], samples: Samples) -> None:
+    """A module with the op is the same after printing and parsing, in both text forms."""
+    for number, sample in samples.items():
+        with naming(number):
+            _check_text(*build(op_class, sample))
+
+
+def _check_text(block: Block, op: PdOp) -> None:
+    block.add_op(ReturnOp(*op.results))
+    function = FuncOp("main", (block.arg_types, [result.type for result in op.results]))
+    function.body.detach_block(0)
+    function.body.add_block(block)
+    module = ModuleOp([function])
+    module.verify()
+    for generic in (False, True):
+        text = _text(module, generic)
+        parsed = Parser(new_context(), text).parse_module()
+        parsed.verify()
+        assert parsed.is_structurally_equivalent(module), text
+        assert _text(parsed, generic) == text
+
+
+def _text(module: ModuleOp, generic: bool) -> str:
+    stream = StringIO()
+    Printer(stream, print_generic_format=generic).print_op(module)
+    return stream.getvalue()
+
+
+# Numbers --------------------------------------------------------------------------------------
+
+
+@each_op(lambda op_class, sample: op_class not in WITHOUT_RULE and sample.expected is not None)
+def test_numbers(op_class: type[PdOp], samples: Samples) -> None:
+    """The results are those of the sample's NumPy formula."""
+    for (number, sample), results in zip(samples.items(), computed(op_class, samples), strict=True):
+        with naming(number):
+            assert sample.expected is not None
+            with np.errstate(all="ignore"):
+                wanted = sample.expected(*with_floats(sample, f64).operands)
+            for place, result in enumerate(results):
+                want = wanted[place] if isinstance(wanted, tuple) else wanted
+                assert np.shape(want) == result.shape, f"formula {place} has another shape"
+                assert_close(result, want, str(result.dtype))
+
+
+def computed(op_class: type[PdOp], samples: Samples) -> list[tuple[Any, ...]]:
+    """The results of the lowering for each sample; compiled together where they can be traced."""
+
+    def whole(operands: list[list[Any]]) -> list[tuple[Any, ...]]:
+        results: list[tuple[Any, ...]] = []
+        for (number, sample), given in zip(samples.items(), operands, strict=True):
+            with naming(number):
+                results.append(rule_of(op_class, sample)(*given))
+        return results
+
+    compute = whole if issubclass(op_class, DataSizedOp) else jax.jit(whole)
+    return compute([flat(sample) for sample in samples.values()])
+
+
+def assert_close(result: Any, wanted: Any, precision: str) -> None:
+    have = np.asarray(result)
+    have = have.astype(complex if have.dtype.kind == "c" else float)
+    want = np.asarray(wanted).astype(have.dtype)
+    largest = np.max(np.abs(want), initial=1.0, where=np.isfinite(want))
+    tolerance = TOLERANCE.get(precision, 0) * largest
+    np.testing.assert_allclose(have, want, rtol=0, atol=tolerance)
+
+
+def is_finite_float(op_class: type[PdOp], sample: Sample) -> bool:
+    """True for a sample on finite float32 numbers, among others."""
+    arrays = [array for array in flat(sample) if array.dtype == np.float32]
+    finite = bool(arrays) and all(np.isfinite(array).all() for array in arrays)
+    return finite and is_traced(op_class, sample)
+
+
+@each_op(is_finite_float)
+def test_half_types_round_once(op_class: type[PdOp], samples: Samples) -> None:
+    """In bfloat16 the first sample gives what float64 gives for its numbers, to one rounding."""
+    number, sample = next(iter(samples.items()))
+    half = with_floats(sample, bf16)
+    with naming(number):
+        results, wanted = computed(op_class, {0: half, 1: with_floats(half, f64)})
+        for result, want in zip(results, wanted, strict=True):
+            assert_close(result, want, str(result.dtype))
+
+
+# Derivatives ----------------------------------------------------------------------------------
+
+
+def has_gradient(op_class: type[PdOp], sample: Sample) -> bool:
+    """True when a float64 operand reaches a float64 result smoothly."""
+    double = with_floats(sample, f64)
+    return sample.smooth and bool(_reals(double)) and bool(_differentiable(op_class, double))
+
+
+def _reals(double: Sample) -> list[Array]:
+    return [array for array in flat(double) if array.dtype == np.float64]
+
+
+def _differentiable(op_class: type[PdOp], double: Sample) -> list[int]:
+    results = build(op_class, double)[1].results
+    through = range(len(results)) if double.through is None else double.through
+    return [i for i in through if dtype_of(results[i].type) == "float64"]
+
+
+def is_smooth(op_class: type[PdOp], sample: Sample) -> bool:
+    """True for a sample with a derivative that differences show."""
+    return is_traced(op_class, sample) and has_gradient(op_class, sample)
+
+
+@each_op(is_smooth)
+def test_gradient(op_class: type[PdOp], samples: Samples) -> None:
+    """In the first sample, derivatives of both modes agree with differences in one direction."""
+    _check_gradient(op_class, dict([next(iter(samples.items()))]))
+
+
+@pytest.mark.exhaustive
+@each_op(is_smooth)
+def test_gradient_of_every_sample(op_class: type[PdOp], samples: Samples) -> None:
+    """So they do in all samples."""
+    _check_gradient(op_class, samples)
+
+
+def _check_gradient(op_class: type[PdOp], samples: Samples) -> None:
+    doubles = {number: with_floats(sample, f64) for number, sample in samples.items()}
+    for number, (difference, reverse, forward) in _slopes(op_class, doubles).items():
+        with naming(number):
+            np.testing.assert_allclose(reverse, forward, rtol=1e-9, atol=1e-9)
+            np.testing.assert_allclose(forward, difference, rtol=1e-6, atol=1e-6)
+
+
+Slopes = tuple[Any, Any, Any]
+
+
+def _slopes(op_class: type[PdOp], doubles: Samples, forwards: bool = True) -> dict[int, Slopes]:
+    """What `_slope` gives for each sample, compiled together where all have both derivatives."""
+
+    @jax.jit
+    def whole(points: dict[int, list[Any]]) -> dict[int, Slopes]:
+        found: dict[int, Slopes] = {}
+        for number, double in doubles.items():
+            with naming(number):
+                found[number] = _slope(op_class, double, points[number], forwards)
+        return found
+
+    try:
+        return whole({number: _reals(double) for number, double in doubles.items()})
+    except TypeError as error:
+        assert "custom_vjp" in str(error)
+    if len(doubles) == 1:  # a rule with a derivative of its own has it in reverse only
+        return _slopes(op_class, doubles, forwards=False)
+    return {n: _slopes(op_class, {n: double})[n] for n, double in doubles.items()}
+
+
+def _slope(op_class: type[PdOp], double: Sample, point: list[Any], forwards: bool) -> Slopes:
+    """The derivative in one direction: as a difference, in reverse mode and in forward mode.
+
+    `point` stands for the float64 operands; the others stay what they are. Without `forwards` the
+    last derivative is the one before it again.
+    """
+    rule, outs = rule_of(op_class, double), _differentiable(op_class, double)
+    results, random = build(op_class, double)[1].results, np.random.default_rng(0)
+    direction = [jnp.asarray(random.standard_normal(array.shape)) for array in point]
+    weights = [random.standard_normal(shape_of(results[i].type)) for i in outs]
+
+    def function(*reals: Any) -> list[Any]:
+        given = iter(reals)
+        full = [next(given) if a.dtype == np.float64 else a for a in flat(double)]
+        computed = rule(*full)
+        return [computed[i] for i in outs]
+
+    def dot(a: Sequence[Any], b: Sequence[Any]) -> Any:
+        return sum(jnp.sum(x * y) for x, y in zip(a, b, strict=True))
+
+    def moved(step: float) -> Any:
+        at = [p + step * d for p, d in zip(point, direction, strict=True)]
+        return dot(weights, function(*at))
+
+    difference = (moved(STEP) - moved(-STEP)) / (2 * STEP)
+    reverse = dot(jax.vjp(function, *point)[1](weights), direction)
+    forward = dot(weights, jax.jvp(function, point, direction)[1]) if forwards else reverse
+    return difference, reverse, forward
+
+
+STEP = 1e-6

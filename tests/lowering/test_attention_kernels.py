@@ -1,0 +1,199 @@
+"""Attention by cuDNN and by Pallas: who is asked for what, and what is lowered for their devices.
+
+There is no such device here: programs are lowered for them and not run.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from jax import numpy as jnp
+from xdsl.dialects.builtin import ModuleOp
+
+import graphopt as paddle
+from graphopt import nn, static, utils
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.transformer import ALGORITHMS, FusedDotProductAttention
+from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.lowering.kernels import attention_kernels
+from graphopt.lowering.kernels.attention_kernels import kernel_of
+from graphopt.passes.engine.fusion import Applied, Outcome, sweep
+from graphopt.passes.fusions import attention_kernels as kernels
+from graphopt.passes.fusions.attention_kernels import KERNELS, Kernel
+from graphopt.passes.fusions.choose_attention import ChooseAttention
+from graphopt.passes.fusions.fuse_dot_product_attention import (
+    FuseCudnnAttention,
+    FuseDotProductAttention,
+    KernelAttention,
+)
+from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.manager import optimize
+from graphopt.testing import check_preserves_meaning, programs
+from graphopt.testing.programs import Generated
+from graphopt_tests.op_calls import build, rule_of
+from graphopt_tests.ops.base import bf16, f32, flags, sample
+from graphopt_tests.passes.test_passes import quick
+
+CALLS = {"cudnn": "__cudnn$fmha", "pallas": "tpu_custom_call"}
+JAX_NAMES = {"cudnn": "cuda", "pallas": "tpu"}
+
+
+@pytest.fixture
+def cudnn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let JAX believe that there is a cuDNN, so that it traces calls of it."""
+    from jax._src.cudnn import fused_attention_stablehlo
+
+    monkeypatch.setattr(fused_attention_stablehlo, "check_cudnn_version", lambda: 91000)
+    monkeypatch.setattr(attention_kernels, "has_cudnn", lambda: True)
+
+
+def custom_calls(case: Any, platform: str) -> list[str]:
+    """The custom calls of the op and its derivative, lowered for a platform with 64-bit indices."""
+    rule = rule_of(FusedDotProductAttention, case)
+    operands = [x for x in case.operands if x is not None]
+
+    def loss(*reals: Any) -> Any:
+        return jnp.sum(rule(*reals, *operands[3:])[0].astype("float32") ** 2)
+
+    with jax.enable_x64(True):
+        traced = jax.jit(jax.value_and_grad(loss, (0, 1, 2))).trace(*operands[:3])
+        text = traced.lower(lowering_platforms=(platform,)).as_text()
+    return re.findall(r"custom_call @([\w$]+)", text)
+
+
+MASKS: dict[str, Callable[[], Any]] = {
+    "none": lambda: None,
+    "matrix": lambda: f32(256, 256),
+    "half": lambda: bf16(2, 1, 256, 256),
+    "columns": lambda: flags(2, 1, 1, 256),
+    "boolean": lambda: flags(256, 256),
+}
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.usefixtures("cudnn")
+def test_cudnn_is_called(mask: str) -> None:
+    """Forward and backward are one call of cuDNN each, on NVIDIA GPUs only."""
+    shape = (2, 4, 256, 16)
+    case = sample(bf16(*shape), bf16(*shape), bf16(*shape), MASKS[mask](), algorithm="cudnn")
+    found = custom_calls(case, "cuda")
+    kind = "Softmax" if mask == "none" else "ScaleBiasSoftmax"
+    assert found == [f"__cudnn$fmha{kind}", f"__cudnn$fmha{kind}Backward"]
+    assert custom_calls(case, "cpu") == []
+
+
+@pytest.mark.parametrize("shape", [(256, 64), (3, 256, 64), (2, 3, 256, 64)])
+@pytest.mark.parametrize("kernel", CALLS)
+@pytest.mark.usefixtures("cudnn")
+def test_any_rank(kernel: str, shape: tuple[int, ...]) -> None:
+    """Two to four dimensions, of which the result has as many; keys of one head for all."""
+    fewer = (*(1 for _ in shape[:-2]), *shape[-2:])
+    case = sample(bf16(*shape), bf16(*fewer), bf16(*fewer), algorithm=kernel)
+    assert all(name.startswith(CALLS[kernel]) for name in custom_calls(case, JAX_NAMES[kernel]))
+    (out,) = rule_of(FusedDotProductAttention, case)(*case.operands)
+    assert (out.shape, out.dtype) == (shape, jnp.bfloat16)
+
+
+@pytest.mark.parametrize("make", [f32, bf16])
+def test_pallas_is_called(make: Any) -> None:
+    """One call forward, one for the gradient of q and one for those of k and v, on TPUs only."""
+    case = sample(*(make(1, 2, length, 64) for length in (512, 768, 768)), algorithm="pallas")
+    assert custom_calls(case, "tpu") == ["tpu_custom_call"] * 3
+    assert custom_calls(case, "cpu") == []
+
+
+@pytest.mark.parametrize("kernel", CALLS)
+def test_tiles_elsewhere(kernel: str) -> None:
+    """On a CPU the op gives the bits that it gives without a kernel."""
+    case = sample(bf16(2, 128, 64), bf16(2, 128, 64), bf16(2, 128, 64), scaling_factor=0.5)
+    plain = rule_of(FusedDotProductAttention, case)(*case.operands)
+    chosen = sample(*case.operands, **case.attrs, algorithm=kernel)
+    (found,) = rule_of(FusedDotProductAttention, chosen)(*case.operands)
+    assert np.array_equal(np.asarray(found), np.asarray(plain[0]))
+
+
+def test_unknown_algorithm() -> None:
+    """The op knows the kernels that the passes choose, and no others."""
+    assert {"", *KERNELS} == {*ALGORITHMS} == {"", *attention_kernels.KERNELS}
+    with pytest.raises(ProgramError, match="algorithm should be one of"):
+        build(FusedDotProductAttention, sample(*[f32(2, 4)] * 3, algorithm="best"))
+
+
+@pytest.mark.usefixtures("cudnn")
+def test_which_devices_have_a_kernel() -> None:
+    """GPUs of NVIDIA from Ampere on; all of several devices must have it."""
+    old, new = SimpleNamespace(compute_capability="7.5"), SimpleNamespace(compute_capability="9.0")
+    assert kernel_of("gpu", [new]) == "cudnn"
+    assert kernel_of("gpu", [new, old]) == ""
+    assert kernel_of("gpu", [SimpleNamespace()]) == ""
+    assert kernel_of("tpu", [SimpleNamespace()]) == "pallas"
+    assert kernel_of("gpu", []) == kernel_of("cpu", [SimpleNamespace()]) == ""
+
+
+def test_no_cudnn_here() -> None:
+    """Where JAX finds no cuDNN, GPUs have no kernel."""
+    attention_kernels.has_cudnn.cache_clear()
+    found = attention_kernels.has_cudnn()
+    assert kernel_of("gpu", [SimpleNamespace(compute_capability="9.0")]) == "cudnn" * found
+
+
+@pytest.mark.parametrize("flag", [{}, {"fuse_dot_product_attention": True}])
+@pytest.mark.parametrize(
+    ("kernel", "dtype", "length", "algorithm"),
+    [
+        ("cudnn", "bfloat16", 256, "cudnn"),
+        ("cudnn", "bfloat16", 255, None),
+        ("cudnn", "float32", 512, None),
+        ("pallas", "float32", 512, "pallas"),
+        ("", "bfloat16", 512, None),
+    ],
+)
+def test_whole_pipeline(
+    kernel: str, dtype: str, length: int, algorithm: str | None, flag: dict[str, bool]
+) -> None:
+    """A program gets the kernel with and without a strategy, where the devices have one."""
+    with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
+        x = static.data("x", [2, length, 64], dtype)
+        x.stop_gradient = False
+        weights = nn.functional.softmax(paddle.matmul(x, x, transpose_y=True))
+        loss = paddle.matmul(weights, x).sum()
+        fetches = [loss, *static.gradients(loss, [x])]
+        program = static.default_main_program()
+        module = parse_program(program, ["x"], [fetch.name for fetch in fetches])
+    platform = "tpu" if kernel == "pallas" else "gpu"
+    optimize(module, PassContext(flag, platform=platform, attention_kernel=kernel))
+    found = [op for op in module.walk() if isinstance(op, FusedDotProductAttention)]
+    assert len(found) == bool(algorithm or flag)
+    assert [op.attr("algorithm") for op in found] == [algorithm or ""] * len(found)
+
+
+TINY = Kernel("cudnn", ("float32", "float64", "bfloat16"), 64, 1, 1, 1, 1)
+
+
+@pytest.mark.slow
+def test_passes_preserve_meaning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outputs, gradients and state stay the same where the kernels are not, with any sizes."""
+    monkeypatch.setattr(kernels, "_of_shape", lambda kernel, asked: None)
+    monkeypatch.setitem(KERNELS, "cudnn", TINY)  # pyright: ignore[reportArgumentType]
+    fired: Counter[str] = Counter()
+
+    def transform(module: ModuleOp) -> list[Outcome]:
+        fused = sweep(module, [(FuseCudnnAttention.name, KernelAttention(TINY))])
+        return [*fused, *ChooseAttention().rewrite(module)]
+
+    @settings(quick, max_examples=20)
+    @given(programs(plant=FuseDotProductAttention.RULES))
+    def check(generated: Generated) -> None:
+        outcomes = check_preserves_meaning(generated.module, transform)
+        fired.update(outcome.rule for outcome in outcomes if isinstance(outcome, Applied))
+
+    check()
+    assert fired[ChooseAttention.name] == fired[FuseCudnnAttention.name] >= 2

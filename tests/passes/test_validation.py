@@ -1,0 +1,198 @@
+"""`--validate`: wrong rewrites are caught, undone and named; right ones pass."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.cli.opt import main
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import BY_NAME
+from graphopt.ir.dialect.ops.math import Abs, Scale
+from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Match, Node, Value, sweep
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.validation import (
+    FAILED_VALIDATION,
+    NOT_VALIDATED,
+    VALIDATED,
+    Validation,
+    validating,
+)
+from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.manager import Run, optimize
+from graphopt.passes.table.registry import all_passes
+from graphopt.reference.validator import validate
+from graphopt.testing import load_page, page_text, parse
+from graphopt_tests.passes.wrong_rewrites import (
+    CASES,
+    FUSED_CASES,
+    SILENT_CASES,
+    AnyKey,
+    WrongFusions,
+    program,
+)
+
+PAGES = Path(__file__).parents[1] / "passes"
+MODELS = Path(__file__).parents[1] / "data" / "models"
+
+
+def run(module: ModuleOp, made: Any) -> tuple[Validation, Run]:
+    """One pass under validation, as graphopt-opt runs it."""
+    with validating(validate) as validation:
+        watched = Run(module, PassContext({}))
+        watched.one("-p", made)
+        watched.finish()
+    return validation, watched
+
+
+def check_undone(module: ModuleOp, made: Any) -> None:
+    """The pass's rewrites fail, are reported with their reason, and leave no trace."""
+    text = str(module)
+    validation, watched = run(module, made)
+    assert validation.failed, "nothing was found to be wrong"
+    assert {item.rule for item in validation.failed} == {made.name}
+    assert str(module) == text
+    module.verify()
+    (outcome,) = [o for o in watched.report.outcomes if isinstance(o, Declined)]
+    assert outcome.reason.name == FAILED_VALIDATION
+    assert not any(isinstance(o, Applied) for o in watched.report.outcomes)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_wrong_rewrite_is_undone(name: str) -> None:
+    """Bugs that compilers have had, planted anew."""
+    text, made = CASES[name]
+    check_undone(parse(text), made)
+
+
+@pytest.mark.parametrize("name", SILENT_CASES)
+def test_the_whole_is_compared(name: str) -> None:
+    """What a pass does not report is found as well, and all that it did is undone."""
+    text, made = SILENT_CASES[name]
+    module = parse(text)
+    before = str(module)
+    validation, watched = run(module, made)
+    assert validation.failed, validation.checked
+    assert str(module) == before
+    module.verify()
+    assert all(isinstance(outcome, Declined) for outcome in watched.report.outcomes)
+
+
+def test_unvalidated_it_happens() -> None:
+    """It is the validation that keeps them out."""
+    text, made = CASES["x - x as zeros"]
+    module = parse(text)
+    (outcome,) = made.rewrite(module)
+    assert isinstance(outcome, Applied)
+    assert "pd.full" in str(module)
+
+
+# Fusions --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FUSED_CASES)
+def test_wrong_fusion_is_undone(name: str) -> None:
+    """A fusion goes through the same door."""
+    check_undone(parse(FUSED_CASES[name]), WrongFusions())
+
+
+def test_right_key_is_validated() -> None:
+    """The rule is wrong, but not at every place."""
+    module = parse(FUSED_CASES["the key is permuted"].replace("[1, 0, 3, 2]", "[0, 1, 3, 2]"))
+    with validating(validate) as validation:
+        (outcome,) = sweep(
+            module, [("any-key", AnyKey())], numerics={"any-key": Numerics.REASSOCIATING}
+        )
+    assert isinstance(outcome, Applied)
+    assert [item.status for item in validation.checked] == [VALIDATED]
+
+
+# What is right --------------------------------------------------------------------------------
+
+# passes whose ops the interpreter has no rule for: collectives, and sizes from data
+WITHOUT_RULE = {"fuse-broadcast-ops", "settle-shapes", "shard-updates"}
+# passes that move ops or mark them, which changes no value
+CHANGES_NOTHING = {"recompute-activations", "sort-ops"}
+PAGE_CASES = [
+    pytest.param(case, id=f"{page.stem}: {case.title}")
+    for page in sorted(PAGES.glob("*.md"))
+    for case in load_page(page)
+    if case.expected_kind == "mlir"
+]
+
+
+@pytest.mark.parametrize("case", PAGE_CASES)
+def test_every_pass_validates_on_its_pages(case: Any) -> None:
+    """What each pass does on its page is validated, whether the pass tells of it or not."""
+    module = parse(case.before)
+    validation, _ = run(module, case.made())
+    assert page_text(module) == case.expected
+    wanted = {NOT_VALIDATED if case.pass_name in WITHOUT_RULE else VALIDATED}
+    found = {item.status for item in validation.checked}
+    assert found == (set() if case.pass_name in CHANGES_NOTHING else wanted), validation.checked
+
+
+def test_without_a_rule_nothing_is_validated() -> None:
+    """An op that the interpreter does not compute is named, and the rewrite is left to its luck."""
+    assert "pd.print" in BY_NAME
+    text = program(
+        '%x: tensor<3x3xf32> {pd.feed = "x"}',
+        "tensor<3x3xf32>",
+        "%i = pd.inverse(%x) : tensor<3x3xf32>",
+        "%out = pd.scale(%i) {scale = 0.5} : tensor<3x3xf32>",
+    )
+
+    class Halves(Fusion):
+        x = Value()
+        inverse = Node(BY_NAME["pd.inverse"], x)
+        root = Node(Scale, inverse)
+
+        def build(self, match: Match) -> PdOp:
+            return Abs.make(match.value(self.x))
+
+    module = parse(text)
+    with validating(validate) as validation:
+        sweep(module, [("halves", Halves())])
+    (item,) = validation.checked
+    assert item.status == NOT_VALIDATED
+    assert "pd.inverse" in item.text
+    assert "pd.abs" in str(module)
+
+
+def test_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A model's rewrites are validated, and the counts told; nothing goes wrong."""
+    model = str(MODELS / "infer_lenet" / "model.pdmodel")
+    assert (
+        main([model, "--build-strategy", "fuse_gemm_epilogue", "--platform", "none", "--validate"])
+        == 0
+    )
+    assert "4 rewrites validated, 0 failed and undone, 0 not" in capsys.readouterr().err
+
+
+def test_command_line_fails(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a wrong pass the program is printed without its rewrites, and the status is 1."""
+    monkeypatch.setitem(all_passes.__globals__["_registered"], "wrong-fusions", WrongFusions)
+    file = tmp_path / "program.mlir"
+    file.write_text(FUSED_CASES["alpha is lost on the bias"])
+    explain = ["--explain", "--explain-format", "json"]
+    assert main([str(file), "-p", "wrong-fusions", "--validate", *explain]) == 1
+    out, err = capsys.readouterr()
+    assert "pd.matmul" in out
+    report, end = json.JSONDecoder().raw_decode(err)
+    assert report["validation"]["counts"]["failed"] == 1
+    assert report["anchors"][0]["reason"]["name"] == FAILED_VALIDATION
+    assert "1 rewrites failed validation" in err[end:]
+
+
+def test_optimize_validates() -> None:
+    """The option of the pass manager, with the interpreter as its validator."""
+    module = parse(PAGE_CASES[0].values[0].before)  # pyright: ignore
+    report = optimize(module, PassContext({}), validate=validate)
+    assert report.validation is not None
+    assert not report.validation.failed

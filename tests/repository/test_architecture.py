@@ -1,0 +1,351 @@
+"""The house rules that no other tool checks: who imports whom, links, paths in files."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Collection, Iterator, Mapping
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+from textwrap import dedent
+from typing import NamedTuple
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "graphopt"
+STAGES = ("ir", "passes", "lowering", "runtime")
+
+pytestmark = pytest.mark.smoke
+
+
+class Rule(NamedTuple):
+    """The rooms of graphopt, and the packages besides the standard library, that a room uses."""
+
+    rooms: frozenset[str]
+    packages: frozenset[str]
+
+
+def rule(rooms: str, packages: str = "") -> Rule:
+    return Rule(frozenset(rooms.split()), frozenset(packages.split()))
+
+
+XDSL = "ml_dtypes numpy xdsl"
+JAX = f"jax jaxlib {XDSL}"
+IR = "ir.dtypes ir.program ir.dialect ir.translate ir.formats"
+REWRITES = "passes.cleanup passes.fusions passes.target passes.parallel passes.storage"
+PASSES = f"passes.engine passes.table passes.padding {REWRITES}"
+STAGED = f"errors {IR} {PASSES} lowering runtime"
+API = "distributed fluid incubate linalg nn optimizer static tensor utils vision"
+
+# Arrows point one way: a room may use what is named here, and itself. Passes and the lowering do
+# not know each other; neither knows the front end. The registry of passes imports a pass by name.
+LAW = {
+    "errors": rule(""),
+    "ir.dtypes": rule("errors", XDSL),
+    "ir.program": rule("errors ir.dtypes"),
+    "ir.dialect": rule("errors ir.dtypes", XDSL),
+    "ir.translate": rule("errors ir.dtypes ir.program ir.dialect", XDSL),
+    "ir.formats": rule("errors ir.dtypes ir.program ir.translate", XDSL),
+    "passes.engine": rule("errors ir.dtypes ir.dialect", XDSL),
+    "passes.padding": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
+    "passes.cleanup": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
+    "passes.fusions": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
+    "passes.target": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
+    "passes.parallel": rule("errors ir.dialect passes.engine passes.target", XDSL),
+    "passes.storage": rule("ir.dialect passes.engine passes.target passes.parallel", XDSL),
+    "passes.table": rule(f"errors ir.dialect passes.engine {REWRITES}", XDSL),
+    "lowering": rule("errors ir.dtypes ir.dialect", JAX),
+    "runtime": rule(f"errors {IR} {PASSES} lowering", f"filelock {JAX}"),
+    "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
+    "frontend": rule(f"errors {IR} runtime", "ml_dtypes numpy"),
+    "api": rule(f"errors {IR} frontend runtime models debug", f"PIL {JAX}"),
+    "models": rule(f"{STAGED} frontend api", f"flatbuffers safetensors {JAX}"),
+    "debug": rule(f"{STAGED} frontend models reference", JAX),
+    "testing": rule(f"{STAGED} reference debug", f"hypothesis {JAX}"),
+    "conformance": rule("errors api", f"PIL {XDSL}"),
+    "cli": rule(f"{STAGED} frontend models reference debug api", JAX),
+}
+
+
+def modules() -> dict[str, Path]:
+    """The files of the package by the names of their modules."""
+    found: dict[str, Path] = {}
+    for file in sorted(PACKAGE.rglob("*.py")):
+        parts = file.relative_to(ROOT).with_suffix("").parts
+        found[".".join(parts[:-1] if parts[-1] == "__init__" else parts)] = file
+    return found
+
+
+def room_of(module: str) -> str:
+    """The room that a module is in; Paddle's own names are in the room `api`."""
+    inner = module.removeprefix("graphopt").removeprefix(".")
+    if inner == "__main__":
+        return "cli"
+    for room in sorted(LAW, key=len, reverse=True):
+        if f"{inner}.".startswith(f"{room}."):
+            return room
+    return "api"
+
+
+def imported_modules(tree: ast.AST, package: str) -> Iterator[tuple[int, str]]:
+    """Line and absolute name of everything imported, in functions too.
+
+    `from a import b` counts as `a.b`, whether b is a module or not; `package` is where relative
+    imports start. Calls of `import_module` and `__import__` with a literal name count as well.
+    """
+    for node in ast.walk(tree):
+        match node:
+            case ast.Import(names=names):
+                yield from ((node.lineno, alias.name) for alias in names)
+            case ast.ImportFrom(module=module, names=names, level=level):
+                parents = package.split(".")[: 1 - level or None] if level else []
+                base = ".".join([*parents, *([module] if module else [])])
+                yield from ((node.lineno, f"{base}.{alias.name}") for alias in names)
+            case ast.Call(
+                func=ast.Name(id="__import__" | "import_module")
+                | ast.Attribute(attr="import_module"),
+                args=[ast.Constant(value=str(name)), *_],
+            ):
+                yield node.lineno, name
+            case _:
+                pass
+
+
+def arrows(module: str, source: str, known: Collection[str]) -> Iterator[tuple[int, str]]:
+    """Line and name of each module of graphopt that a module imports, in functions too."""
+    is_package = f"{module}.__init__" in known or any(k.startswith(f"{module}.") for k in known)
+    package = module if is_package else module.rpartition(".")[0]
+    tree = ast.parse(source)
+    for line, name in imported_modules(tree, package):
+        target = name
+        while target not in known and "." in target:
+            target = target.rpartition(".")[0]
+        if target in known and target != module:
+            yield line, target
+    if "iter_modules(__path__)" in source:
+        yield from ((1, other) for other in known if other.rpartition(".")[0] == module)
+
+
+def violations(module: str, source: str) -> list[str]:
+    """The forbidden imports of a module, one `module:line: reason` each."""
+    room = room_of(module)
+    allowed = LAW[room]
+    package = module.rpartition(".")[0]
+    found: list[str] = []
+    for line, name in imported_modules(ast.parse(source), package):
+        top = name.partition(".")[0]
+        if top == "graphopt":
+            if room_of(name) in (room, *allowed.rooms):
+                continue
+            may = "of graphopt only " + (", ".join(sorted(allowed.rooms)) or "itself")
+        else:
+            if top in sys.stdlib_module_names or top in allowed.packages:
+                continue
+            may = ", ".join(sorted(allowed.packages)) or "the standard library only"
+        found.append(f"{module}:{line}: {room} imports {name}; it may import {may}")
+    return found
+
+
+@pytest.mark.parametrize("room", LAW)
+def test_imports_point_one_way(room: str) -> None:
+    """Each room imports only what LAW lets it."""
+    files = {module: file for module, file in modules().items() if room_of(module) == room}
+    assert files, f"the room {room} is empty"
+    found = [
+        line for module, file in files.items() for line in violations(module, file.read_text())
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def circles(graph: Mapping[str, Collection[str]]) -> list[list[str]]:
+    """The sets of modules that import each other, directly or through others."""
+    order = TopologicalSorter(graph)
+    found: list[list[str]] = []
+    left = {module: set(targets) for module, targets in graph.items()}
+    while True:
+        try:
+            order.prepare()
+        except CycleError as error:
+            circle = error.args[1]
+            found.append(circle)
+            left[circle[1]].discard(circle[0])
+            order = TopologicalSorter(left)
+        else:
+            return found
+
+
+def test_no_circles() -> None:
+    """No module imports itself through others: in functions and for types neither."""
+    files = modules()
+    graph = {
+        module: {target for _, target in arrows(module, file.read_text(), files)}
+        for module, file in files.items()
+    }
+    found = [" <- ".join(circle) for circle in circles(graph)]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_a_circle_is_found() -> None:
+    """The check names the modules of a circle."""
+    (found,) = circles({"a": {"b"}, "b": {"c"}, "c": {"a"}, "d": {"a"}})
+    assert set(found) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "line"),
+    [
+        ("graphopt.ir.dialect.a", "def f():\n    import jax.numpy", 2),
+        ("graphopt.ir.program.a", "from graphopt.ir.dialect import op", 1),
+        ("graphopt.ir.dialect.ops.a", "from ....passes import dce", 1),
+        ("graphopt.ir.formats.a", "import os\nfrom ... import static", 2),
+        ("graphopt.passes.fusions.a", "from graphopt.lowering.registry import lowers", 1),
+        ("graphopt.passes.fusions.a", "import importlib\nimportlib.import_module('jax')", 2),
+        ("graphopt.lowering.a", "import graphopt.passes.dce", 1),
+        ("graphopt.runtime.a", "from graphopt.static import Program", 1),
+        ("graphopt.frontend.a", "from graphopt.tensor.math import add", 1),
+        ("graphopt.errors", "import numpy", 1),
+    ],
+)
+def test_a_forbidden_import_is_found(module: str, source: str, line: int) -> None:
+    """The check sees imports in functions, relative ones and dynamic ones, and names the line."""
+    (found,) = violations(module, source)
+    assert found.startswith(f"{module}:{line}: ")
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("graphopt.ir.dialect.a", "import os.path, numpy as np\nfrom xdsl.ir import Operation"),
+        ("graphopt.ir.dialect.ops.a", "from . import b\nfrom ..types import tensor"),
+        ("graphopt.lowering.a", "import jax\nfrom graphopt.ir.dialect.op import PdOp"),
+        (
+            "graphopt.runtime.a",
+            "from graphopt.passes.table import pipeline\nimport graphopt.lowering",
+        ),
+    ],
+)
+def test_an_allowed_import_is_not_reported(module: str, source: str) -> None:
+    """What a room may import passes."""
+    assert violations(module, source) == []
+
+
+PUBLIC = re.compile(r"^\| `(graphopt[\w.]*)` \|", re.MULTILINE)
+
+
+def public_modules() -> list[str]:
+    """The modules that programs and plugins may import, as the page on them lists them."""
+    page = ROOT / "docs" / "reference" / "public-modules.md"
+    return PUBLIC.findall(page.read_text("utf-8"))
+
+
+def test_examples_import_public_modules() -> None:
+    """What examples and pages import is on the page of public modules."""
+    public = public_modules()
+    known = modules()
+    assert set(public) <= known.keys()
+    sources = {file: file.read_text("utf-8") for file in (ROOT / "examples").rglob("*.py")}
+    for page in (ROOT / "README.md", *(ROOT / "docs").rglob("*.md")):
+        blocks = re.findall(r"^```python\n(.*?)^```", page.read_text("utf-8"), re.M | re.S)
+        sources[page] = "\n".join(dedent(block) for block in blocks)
+    found = [
+        f"{file.relative_to(ROOT)}: {name}"
+        for file, source in sources.items()
+        for name in re.findall(r"^\s*(?:from|import) (graphopt[\w.]*)", source, re.MULTILINE)
+        if not any(f"{name}.".startswith(f"{module}.") for module in public)
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+# Imports each module named on its standard input in a process of its own. The packages that all of
+# them use are imported once, before the forks.
+IMPORT_EACH = """
+import importlib, os, sys, traceback
+import jax, numpy, xdsl.dialects.builtin, xdsl.pattern_rewriter
+for module in sys.stdin.read().split():
+    if child := os.fork():
+        if os.waitpid(child, 0)[1]:
+            print(module)
+    else:
+        try:
+            importlib.import_module(module)
+        except BaseException:
+            traceback.print_exc()
+            os._exit(1)
+        os._exit(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork")
+def test_every_module_imports_alone() -> None:
+    """A module can be the first of a process."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORT_EACH],
+        input="\n".join(modules()),
+        capture_output=True,
+        text=True,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0, done.stderr
+    assert not done.stdout, f"cannot be imported first: {done.stdout}\n{done.stderr}"
+
+
+@pytest.mark.parametrize(
+    "modules", ["graphopt, graphopt.ir, graphopt.passes", "graphopt.cli.opt, graphopt.cli.universe"]
+)
+def test_jax_is_not_imported_early(modules: str) -> None:
+    """`import graphopt` and the command-line tool start without paying for JAX."""
+    code = f"import sys, {modules}; print('jax' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.strip() == "False", f"importing {modules} imports jax"
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_root_link_points_into_the_package(stage: str) -> None:
+    """The four stages are one click from the root, by links that survive moving the checkout."""
+    link = ROOT / stage
+    if not (ROOT / ".git").exists() and not link.is_symlink():
+        pytest.skip("an unpacked sdist has no links")
+    assert link.is_symlink(), f"{stage} is no symbolic link; make one: ln -s graphopt/{stage} ."
+    assert os.readlink(link) == f"graphopt/{stage}"
+    assert link.is_dir(), f"{stage} points nowhere"
+
+
+TEXT_SUFFIXES = {"", ".cfg", ".md", ".mlir", ".py", ".sh", ".toml", ".txt", ".yaml"}
+OWN_DOT_NAMES = {".ci", ".github", ".gitignore", ".pre-commit-config.yaml"}
+FOREIGN = re.compile(r"(?<![\w.])/(?:tmp|work|root|farm|home|Users)/|\bpypi\.\w|pythonhosted\.")
+
+
+def text_files() -> Iterator[Path]:
+    """The text files of the checkout: no links, no environments, nothing that a target made."""
+    for folder, folders, names in os.walk(ROOT):
+        here = Path(folder)
+        folders[:] = [
+            name
+            for name in folders
+            if (not name.startswith(".") or name in OWN_DOT_NAMES)
+            and not (here / name).is_symlink()
+            and name != "__pycache__"
+            and (here != ROOT or name not in ("dist", "out"))
+            and here / name != ROOT / "tests" / "data"  # recorded files, some binary
+        ]
+        for name in names:
+            own = not name.startswith(".") or name in OWN_DOT_NAMES
+            if own and Path(name).suffix in TEXT_SUFFIXES:
+                yield here / name
+
+
+def test_no_machine_paths_or_index_hosts() -> None:
+    """Nothing in the repository depends on the machine that it was written on."""
+    found = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()[:100]}"
+        for file in text_files()
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), start=1)
+        if FOREIGN.search(line)
+    ]
+    assert not found, "\n" + "\n".join(found)

@@ -1,0 +1,172 @@
+"""The documentation is true: blocks run and print what is shown, links lead somewhere, generated
+pages are what the code says."""
+
+from __future__ import annotations
+
+import contextlib
+import doctest
+import importlib.util
+import io
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+
+from graphopt import static, utils
+from graphopt.cli import main as cli
+from graphopt.cli import opt
+
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+PAGES = sorted(str(path.relative_to(DOCS)) for path in DOCS.rglob("*.md"))
+WITH_CODE = [
+    page for page in PAGES if re.search(r"^```python", (DOCS / page).read_text("utf-8"), re.M)
+]
+# What the blocks of a page need besides the package.
+NEEDED = {"how-to/take-a-model-out.md": ("flatbuffers", "safetensors")}
+OUTPUT_FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+
+class Block(NamedTuple):
+    """A fenced block: its language, its text and the line where the text starts."""
+
+    language: str
+    text: str
+    line: int
+
+
+def blocks(page: str) -> Iterator[Block]:
+    """The fenced blocks of a page in their order."""
+    source = (DOCS / page).read_text("utf-8")
+    for found in re.finditer(r"^```(\w+)\n(.*?)^```$", source, re.MULTILINE | re.DOTALL):
+        yield Block(found[1], found[2], source.count("\n", 0, found.start(2)))
+
+
+def generator() -> ModuleType:
+    """docs/generate.py as a module."""
+    spec = importlib.util.spec_from_file_location("generate", DOCS / "generate.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.fixture
+def fresh_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Programs, scope, names and a folder of this test's own; `tests` is there by a link."""
+    monkeypatch.setenv("CPU_NUM", "1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "tests").symlink_to(ROOT / "tests")
+    np.random.seed(0)
+    with (
+        static.program_guard(static.Program(), static.Program()),
+        static.scope_guard(static.Scope()),
+        utils.unique_name.guard(),
+    ):
+        yield
+
+
+def run_python(block: Block, page: str, names: dict[str, Any]) -> str:
+    """What a block prints; errors and locations name the page and its line."""
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile("\n" * block.line + block.text, page, "exec", dont_inherit=True), names)
+    return printed.getvalue()
+
+
+def run_console(block: Block, page: str) -> None:
+    """Run the commands of a block, which have to be ours, and compare what is shown behind them.
+
+    A command succeeds, unless `$ echo $?` follows with the exit code.
+    """
+    commands = {"graphopt": cli.main, "graphopt-opt": opt.main}
+    status = 0
+    # the lines that start with a prompt, each with the output below it
+    for shown in re.split(r"^\$ ", block.text, flags=re.MULTILINE)[1:]:
+        line, _, wanted = shown.partition("\n")
+        program, *arguments = shlex.split(line)
+        printed = io.StringIO()
+        if program == "echo":
+            print(status, file=printed)
+            status = 0
+        else:
+            assert status == 0, f"{page}:{block.line}: exit code {status}"
+            with contextlib.redirect_stdout(printed):
+                status = commands[program](arguments)
+        if wanted.strip():
+            expect(printed.getvalue(), wanted, f"{page}:{block.line}: {line}")
+    assert status == 0, f"{page}:{block.line}: exit code {status}"
+
+
+def is_file(block: Block) -> str:
+    """The name of the file that a block shows, which is its first line as a comment."""
+    found = re.match(r"# (\w+\.py)\n", block.text)
+    return found[1] if found and block.language == "python" else ""
+
+
+def expect(printed: str, wanted: str, where: str) -> None:
+    """Compare as doctest does: `...` stands for anything, runs of white space are alike."""
+    if not doctest.OutputChecker().check_output(wanted, printed, OUTPUT_FLAGS):
+        pytest.fail(f"{where} prints\n{printed}\nnot\n{wanted}")
+
+
+@pytest.mark.parametrize("page", WITH_CODE)
+@pytest.mark.usefixtures("fresh_state")
+def test_blocks_run(page: str) -> None:
+    """The blocks of a page run one after the other, and print the text blocks behind them."""
+    for module in NEEDED.get(page, ()):
+        pytest.importorskip(module)
+    names: dict[str, Any] = {"__name__": "__main__"}
+    printed: str | None = None
+    for block in blocks(page):
+        if block.language == "text":
+            assert printed is not None, f"{page}:{block.line}: output of nothing"
+            expect(printed, block.text, f"{page}:{block.line}")
+            printed = None
+            continue
+        assert not printed, f"{page}:{block.line}: the block before prints, but it is not shown"
+        if name := is_file(block):
+            Path(name).write_text(block.text, "utf-8")
+            continue
+        printed = run_python(block, page, names) if block.language == "python" else None
+        if block.language == "console":
+            run_console(block, page)
+    assert not printed, f"{page}: the last block prints, but it is not shown"
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_links_lead_somewhere(page: str) -> None:
+    """Each relative link names a file or folder, and its fragment a heading there."""
+    source = (DOCS / page).read_text("utf-8")
+    for target, fragment in re.findall(r"\]\(([^)#:]+)(?:#([^)]+))?\)", source):
+        path = (DOCS / page).parent / target
+        assert path.exists(), target
+        if fragment:
+            headings = re.findall(r"^#+ (.+)$", path.read_text("utf-8"), re.MULTILINE)
+            assert fragment in [heading.lower().replace(" ", "-") for heading in headings]
+
+
+def test_every_page_is_linked() -> None:
+    """Each page can be reached from the first one."""
+    linked = set(re.findall(r"\]\(([^)#:]+)\)", (DOCS / "README.md").read_text("utf-8")))
+    assert {page for page in PAGES if page != "README.md"} <= linked
+
+
+def test_every_reason_of_the_engine_is_explained() -> None:
+    """The page on declined fusions has a row for each reason that the fusion engine gives."""
+    engine = (ROOT / "graphopt" / "passes" / "engine" / "fusion.py").read_text("utf-8")
+    page = (DOCS / "how-to" / "why-did-a-fusion-not-fire.md").read_text("utf-8")
+    explained = re.findall(r"^\| `([a-z-]+)` \|", page, re.MULTILINE)
+    assert sorted(explained) == sorted(re.findall(r'Reason\(\s*"([a-z-]+)"', engine))
+
+
+@pytest.mark.smoke
+def test_generated_pages_are_up_to_date() -> None:
+    """Otherwise: python docs/generate.py."""
+    stale = [str(path.relative_to(ROOT)) for path in generator().stale()]
+    assert not stale, f"run python docs/generate.py: {', '.join(stale)}"

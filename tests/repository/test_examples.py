@@ -1,0 +1,279 @@
+"""The examples and benchmarks run, and compute what they should."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import runpy
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt import static, utils
+
+ROOT = Path(__file__).parents[2]
+EXAMPLES = ROOT / "examples"
+PADDLE = sorted(path.stem for path in (EXAMPLES / "paddle_docs").glob("*.py"))
+
+Array = np.ndarray[Any, Any]
+
+
+@pytest.fixture(autouse=True)
+def fresh_state(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Programs, scope, names, CPU_NUM and NumPy's random numbers of this test's own."""
+    monkeypatch.setenv("CPU_NUM", "1")
+    np.random.seed(0)
+    with (
+        static.program_guard(static.Program(), static.Program()),
+        static.scope_guard(static.Scope()),
+        utils.unique_name.guard(),
+    ):
+        yield
+
+
+def run(name: str) -> dict[str, Any]:
+    """Run an example of Paddle's pages; the names that it leaves behind."""
+    return runpy.run_path(str(EXAMPLES / "paddle_docs" / f"{name}.py"))
+
+
+def parameter(name: str) -> Array:
+    """The value of a parameter after the example."""
+    slot = static.global_scope().find_var(name)
+    assert slot is not None
+    return slot.numpy()
+
+
+def mean_hidden(x: Array, *, rate: float = 0.0) -> float:
+    """mean(x @ w + b) for the first fc with ten columns, its last update of SGD undone.
+
+    The gradient of that mean with respect to each w is mean(x) / 10, with respect to each b 1 / 10.
+    """
+    w = parameter("fc_0.w_0") + rate * x.mean() / 10
+    b = parameter("fc_0.b_0") + rate / 10
+    return float(np.mean(x @ w + b))
+
+
+@pytest.mark.smoke
+def test_compiled_program() -> None:
+    """The loss is that of the parameters before the update."""
+    left = run("compiled_program")
+    np.testing.assert_allclose(left["loss_data"], mean_hidden(left["x"], rate=0.01), rtol=1e-5)
+    assert left["compiled_prog"].explain()
+
+
+@pytest.mark.smoke
+def test_compiled_program_data_parallel() -> None:
+    """Testing uses the trained parameters; each device has the loss of its half."""
+    left = run("compiled_program_data_parallel")
+    halves = np.split(left["test_data"], 2)
+    np.testing.assert_allclose(left["loss_data"], [mean_hidden(x) for x in halves], rtol=1e-5)
+    assert left["compiled_train_prog"].stats["devices"] == 2
+
+
+def test_parallel_executor() -> None:
+    """Both executors share the parameters, which have seen one step."""
+    left = run("parallel_executor")
+    halves = np.split(left["x"], 2)
+    np.testing.assert_allclose(left["loss_data"], [mean_hidden(x) for x in halves], rtol=1e-5)
+    assert left["train_exe"].device_count == left["test_exe"].device_count == 2
+
+
+def test_drop_local_exe_scopes() -> None:
+    """Temporaries can be dropped, and the program runs on."""
+    left = run("drop_local_exe_scopes")
+    again = left["parallel_exe"].run(feed={"X": left["x"]}, fetch_list=[left["loss"].name])
+    np.testing.assert_array_equal(left["loss_data"], again[0])
+
+
+def test_build_strategy() -> None:
+    """The program trains under this strategy, and explains what the flags did."""
+    left = run("build_strategy")
+    exe = static.Executor()
+    exe.run(static.default_startup_program())
+    x = np.random.random((10, 1)).astype("float32")
+    (loss,) = exe.run(left["program"], feed={"x": x}, fetch_list=[left["loss"]])
+    np.testing.assert_allclose(loss, mean_hidden(x, rate=0.01), rtol=1e-5)
+    for flag in ("enable_inplace", "memory_optimize", "reduce_strategy"):
+        assert flag in left["program"].explain()
+
+
+@pytest.mark.smoke
+def test_gradient_scale_customized() -> None:
+    """The fed gradient of the loss is what the update uses."""
+    left = run("gradient_scale_customized")
+    loss, gradient = left["loss_data"]
+    np.testing.assert_allclose(gradient, 0.01, rtol=1e-6)
+    np.testing.assert_allclose(loss, mean_hidden(left["x"], rate=0.01 * 0.01), rtol=1e-5)
+
+
+def test_execution_strategy() -> None:
+    """The executor that the example makes can train."""
+    left = run("execution_strategy")
+    static.Executor().run(static.default_startup_program())
+    x = np.random.random((8, 13)).astype("float32")
+    y = np.random.random((8, 1)).astype("float32")
+    loss = left["avg_loss"].name
+    losses = [left["train_exe"].run([loss], feed={"x": x, "y": y})[0] for _ in range(5)]
+    assert losses[-1] < losses[0]
+
+
+@pytest.mark.parametrize("name", [name for name in PADDLE if name.endswith("_properties")])
+def test_properties(name: str) -> None:
+    """Every flag of the page can be set."""
+    assert run(name)
+
+
+def test_greedy_decoder() -> None:
+    """It spells every word that it has learnt, and stops at its end."""
+    spelt = module_of(EXAMPLES / "greedy_decoder.py").main()
+    assert len(spelt) == 4 and all(word == found for word, found in spelt.items())
+
+
+def test_every_example_has_a_test() -> None:
+    """A new example needs a function here, called as the file."""
+    missing = [n for n in PADDLE if not n.endswith("_properties") and f"test_{n}" not in globals()]
+    assert not missing
+
+
+def module_of(script: Path) -> ModuleType:
+    """A script as a module."""
+    spec = importlib.util.spec_from_file_location(script.stem, script)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def digits() -> ModuleType:
+    """The digits example as a module."""
+    for package in ("matplotlib", "sklearn", "tqdm"):
+        pytest.importorskip(package)
+    return module_of(EXAMPLES / "digits" / "train.py")
+
+
+def test_digits_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """One epoch learns something, every fusion finds something, and the files are there."""
+    assert digits().main(epochs=1, out=tmp_path) > 0.5
+    told = capsys.readouterr().out
+    for flag, count in {
+        "fuse_gemm_epilogue": "2 times",
+        "fuse_bn_add_act_ops": "once",
+        "fuse_bn_act_ops": "2 times",
+        "fuse_elewise_add_act_ops": "once",
+    }.items():
+        assert any(
+            line.startswith(f"{flag} ") and f"applied {count}, " in line
+            for line in told.splitlines()
+        )
+    assert (tmp_path / "training.png").stat().st_size > 10_000
+    assert "pd.fused_gemm_epilogue" in (tmp_path / "test_fused_graph.mlir").read_text("utf-8")
+
+
+@pytest.mark.slow
+def test_digits_is_accurate_and_deterministic(tmp_path: Path) -> None:
+    """The whole example, twice: above 97 % and the same files, byte by byte."""
+    module = digits()
+    results = []
+    for folder in (tmp_path / "a", tmp_path / "b"):
+        with (
+            static.program_guard(static.Program(), static.Program()),
+            static.scope_guard(static.Scope()),
+            utils.unique_name.guard(),
+        ):
+            assert module.main(out=folder) > module.REQUIRED_ACCURACY
+        results.append((folder / "training.png").read_bytes())
+    assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("network", ["transformer", pytest.param("lstm", marks=pytest.mark.slow)])
+def test_many_lengths(network: str) -> None:
+    """Buckets compile fewer programs for the same losses, which the example compares."""
+    example = module_of(EXAMPLES / "many_lengths.py")
+    exact, stats = example.compare(getattr(example, network), steps=8)
+    assert stats["compiled_shapes"] < exact["compiled_shapes"]
+    assert stats["exact"] == []
+
+
+@pytest.fixture
+def custom_pass(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> ModuleType:
+    """The example package, installed as far as entry points go."""
+    import tomllib
+
+    folder = EXAMPLES / "custom_pass"
+    points = tomllib.loads((folder / "pyproject.toml").read_text("utf-8"))["project"][
+        "entry-points"
+    ]
+    (info := tmp_path / "custom_pass-0.1.0.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: custom-pass\nVersion: 0.1.0\n")
+    lines = [
+        line
+        for group, named in points.items()
+        for line in (f"[{group}]", *(f"{name} = {value}" for name, value in named.items()))
+    ]
+    (info / "entry_points.txt").write_text("\n".join(lines))
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.syspath_prepend(str(folder))
+    return importlib.import_module("custom_pass")
+
+
+def test_custom_pass(custom_pass: ModuleType) -> None:
+    """The entry point is found, the pass fires from the command, and its own tests pass."""
+    from graphopt.testing import check_pass
+    from graphopt_tests.cli.test_opt import opt
+
+    assert len((EXAMPLES / "custom_pass" / "custom_pass.py").read_text("utf-8").splitlines()) <= 60
+    program = """
+    func.func @main(%x: tensor<?x4xf32> {pd.feed = "x"}) -> (tensor<?x4xf32> {pd.fetch = "y"}) {
+      %s = pd.sigmoid(%x) : tensor<?x4xf32>
+      %y = pd.multiply(%s, %x) : tensor<?x4xf32>
+      func.return %y : tensor<?x4xf32>
+    }
+    """
+    status, out, err = opt("-p", "fuse-silu", "--explain", "--verify-each", stdin=program)
+    assert (status, "pd.silu(%x)" in out, "pd.sigmoid" in out) == (0, True, False), err
+    assert "-p (fuse-silu" in err
+    check_pass(custom_pass.FuseSilu, examples=10, must_fire=3)
+
+
+def test_custom_pass_by_decorator(custom_pass: ModuleType) -> None:
+    """register_pass needs no installation; names of built-in passes cannot be taken."""
+    from graphopt.errors import PassError
+    from graphopt.passes.table.registry import all_passes, register_pass
+
+    class Mine(custom_pass.FuseSilu):
+        name = "fuse-silu-of-a-test"
+
+    class Taken(custom_pass.FuseSilu):
+        name = "fuse-bn-act"
+
+    assert register_pass(Mine) is Mine
+    assert all_passes()["fuse-silu-of-a-test"]() is Mine
+    assert register_pass(Mine) is Mine
+    with pytest.raises(PassError, match="'fuse-bn-act' exists already"):
+        register_pass(Taken)
+
+
+def test_broken_entry_points_name_themselves(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """An entry point that does not load, or is no pass, says which package it is from."""
+    from graphopt.errors import PassError
+    from graphopt.passes.table.registry import all_passes
+
+    (info := tmp_path / "broken-0.1.0.dist-info").mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: broken\nVersion: 0.1.0\n")
+    points = (
+        "gone = no_such_module:Pass\nno-pass = json:JSONDecoder\nother = xdsl.passes:ModulePass"
+    )
+    (info / "entry_points.txt").write_text(f"[graphopt.passes]\n{points}\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    for name, text in (("gone", "does not load"), ("no-pass", "is no subclass")):
+        with pytest.raises(PassError, match=f"{name} = .* of broken {text}"):
+            all_passes()[name]()
+    (info / "entry_points.txt").write_text("[graphopt.passes]\ncse = json:JSONDecoder\n")
+    with pytest.raises(PassError, match="takes the name of a built-in pass"):
+        all_passes()

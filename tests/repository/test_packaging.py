@@ -1,0 +1,96 @@
+"""What a user installs: the wheel holds graphopt/ alone, and the sdist gives the same wheel."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tarfile
+from collections.abc import Mapping
+from email.parser import Parser
+from pathlib import Path
+from zipfile import ZipFile
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+STAGES = ("ir", "passes", "lowering", "runtime")
+
+
+def run_build(source: Path, out: Path, *options: str) -> Path:
+    """Build `source` into `out` with the installed hatchling; the wheel."""
+    command = [sys.executable, "-m", "build", "--no-isolation", *options, "--outdir", str(out)]
+    done = subprocess.run([*command, str(source)], capture_output=True, text=True, cwd=out.parent)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (wheel,) = out.glob("*.whl")
+    return wheel
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The sdist, and the wheel that is built from that sdist."""
+    out = tmp_path_factory.mktemp("built") / "dist"
+    out.mkdir()
+    wheel = run_build(ROOT, out)
+    (sdist,) = out.glob("*.tar.gz")
+    return sdist, wheel
+
+
+def contents(wheel: Path) -> Mapping[str, bytes]:
+    """The files of a wheel by name."""
+    with ZipFile(wheel) as archive:
+        return {name: archive.read(name) for name in archive.namelist()}
+
+
+def test_wheel_holds_the_package_and_nothing_else(built: tuple[Path, Path]) -> None:
+    """Every module of graphopt/ is there, typed, and no other top-level name is installed."""
+    files = contents(built[1])
+    tops = {name.partition("/")[0] for name in files}
+    (metadata,) = (top for top in tops if top.endswith(".dist-info"))
+    assert tops == {"graphopt", metadata}
+    modules = {str(path.relative_to(ROOT)) for path in (ROOT / "graphopt").rglob("*.py")}
+    assert modules - set(files) == set()
+    assert "graphopt/py.typed" in files
+
+
+def test_wheel_metadata(built: tuple[Path, Path]) -> None:
+    """The command, the xDSL entry point, the extras and the licence are declared."""
+    files = {name.partition("/")[2]: data.decode() for name, data in contents(built[1]).items()}
+    entry_points = files["entry_points.txt"]
+    assert "graphopt-opt = graphopt.cli.opt:main" in entry_points
+    assert "[xdsl.universe]\ngraphopt = graphopt.cli.universe:UNIVERSE" in entry_points
+    assert files["licenses/LICENSE"] == (ROOT / "LICENSE").read_text("utf-8")
+    metadata = Parser().parsestr(files["METADATA"])
+    assert metadata["Requires-Python"] == ">=3.11"
+    assert {"demo", "dev", "export", "testing"} <= set(metadata.get_all("Provides-Extra") or [])
+
+
+def test_wheel_passes_check_wheel_contents(built: tuple[Path, Path]) -> None:
+    """The checker of `make wheel` finds nothing."""
+    command = [sys.executable, "-m", "check_wheel_contents", "--toplevel", "graphopt"]
+    done = subprocess.run([*command, str(built[1])], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_sdist_is_a_complete_copy_of_the_sources(built: tuple[Path, Path]) -> None:
+    """It holds the tests and what they need; the root links are not packed as second copies."""
+    with tarfile.open(built[0]) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert not {name for name in names if name.partition("/")[0] in STAGES}
+    assert {
+        "LICENSE",
+        "Makefile",
+        "README.md",
+        "constraints.txt",
+        "graphopt/py.typed",
+        "pyproject.toml",
+        "tests/conftest.py",
+    } <= names
+
+
+def test_wheel_from_the_checkout_is_the_wheel_from_the_sdist(
+    built: tuple[Path, Path], tmp_path: Path
+) -> None:
+    """The links at the root of the checkout do not change what is packed."""
+    out = tmp_path / "dist"
+    out.mkdir()
+    assert contents(run_build(ROOT, out, "--wheel")) == contents(built[1])
