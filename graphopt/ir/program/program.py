@@ -18,24 +18,8 @@ from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import undo, unique_name
 from graphopt.ir.program.gradient_types import forward_type
+from graphopt.ir.program.kinds import EMPTY, GRAD_SUFFIX, AttrKind, OpRole, VarKind
 from graphopt.ir.program.location import Location, caller_location
-
-GRAD_SUFFIX = "@GRAD"
-# what the lengths of the sequences in a variable are fed as
-LENGTHS = "@lens"
-
-
-class VarKind:
-    """The kinds of variable that saved programs declare (Paddle: VarType.Type)."""
-
-    DENSE_TENSOR = 7
-    SELECTED_ROWS = 8
-    FEED_MINIBATCH = 9
-    FETCH_LIST = 10
-    STEP_SCOPES = 11
-    TENSOR_ARRAY = 13
-    READER = 15
-    RAW = 17
 
 
 class Variable:
@@ -174,45 +158,6 @@ class Parameter(Variable):
         self.need_clip = need_clip
         self.do_model_average = do_model_average
         self.is_distributed = is_distributed
-
-
-EMPTY = "@EMPTY@"
-
-
-class OpRole:
-    """The bit flags of the `op_role` attribute (Paddle: OpProtoAndCheckerMaker.OpRole)."""
-
-    FORWARD = 0
-    BACKWARD = 1
-    OPTIMIZE = 2
-    LR_SCHEDULE = 16
-    LOSS = 256
-
-
-class AttrKind:
-    """The kinds of attribute that saved programs declare (Paddle: AttrType).
-
-    A `BLOCK` is held as a block's index; a `VAR` as the name of a variable that the operator reads.
-    """
-
-    INT = 0
-    FLOAT = 1
-    STRING = 2
-    INTS = 3
-    FLOATS = 4
-    STRINGS = 5
-    BOOLEAN = 6
-    BOOLEANS = 7
-    BLOCK = 8
-    LONG = 9
-    BLOCKS = 10
-    LONGS = 11
-    FLOAT64S = 12
-    VAR = 13
-    VARS = 14
-    FLOAT64 = 15
-    SCALAR = 16
-    SCALARS = 17
 
 
 class Operator:
@@ -785,38 +730,3 @@ def _set_test_mode(program: Program) -> None:
 def saved_version(program: Program) -> int:
     """The release that wrote a loaded program (2006002 for 2.6.2), 0 when unknown."""
     return (program.saved or {}).get("version", {}).get("version", 0)
-
-
-_main_program = Program()
-_startup_program = Program()
-
-
-def default_main_program() -> Program:
-    """The program that layers append to."""
-    return _main_program
-
-
-def default_startup_program() -> Program:
-    """The program that initialises parameters."""
-    return _startup_program
-
-
-def _check_program(program: object) -> None:
-    if program is not None and not isinstance(program, Program):
-        raise TypeError(f"program_guard takes Programs, got {type(program).__name__}")
-
-
-@contextmanager
-def program_guard(main_program: Program, startup_program: Program | None = None) -> Generator[None]:
-    """Make these the default programs inside the block (paddle.static.program_guard)."""
-    global _main_program, _startup_program
-    for program in (main_program, startup_program):
-        _check_program(program)
-    saved = _main_program, _startup_program
-    _main_program = main_program
-    if startup_program is not None:
-        _startup_program = startup_program
-    try:
-        yield
-    finally:
-        _main_program, _startup_program = saved

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphopt.errors import ProgramError
-from graphopt.ir.program.program import EMPTY, Block, Operator
+from graphopt.ir.program.kinds import EMPTY
+from graphopt.ir.program.program import Block, Operator
 
 
 def sub_block(op: Operator) -> Block:

@@ -1,0 +1,42 @@
+"""The default programs, to which layers append, and the guard that replaces them."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from contextlib import contextmanager
+
+from graphopt.ir.program.program import Program
+
+_main_program = Program()
+_startup_program = Program()
+
+
+def default_main_program() -> Program:
+    """The program that layers append to."""
+    return _main_program
+
+
+def default_startup_program() -> Program:
+    """The program that initialises parameters."""
+    return _startup_program
+
+
+def _check_program(program: object) -> None:
+    if program is not None and not isinstance(program, Program):
+        raise TypeError(f"program_guard takes Programs, got {type(program).__name__}")
+
+
+@contextmanager
+def program_guard(main_program: Program, startup_program: Program | None = None) -> Generator[None]:
+    """Make these the default programs inside the block (paddle.static.program_guard)."""
+    global _main_program, _startup_program
+    for program in (main_program, startup_program):
+        _check_program(program)
+    saved = _main_program, _startup_program
+    _main_program = main_program
+    if startup_program is not None:
+        _startup_program = startup_program
+    try:
+        yield
+    finally:
+        _main_program, _startup_program = saved
