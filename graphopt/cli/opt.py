@@ -1,8 +1,7 @@
 """graphopt-opt: read a program, run passes, print it. Like mlir-opt, on xDSL's own driver.
 
-Reads `.mlir` text and Paddle's `.pdmodel` and `.json`; `-p` runs passes by name,
-`--build-strategy` those that a BuildStrategy selects, for the platform that programs run on here
-or the one of `--platform`.
+Reads `.mlir` text and Paddle's `.pdmodel` and `.json`; `-p` runs passes by name, `--build-strategy`
+runs those that a BuildStrategy selects, for the platform of this machine or of `--platform`.
 """
 
 from __future__ import annotations
@@ -82,9 +81,9 @@ class OptMain(xDSLOptMain):
         self.undone += len(validated.failed) if validated is not None else 0
 
     def _wants_table(self) -> bool:
-        """True when the passes of the table are to run, and not only those of -p.
+        """True when the passes of the table run, and not only those of -p.
 
-        Without a strategy that takes a platform, or that something is to be explained.
+        Without a strategy, `--platform` or `--explain` selects them.
         """
         if self.args.build_strategy is not None or self.args.platform is not None:
             return True
@@ -139,7 +138,7 @@ class OptMain(xDSLOptMain):
         from graphopt.ir.translate.gradients.versions import free_names
 
         program = read_any_program(stream.read(), self.get_input_name())
-        # training programs have no feed operators: what is read and never made is fed
+        # training programs have no feed operators: a value that is read and never written is fed
         feeds = column_names(program, "feed") or free_names(program)
         return parse_program(program, feeds, column_names(program, "fetch"))
 
@@ -161,7 +160,7 @@ def add_own_arguments(arg_parser: argparse.ArgumentParser) -> None:
     arg_parser.add_argument(
         "--print-types",
         action="store_true",
-        help="print the types of all operands and results, also those that follow from the ops",
+        help="print the types of all operands and results, inferred ones too",
     )
     arg_parser.add_argument(
         "--dump-pass-pipeline",
@@ -173,7 +172,7 @@ def add_own_arguments(arg_parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the tool; 0 when all went well, 1 with one message on stderr when it did not."""
+    """Run the tool; 0 on success, else 1 with one message on stderr."""
     given = [as_argument(arg) for arg in (sys.argv[1:] if args is None else args)]
     try:
         driver = OptMain(description="graphopt's program optimizer driver", args=given)
@@ -192,7 +191,7 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f"graphopt-opt: error: {error}", file=sys.stderr)
         return 1
     except RecursionError:
-        print("graphopt-opt: error: regions nest too deep to be worked on", file=sys.stderr)
+        print("graphopt-opt: error: regions are nested too deeply", file=sys.stderr)
         return 1
     if driver.undone:
         print(f"graphopt-opt: error: {driver.undone} rewrites failed validation", file=sys.stderr)

@@ -23,7 +23,7 @@ from graphopt.passes.table.report import Report
 
 
 def wants_near(args: argparse.Namespace) -> bool:
-    """True when near misses will be told, which take time to find."""
+    """True when near misses will be reported; finding them takes time."""
     return args.explain is not None or args.strict
 
 
@@ -54,7 +54,7 @@ def validation(args: argparse.Namespace) -> Generator[instance.Validation | None
 def measured(
     module: ModuleOp, passes: Sequence[ModulePass], args: argparse.Namespace, context: Context
 ) -> frozenset[str]:
-    """Print what --numerics asks for; the passes that exceed the budget."""
+    """Print the report of --numerics; returns the passes that exceed the budget."""
     if not args.numerics and args.numerics_budget is None:
         return frozenset()
     from graphopt.debug.numerics import inputs_for, lines, measure
@@ -70,7 +70,7 @@ def measured(
 
 
 def tell(report: Report, args: argparse.Namespace) -> None:
-    """Print, check and write what the options ask for."""
+    """Print, check and write the outputs that the options request."""
     from graphopt.runtime.explain import Explanation
 
     explanation = Explanation(report)
