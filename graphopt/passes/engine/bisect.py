@@ -1,7 +1,9 @@
-"""`--opt-bisect-limit=N`: only the first N rewrites happen, so that a search finds the wrong one.
+"""`--opt-bisect-limit=N`: only the first N rewrites happen, so that a search can find the wrong
+one.
 
-A rewrite is one instance: one fusion, one folded op. Passes that do not ask (xDSL's own) count as
-one rewrite each. Nothing is kept between runs: the count starts with `limited` and ends with it.
+A rewrite is one instance: one fusion, one folded op. Passes that do not call `allowed` (xDSL's own)
+count as one rewrite each. Nothing is kept between runs: the count starts with `limited` and ends
+with it.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from dataclasses import dataclass
 
 @dataclass
 class Limit:
-    """The number of allowed rewrites, the number asked for, and a hook called with each of them."""
+    """The number of allowed rewrites, the number of requests, and a hook called with each of
+    them."""
 
     most: int
     tell: Callable[[str], None]
@@ -61,5 +64,5 @@ def take(rule: str, where: str) -> bool:
 
 
 def current() -> Limit | None:
-    """The limit that rewrites ask now; None outside of `limited`."""
+    """The limit in force; None outside of `limited`."""
     return _limit.get()

@@ -1,4 +1,4 @@
-"""A crash inside a pass: the program before that pass goes into a file that replays it.
+"""A crash inside a pass: the program before that pass is written to a file that replays it.
 
 The file is `graphopt-crash-<pass>-<hash>.mlir` in the folder that GRAPHOPT_CRASH_DIR names, else in
 the system's temporary folder. The same crash gives the same file, and a folder gets at most `MOST`
@@ -33,7 +33,7 @@ from graphopt.passes.engine.replay_file import ReplayFile
 VARIABLE = "GRAPHOPT_CRASH_DIR"
 LONGEST = 16 << 20
 MOST = 100
-# what passes raise on purpose, about the program and not about themselves
+# errors that passes raise on purpose, about the program and not about themselves
 ON_PURPOSE = (UnsupportedError, StrategyError, StrictError, LockError, OSError, MemoryError)
 Apply = Callable[[ModuleOp, Sequence["Step"]], object]
 
@@ -131,7 +131,7 @@ class Crash:
 
 
 def store(replay: ReplayFile, folder: Path, name: str) -> Path:
-    """Write a file of its own name, readable by the user only; an equal one is left as it is."""
+    """Write a file of its own name, readable by the user only; an equal one is kept."""
     same = replay_file.write(replace(replay, notes=""))  # tracebacks hold addresses
     if len(same) > LONGEST:
         raise ValueError(f"it would take {len(same)} bytes, more than {LONGEST}")

@@ -21,7 +21,7 @@ from graphopt.passes.engine.inserting import Before
 
 
 class LinearPart:
-    """source @ weight, and a bias that may be missing."""
+    """source @ weight, and an optional bias."""
 
     def __init__(self, name: str, source: Hole) -> None:
         self.weight = Value(name=f"{name}_weight")
@@ -177,7 +177,7 @@ def norm_attrs(norm: PdOp | None, where: str) -> Mapping[str, Any]:
 
 
 def norm_vectors(norm: PdOp | None) -> tuple[SSAValue | None, SSAValue | None]:
-    """The scale and bias of a layer norm, as far as there are any."""
+    """The scale and bias of a layer norm, where present."""
     if norm is None:
         return None, None
     _, scale, bias = (group[0] if group else None for group in norm.operand_groups())
