@@ -1,7 +1,7 @@
-"""enable_backward_optimizer_op_deps: no parameter is updated before all gradients are there.
+"""enable_backward_optimizer_op_deps: no parameter is updated before all gradients are computed.
 
 As in Paddle this is for several trainers, where an update that starts early would compete with the
-sums of gradients that are still to come.
+sums of later gradients.
 """
 
 from __future__ import annotations

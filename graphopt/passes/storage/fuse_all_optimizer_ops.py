@@ -30,7 +30,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class FuseAllOptimizerOps(RewritePass):
-    """Updates by sgd, momentum and adam, each kind by itself."""
+    """Updates by sgd, momentum and adam, each kind separately."""
 
     name = "fuse-all-optimizer-ops"
     numerics = Numerics.BIT_EXACT
@@ -97,7 +97,7 @@ def read_early(reader: Operation) -> Reason:
 
 
 def _fused(updates: Sequence[Update]) -> Update:
-    """The op for a group, with the operands of all its members."""
+    """The fused op of a group, with the operands of all its members."""
     kind = FUSED[type(updates[0])]
     names = operand_names(type(updates[0]))
     slots = {single: name for name, single in kind.SLOTS}

@@ -56,7 +56,7 @@ class RollLayers(RewritePass):
     def _one(
         self, block: Block, state: Mapping[SSAValue, str], log: RewriteLog, refused: set[Operation]
     ) -> bool:
-        """Roll up the longest row of layers that is left; False when there is none."""
+        """Roll up the longest remaining row of layers; False when there is none."""
         ops = list(block.ops)
         for span in candidates(ops, self.fewest):
             inside = ops[span.start : span.end]
@@ -80,7 +80,7 @@ class RollLayers(RewritePass):
         return False
 
     def _roll(self, ops: Sequence[Operation], wiring: Wiring, log: RewriteLog) -> bool:
-        """Put `pd.layers` in place of the layers; False when that may not happen."""
+        """Put `pd.layers` in place of the layers; False when they must stay."""
         span = wiring.span
         inside = ops[span.start : span.end]
         if not log.allow(inside[0]):

@@ -1,4 +1,4 @@
-"""Parameters and optimizer state of one shape as one array at rest, which one op updates.
+"""Parameters and optimizer state of one shape are stored as one array, which one op updates.
 
 A step costs time for every array that it takes and gives, and for every small kernel. So
 parameters that a `pd.layers` walks over lie in stacks between steps, with their optimizer state: a
@@ -38,9 +38,7 @@ from graphopt.passes.storage.stacked_state import (
     state_arguments,
 )
 
-NOT_STATE = Reason(
-    "not-state", "it updates something else than whole variables of the scope, each once"
-)
+NOT_STATE = Reason("not-state", "it does not update whole variables of the scope, each once")
 LARGEST = 64 * 1024
 """The bytes of the largest parameter whose gradient is worth copying into a stack."""
 
@@ -231,7 +229,7 @@ class _Stacking:
         replace_uses(values)
 
     def _drop(self, taken: Sequence[_One]) -> None:
-        """Take away the updates that stacks do; ops that do others as well go on with those."""
+        """Remove the updates that stacks do; ops with other updates keep those."""
         gone = {result for one in taken for result in one.results.values()}
         for op in dict.fromkeys(one.op for one in taken):
             rest = [one for one in ones_of(op) if gone.isdisjoint(one.results.values())]

@@ -1,4 +1,5 @@
-"""A report as text and as JSON: what each flag did, what it left alone and why, what would help."""
+"""A report as text and as JSON: what each flag rewrote, what it declined and why, and what would
+help."""
 
 from __future__ import annotations
 
@@ -62,7 +63,7 @@ class FlagResult:
 
     @property
     def is_silent(self) -> bool:
-        """True when the flag asked for something and nothing happened."""
+        """True when the flag was set and nothing happened."""
         return self.status in (NOTHING, REFUSED, NO_EFFECT)
 
 
@@ -154,7 +155,7 @@ def as_text(report: Report, flag: str = "") -> str:
 
 
 def _is_told(report: Report, result: FlagResult) -> bool:
-    """True for what the whole report says of flags without a pass: about those the user has set."""
+    """True for flags without a pass that the whole report mentions: those that the user set."""
     return result.flag in report.context.asked and result.status != OFF
 
 
@@ -178,7 +179,7 @@ def _notes(report: Report) -> Iterator[str]:
         )
     if report.data_sized:
         names = ", ".join(report.data_sized)
-        yield f"runs op by op on one device: the data say how large {names} are"
+        yield f"runs op by op on one device: the sizes of {names} depend on data"
 
 
 def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
@@ -223,7 +224,7 @@ def _general(miss: NearMiss) -> str:
 
 
 def where(item: Applied | Declined | NearMiss) -> str:
-    """The last op of a picture, and the user's line that made it."""
+    """The last op of a pattern, and the user's line that made it."""
     return f"{item.anchor} ({item.location})" if item.location else item.anchor
 
 

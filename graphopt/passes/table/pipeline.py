@@ -1,4 +1,4 @@
-"""The pass table: what each BuildStrategy flag means as passes, in order, and why in that place.
+"""The pass table: the passes of each BuildStrategy flag, in order, with the reason for each place.
 
 `select` turns a strategy's flags into the rows that apply; `passes/table/manager.py` runs them.
 Flags that change nothing in the program are in `WITHOUT_PASS` with the reason, so `explain` can
@@ -172,14 +172,14 @@ ROWS: tuple[Row, ...] = (
         Phase.CLEAN,
         "simplify",
         with_strategy,
-        "before the fusions: what changes nothing would hide their patterns",
+        "before the fusions: ops that change nothing would hide their patterns",
     ),
     Row(
         ANY_PROGRAM,
         Phase.CLEAN,
         "drop-kept-state",
         apart,
-        "before the passes that look for what no step writes",
+        "before the passes that look for values that no step writes",
     ),
     Row(
         ANY_PROGRAM,
@@ -214,7 +214,7 @@ ROWS: tuple[Row, ...] = (
         Phase.FUSE,
         "fuse-dot-product-attention",
         asked,
-        "the core of attention, where the whole of it was not taken; shares no linear layer",
+        "the core of attention, where the whole layer was not fused; shares no linear layer",
     ),
     Row(
         "fuse_gemm_epilogue",
@@ -249,7 +249,7 @@ ROWS: tuple[Row, ...] = (
         Phase.FUSE,
         "fuse-elewise-add-act",
         asked,
-        "last of the fusions: the smallest pattern takes what the others left",
+        "last of the fusions: the smallest pattern takes the remaining ops",
     ),
     Row(
         ANY_STRATEGY,
@@ -331,7 +331,7 @@ ROWS: tuple[Row, ...] = (
         Phase.TARGET,
         "prepare-weights",
         apart,
-        "after what computes with parameters: folded batch norms and turned filters",
+        "after passes that compute with parameters: folded batch norms and transposed filters",
     ),
     Row(
         "fuse_all_optimizer_ops",
@@ -368,7 +368,7 @@ ROWS: tuple[Row, ...] = (
         Phase.UPDATE,
         "sort-ops",
         asked,
-        "after what removes ops, and before what goes by the order of the ops",
+        "after passes that remove ops; before passes that depend on the order of ops",
     ),
     Row(
         "memory_optimize",
