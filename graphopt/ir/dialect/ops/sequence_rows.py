@@ -125,9 +125,9 @@ class SequenceScatter(OpaqueOp):
 
 @irdl_op_definition
 class SequenceEnumerate(OpaqueOp):
-    """Each number and those behind it in its sequence: [n, win_size]. Paddle: sequence_enumerate.
+    """Each number and those after it in its sequence: [n, win_size]. Paddle: sequence_enumerate.
 
-    Behind the end of a sequence there is `pad_value`.
+    After the end of a sequence there is `pad_value`.
     """
 
     name = "pd.sequence_enumerate"

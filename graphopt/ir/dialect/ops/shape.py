@@ -40,7 +40,7 @@ def _keeps_first(op: PdOp) -> bool:
 
 
 def _leaves_first(op: PdOp) -> bool:
-    """A transposition of the axes behind the first one."""
+    """A transposition of the axes after the first one."""
     return list(op.attr("perm"))[:1] == [0]
 
 
@@ -85,7 +85,9 @@ class StopGradient(Unary):
 def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
     """The result shape of `reshape`: 0 copies a dimension, one -1 takes the rest."""
     if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
-        raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
+        raise ProgramError(
+            f"reshape takes at most one -1 and no other negative number: {list(wanted)}"
+        )
     dims: list[int] = []
     for position, dim in enumerate(wanted):
         if dim == 0 and 0 not in shape:

@@ -51,7 +51,7 @@ def read_pickle(data: bytes, source: str = "<pickle>", limits: Limits | None = N
 
 
 class _Reader:
-    """The machine that pickles are programs of: a stack, and a memo of earlier values."""
+    """The pickle machine: a stack, and a memo of earlier values."""
 
     def __init__(self, data: bytes, source: str, limits: Limits) -> None:
         self.data, self.source, self.limits = data, source, limits
@@ -217,7 +217,7 @@ class _Reader:
         self.push(target)
 
     def check(self, value: Any) -> None:
-        """Refuse a result with cycles, too deep, or with anything but plain values in it."""
+        """Refuse a result with cycles, of too many levels, or with other than plain values."""
         seen: set[int] = set()
         open_containers: set[int] = set()
         todo: list[Any] = [(value, False)]

@@ -130,7 +130,7 @@ def _own(loop: PirOp, name: str) -> Iterator[int]:
 
 
 def _is_derivative(loop: PirOp) -> bool:
-    """True if a loop computes gradients and their sums, and nothing else."""
+    """True if a loop computes only gradients and their sums."""
     for region in loop.regions:
         for block in region:
             for op in operators(block):

@@ -1,7 +1,7 @@
 """ProgramDesc bytes to `Program` and back; unchanged parts are written as they were read.
 
-Covers the wire format and the schema; whether blocks, names and columns make sense together is the
-business of `graph_check.py`.
+Covers the wire format and the schema; `graph_check.py` checks that blocks, names and columns are
+consistent.
 """
 
 from __future__ import annotations
