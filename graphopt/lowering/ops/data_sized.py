@@ -1,4 +1,5 @@
-"""Results sized by data: computed where arrays have values (see `lowering/dynamic.py`)."""
+"""Ops whose result sizes depend on data: computed where arrays have values (see
+`lowering/dynamic.py`)."""
 
 from __future__ import annotations
 
