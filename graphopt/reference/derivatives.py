@@ -1,4 +1,4 @@
-"""The derivatives of the NumPy functions that rules are made of, and some more functions."""
+"""The derivatives of the NumPy functions in rules, and some more functions."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from graphopt.reference.registry import Unsupported
 from graphopt.reference.stored import Array, by_variable, stored
 from graphopt.reference.validate import LARGEST, SIZES, difference
 
-# what feeds and state are made of; other numbers do not get far into a program
+# numbers of feeds and state; others rarely pass far into a program
 KINDS = (Numbers.ORDINARY, Numbers.ZEROS, Numbers.KINKS, Numbers.MODERATE)
 
 

@@ -1,8 +1,8 @@
 """Translation validation: one rewrite's old ops against its new ones, in the interpreter.
 
 Both are functions of the values at their boundary. They are evaluated on ordinary numbers and on
-those that rewrites trip over, in float64 and in the declared precision, and compared as strictly as
-the pass's class of numerics says:
+hard cases, in float64 and in the declared precision, and compared as strictly as the pass's class
+of numerics says:
 
 - bit-exact: the same bits (any NaN is like another), on all inputs, in both precisions;
 - reassociating: close to each other; NaN comes out in the same places. On the numbers of
@@ -54,7 +54,7 @@ LARGEST, LARGE = 1 << 24, 1 << 20
 LOOSE = {Numerics.REASSOCIATING: (1e-9, 64.0), Numerics.APPROXIMATE: (1e-2, 1e5)}
 UNIT = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 GRADIENT = 1e-7
-# what large values are compared on
+# the kinds on which large values are compared
 FEW = frozenset({Numbers.ORDINARY, Numbers.NAN}) | SHARED
 _SHAPE_ONLY = (Full, AssignValue, FullLike, ShapeOf)
 
@@ -65,7 +65,7 @@ class NotSeen(Exception):
 
 def validate_instance(instance: Instance) -> Verdict:
     if not instance.values:
-        return Verdict(VALIDATED, "nothing reads the old values")
+        return Verdict(VALIDATED, "the old values have no reader")
     told = ""
     for depth in DEPTHS[:1] if instance.complete else DEPTHS:
         told = _compare(instance, depth)
@@ -92,8 +92,7 @@ def _compare(instance: Instance, depth: int) -> str:
         try:
             difference = _compare_at(instance, ops, leaves, size, elements)
         except (ValueError, IndexError, AssertionError) as error:
-            # sizes that have nothing to do with each other got the same number, or integers that
-            # are positions are out of range
+            # unrelated sizes got the same number, or integers that are positions are out of range
             problem = f"no inputs fit: {error}".splitlines()[0]
             continue
         except Unsupported as error:
@@ -242,7 +241,7 @@ def _values_differ(
     wide: bool,
 ) -> str:
     """Position where the values differ on these numbers; `wide` looks at float64 only."""
-    # in another order, what overflows on the way and what cancels is another
+    # in another order, other values overflow or cancel
     wide = wide or (filling.is_large and instance.numerics is not Numerics.BIT_EXACT)
     precisions: tuple[Precision, ...] = ("float64",) if wide else ("float64", "declared")
     for precision in precisions:
