@@ -56,11 +56,12 @@ class Compilation:
     axes: Mapping[str, Axes] | None = None
 
     def parsed(self) -> ModuleOp:
-        """The module before any pass, made anew."""
+        """The module before any pass, parsed again."""
         return self.masked()[0]
 
     def masked(self) -> tuple[ModuleOp, Masked | None]:
-        """The module before any pass, and what it is fed besides; CannotPad where `axes` do not do.
+        """The module before any pass, and its additional feeds; CannotPad if `axes` cannot be
+        padded.
 
         UnsupportedError and ProgramError as `parse_program`.
         """
@@ -86,7 +87,7 @@ class Compilation:
     def optimized(self, *, near: bool = False, validate: Validator | None = None) -> Optimized:
         """The module after the passes, with the report.
 
-        `near` is for a report: it tells near misses, and no files of graphs are written. `validate`
+        `near` is for a report: it has near misses, and no files of graphs are written. `validate`
         compares each rewrite with what it replaces. PassError when a pass fails, OSError when
         `debug_graphviz_path` cannot be written.
         """

@@ -1,12 +1,12 @@
 """Compiled programs that a runner keeps: bounded, and gone with the program.
 
-An entry is made of (program, version, feeds, fetches). It does not keep its program alive; when the
-user drops the program, what was compiled of it goes too. Beyond `MOST_COMPILED` the one that was
-used least lately goes.
+The key of an entry is (program, version, feeds, fetches). It does not keep its program alive; when
+the user drops the program, what was compiled of it goes too. Beyond `MOST_COMPILED` the one that
+was used least lately goes.
 
 A program whose fetches change from run to run is not compiled for each of them. The first fetches
 are compiled as they are, and stay what a training loop runs. For others, what was fetched so far is
-compiled together, and from the third time on some of the variables behind these as well, twice as
+compiled together, and from the third time on some of the variables after these as well, twice as
 many each time: whoever looks at one variable after the other compiles a handful of times.
 """
 
@@ -25,7 +25,7 @@ from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
 Names = tuple[str, ...]
 MOST_COMPILED = 64
 MOST_BYTES = 64 << 20
-"""The bytes of the variables that are compiled as fetches before they are asked for."""
+"""The most bytes of the variables that are compiled as fetches before they are requested."""
 
 NEW_PROGRAM = "new program"
 CHANGED_PROGRAM = "changed program"
@@ -36,7 +36,7 @@ FEED_SHAPE = "other feed shape"
 
 @dataclass
 class Fetched:
-    """The fetches of one program and its feeds: those that were asked for, and compiled sets."""
+    """The fetches of one program and its feeds: the requested ones, and compiled sets."""
 
     asked: dict[str, None] = field(default_factory=dict[str, None])
     sets: list[Names] = field(default_factory=list[Names])
@@ -214,7 +214,7 @@ def _forget(mine: weakref.ref[Any], serial: int) -> None:
 
 
 def fetchable(program: Program, names: Names, rows: int) -> Iterator[str]:
-    """Variables that operators of a program compute, first those behind the last of some names.
+    """Variables that operators of a program compute, first those after the last of some names.
 
     Open sizes count as `rows`. Gradients are among them when one of the names is a gradient.
     """

@@ -1,7 +1,7 @@
 """Caches values computed only from constant parameters; recomputed when a parameter changes.
 
-A slot of a scope gets a new array whenever its variable is written, by whomever; the arrays from
-which something was made are kept beside it, and tell by identity whether it is still true.
+A slot of a scope gets a new array whenever its variable is written, by whomever; the source arrays
+are kept with the computed values, whose validity follows from their identity.
 """
 
 from __future__ import annotations
