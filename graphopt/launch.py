@@ -324,7 +324,7 @@ def _end(trainers: Sequence[Trainer], patience: float) -> None:
     while time.monotonic() < limit and any(trainer.code is None for trainer in running):
         time.sleep(0.05)
     for trainer in trainers:
-        trainer.signal(signal.SIGKILL)  # also what a trainer has left behind
+        trainer.signal(signal.SIGKILL)  # also processes that a trainer started
         trainer.process.wait()
     for trainer in trainers:
         if trainer.reader is not None:

@@ -267,7 +267,7 @@ def _feed_blocks(plan: Plan, feeds: Arrays) -> Arrays:
 
 
 def mesh_of(devices: Sequence[Any], groups: int = 1) -> Mesh:
-    """The mesh of the replicas on these devices, of which each group has equally many."""
+    """The mesh of the replicas on these devices, equally many in each group."""
     if groups == 1:
         return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
     grid = np.array(devices).reshape(groups, -1)

@@ -257,9 +257,9 @@ def pinv(
     bound = multiply(largest, rcond) if isinstance(rcond, Variable) else scale(largest, rcond)
     kept = greater_than(sizes, bound)
     one = full([], 1.0, values.dtype)
-    turned = where(kept, divide(one, where(kept, values, one)), full([], 0.0, values.dtype))
+    inverted = where(kept, divide(one, where(kept, values, one)), full([], 0.0, values.dtype))
     left = conj(left) if x.dtype.is_complex else left
-    scaled = _by_columns(right, turned)
+    scaled = _by_columns(right, inverted)
     return matmul(scaled, left, transpose_y=True, name=name)
 
 

@@ -1,8 +1,8 @@
 """Gives Variables their operators and methods: `x + y`, `x.reshape([…])`, `x[0]`.
 
 `Variable` is a plain record of the IR; its methods belong to the front end, which attaches them
-here, once, when a part of it is imported. The functions behind the methods are imported when they
-are first called.
+here, once, when a part of it is imported. The functions of the methods are imported when they are
+first called.
 """
 
 from __future__ import annotations

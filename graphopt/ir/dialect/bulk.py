@@ -65,7 +65,7 @@ def set_arguments(block: Block, arguments: Iterable[BlockArgument]) -> None:
 
 
 def replace_arguments(block: Block, arguments: Sequence[BlockArgument]) -> None:
-    """Give a block these arguments, of which it may have some; nothing may read the others."""
+    """Give a block these arguments, some of which it may have; the others must be unread."""
     block._args = tuple(arguments)
     for index, argument in enumerate(block._args):
         argument.index = index

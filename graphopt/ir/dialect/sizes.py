@@ -135,7 +135,7 @@ def _broadcast(op: PdOp, given: Sequence[Sizes]) -> Sizes | None:
 def _together(given: Sequence[Sizes], out: SSAValue, behind: int) -> Sizes:
     """The leading sizes of operands together; `behind` more axes of the result are its own.
 
-    A size is that of all operands but those that have 1 or nothing at its place.
+    A size is that of all operands but those that have 1 or no axis at its place.
     """
     own = _own(out)
     rank = len(own) - behind

@@ -53,7 +53,7 @@ def write_files(contents: Mapping[Path, Iterable[Piece]], folder: Path | None = 
     They are the files of `folder`, or without it those of one prefix, such as `m.pdparams` and
     `m.pdopt`. Each is written under another name there, and flushed to the device, before any takes
     its place. A file that is replaced keeps its mode and, where that is
-    allowed, its owner. What a save that died left behind in the folder is completed or removed.
+    allowed, its owner. The files of a save that died are completed or removed.
     Raises the usual OSError with the name of the file, and then changes nothing.
     """
     targets = {Path(os.path.realpath(path)): pieces for path, pieces in contents.items()}

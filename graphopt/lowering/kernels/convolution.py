@@ -233,12 +233,12 @@ def _winograd(x: Array, w: Array, window: Window) -> Array:
     ]
     padded = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *filled, (0, 0, 0)])
     rows = _combined(_OF_IMAGES, [_every(padded, 1, at, tiles[0]) for at in range(REACH)])
-    turned = [
+    transformed = [
         square
         for row in rows
         for square in _combined(_OF_IMAGES, [_every(row, 2, at, tiles[1]) for at in range(REACH)])
     ]
-    images = jnp.stack(turned).reshape(REACH * REACH, batch * tiles[0] * tiles[1], channels)
+    images = jnp.stack(transformed).reshape(REACH * REACH, batch * tiles[0] * tiles[1], channels)
     filters = jnp.stack(
         [
             each

@@ -46,7 +46,7 @@ class Step:
     ctx: Context | None = None
     together: bool = False
     flags: tuple[str, ...] = ()
-    """The flag that asked for each pass; none for a clean-up, which is no pass of the table."""
+    """The flag of each pass; empty for a clean-up, which is not in the table."""
     dump: str = ""
     """The stage of the program after the step, under Paddle's name; empty where none is kept."""
 

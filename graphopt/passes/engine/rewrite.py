@@ -125,7 +125,7 @@ def replace(
 
 
 def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog) -> None:
-    """Put an op with other properties in the place of `op`, if the log allows it, and note that."""
+    """Replace `op` by one with other properties, if the log allows it, and note that."""
     if log.allow(op):
         log.applied(op)
         assert op.parent is not None

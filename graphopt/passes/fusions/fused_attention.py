@@ -81,7 +81,7 @@ def _in_heads(name: str, x: Hole) -> Node:
 
 
 class Projections:
-    """q, k and v, made of their sources.
+    """q, k and v, computed from their sources.
 
     "self": three layers on one source; "cross": keys and values from other sources; "split" and
     "slices": one layer whose result is divided by one op, or by three.
@@ -123,8 +123,8 @@ class Attention(Fusion):
         self.pre = Node(LayerNorm, self.x, name="norm")
         self.parts = Projections(kind, self.pre if norm == "pre" else self.x)
         self.core = Core(self.parts.q, self.parts.k, self.parts.v, swaps_keys=True)
-        turned = Node(Transpose, self.core.out, name="joined_transpose")
-        self.joined = Node((Reshape, Flatten), turned, name="joined")
+        transposed = Node(Transpose, self.core.out, name="joined_transpose")
+        self.joined = Node((Reshape, Flatten), transposed, name="joined")
         self.linear = LinearPart("out", self.joined)
         self.dropout = Node(Dropout, self.linear.add, optional=True, name="dropout")
         self.residual = Node(

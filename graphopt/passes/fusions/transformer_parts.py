@@ -54,14 +54,14 @@ class LinearPart:
 
     def columns(self, match: Match) -> int:
         """The number of columns of the layer's result."""
-        turned = match[self.matmul].attr("transpose_y")
-        return shape_of(match.value(self.weight).type)[0 if turned else 1]
+        transposed = match[self.matmul].attr("transpose_y")
+        return shape_of(match.value(self.weight).type)[0 if transposed else 1]
 
     def weight_in(self, match: Match, before: Before) -> SSAValue:
         """The weight as [in, out]."""
         weight = match.value(self.weight)
-        turned = match[self.matmul].attr("transpose_y")
-        return before(Transpose.make(weight, perm=(1, 0))) if turned else weight
+        transposed = match[self.matmul].attr("transpose_y")
+        return before(Transpose.make(weight, perm=(1, 0))) if transposed else weight
 
     def bias_in(self, match: Match) -> SSAValue | None:
         """The bias, None when it is missing."""

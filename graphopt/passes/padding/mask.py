@@ -39,7 +39,7 @@ def count_name(dim: Dim) -> str:
 
 @dataclass(frozen=True)
 class Masked:
-    """A module's inputs besides feeds: dimensions by mask and by count; its fetches' axes."""
+    """A module's additional inputs: dimensions by mask and by count; its fetches' axes."""
 
     masks: tuple[Dim, ...]
     counts: tuple[Dim, ...]

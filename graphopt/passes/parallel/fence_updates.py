@@ -38,7 +38,7 @@ class FenceUpdates(RewritePass):
         first = updates[0]
         late = _made_behind(first, gradients)
         if late is not None:
-            reason = Reason("several-phases", f"`{late.name}` gives a gradient behind an update")
+            reason = Reason("several-phases", f"`{late.name}` computes a gradient after an update")
             log.declined(first, reason)
             return log.outcomes
         if not log.allow(first):

@@ -29,7 +29,7 @@ Key = tuple[Any, ...]
 def lift(block: Block, kept: set[SSAValue]) -> None:
     """Batch ops on all items of a stack into ops on the stack, until nothing changes.
 
-    What has to do with the values in `kept` stays as it is: derivatives name them.
+    Ops on the values in `kept` are not changed: derivatives name them.
     """
     while _once(block, kept):
         pass

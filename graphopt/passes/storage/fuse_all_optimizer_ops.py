@@ -93,7 +93,7 @@ def _fuse(updates: list[Update], log: RewriteLog) -> None:
 def read_early(reader: Operation) -> Reason:
     """The reason why an update stays where it is."""
     text = f"its result is read by {show_op(reader)}, before the last update of its group"
-    return Reason("result-read-early", text, "move that reader behind the updates")
+    return Reason("result-read-early", text, "move that reader after the updates")
 
 
 def _fused(updates: Sequence[Update]) -> Update:

@@ -37,7 +37,7 @@ class Span:
 
     @property
     def end(self) -> int:
-        """The position behind the last op."""
+        """The position after the last op."""
         return self.start + self.period * self.count
 
 

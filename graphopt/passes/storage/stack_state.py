@@ -1,10 +1,10 @@
 """Parameters and optimizer state of one shape are stored as one array, which one op updates.
 
-A step costs time for every array that it takes and gives, and for every small kernel. So
-parameters that a `pd.layers` walks over lie in stacks between steps, with their optimizer state: a
-stack is one argument, and a `stacked` update changes all of it at once, each parameter by itself.
-Where fuse_adamw or fuse_all_optimizer_ops ask for it, so do other small parameters of one shape;
-their gradients are stacked in the step.
+A step costs time for every argument and result, and for every small kernel. So parameters that a
+`pd.layers` walks over are stored in stacks between steps, with their optimizer state: a stack is
+one argument, and a `stacked` update changes all of it at once, each parameter by itself. Where
+fuse_adamw or fuse_all_optimizer_ops ask for it, so do other small parameters of one shape; their
+gradients are stacked in the step.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ class _Stacking:
         self.layers = self._layers()
 
     def _layers(self) -> list[Names]:
-        """The variables that each stack that layers walk over is made of."""
+        """The variables of each stack that layers walk over."""
         found: dict[Names, None] = {}
         taken: set[str] = set()
         for op in self.block.ops:

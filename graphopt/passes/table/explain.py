@@ -33,12 +33,12 @@ JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_
 # The smallest change of a program that would help, by the name of a reason.
 FIXES = {
     "used-elsewhere": "fetch something else, or give the other reader a copy of the op",
-    "used-before": "move that reader behind the pattern",
+    "used-before": "move that reader after the pattern",
     "part-of-itself": "none: there is no such fused op",
     "left-to-larger": "none: the larger fusion has it",
     "other-op": "put the expected op there",
     "not-computed": "put the expected op there",
-    "op-between": "remove the op between, or move it in front of or behind the pattern",
+    "op-between": "remove the op between, or move it before or after the pattern",
     "other-reader": "let the expected op read it",
     "other-block": "move both to the same side of the branch or loop",
     "other-result": "read the first result",

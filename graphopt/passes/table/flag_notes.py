@@ -87,7 +87,7 @@ NOTES: Mapping[str, Note] = {
         "`pd.all_reduce` in the IR, all-reduces in `--emit stablehlo`",
     ),
     "fuse_broadcast_ops": Note(
-        "parameters of one dtype, of which each device has 32 KB at most",
+        "parameters of one dtype, at most 32 KB of each on a device",
         "several devices of any kind, Reduce: one collective puts all of them together; same bits",
         "`pd.all_gather` in the IR, all-gathers in `--emit stablehlo`",
     ),

@@ -33,7 +33,7 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.report import Ran, Report
 from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
 
-# a pass and the flag that asked for it
+# a pass and its flag
 Asked = tuple[str, ModulePass]
 
 
@@ -119,7 +119,7 @@ class Run:
                 self._opaque(flag, made, ctx or Context())
 
     def clean(self) -> None:
-        """Remove what nobody reads any more."""
+        """Remove ops without readers."""
         with self._guarded(Step((DeadCodeElimination(),))):
             compared = Compared.of(self.module)
             dce(self.module)

@@ -158,7 +158,7 @@ ROWS: tuple[Row, ...] = (
         Phase.CLEAN,
         "fold-constants",
         with_strategy,
-        "before the identities, some of which look for constants",
+        "before the identities, some of which need constants",
     ),
     Row(
         ANY_STRATEGY,
@@ -479,7 +479,7 @@ def why_not(context: PassContext, flag: str) -> str:
     if flag == "enable_backward_optimizer_op_deps":
         return "one trainer needs no pass for it"
     if context.communicates:
-        return "this value asks for nothing"
+        return "this value has no effect"
     return "one device needs no pass for it"
 
 

@@ -46,7 +46,7 @@ class Report:
     notes: tuple[str, ...] = ()
     """Other facts about this program."""
     validation: Validation | None = None
-    """The findings of `--validate`; None when it was not asked for."""
+    """The findings of `--validate`; None without it."""
 
     @property
     def ops_before(self) -> int:

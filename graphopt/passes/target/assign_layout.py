@@ -4,7 +4,7 @@ XLA's convolutions on CPUs need the channels last, and transpose every image and
 and back. Here a convolution becomes one of transposed images, between two transposes; the ops
 around it, which do not care, follow, and transposes that meet cancel, so that they are left only
 where something reads the order of the axes: feeds, fetches, reshapes, gradients of images. Filters
-that no step writes are turned, too, once, by prepare-weights.
+that no step writes are transposed, too, once, by prepare-weights.
 """
 
 from __future__ import annotations
@@ -52,13 +52,13 @@ class _Layouts:
 
     def __init__(self, fixed: set[SSAValue], log: RewriteLog) -> None:
         self.fixed, self.log = fixed, log
-        self.turned: dict[SSAValue, SSAValue] = {}
+        self.transposed: dict[SSAValue, SSAValue] = {}
         """By the result of a transpose back to NCHW: its operand."""
         self.made: dict[tuple[Block, SSAValue, Sequence[int]], SSAValue] = {}
 
     def visit(self, op: PdOp) -> None:
         """Give an op its form with the channels last, or note why it keeps its own."""
-        if not is_anchor(op) and not any(value in self.turned for value in op.operands):
+        if not is_anchor(op) and not any(value in self.transposed for value in op.operands):
             return
         form = channels_last(op)
         reason = self._reason(op, form)
@@ -85,7 +85,7 @@ class _Layouts:
         A value that a derivative names has to be read itself: gradients go through it.
         """
         named = any(isinstance(use.operation, Grad) for use in value.uses)
-        return value in self.turned and not named
+        return value in self.transposed and not named
 
     def _turn(self, op: PdOp, form: Form) -> None:
         operands = list(op.operands)
@@ -96,7 +96,7 @@ class _Layouts:
         for index in form.images:
             value = operands[index]
             follows = self._follows(value)
-            operands[index] = self.turned[value] if follows else self._moved(value, LAST, op)
+            operands[index] = self.transposed[value] if follows else self._moved(value, LAST, op)
         attrs = {**op.attr_values(), **form.attrs}
         if is_anchor(op) and op.operands[1] in self.fixed and attrs["filter_format"] == "OIHW":
             operands[1] = self._moved(operands[1], FILTER, op)
@@ -113,7 +113,7 @@ class _Layouts:
             values[old] = result
             if index in form.results and rank_of(result.type) == RANK:
                 values[old] = insert(Transpose.make(result, perm=FIRST), op)
-                self.turned[values[old]] = result
+                self.transposed[values[old]] = result
         if not replace(op, values, self.log):
             self.made.clear()  # a validator has taken the new ops back
 
@@ -127,7 +127,7 @@ class _Layouts:
 
     def clean(self) -> None:
         """Erase the transposes that nothing reads."""
-        for back in (value.owner for value in self.turned if not value.uses):
+        for back in (value.owner for value in self.transposed if not value.uses):
             if isinstance(back, Transpose) and back.parent is not None:
                 back.detach()
                 back.erase()

@@ -96,8 +96,8 @@ def adjust_hue(img: Any, factor: float) -> Any:
         return img
     image = pillow().Image
     hue, saturation, value = img.convert("HSV").split()
-    turned = (np.array(hue, np.int16) + int(factor * 255)) % 256
-    hue = image.fromarray(turned.astype(np.uint8))
+    shifted = (np.array(hue, np.int16) + int(factor * 255)) % 256
+    hue = image.fromarray(shifted.astype(np.uint8))
     return image.merge("HSV", (hue, saturation, value)).convert(mode)
 
 

@@ -215,7 +215,7 @@ class Conv2d(Conv2dBase):
 
 @irdl_op_definition
 class DepthwiseConv2d(Conv2dBase):
-    """Convolution with one group per input channel, of relu(input) if asked for.
+    """Convolution with one group per input channel, of relu(input) on request.
 
     Paddle: depthwise_conv2d.
     """

@@ -26,7 +26,7 @@ class Print(PdOp):
     """Print a tensor when the program gets here. Paddle: print.
 
     `first_n` limits how often (-1: always), `summarize` how many elements (-1: all); `parts` names
-    the facts to print besides the elements, and `variable` its name.
+    the facts to print with the elements, and `variable` its name.
     """
 
     name = "pd.print"

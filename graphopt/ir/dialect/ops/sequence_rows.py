@@ -24,7 +24,7 @@ def _check_pair(what: str, x: Tensor, lengths: Tensor) -> None:
 
 @irdl_op_definition
 class SequenceConcat(OpaqueOp):
-    """Sequence i of each x behind each other, then sequence i + 1. Paddle: sequence_concat."""
+    """Sequence i of each x, one after another, then sequence i + 1. Paddle: sequence_concat."""
 
     name = "pd.sequence_concat"
     xs = var_operand_def(Tensor)

@@ -51,13 +51,13 @@ def _flattens_rows(op: PdOp) -> bool:
 
 
 def _squeezes_rows(op: PdOp) -> bool:
-    """Drops named axes behind the first one."""
+    """Drops named axes after the first one."""
     axes = op.attr("axis")
     return bool(axes) and 0 not in normalize_axes(axes, rank_of(op.operands[0].type))
 
 
 def _unsqueezes_rows(op: PdOp) -> bool:
-    """Adds axes behind the first one."""
+    """Adds axes after the first one."""
     return all(axis % (rank_of(op.operands[0].type) + 1) for axis in op.attr("axis"))
 
 

@@ -261,7 +261,7 @@ _OBJECTS = {
     **{ord(c): "makes an object of a class" for c in "io"},
     0x81: "makes an object of a class",
     0x92: "makes an object of a class",
-    **dict.fromkeys((0x82, 0x83, 0x84), "asks for a registered class"),
+    **dict.fromkeys((0x82, 0x83, 0x84), "requests a registered class"),
     **{ord(c): "asks the program for an object" for c in "PQ"},
     0x97: "asks the program for a buffer",
 }

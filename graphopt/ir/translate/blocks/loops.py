@@ -83,7 +83,7 @@ class _Loop:
             unrolls = is_open if starts else None in types.values()
             if not starts and not (unrolls and may_unroll):
                 self.types = {n: self._widened(n, last) for n, last in lasts.items()}
-            made.erase(safe_erase=False)  # its uses of outer values must not stay behind
+            made.erase(safe_erase=False)  # its uses of outer values must not remain
             if unrolls and may_unroll:
                 self.parser.translator.random_ops = counted
                 return None

@@ -241,7 +241,7 @@ class BackwardPass:
         return variable.dtype.is_differentiable
 
     def _position(self, values: Iterable[Value]) -> int:
-        """Behind everything that the derivative needs."""
+        """The position after all values that the derivative needs."""
         known = [self.versions.producer.get(value, -1) for value in values]
         return max([min(self.members), *(index + 1 for index in known)])
 
