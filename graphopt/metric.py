@@ -118,8 +118,7 @@ class Metric(ABC):
         """The metric's name."""
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """The arguments of `update`, from outputs and labels; operators of a program may compute
-        them."""
+        """The arguments of `update`, from outputs and labels; a program may compute them."""
         return args
 
 

@@ -136,8 +136,7 @@ def _zeros(exported: Exported, sizes: Sizes) -> str:
 
 
 def _is_wide(exported: Exported) -> bool:
-    """True when an argument or result has a 64-bit type, which JAX supports only with
-    `jax_enable_x64`."""
+    """True when an argument or result has a 64-bit type, for which JAX needs `jax_enable_x64`."""
     about = json.loads(exported.files[1].read_text("utf-8"))
     types = [entry["dtype"] for key in ("arguments", "results") for entry in about[key]]
     return any(dtype in ("int64", "uint64", "float64", "complex128") for dtype in types)

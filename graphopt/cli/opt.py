@@ -90,7 +90,7 @@ class OptMain(xDSLOptMain):
         return self.args.explain is not None and not self.pipeline.passes
 
     def _apply_strategy(self, module: ModuleOp) -> None:
-        from graphopt.cli.reporting import measured, tell, wants_near
+        from graphopt.cli.reporting import measured, needs_near, print_report
         from graphopt.passes.table.manager import optimize
         from graphopt.passes.table.pipeline import select
         from graphopt.runtime.compilation import pass_context_for
@@ -106,24 +106,24 @@ class OptMain(xDSLOptMain):
         report = optimize(
             module,
             replace(context, without=context.without | off),
-            near=wants_near(self.args),
+            near=needs_near(self.args),
             verify_each=self.args.verify_each or None,
             again=lambda: before,
         )
-        tell(report, self.args)
+        print_report(report, self.args)
 
     def _apply_named(self, module: ModuleOp) -> None:
         """The passes of -p, each watched by the pass manager."""
         if not self.pipeline.passes:
             return
-        from graphopt.cli.reporting import Watched, measured, tell, watched
+        from graphopt.cli.reporting import Watched, measured, print_report, watched
 
         off = measured(module, self.pipeline.passes, self.args, self.ctx)
         run = watched(module, self.args)
         kept = (made for made in self.pipeline.passes if made.name not in off)
         passes = tuple(Watched.of(made, run) for made in kept)
         replace(self.pipeline, passes=passes).apply(self.ctx, module)
-        tell(run.finish(), self.args)
+        print_report(run.finish(), self.args)
 
     def _read_text(self, stream: IO[bytes]) -> ModuleOp:
         from graphopt.ir.dialect.text import ModuleParser

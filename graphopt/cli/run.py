@@ -80,8 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
 def _compare(
     model: ImportedModel, outputs: dict[str, np.ndarray[Any, Any]], arguments: argparse.Namespace
 ) -> int:
-    """0 when the outputs equal those of `--expect`, else 1; ValueError when the file has no
-    output."""
+    """0 if the outputs equal those of `--expect`, else 1; ValueError for a file without any."""
     expected = load_arrays(Path(arguments.expect))
     if not isinstance(expected, dict):
         expected = {model.fetch_names[0]: expected}

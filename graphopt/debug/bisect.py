@@ -73,8 +73,7 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
 
 
 def _found(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, Found]:
-    """The rewrite, and how it was found: op by op, which is quick, if the results differ there
-    too."""
+    """The rewrite, and how it was found: op by op, which is quick, if results differ there too."""
     seed = (
         suspect.evaluate.keywords["seed"] if isinstance(suspect.evaluate, functools.partial) else 7
     )

@@ -169,8 +169,7 @@ def _bits(array: Array) -> tuple[Any, ...]:
 def check_preserves_meaning(
     module: ModuleOp, transform: Callable[[ModuleOp], Any], seed: int = 0
 ) -> Any:
-    """Apply `transform` to a copy of `module`, and check that the copy is valid and computes the
-    same.
+    """Apply `transform` to a copy of `module`, and check that the copy is valid and equivalent.
 
     Returns what `transform` returned; raises AssertionError or VerifyException.
     """

@@ -106,8 +106,7 @@ class Suspect:
         return difference(self.wanted(), trial.outcome, self.tolerance)
 
     def _with_kept(self, found: Outcome) -> Outcome:
-        """With the state that the program returns, if its passes did not change how it is
-        stored."""
+        """With the state that the program returns, if its passes did not change the storage."""
         if found.error is not None:
             return found
         writes = signature_of(self.module).writes
@@ -211,7 +210,7 @@ def isolated(suspect: Suspect, found: Found) -> Suspect:
 
 
 def _stores_variables(module: ModuleOp) -> bool:
-    """True when a program takes its state variable by variable, each as it is declared."""
+    """True when a program takes its state variable by variable, each in its declared form."""
     ports = signature_of(module).arguments
     return prepare_function(module) is None and not any(p.stack_of or p.order for p in ports)
 

@@ -51,8 +51,7 @@ def shrink_sizes(
 def plain_inputs(
     module: ModuleOp, inputs: Mapping[str, Array], interesting: Interesting
 ) -> dict[str, Array | MadeUp]:
-    """Rounded numbers for small inputs and random ones for large, if the program stays
-    interesting."""
+    """Rounded numbers for small inputs, random ones for large, if the program stays interesting."""
     best: dict[str, Array | MadeUp] = dict(inputs)
     arrays = dict(inputs)
     for seed, (name, array) in enumerate(inputs.items(), start=1):

@@ -29,8 +29,7 @@ class Path:
     end: int
     """Position of the derivative in the operator list."""
     before_loop: tuple[str, ...] = ()
-    """Inputs that a loop changes in place: the gradient is of their value before it, as in
-    Paddle."""
+    """Inputs that a loop changes in place; as in Paddle, the gradient is of their first value."""
     tables: frozenset[str] = frozenset()
     """Inputs that only lookups with sparse gradients read."""
 
@@ -356,7 +355,7 @@ def _append_grad(
 ) -> list[Variable]:
     """The `pd_grad` operator, and the gradient variables that it writes.
 
-    Also without inputs: gradients that are fetched besides are computed by it.
+    Also without inputs: it computes additionally fetched gradients.
     """
     block = targets[0].block
     grads: list[Variable] = []

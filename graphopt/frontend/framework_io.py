@@ -70,8 +70,7 @@ def save(obj: Any, path: str | BytesIO, protocol: int = 4, **configs: Any) -> No
 
 
 def _check_depth(obj: Any) -> None:
-    """Raise ProgramError for containers that contain themselves, or are nested too deeply for
-    files."""
+    """Raise ProgramError for containers that contain themselves, or are nested too deeply."""
     path: list[tuple[Any, Iterator[Any]]] = [(obj, iter(_children(obj)))]
     inside = {id(obj)}
     done: set[int] = set()
@@ -98,7 +97,7 @@ def _check_depth(obj: Any) -> None:
 
 
 def check_protocol(protocol: Any, options: Mapping[str, Any]) -> int:
-    """The pickle protocol asked for; ValueError unless it is 2, 3 or 4."""
+    """The requested pickle protocol; ValueError unless it is 2, 3 or 4."""
     if options.get("pickle_protocol") is not None:
         protocol = options["pickle_protocol"]
         warnings.warn(
@@ -153,7 +152,7 @@ def _value_of(obj: Any) -> np.ndarray[Any, Any]:
 
 
 def _prepared(obj: Any, protocol: int) -> Any:
-    """The value as it is stored."""
+    """The value in its stored form."""
     if isinstance(obj, dict):
         items = cast(dict[Any, Any], obj)
         if any(isinstance(value, Variable) for value in items.values()):

@@ -1,7 +1,7 @@
 """Packages that import their names on first use (PEP 562).
 
 The stub beside a package, `__init__.pyi`, is the one list of its names: type checkers and editors
-read it, and here it tells the module of each name. A stub holds imports and assignments of imported
+read it, and here it names the module of each name. A stub holds imports and assignments of imported
 names (`Tensor = Variable`), nothing else.
 """
 

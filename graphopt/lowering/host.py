@@ -65,8 +65,7 @@ def listening(callers: Mapping[Caller, PdOp]) -> Iterator[Run]:
 
 
 def sent(x: Any) -> Any:
-    """An array in the form of callback arguments: JAX calls from threads in which 64 bits are
-    off."""
+    """An array in the form of callback arguments: JAX calls from threads without 64 bits."""
     return lax.bitcast_convert_type(x, jnp.uint32) if _is_wide(x.dtype) else x
 
 

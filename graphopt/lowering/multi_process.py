@@ -42,7 +42,7 @@ def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
-    """The same for a caller that has the feeds of its own devices only, and wants their fetches."""
+    """The same for a caller that has the feeds of its own devices only, and needs their fetches."""
     mine = [device for device in devices if device.process_index == jax.process_index()]
     mesh, own = mesh_of(devices, replicated.groups), mesh_of(mine)
     parts = ProcessShares(

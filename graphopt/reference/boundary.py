@@ -181,7 +181,7 @@ def _integers(
 
 
 def as_used(value: SSAValue, array: Array) -> Array:
-    """Without a sign where an op wants a variance or a power of a probability."""
+    """Without a sign where an op takes a variance or a power of a probability."""
     for use in value.uses:
         op = use.operation
         if not isinstance(op, PdOp):

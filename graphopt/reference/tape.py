@@ -2,7 +2,7 @@
 
 A `Node` takes part in NumPy's functions by NumPy's own protocols, so that a rule computes the same
 on nodes as on arrays. `pull_back` walks from results to their operands. What it computes is
-computed with the same functions, on nodes again where asked for, so that it has derivatives too.
+computed with the same functions, on request on nodes again, so that it has derivatives too.
 The derivatives of the single functions are in `derivatives.py`.
 """
 

@@ -66,12 +66,12 @@ class NotSeen(Exception):
 def validate_instance(instance: Instance) -> Verdict:
     if not instance.values:
         return Verdict(VALIDATED, "the old values have no reader")
-    told = ""
+    message = ""
     for depth in DEPTHS[:1] if instance.complete else DEPTHS:
-        told = _compare(instance, depth)
-        if not told:
+        message = _compare(instance, depth)
+        if not message:
             return Verdict(VALIDATED)
-    return Verdict(FAILED, told)
+    return Verdict(FAILED, message)
 
 
 def _compare(instance: Instance, depth: int) -> str:
@@ -204,11 +204,11 @@ def _compare_at(
         kinds = tuple(kind for kind in kinds if kind in FEW)
     for filling in rounds(leaves, kinds, size, elements):
         wide = elements > LARGE and not filling.is_ordinary
-        told = _values_differ(instance, ops, leaves, size, filling, wide=wide)
-        if not told and wrt and pairs and _has_gradients(filling, elements):
-            told = _gradients_differ(instance, ops, leaves, size, filling, wrt, pairs)
-        if told:
-            return told
+        message = _values_differ(instance, ops, leaves, size, filling, wide=wide)
+        if not message and wrt and pairs and _has_gradients(filling, elements):
+            message = _gradients_differ(instance, ops, leaves, size, filling, wrt, pairs)
+        if message:
+            return message
     return ""
 
 
@@ -254,7 +254,7 @@ def _values_differ(
             continue  # integers that are positions are out of range
         largest = _largest(found.values()) if filling.is_large else 0.0
         for old, new in instance.values:
-            told = difference(
+            message = difference(
                 found[old],
                 found[new],
                 instance.numerics,
@@ -262,8 +262,8 @@ def _values_differ(
                 precision,
                 least=largest,
             )
-            if told:
-                return f"{_name(old)}, on {filling.words()} in {_words(precision)}: {told}"
+            if message:
+                return f"{_name(old)}, on {filling.words()} in {_words(precision)}: {message}"
     return ""
 
 
@@ -305,8 +305,8 @@ def difference(
     if dtype.is_complex:
         parts = ((old.real, new.real), (old.imag, new.imag))
         double = DType("float64")
-        told = (difference(a, b, numerics, double, precision, least=least) for a, b in parts)
-        return next(filter(None, told), "")
+        messages = (difference(a, b, numerics, double, precision, least=least) for a, b in parts)
+        return next(filter(None, messages), "")
     if not dtype.is_floating or numerics is Numerics.BIT_EXACT:
         wrong = ~_same_bits(old, new)
     else:

@@ -65,7 +65,7 @@ class BucketedRunner(Runner):
         }
 
     def all_compiled(self) -> list[Any]:
-        """Those that run as they are, then the masked ones."""
+        """The unpadded ones, then the masked ones."""
         found = [entry for entries in self._bucketed.values() for entry in entries.values()]
         masked = [entry.compiled for entry in found if entry is not None]
         return super().all_compiled() + masked

@@ -1,8 +1,8 @@
 """A compilation: a program with feeds, fetches, strategy and places, and its optimised module.
 
-Whoever compiles, explains, exports or searches a program makes a `Compilation` first, so that all
-of them see the same passes. `compile_program` of `runtime/compile.py` gives the executable, and is
-the only part that always needs JAX.
+To compile, explain, export or bisect a program, make a `Compilation` first, so that all of them see
+the same passes. `compile_program` of `runtime/compile.py` gives the executable, and is the only
+part that always needs JAX.
 """
 
 from __future__ import annotations
@@ -60,8 +60,7 @@ class Compilation:
         return self.masked()[0]
 
     def masked(self) -> tuple[ModuleOp, Masked | None]:
-        """The module before any pass, and its additional feeds; CannotPad if `axes` cannot be
-        padded.
+        """The module before any pass, and its additional feeds; CannotPad for `axes` that cannot.
 
         UnsupportedError and ProgramError as `parse_program`.
         """

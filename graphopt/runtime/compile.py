@@ -344,7 +344,7 @@ class Executable:
         return (self.keys or default_generator()).next_key(self.plan.steps)
 
     def _tell(self, tell: Any, slots: BoundState, ordered: Any, key: Any, scope: Scope) -> None:
-        """Tell who watches what the step takes."""
+        """Report the inputs of the step to the watcher."""
         read = (*slots.updated, *slots.read_only, *slots.prepare)
         state = {n: scope_slot(scope, n).numpy() for port, *_ in read for n in port.variables}
         tell(self.compiled, state | dict(zip(self.fed, ordered, strict=True)), key)

@@ -5,9 +5,9 @@ the user drops the program, what was compiled of it goes too. Beyond `MOST_COMPI
 was used least lately goes.
 
 A program whose fetches change from run to run is not compiled for each of them. The first fetches
-are compiled as they are, and stay what a training loop runs. For others, what was fetched so far is
+are compiled alone, and a training loop keeps running them. For others, what was fetched so far is
 compiled together, and from the third time on some of the variables after these as well, twice as
-many each time: whoever looks at one variable after the other compiles a handful of times.
+many each time: a user who fetches one variable after another compiles only a few times.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Fetched:
     asked: dict[str, None] = field(default_factory=dict[str, None])
     sets: list[Names] = field(default_factory=list[Names])
     exact: set[Names] = field(default_factory=set[Names])
-    """Fetches that have to be compiled by themselves, as a larger set failed."""
+    """Fetches that must be compiled alone, because a larger set failed."""
 
     def serving(self, names: Names) -> Names | None:
         """The smallest set that was compiled and has these names."""
@@ -116,7 +116,7 @@ class KeptPrograms:
         return list(self._entries.values())
 
     def stats(self, compiled: Sequence[Any]) -> dict[str, int]:
-        """The number of compilations by reason; `compiled` is all that is there now."""
+        """The number of compilations by reason; `compiled` is the number kept now."""
         shapes = sum(max(each.shapes - 1, 0) for each in compiled)
         found = dict(self.reasons) | {FEED_SHAPE: shapes}
         return {reason: count for reason, count in found.items() if count}
@@ -134,7 +134,7 @@ class KeptPrograms:
         """The compiled program for these fetches, and its own fetches; `make` compiles a new one.
 
         `feeds` is whatever else what is compiled depends on, and `rows` stands for open sizes. With
-        `alone` these fetches are compiled as they are.
+        `alone` no others are compiled with these fetches.
         """
         group = program.serial, program.version, feeds
         fetched = self._fetched.setdefault(group, Fetched())
@@ -193,14 +193,14 @@ class KeptPrograms:
                 del self._fetched[group]
 
     def _watch(self, program: Program) -> None:
-        """Forget what was made of a program when the program is gone."""
+        """Forget the entries of a program when the program is gone."""
         if program.serial not in self._watched:
             mine = weakref.ref(self)
             self._watched[program.serial] = weakref.finalize(program, _forget, mine, program.serial)
             self._watched[program.serial].atexit = False
 
     def forget(self, serial: int) -> None:
-        """Let go of what was made of one program."""
+        """Release the entries of one program."""
         self._watched.pop(serial, None)
         for kept in (self._entries, self._fetched):
             for key in [key for key in kept if key[0] == serial]:

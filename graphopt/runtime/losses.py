@@ -1,5 +1,4 @@
-"""The loss of a program: the differentiated variable, and the strategy's treatment of its
-gradient."""
+"""The loss of a program: the differentiated variable, and the strategy for its gradient."""
 
 from __future__ import annotations
 

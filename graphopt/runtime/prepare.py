@@ -34,7 +34,7 @@ class Prepare:
         return cls(module, function_signature(function).arguments, device) if function else None
 
     def __call__(self, scope: Scope, state: Sequence[Any]) -> Arrays:
-        """The values made of these arrays, for this scope."""
+        """The values computed from these arrays, for this scope."""
         made_of, made = scope.prepared.get(self, ((), ()))
         if len(made_of) != len(state) or not all(map(operator.is_, made_of, state)):
             with jax.enable_x64(True):

@@ -79,8 +79,7 @@ def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -
 
 
 def _current(program: Program, variable: Variable) -> np.ndarray[Any, Any]:
-    """The value in the scope; of a scheduled learning rate, which only runs store there, the next
-    one."""
+    """The value in the scope; of a scheduled learning rate, which only runs store, the next."""
     schedule = program.lr_schedulers.get(variable.name)
     if schedule is None:
         return scope_value(variable)

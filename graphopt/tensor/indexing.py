@@ -223,7 +223,7 @@ def _in_front(x: Variable, axes: list[int]) -> Variable:
 def _order(axes: list[int], looked_up: int, rank: int) -> list[int]:
     """Order of the axes of a lookup's result, whose first `looked_up` axes are new.
 
-    As in NumPy they stand in the place of the axes, or in front when these are apart.
+    As in NumPy they replace the axes, or come first when these are not adjacent.
     """
     apart = axes != list(range(axes[0], axes[0] + len(axes)))
     before = 0 if apart else axes[0]

@@ -122,7 +122,7 @@ def put_along_axis(
 
     `reduce` combines values with the element: assign, add, multiply (mul), mean, amin or amax;
     without `include_self` they join each other only. The other dimensions broadcast; without
-    `broadcast`, smaller ones leave the rest of `arr` as it is.
+    `broadcast`, smaller ones do not change the rest of `arr`.
     """
     inputs = _inputs("put_along_axis", Input=(arr, "arr"), Index=(indices, "indices"))
     inputs["Value"] = values if isinstance(values, Variable) else full([], values, arr.dtype)

@@ -82,7 +82,7 @@ class DynamicRNN:
         return self._rnn.step_input(rows)
 
     def static_input(self, x: Variable) -> Variable:
-        """x as it is at every step: a row, or a sequence, for each sequence of the step inputs."""
+        """The same x at every step: a row, or a sequence, for each sequence of the step inputs."""
         self._in_block("static_input")
         self._started("static_input")
         return arguments.variable(x, "x", "DynamicRNN.static_input")

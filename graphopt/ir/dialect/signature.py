@@ -42,8 +42,7 @@ CHECK_FINITE = "pd.check_finite"
 
 
 def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
-    """The reasons why gradient operators of the program did not become a `pd.grad`, one per
-    backward pass."""
+    """The reasons why gradient operators did not become a `pd.grad`, one per backward pass."""
     found = module.attributes.get(KEPT_GRADIENTS)
     texts = cast(ArrayAttr[StringAttr], found) if isinstance(found, ArrayAttr) else ()
     return tuple(text.data for text in texts)

@@ -132,13 +132,13 @@ def _broadcast(op: PdOp, given: Sequence[Sizes]) -> Sizes | None:
     return _together(given, op.results[0], 0)
 
 
-def _together(given: Sequence[Sizes], out: SSAValue, behind: int) -> Sizes:
-    """The leading sizes of operands together; `behind` more axes of the result are its own.
+def _together(given: Sequence[Sizes], out: SSAValue, own_axes: int) -> Sizes:
+    """The leading sizes of operands together; the result has `own_axes` more axes.
 
     A size is that of all operands but those that have 1 or no axis at its place.
     """
     own = _own(out)
-    rank = len(own) - behind
+    rank = len(own) - own_axes
     found: list[Size] = []
     for axis in range(rank):
         aligned = ((sizes, axis - rank + len(sizes)) for sizes in given)

@@ -70,8 +70,7 @@ class OverAxes(Statement, ABC):
     flatten: str | None = None
 
     def axes(self, op: PdOp) -> frozenset[int]:
-        """The axes of the first operand along which elements are combined, counted from the
-        front."""
+        """The axes of the first operand along which elements are combined, as numbers from 0."""
         rank = rank_of(op.operands[0].type)
         everything = frozenset(range(rank))
         if self.axis is None or (self.flatten is not None and op.attr(self.flatten)):

@@ -1,5 +1,4 @@
-"""Files: reading those of one save, of bounded size, and finding the file of a variable in a
-folder."""
+"""Files: reading those of one save, of bounded size, and finding that of a variable."""
 
 from __future__ import annotations
 

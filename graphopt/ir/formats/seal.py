@@ -45,7 +45,7 @@ def sealed_message(message: bytes) -> list[Piece]:
 
 
 def sealed_tensor(stream: bytes, levels: int = 0) -> list[Piece]:
-    """A tensor stream with room for the mark; as it is where it has levels of offsets in front."""
+    """A tensor stream with room for the mark; unchanged if it begins with levels of offsets."""
     # version, number of levels, version of the tensor; then the size of the description
     at = 16
     if levels:

@@ -771,8 +771,7 @@ def _without_training(ops: Iterable[Operator]) -> list[Operator]:
 
 
 def _set_test_mode(program: Program) -> None:
-    """Set `is_test` where it exists and drop gradient variables that no operator computes any
-    more."""
+    """Set `is_test` where it exists and drop gradient variables without an operator."""
     for block in program.blocks:
         for op in block.ops:
             if "is_test" in op.attrs:

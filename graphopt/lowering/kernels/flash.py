@@ -181,7 +181,7 @@ def _finite(top: Array) -> Array:
 
 
 class Saved(NamedTuple):
-    """Values that the derivative needs of a block of queries besides its `Rows`.
+    """Values of a block of queries that the derivative needs with its `Rows`.
 
     `shift` is the number that the softmax subtracts from the cotangent of each element.
     """

@@ -67,7 +67,7 @@ def _of_probabilities(p: Array, index: Array, axis: int) -> Array:
 def _of_logits(x: Array, index: Array, axis: int) -> Array:
     """-log softmax(x) at the classes, without the logarithms of all probabilities."""
     top, log_sum = _log_sum(x, axis)
-    # from the logits as they are: XLA would store what a gather reads
+    # from the logits themselves: XLA would store the operand of a gather
     return log_sum - floored(jnp.take_along_axis(x, index, axis, mode="fill") - top)
 
 

@@ -46,13 +46,13 @@ class Compared:
         verdicts = self._verdicts(rule, made)
         failed = [each for each in verdicts if each.status == FAILED]
         unsure = [each for each in verdicts if each.status == NOT_VALIDATED]
-        told = len(self.validation.checked) > self.seen
+        reported = len(self.validation.checked) > self.seen
         if failed:
             self.before.kept.put_back()
             self.validation.checked.append(failed[0])
             return [*_declined(rule, failed[0], outcomes)]
         # failures that were reported rewrite by rewrite are not reported again
-        self.validation.checked += unsure if told else verdicts
+        self.validation.checked += unsure if reported else verdicts
         return list(outcomes)
 
     def _verdicts(self, rule: str, made: Sequence[ModulePass]) -> list[Checked]:

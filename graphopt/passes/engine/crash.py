@@ -77,17 +77,17 @@ class Crash:
 
     def reported(self) -> PassError:
         """The error to raise: the failed step, and the path of the file."""
-        step, told = self.steps[-1], ""
+        step, note = self.steps[-1], ""
         if self.again is not None:
             try:
                 before, step, left = self._narrowed(self.again)
-                told = self._stored(before, step, left)
+                note = self._stored(before, step, left)
             except Exception as error:  # the failure of the pass is what matters
-                told = f"\n(no file was written: {type(error).__name__}: {error})"
+                note = f"\n(no file was written: {type(error).__name__}: {error})"
         if isinstance(self.error, PassError):
-            return PassError(f"{self.error}{told}")
+            return PassError(f"{self.error}{note}")
         name = type(self.error).__name__
-        return PassError(f"{step.names} failed, which is a bug there: {name}: {self.error}{told}")
+        return PassError(f"{step.names} failed, which is a bug there: {name}: {self.error}{note}")
 
     def _narrowed(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, Step, int]:
         """The program before the last step, that step or one pass of it, and how many rewrites."""

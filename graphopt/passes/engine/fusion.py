@@ -92,7 +92,7 @@ Outcome = Applied | Declined
 
 
 class FusionPass(ModulePass, ABC):
-    """A pass made of fusions. `RULES` lists them, largest pattern first."""
+    """A pass of fusions. `RULES` lists them, largest pattern first."""
 
     RULES: ClassVar[tuple[Fusion, ...]]
     numerics: ClassVar[Numerics] = Numerics.BIT_EXACT

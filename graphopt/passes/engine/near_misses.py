@@ -41,13 +41,13 @@ class NearMisses:
         self._rank = {name: rank for rank, (name, _) in reversed([*enumerate(rules)])}
         ops = [op for op in module.walk() if isinstance(op, PdOp)]
         # the ops of the patterns of a pass, whole or not
-        told: set[tuple[str, Operation]] = set()
+        reported: set[tuple[str, Operation]] = set()
         for name, rule in rules:
             for op in ops:
                 whole = next(matches(rule.root, op), None)
                 if whole is not None:
                     self._note(self._whole, name, op, Reason("taken", ""))
-                    told.update((name, inner) for inner in whole.ops.values())
+                    reported.update((name, inner) for inner in whole.ops.values())
         for name, rule in rules:
             for op in ops:
                 if (name, op) in self._whole:
@@ -56,11 +56,13 @@ class NearMisses:
                 reason = flawed.missed if flawed is not None else _missing_end(rule, op)
                 if reason is not None:
                     self._note(self._flawed, name, op, reason)
-                    told.update((name, inner) for inner in (flawed.ops if flawed else {}).values())
+                    reported.update(
+                        (name, inner) for inner in (flawed.ops if flawed else {}).values()
+                    )
         for name, rule in rules:
             for op in ops if rule.part is not None else ():
                 found = next(matches(rule.part.root, op), None) if rule.part is not None else None
-                if found is not None and (name, op) not in told:
+                if found is not None and (name, op) not in reported:
                     self._note(self._flawed, name, op, rule.lacking(found))
 
     def _note(

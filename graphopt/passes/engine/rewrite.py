@@ -62,8 +62,7 @@ class RewriteLog:
         return bisect.take(self.rule, show_op(op))
 
     def begin(self, op: Operation) -> None:
-        """Note that the next change of the program of `op` begins: a veto undoes all changes
-        since."""
+        """Note that the next change of the program of `op` begins: a veto undoes all later ones."""
         instance.begin(op)
         self.changed = False
 

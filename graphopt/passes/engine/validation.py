@@ -49,8 +49,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Programs:
-    """A program before a pass and after it, compared as a whole because no part of it can be
-    compared alone."""
+    """A program before a pass and after it, compared as a whole because no part can be."""
 
     rule: str
     numerics: Numerics
@@ -132,12 +131,12 @@ class Validation:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
-        told = [
+        rewrites = [
             {"pass": item.rule, "op": item.anchor, "status": item.status, "text": item.text}
             for item in self.checked
         ]
         counts = {status: len(self.of(status)) for status in (VALIDATED, FAILED, NOT_VALIDATED)}
-        return {"counts": counts, "rewrites": told}
+        return {"counts": counts, "rewrites": rewrites}
 
 
 _validation: ContextVar[Validation | None] = ContextVar("graphopt_validation", default=None)

@@ -153,8 +153,7 @@ def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
 
 
 def _rows_lead(array: Array) -> bool:
-    """True when the first two axes are still batch and time: the next step of time is the next
-    row."""
+    """True when the first two axes are still batch and time: each step of time is the next row."""
     rows = array.reshape(ROWS[0] * ROWS[1], -1)
     steps = np.arange(ROWS[0] * ROWS[1])[:, None] * (rows[1, :1] - rows[0, :1])
     return bool((rows == rows[:1] + steps).all()) if rows.size else False

@@ -48,8 +48,7 @@ def factors_of(size: int, dim: Dim | None) -> Dim:
 
 
 def reshaped(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axes:
-    """The axes of a reshape to `wanted`, in which 0 copies an axis and one -1 takes the remaining
-    elements.
+    """The axes of a reshape to `wanted`, in which 0 copies an axis and one -1 takes the rest.
 
     CannotPad when a dimension of the result would mix padding with data.
     """

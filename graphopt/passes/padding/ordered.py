@@ -66,8 +66,7 @@ def _(op: Flip, padded: Padded) -> Carried:
         return Carried((axes,))
 
     def write(op: Flip, real: Real) -> Sequence[SSAValue]:
-        """The last row that counts comes first, and the padding repeats the row that is then the
-        last."""
+        """The last row that counts comes first; the padding repeats the row that is then last."""
         new, value = Before(op), op.operands[0]
         for at, dim in found:
             numbers = new(Cumsum.make(new(Cast.make(real.mask(dim, 1, 0), dtype="int64")), axis=0))

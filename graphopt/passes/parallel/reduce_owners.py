@@ -36,8 +36,7 @@ def parameters_of(grad: Grad) -> list[tuple[SSAValue, SSAValue]]:
 
 
 def owners(module: ModuleOp, count: int) -> Mapping[SSAValue, int]:
-    """The owner of each parameter, by its local gradient: the replica with the fewest elements so
-    far."""
+    """The owner of each parameter, by its local gradient: the replica with the fewest elements."""
     load = [0] * count
     found: dict[SSAValue, int] = {}
     for op in derivatives(module):

@@ -1,7 +1,7 @@
 """Layers that repeat -> `pd.layers`: one of them in a region, with the parameters of all in stacks.
 
-What XLA compiles then no longer grows with the depth of a model. `stack-state` lets the stacks lie
-in the scope as such, so that nothing is stacked while the program runs.
+What XLA compiles then no longer grows with the depth of a model. `stack-state` stores the stacks in
+the scope, so that a step stacks no state.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 A step costs time for every argument and result, and for every small kernel. So parameters that a
 `pd.layers` walks over are stored in stacks between steps, with their optimizer state: a stack is
-one argument, and a `stacked` update changes all of it at once, each parameter by itself. Where
-fuse_adamw or fuse_all_optimizer_ops ask for it, so do other small parameters of one shape; their
+one argument, and a `stacked` update changes the whole stack at once, each parameter separately.
+With fuse_adamw or fuse_all_optimizer_ops, so are other small parameters of one shape; their
 gradients are stacked in the step.
 """
 

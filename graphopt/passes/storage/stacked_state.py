@@ -1,5 +1,4 @@
-"""Store several state variables of one type as one argument of `@main`, with their names in
-`pd.stack_of`.
+"""Store several state variables of one type as one argument of `@main`, named in `pd.stack_of`.
 
 After the new argument a `pd.unbind` gives the single variables, and before the return a `pd.stack`
 joins their new values; `fold_stacks` then removes pairs that cancel.
@@ -28,8 +27,7 @@ Names = tuple[str, ...]
 
 
 def state_arguments(module: ModuleOp) -> dict[SSAValue, str]:
-    """The arguments that are one variable of state each, stored as declared and equal on all
-    replicas."""
+    """The arguments that are one state variable each, stored as declared, equal on all replicas."""
     arguments = main_function(module).body.block.args
     ports = signature_of(module).arguments
     return {

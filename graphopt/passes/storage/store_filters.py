@@ -3,7 +3,7 @@
 Convolutions with the channels last transpose their filters in every step, and transpose the
 gradients back. Here a filter is stored in the scope in the order that they read, with its optimizer
 state, and is transposed only for other readers. `pd.order` on the argument and the result says so;
-by its name everybody reads and writes the variable as before.
+by its name the variable is read and written as before.
 """
 
 from __future__ import annotations
@@ -225,8 +225,7 @@ class _Turning:
         results: Sequence[int],
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Replace the op by one with other operands and attributes; these `results` are
-        transposed."""
+        """Replace the op by one with other operands and attributes, and transposed `results`."""
         values = iter([operands.get(at, value) for at, value in enumerate(op.operands)])
         grouped = [[next(values) for _ in group] for group in op.operand_groups()]
         new = type(op).make(*grouped, location=op.location, **{**op.attr_values(), **(attrs or {})})

@@ -1,5 +1,4 @@
-"""A report as text and as JSON: what each flag rewrote, what it declined and why, and what would
-help."""
+"""A report as text and as JSON: rewrites of each flag, declined ones with reasons, and remedies."""
 
 from __future__ import annotations
 
@@ -104,8 +103,8 @@ def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
         text = f"refused {count(len(declined))}, first because {declined[0].reason}"
         return FlagResult(flag, REFUSED, 0, names, text)
     near = [item for name in names for item in report.near_misses(name)]
-    told = f"; the nearest miss: {near[0].reason}" if near else ""
-    return FlagResult(flag, NOTHING, 0, names, f"no such pattern{told}")
+    nearest = f"; the nearest miss: {near[0].reason}" if near else ""
+    return FlagResult(flag, NOTHING, 0, names, f"no such pattern{nearest}")
 
 
 def silent_flags(report: Report) -> list[FlagResult]:
@@ -119,7 +118,7 @@ def silent_flags(report: Report) -> list[FlagResult]:
 
 
 def fix_of(reason: Reason) -> str:
-    """The edit that helps, as far as it is known."""
+    """The edit that helps, if known."""
     return reason.fix or FIXES.get(reason.name, "")
 
 
@@ -282,8 +281,8 @@ def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
     if isinstance(item, Applied):
         return {**found, "replaced": list(item.replaced)}
     reason = item.reason
-    told = {"name": reason.name, "text": reason.text, "fix": fix_of(reason)}
-    return {**found, "reason": told}
+    entry = {"name": reason.name, "text": reason.text, "fix": fix_of(reason)}
+    return {**found, "reason": entry}
 
 
 def applied_counts(report: Report) -> dict[str, int]:

@@ -1,4 +1,4 @@
-"""The text of docs/reference/build-strategy.md about each flag besides its pass.
+"""The text of docs/reference/build-strategy.md about each flag, with the text of its pass.
 
 `pattern` is the pattern of the flag, `effect` its effect on the backends of XLA, `observe` the
 place to see it. Flags that are not here have the words of `pipeline.py`.

@@ -40,7 +40,7 @@ Asked = tuple[str, ModulePass]
 class Run:
     """One run of passes on a module. With `near` it looks for near misses, which takes longer.
 
-    `again` makes the module as it is at the start, for the file that replays a crash.
+    `again` makes the module of the start, for the file that replays a crash.
     """
 
     def __init__(

@@ -1,6 +1,6 @@
 """The pass table: the passes of each BuildStrategy flag, in order, with the reason for each place.
 
-`select` turns a strategy's flags into the rows that apply; `passes/table/manager.py` runs them.
+`select` maps a strategy's flags to the rows that apply; `passes/table/manager.py` runs them.
 Flags that change nothing in the program are in `WITHOUT_PASS` with the reason, so `explain` can
 say so. A pass is imported when its row applies.
 """
@@ -94,7 +94,7 @@ def _roll(context: PassContext) -> Options:
 
 
 def _stack(context: PassContext) -> Options:
-    """Loose parameters are stacked, too, where a flag asks for fused updates."""
+    """Loose parameters are stacked, too, if a flag requests fused updates."""
     wanted = context.flags.get("fuse_adamw") or context.flags.get("fuse_all_optimizer_ops")
     return {"fewest": 8 if wanted else 0, **_apart(context)}
 

@@ -2,7 +2,7 @@
 
 Transposed filters and folded batch norms are equal in every step of a program without updates.
 `@main` takes them as arguments, and the runtime computes them again only when a parameter has a new
-value. So parameters stay as they are in the scope and in saved files.
+value. So parameters do not change in the scope and in saved files.
 """
 
 from __future__ import annotations

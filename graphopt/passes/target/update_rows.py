@@ -1,7 +1,7 @@
 """A table with few looked-up rows is updated by rows, not through a gradient of its size.
 
 The derivative is then taken with respect to the results of the lookups, and the update changes
-their rows in place. SGD and Adagrad leave the other rows as they are, and so does Adam with
+their rows in place. SGD and Adagrad do not change the other rows, nor does Adam with
 `lazy_mode`, so this is the same update; the sum over a row that was looked up several times rounds
 in another order.
 """

@@ -1,6 +1,6 @@
 """A trainer's connection to the meeting: comes with a deadline, shows that it lives, and listens.
 
-When a fault is reported, or trainer 0 is lost, the reason is printed, whoever waits gets a
+When a fault is reported, or trainer 0 is lost, the reason is printed, waiting threads get a
 TrainerError, and the process ends by itself soon after: the main thread may be inside a collective
 that never returns, where no exception reaches it.
 """

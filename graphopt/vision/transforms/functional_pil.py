@@ -90,7 +90,7 @@ def adjust_saturation(img: Any, factor: float) -> Any:
 
 
 def adjust_hue(img: Any, factor: float) -> Any:
-    """With the hue rotated by `factor` of the circle; images without colour stay as they are."""
+    """With the hue rotated by `factor` of the circle; images without colour are not changed."""
     mode = img.mode
     if mode in ("L", "1", "I", "F"):
         return img

@@ -2,7 +2,7 @@
 
 An interpreter of the opcodes that Paddle's files have. It imports nothing and calls nothing:
 Python's own `pickle` runs whatever code a file names, even when the classes it may import are
-restricted. What a file may build besides containers and numbers is in `pickle_values.py`.
+restricted. The other values that a file may build are in `values.py`.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class Global:
-    """A name that the pickle wants to import."""
+    """A name that the pickle imports."""
 
     name: str
 

@@ -39,7 +39,7 @@ _FLAGS = ("need_check_feed", "is_parameter", "stop_gradient")
 def read_program(data: bytes, source: str = "<program>", limits: Limits | None = None) -> Program:
     """The program that a serialized ProgramDesc holds.
 
-    `source` names the bytes in errors. Operators of any type are accepted as they are. Raises
+    `source` names the bytes in errors. Operators of any type are accepted. Raises
     FormatError (with the byte offset, or the block and operator) for bytes that are not a sound
     program and LimitError for one that exceeds `limits`.
     """

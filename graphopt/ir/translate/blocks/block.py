@@ -1,5 +1,4 @@
-"""Walking the operators of a block and the blocks inside it: the value of each name at each
-position.
+"""Walking the operators of a block and of inner blocks: the value of each name at each position.
 
 A `Frame` is one block being parsed. A name that the block declares is its own; any other name that
 it writes belongs to a block around it, and the caller that parses the frame decides what happens to

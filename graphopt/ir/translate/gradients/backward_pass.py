@@ -100,7 +100,7 @@ class BackwardPass:
             if link.later and not self.around.inside:
                 value = min(link.later.values())
                 raise NotStandard(
-                    f"{self._name(link.at)} takes '{value.name}' as it is after an update"
+                    f"{self._name(link.at)} takes '{value.name}' with its value after an update"
                 )
 
     def _collect(self) -> None:
