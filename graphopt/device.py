@@ -1,4 +1,4 @@
-"""The devices there are, and the default one (paddle.device)."""
+"""The available devices, and the default one (paddle.device)."""
 
 from __future__ import annotations
 

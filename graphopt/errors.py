@@ -24,7 +24,7 @@ class OperandError(ProgramError, TypeError):
 
 
 class UnsupportedError(GraphoptError, NotImplementedError):
-    """Something that Paddle has and graphopt has not; the message names a replacement."""
+    """A feature of Paddle that graphopt does not have; the message names a replacement."""
 
 
 class DeviceError(UnsupportedError, ValueError):
@@ -36,11 +36,11 @@ class FormatError(GraphoptError, ValueError):
 
 
 class LimitError(FormatError):
-    """A file asks for more than the configured limits allow."""
+    """A file needs more resources than the configured limits allow."""
 
 
 class UnsafeError(FormatError):
-    """A file asks for something that a reader must not do (run code, leave its folder)."""
+    """A file requests an action that a reader must not do (run code, leave its folder)."""
 
 
 class FeedError(OperatorError, ValueError):
@@ -94,7 +94,7 @@ class PassError(GraphoptError, RuntimeError):
 
 
 class StrictError(GraphoptError, RuntimeError):
-    """A flag of the strategy did nothing to a program that was to be strict about it."""
+    """With `strict`, a flag of the strategy had no effect on a program."""
 
 
 class LockError(GraphoptError, RuntimeError):

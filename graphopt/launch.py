@@ -2,7 +2,7 @@
 
 Each trainer is a process with Paddle's environment (PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID,
 PADDLE_TRAINER_ENDPOINTS, PADDLE_CURRENT_ENDPOINT) on ports of the loopback address that are free
-now. What it prints is shown after its number. The script may import graphopt or paddle.
+now. Its output is shown after its number. The script may import graphopt or paddle.
 
 Signals are passed on. After SIGTERM to the launcher or to a trainer all trainers end after the same
 step, with SystemExit where the script is; those that have not ended in --stop-timeout seconds are
@@ -83,7 +83,7 @@ class Stop:
     limit: float | None = None
 
     def begin(self, number: int) -> None:
-        """The first signal counts; Ctrl-C sets no limit, as who pressed it can do so again."""
+        """The first signal counts; Ctrl-C sets no limit, because the user can press it again."""
         self.number = self.number or number
         if number != signal.SIGINT and self.limit is None:
             self.limit = time.monotonic() + self.timeout
@@ -114,7 +114,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )
         for environment in environments:
             trainers.append(_start(options, environment))
-        for trainer in trainers:  # threads only now: a process with threads should not fork
+        for (
+            trainer
+        ) in trainers:  # threads start after the forks: a process with threads should not fork
             trainer.show()
         explain = Timeouts.of(environments[0]).grace + 1.5
         return _watch(trainers, stop, explain)
@@ -266,7 +268,7 @@ def _say(text: str) -> None:
 def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
     """Wait until all have ended well, or one has not; returns the exit code.
 
-    After a failure the others have `explain` seconds to say what they know and end; after SIGTERM
+    After a failure the others have `explain` seconds to report and end; after SIGTERM
     to one of them those of `stop`.
     """
     while True:
@@ -304,7 +306,7 @@ def _watch(trainers: Sequence[Trainer], stop: Stop, explain: float) -> int:
 
 
 def _killed(trainers: Sequence[Trainer], stop: Stop) -> int:
-    """The exit code when trainers have not ended in time, which is said."""
+    """The exit code when trainers have not ended in time; prints which."""
     still = ", ".join(str(trainer.number) for trainer in trainers if trainer.code is None)
     _say(
         f"{signal.Signals(stop.number).name}, and trainer {still} did not end within "
@@ -322,7 +324,7 @@ def _end(trainers: Sequence[Trainer], patience: float) -> None:
     while time.monotonic() < limit and any(trainer.code is None for trainer in running):
         time.sleep(0.05)
     for trainer in trainers:
-        trainer.signal(signal.SIGKILL)  # also what a trainer has left behind
+        trainer.signal(signal.SIGKILL)  # also processes that a trainer started
         trainer.process.wait()
     for trainer in trainers:
         if trainer.reader is not None:

@@ -118,7 +118,7 @@ class Metric(ABC):
         """The metric's name."""
 
     def compute(self, *args: Any, **kwargs: Any) -> Any:
-        """The arguments of `update`, from outputs and labels; operators of a program may do it."""
+        """The arguments of `update`, from outputs and labels; a program may compute them."""
         return args
 
 
@@ -133,7 +133,7 @@ class Accuracy(Metric):
         self.reset()
 
     def compute(self, pred: Variable, label: Variable, *args: Any) -> Variable:
-        """Operators that give which of the best scores are right, float32 [n, max(topk)].
+        """Operators that compute which of the best scores are right, float32 [n, max(topk)].
 
         `label` is integer [n] or [n, 1], or one-hot [n, classes].
         """

@@ -1,9 +1,9 @@
 """graphopt bisect: from "the results differ" to the rewrite, and a small program that shows it.
 
 The program runs without and with the passes. If the results differ, or the passes or the optimised
-program fail, the rewrite is searched for, the program is reduced to what is needed, and a file
-that `graphopt replay` runs is written. The exit code is 0 when the results are equal, 1 when a
-rewrite was found, 2 when something else is in the way.
+program fail, the command searches for the rewrite, reduces the program, and writes a file that
+`graphopt replay` runs. The exit code is 0 when the results are equal, 1 when a rewrite was found, 2
+on any other error.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from graphopt.cli.report_options import add_platform, platform_of
 from graphopt.debug.oracles import FLOAT64, UNOPTIMISED
 
 EXAMPLE = "graphopt bisect lenet/model.pdmodel --build-strategy fuse_gemm_epilogue"
-# the exit code of errors, 1 having a meaning of its own
+# exit code for errors; 1 means that a rewrite was found
 TROUBLE = 2
 
 
@@ -26,8 +26,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "program",
         metavar="PROGRAM",
-        help="a model file (parameters beside it are read), .mlir text, a replay file, - for "
-        "stdin, or a script (its arguments behind --), whose programs are looked at as they run",
+        help="a model file (its parameters are read from the same folder), .mlir text, a replay "
+        "file, - for "
+        "stdin, or a script (its arguments follow --), whose programs are checked as they run",
     )
     parser.set_defaults(arguments=[])
     parser.add_argument(
@@ -36,24 +37,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="run the passes that these flags select (a bare flag means 1; default: the default "
         "strategy)",
     )
-    parser.add_argument("-p", "--passes", metavar="PASSES", default="", help="and these, by name")
+    parser.add_argument(
+        "-p", "--passes", metavar="PASSES", default="", help="also run these passes, by name"
+    )
     add_platform(parser)
-    parser.add_argument("--data", metavar="X.npz", help="inputs by name; others are made up")
+    parser.add_argument("--data", metavar="X.npz", help="inputs by name; the others are random")
     parser.add_argument(
         "--dim",
         action="append",
         default=[],
         metavar="N | NAME=AxBxC",
-        help="a size for all unknown dimensions, or the shape of an input, when made up",
+        help="for random inputs: a size for all unknown dimensions, or the shape of an input",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of made-up inputs (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
     parser.add_argument("--rtol", type=float, help="relative tolerance (default: by dtype)")
     parser.add_argument("--atol", type=float, help="absolute tolerance (default: by dtype)")
     parser.add_argument(
         "--against",
         choices=(UNOPTIMISED, FLOAT64),
         default=UNOPTIMISED,
-        help="what is right: the program without passes, or NumPy in float64, which shares no code",
+        help="the reference: the program without passes, or NumPy in float64, which shares no "
+        "code with the lowering",
     )
     parser.add_argument(
         "-o",
@@ -66,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Look at each program until one is wrong."""
+    """Check each program until one is wrong."""
     from graphopt.debug.bisect import look
     from graphopt.debug.program_source import load_imports, steps_for, subjects
     from graphopt.passes.engine import replay_file
@@ -74,7 +78,9 @@ def main(arguments: argparse.Namespace) -> int:
     load_imports(arguments.imports)
     output = Path(arguments.output)
     if output.exists() and not replay_file.is_replay_file(output.read_text("utf-8", "replace")):
-        raise FileExistsError(f"{output} exists and is no replay file; name another with -o")
+        raise FileExistsError(
+            f"{output} exists and is not a replay file; choose another name with -o"
+        )
     given = arguments.build_strategy is not None or bool(arguments.passes)
     platform = platform_of(arguments)
     asked = steps_for(arguments.build_strategy, arguments.passes, platform)

@@ -1,4 +1,4 @@
-"""graphopt convert: write a model in the format of another tool, and check what was written."""
+"""graphopt convert: write a model in the format of another tool, and check the written files."""
 
 from __future__ import annotations
 
@@ -24,8 +24,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help=f"ends in one of {', '.join(FORMATS)}"
     )
-    parser.add_argument("--format", choices=FORMATS.values(), help="if the suffix does not say it")
-    parser.add_argument("--params", metavar="P", help="the parameters, when not beside the model")
+    parser.add_argument(
+        "--format", choices=FORMATS.values(), help="needed when the suffix does not name it"
+    )
+    parser.add_argument(
+        "--params", metavar="P", help="the parameters, when not in the folder of the model"
+    )
     parser.add_argument(
         "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
     )
@@ -34,28 +38,30 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="N | NAME=AxBxC",
-        help="sizes for what cannot stay open: one for all, or the shape of an input",
+        help="sizes for dimensions that cannot stay open: one for all, or the shape of an input",
     )
     parser.add_argument(
         "--parameters", choices=("inside", "arguments"), help="of executable formats"
     )
     parser.add_argument(
-        "--platforms", metavar="cpu,cuda,tpu", help="of executable formats (StableHLO: one)"
+        "--platforms",
+        metavar="cpu,cuda,tpu",
+        help="platforms of executable formats (StableHLO: one)",
     )
     parser.add_argument(
         "--check",
         action=argparse.BooleanOptionalAction,
         default=True,
-        help="run the model and what was written, and compare (default: yes)",
+        help="run the model and the written files, and compare (default: yes)",
     )
     parser.add_argument(
         "--input", action="append", default=[], metavar="X.npz", help="inputs for --check"
     )
-    parser.add_argument("--seed", type=int, default=0, help="of made-up inputs (default 0)")
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Write a model in another format; 1 when the check finds other numbers."""
+    """Write a model in another format; returns 1 when the check finds different numbers."""
     from graphopt.models.model import import_model
 
     format = format_of(Path(arguments.output), arguments.format)
@@ -77,7 +83,7 @@ def main(arguments: argparse.Namespace) -> int:
 
 
 def how_to_run(exported: Exported, sizes: Sizes = None) -> str:
-    """The command that runs what was written, with zeros for inputs."""
+    """A command that runs the written file, with zeros for inputs."""
     path = exported.path
     if exported.format == "jaxexport":
         return _python(
@@ -130,7 +136,7 @@ def _zeros(exported: Exported, sizes: Sizes) -> str:
 
 
 def _is_wide(exported: Exported) -> bool:
-    """True when an argument or result has a 64-bit type, which JAX has only when told so."""
+    """True when an argument or result has a 64-bit type, for which JAX needs `jax_enable_x64`."""
     about = json.loads(exported.files[1].read_text("utf-8"))
     types = [entry["dtype"] for key in ("arguments", "results") for entry in about[key]]
     return any(dtype in ("int64", "uint64", "float64", "complex128") for dtype in types)
@@ -139,7 +145,7 @@ def _is_wide(exported: Exported) -> bool:
 def _check(
     model: ImportedModel, exported: Exported, arguments: argparse.Namespace, sizes: Sizes
 ) -> int:
-    """Compare the outputs of the model and of what was written; 0 when they agree."""
+    """Compare the outputs of the model and of the written files; 0 when they agree."""
     if exported.format in ("safetensors", "npz"):
         return _check_parameters(model, exported)
     from graphopt.models.export.check import difference, exported_outputs, model_outputs
@@ -157,7 +163,7 @@ def _check(
         if arguments.input:
             raise
         reason = str(error).strip().partition("\n")[0]
-        print(f"not checked: the model does not take made-up inputs ({reason}); give --input")
+        print(f"not checked: the model does not accept random inputs ({reason}); give --input")
         return 0
     found = exported_outputs(exported, model, feed)
     assert found is not None

@@ -1,6 +1,6 @@
-"""graphopt info: what is in a model file, and whether graphopt can run it.
+"""graphopt info: the contents of a model file, and whether graphopt can run it.
 
-Needs no JAX, and no operator has to be known.
+Works without JAX, and for models with unknown operators.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _PIR_VERSION = re.compile(rb'"version"\s*:\s*(\d+)')
 
 @dataclass(frozen=True)
 class Unsupported:
-    """An operator that graphopt cannot run: where it is, and what would be needed."""
+    """An operator that graphopt cannot run: its places, and what support would need."""
 
     type: str
     block: int
@@ -62,11 +62,11 @@ class Info:
     operators: dict[str, int]
     unsupported: list[Unsupported] = field(default_factory=list[Unsupported])
     problem: str = ""
-    """The reason why a program cannot be run as a whole, where each operator is known."""
+    """The reason why a program of known operators cannot be run."""
 
 
 def info_of(path: str, params: str | None = None) -> Info:
-    """The contents of a model; raises only when `path` is no model that can be read."""
+    """The contents of a model; raises only when `path` is not a readable model."""
     read = read_interface(path)
     program = read.program
     ops = [op for block in program.blocks for op in block.ops]
@@ -126,7 +126,7 @@ def _parameters(read: Interface, params: str | None) -> dict[str, Any]:
         sources = sources or find_parameters(read.path)
         found["files"] = [str(source) for source in sources]
         if read_parameters(read, params) is None and variables:
-            found["problem"] = "no parameters beside the program; give them with --params"
+            found["problem"] = "no parameters in the folder of the program; give them with --params"
     except (GraphoptError, OSError) as error:
         found["problem"] = str(error)
     return found
@@ -150,8 +150,8 @@ def _kind(read: Interface, ops: Sequence[Operator]) -> str:
 def _unknown(ops: Sequence[Operator]) -> list[Operator]:
     """The operators that no table has.
 
-    Derivatives are read as a whole, so they count only where the operator that they are the
-    derivative of is not known either, or where nothing else is in the way.
+    Derivatives are read as a whole, so they count only if their forward operator is unknown too, or
+    if nothing else stops the program.
     """
     found = [op for op in ops if not _is_known(op.type)]
     others = [
@@ -201,7 +201,7 @@ def _problem(read: Interface) -> str:
 
 
 def text_of(info: Info) -> str:
-    """The facts as people read them."""
+    """The facts as text."""
     parameters = info.parameters
     lines = [
         f"{info.path}: {info.format}, version {info.version}, {info.kind}, {size(info.bytes)}",
@@ -241,12 +241,14 @@ def text_of(info: Info) -> str:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `graphopt info`."""
     parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
-    parser.add_argument("--params", metavar="P", help="the parameters, when not beside the model")
+    parser.add_argument(
+        "--params", metavar="P", help="the parameters, when not in the folder of the model"
+    )
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
 def main(arguments: argparse.Namespace) -> int:
-    """Print what is in a model."""
+    """Print the contents of a model."""
     info = info_of(arguments.model, arguments.params)
     print(json.dumps(asdict(info), indent=1) if arguments.json else text_of(info))
     return 0

@@ -1,4 +1,4 @@
-"""The command `graphopt`: look into a saved model, run it, convert it; and run Paddle scripts."""
+"""The command `graphopt`: inspect, run and convert saved models; run Paddle scripts."""
 
 from __future__ import annotations
 
@@ -13,11 +13,14 @@ from graphopt.cli import bisect, convert, info, replay, run
 from graphopt.errors import GraphoptError
 
 COMMANDS = {
-    "info": (info, "what is in a model, and whether graphopt can run it"),
+    "info": (info, "show the contents of a model, and whether graphopt can run it"),
     "run": (run, "run a model once, or a Paddle script (graphopt run SCRIPT.py ARGS...)"),
     "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
-    "bisect": (bisect, "find the rewrite that makes results wrong, and a small program of it"),
-    "replay": (replay, "run a file of bisect, or of a crash in a pass, once more"),
+    "bisect": (
+        bisect,
+        "find the rewrite that makes results wrong, and a small program that shows it",
+    ),
+    "replay": (replay, "run a file written by bisect, or by a crash in a pass, again"),
 }
 _OF_XDSL = (ParseError, DiagnosticException)
 _OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)"
@@ -49,7 +52,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run a command; 0 when all went well, else 1 with one line on stderr.
+    """Run a command; 0 on success, else 1 with one line on stderr.
 
     `bisect` and `replay` end with 1 when they find something wrong, and with 2 on an error.
     """

@@ -1,8 +1,7 @@
 """graphopt-opt: read a program, run passes, print it. Like mlir-opt, on xDSL's own driver.
 
-Reads `.mlir` text and Paddle's `.pdmodel` and `.json`; `-p` runs passes by name,
-`--build-strategy` those that a BuildStrategy selects, for the platform that programs run on here
-or the one of `--platform`.
+Reads `.mlir` text and Paddle's `.pdmodel` and `.json`; `-p` runs passes by name, `--build-strategy`
+runs those that a BuildStrategy selects, for the platform of this machine or of `--platform`.
 """
 
 from __future__ import annotations
@@ -82,16 +81,16 @@ class OptMain(xDSLOptMain):
         self.undone += len(validated.failed) if validated is not None else 0
 
     def _wants_table(self) -> bool:
-        """True when the passes of the table are to run, and not only those of -p.
+        """True when the passes of the table run, and not only those of -p.
 
-        Without a strategy that takes a platform, or that something is to be explained.
+        Without a strategy, `--platform` or `--explain` selects them.
         """
         if self.args.build_strategy is not None or self.args.platform is not None:
             return True
         return self.args.explain is not None and not self.pipeline.passes
 
     def _apply_strategy(self, module: ModuleOp) -> None:
-        from graphopt.cli.reporting import measured, tell, wants_near
+        from graphopt.cli.reporting import measured, needs_near, print_report
         from graphopt.passes.table.manager import optimize
         from graphopt.passes.table.pipeline import select
         from graphopt.runtime.compilation import pass_context_for
@@ -107,24 +106,24 @@ class OptMain(xDSLOptMain):
         report = optimize(
             module,
             replace(context, without=context.without | off),
-            near=wants_near(self.args),
+            near=needs_near(self.args),
             verify_each=self.args.verify_each or None,
             again=lambda: before,
         )
-        tell(report, self.args)
+        print_report(report, self.args)
 
     def _apply_named(self, module: ModuleOp) -> None:
         """The passes of -p, each watched by the pass manager."""
         if not self.pipeline.passes:
             return
-        from graphopt.cli.reporting import Watched, measured, tell, watched
+        from graphopt.cli.reporting import Watched, measured, print_report, watched
 
         off = measured(module, self.pipeline.passes, self.args, self.ctx)
         run = watched(module, self.args)
         kept = (made for made in self.pipeline.passes if made.name not in off)
         passes = tuple(Watched.of(made, run) for made in kept)
         replace(self.pipeline, passes=passes).apply(self.ctx, module)
-        tell(run.finish(), self.args)
+        print_report(run.finish(), self.args)
 
     def _read_text(self, stream: IO[bytes]) -> ModuleOp:
         from graphopt.ir.dialect.text import ModuleParser
@@ -139,7 +138,7 @@ class OptMain(xDSLOptMain):
         from graphopt.ir.translate.gradients.versions import free_names
 
         program = read_any_program(stream.read(), self.get_input_name())
-        # training programs have no feed operators: what is read and never made is fed
+        # training programs have no feed operators: a value that is read and never written is fed
         feeds = column_names(program, "feed") or free_names(program)
         return parse_program(program, feeds, column_names(program, "fetch"))
 
@@ -161,7 +160,7 @@ def add_own_arguments(arg_parser: argparse.ArgumentParser) -> None:
     arg_parser.add_argument(
         "--print-types",
         action="store_true",
-        help="print the types of all operands and results, also those that follow from the ops",
+        help="print the types of all operands and results, inferred ones too",
     )
     arg_parser.add_argument(
         "--dump-pass-pipeline",
@@ -173,7 +172,7 @@ def add_own_arguments(arg_parser: argparse.ArgumentParser) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> int:
-    """Run the tool; 0 when all went well, 1 with one message on stderr when it did not."""
+    """Run the tool; 0 on success, else 1 with one message on stderr."""
     given = [as_argument(arg) for arg in (sys.argv[1:] if args is None else args)]
     try:
         driver = OptMain(description="graphopt's program optimizer driver", args=given)
@@ -192,7 +191,7 @@ def main(args: Sequence[str] | None = None) -> int:
         print(f"graphopt-opt: error: {error}", file=sys.stderr)
         return 1
     except RecursionError:
-        print("graphopt-opt: error: regions nest too deep to be worked on", file=sys.stderr)
+        print("graphopt-opt: error: regions are nested too deeply", file=sys.stderr)
         return 1
     if driver.undone:
         print(f"graphopt-opt: error: {driver.undone} rewrites failed validation", file=sys.stderr)

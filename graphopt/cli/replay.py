@@ -1,6 +1,6 @@
-"""graphopt replay: run a file of `graphopt bisect`, or of a crash in a pass, once more.
+"""graphopt replay: run a file written by `graphopt bisect`, or by a crash in a pass, again.
 
-The exit code is 1 when what the file tells of happens again, 0 when it is gone, and 2 when the file
+The exit code is 1 when the recorded failure happens again, 0 when it is gone, and 2 when the file
 cannot be run.
 """
 
@@ -10,7 +10,7 @@ import argparse
 from pathlib import Path
 
 EXAMPLE = "graphopt replay repro.mlir"
-# the exit code of errors, 1 having a meaning of its own
+# exit code for errors; 1 means that the failure happened again
 TROUBLE = 2
 _LONGEST = 1 << 30
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import argparse
 
-# what a bare --explain becomes: with an optional value it would swallow the name of the file
+# the value of a bare --explain; an optional value would swallow the file name
 EVERYTHING = "all"
 NO_PLATFORM = "none"
 
 
 def as_argument(given: str) -> str:
-    """An argument as argparse is to see it."""
+    """An argument as argparse sees it."""
     return f"--explain={EVERYTHING}" if given == "--explain" else given
 
 
@@ -19,7 +19,7 @@ def add_platform(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--platform",
         choices=("cpu", "gpu", "tpu", NO_PLATFORM),
-        help="run the passes of this platform (default: the one that programs run on here); "
+        help="run the passes of this platform (default: the platform of this machine); "
         f"{NO_PLATFORM} is for a portable result",
     )
 
@@ -38,11 +38,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--explain",
         metavar="FLAG",
         default=None,
-        help="print on stderr what the passes did, what they left alone and why (--explain=FLAG: "
+        help="print on stderr what the passes rewrote, what they declined and why (--explain=FLAG: "
         "for one flag or pass)",
     )
     parser.add_argument(
-        "--explain-format", choices=("text", "json"), default="text", help="the form of --explain"
+        "--explain-format", choices=("text", "json"), default="text", help="the format of --explain"
     )
     parser.add_argument(
         "--strict",
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--validate",
         action="store_true",
         help="compare what each rewrite computes with what it replaces, in a NumPy interpreter; "
-        "undo it, and fail in the end, where they differ",
+        "undo it, and fail at the end, if they differ",
     )
     parser.add_argument(
         "--numerics",
@@ -75,19 +75,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="FILE.npz",
-        help="feeds and state by name for --numerics; what is missing is random",
+        help="feeds and state by name for --numerics; missing inputs are random",
     )
     parser.add_argument(
         "--numerics-budget",
         metavar="REL",
         type=float,
         default=None,
-        help="leave out passes that move a result by more than this part of its largest element",
+        help="skip passes that change a result by more than this fraction of its largest element",
     )
     parser.add_argument(
         "--opt-bisect-limit",
         metavar="N",
         type=int,
         default=None,
-        help="do the first N rewrites only and tell about each (-1: all of them)",
+        help="do the first N rewrites only and report each (-1: all of them)",
     )

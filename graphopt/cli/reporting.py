@@ -22,14 +22,14 @@ from graphopt.passes.table.manager import Run
 from graphopt.passes.table.report import Report
 
 
-def wants_near(args: argparse.Namespace) -> bool:
-    """True when near misses will be told, which take time to find."""
+def needs_near(args: argparse.Namespace) -> bool:
+    """True when near misses will be reported; finding them takes time."""
     return args.explain is not None or args.strict
 
 
 @contextmanager
 def bisection(args: argparse.Namespace) -> Generator[None]:
-    """Count rewrites while passes run, if --opt-bisect-limit asks for it."""
+    """Count rewrites while passes run, with --opt-bisect-limit."""
     if args.opt_bisect_limit is None:
         yield
         return
@@ -39,7 +39,7 @@ def bisection(args: argparse.Namespace) -> Generator[None]:
 
 @contextmanager
 def validation(args: argparse.Namespace) -> Generator[instance.Validation | None]:
-    """Validate rewrites while passes run, if --validate asks for it."""
+    """Validate rewrites while passes run, with --validate."""
     if not args.validate:
         yield None
         return
@@ -54,7 +54,7 @@ def validation(args: argparse.Namespace) -> Generator[instance.Validation | None
 def measured(
     module: ModuleOp, passes: Sequence[ModulePass], args: argparse.Namespace, context: Context
 ) -> frozenset[str]:
-    """Print what --numerics asks for; the passes that exceed the budget."""
+    """Print the report of --numerics; returns the passes that exceed the budget."""
     if not args.numerics and args.numerics_budget is None:
         return frozenset()
     from graphopt.debug.numerics import inputs_for, lines, measure
@@ -69,8 +69,8 @@ def measured(
     return numbers.switched_off
 
 
-def tell(report: Report, args: argparse.Namespace) -> None:
-    """Print, check and write what the options ask for."""
+def print_report(report: Report, args: argparse.Namespace) -> None:
+    """Print, check and write the outputs that the options request."""
     from graphopt.runtime.explain import Explanation
 
     explanation = Explanation(report)
@@ -94,7 +94,7 @@ def watched(module: ModuleOp, args: argparse.Namespace) -> Run:
     return Run(
         module,
         PassContext({}, platform=platform_of(args)),
-        near=wants_near(args),
+        near=needs_near(args),
         verify_each=args.verify_each or None,
         again=lambda: before,
     )

@@ -1,7 +1,7 @@
 """graphopt run: run a saved model once, or a Paddle script.
 
-What ends in .py is a script: `graphopt run SCRIPT.py ARGS...` runs it with what follows as its own
-arguments.
+A path that ends in .py is a script: `graphopt run SCRIPT.py ARGS...` passes the remaining arguments
+to it.
 """
 
 from __future__ import annotations
@@ -25,7 +25,9 @@ EXAMPLE = "graphopt run resnet18/model --random --dim 4"
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `graphopt run` for a model."""
     parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
-    parser.add_argument("--params", metavar="P", help="the parameters, when not beside the model")
+    parser.add_argument(
+        "--params", metavar="P", help="the parameters, when not in the folder of the model"
+    )
     parser.add_argument(
         "--input",
         action="append",
@@ -37,12 +39,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
     )
-    parser.add_argument("--explain", action="store_true", help="say what the optimisations did")
+    parser.add_argument(
+        "--explain", action="store_true", help="print the report of the optimisations"
+    )
     parser.add_argument("--output", metavar="OUT.npz", help="write the outputs, by name")
     parser.add_argument(
         "--expect",
         metavar="Y.npz",
-        help="compare: outputs by name, or out0, out1, ... in order; exit code 1 if they differ",
+        help="expected outputs by name, or out0, out1, ... in order; exit code 1 if they differ",
     )
     parser.add_argument("--rtol", type=float, default=1e-4, help="for --expect (default 1e-4)")
     parser.add_argument("--atol", type=float, default=1e-5, help="for --expect (default 1e-5)")
@@ -76,7 +80,7 @@ def main(arguments: argparse.Namespace) -> int:
 def _compare(
     model: ImportedModel, outputs: dict[str, np.ndarray[Any, Any]], arguments: argparse.Namespace
 ) -> int:
-    """0 when the outputs are those of `--expect`, else 1; ValueError when none is there."""
+    """0 if the outputs equal those of `--expect`, else 1; ValueError for a file without any."""
     expected = load_arrays(Path(arguments.expect))
     if not isinstance(expected, dict):
         expected = {model.fetch_names[0]: expected}

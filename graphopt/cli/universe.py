@@ -29,7 +29,7 @@ def _stablehlo() -> type[Target]:
 
 UNIVERSE = Universe(
     all_dialects={"pd": _pd},
-    # xDSL's tools have a `cse` of their own, and no two universes may give one name
+    # xDSL's tools have a `cse` of their own, and two universes may not define the same name
     all_passes={name: load for name, load in own_passes().items() if name != "cse"},
     all_targets={"dot": _dot, "stablehlo": _stablehlo},
 )

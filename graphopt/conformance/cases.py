@@ -1,4 +1,4 @@
-"""Reading a folder of recorded cases, and turning recorded arguments into Python values."""
+"""Reading a folder of recorded cases, and converting recorded arguments to Python values."""
 
 from __future__ import annotations
 

@@ -64,6 +64,6 @@ def _find(corpus: Corpus, case: Case) -> Finding:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             return KINDS[case["kind"]](corpus, case)
-    except Exception as error:  # whatever goes wrong is the case's result
+    except Exception as error:  # any error is the case's result
         message = " ".join(str(error).split())
         return Finding([f"raised {type(error).__name__}: {message}"])

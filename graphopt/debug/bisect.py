@@ -61,19 +61,19 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
     for attempt in (searched, replace(suspect, trials={})):
         file, data = _reduced(subject, attempt, found, arguments)
         text = replay_file.write(file, output)
-        # what was found op by op is to be seen in the whole program too
+        # a difference found op by op must appear in the whole program too
         if replayed(replay_file.read(text, str(output)), data) is not None:
             break
-        print("the small program is right when XLA compiles it as a whole: reduced once more")
+        print("the reduced program is right when XLA compiles it as a whole: reducing it again")
     else:
-        print("not even so is the small program wrong; the file has it nevertheless")
+        print("could not reproduce the difference on the reduced program; wrote it all the same")
     output.write_text(text, "utf-8")
     print(f"wrote {output} ({size(len(text))}); run it again: {file.command(output)}")
     return True
 
 
 def _found(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, Found]:
-    """The rewrite, and how it was found: op by op, which is quick, if that differs as well."""
+    """The rewrite, and how it was found: op by op, which is quick, if results differ there too."""
     seed = (
         suspect.evaluate.keywords["seed"] if isinstance(suspect.evaluate, functools.partial) else 7
     )
@@ -90,11 +90,11 @@ def _found(suspect: Suspect, seen: Difference, against: str) -> tuple[Suspect, F
         except GraphoptError:
             if attempt is suspect:
                 raise
-    raise GraphoptError(f"the results differ now and then only: {seen}")
+    raise GraphoptError(f"the results differ intermittently (not deterministic): {seen}")
 
 
 def _tell(found: Found) -> None:
-    """Say which rewrite it was."""
+    """Print the rewrite."""
     words = {Kind.PASS: "a pass fails", Kind.RUN: "the optimised program fails"}
     kind = found.difference.kind
     print(f"{words.get(kind, 'the results differ')}: {found.difference}")
@@ -109,15 +109,17 @@ def _tell(found: Found) -> None:
     if len(found.change) > _SHOWN:
         print(f"  ... {len(found.change) - _SHOWN} more lines")
     if found.number and found.alone:
-        print("with every rewrite but this one the results are right")
+        print("results are right when only this rewrite is disabled")
     elif found.number:
-        print("other rewrites are wrong too: with every rewrite but this one results differ still")
+        print(
+            "other rewrites are wrong too: results still differ when only this rewrite is disabled"
+        )
 
 
 def _reduced(
     subject: Subject, suspect: Suspect, found: Found, arguments: argparse.Namespace
 ) -> tuple[ReplayFile, dict[str, Array]]:
-    """The file of the smallest program that is wrong in the same way, and all its inputs."""
+    """The file of the smallest program that is wrong in the same way, with all its inputs."""
     small = isolated(suspect, found)
     wrong = still_wrong(small, found.difference)
     runs = found.difference.kind is not Kind.PASS
@@ -173,7 +175,7 @@ def _reduced(
 
 
 def _values(suspect: Suspect, seed: int) -> dict[SSAValue, Array] | None:
-    """The array of every value of the program, to be fed in its place; None when that fails."""
+    """The array of every value of the program, fed in its place; None when that fails."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

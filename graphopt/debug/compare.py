@@ -76,7 +76,7 @@ def run_module(
 
 
 def _flat(port: Port, array: Array) -> Array:
-    """State as one replica has it: flat when it is the one part of something."""
+    """State as one replica has it: flat when it is the only shard."""
     return array if port.shard_of is None else array.reshape(-1)
 
 
@@ -128,9 +128,9 @@ def assert_same_results(
 def assert_same_bits(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:
     """AssertionError, naming the result, unless both modules compute the same bits.
 
-    Each op is computed by itself, on ordinary numbers and then on zeros of both signs, infinities,
-    NaN and denormal numbers. One NaN is like another, and a denormal number like the zero that
-    XLA's arithmetic makes of it.
+    Each op is computed separately, on ordinary numbers and then on zeros of both signs, infinities,
+    NaN and denormal numbers. All NaNs count as equal, and denormal numbers as zero, because XLA's
+    arithmetic flushes them.
     """
     for inputs in (random_inputs(before, seed), special_inputs(before, seed)):
         wanted = run_module(before, inputs, one_by_one=True)
@@ -142,7 +142,7 @@ def assert_same_bits(before: ModuleOp, after: ModuleOp, seed: int = 0) -> None:
 
 
 def special_inputs(module: ModuleOp, seed: int = 0) -> dict[str, Array]:
-    """Random inputs, of whose floating-point numbers some are what rounding rules trip over."""
+    """Random inputs; some floating-point numbers are hard cases of rounding."""
     generator = np.random.default_rng(seed)
     inputs = random_inputs(module, seed)
     special = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1e-42, -1e-42, 3e38])
@@ -169,7 +169,7 @@ def _bits(array: Array) -> tuple[Any, ...]:
 def check_preserves_meaning(
     module: ModuleOp, transform: Callable[[ModuleOp], Any], seed: int = 0
 ) -> Any:
-    """Apply `transform` to a copy of `module`, and check that the copy is valid and means the same.
+    """Apply `transform` to a copy of `module`, and check that the copy is valid and equivalent.
 
     Returns what `transform` returned; raises AssertionError or VerifyException.
     """

@@ -37,16 +37,16 @@ class Kind(Enum):
     NUMBERS = "numbers"
 
 
-# differences of one bug: what is nan for some inputs is a wrong number for others
+# one bug can make NaN for some inputs and a wrong number for others
 _ALIKE = ({Kind.NAN, Kind.NUMBERS}, {Kind.PASS}, {Kind.RUN}, {Kind.RESULTS, Kind.DTYPE, Kind.SHAPE})
 
 
 @dataclass(frozen=True)
 class Tolerance:
-    """The distance that numbers may be apart; None for that of the element type (`TOLERANCE`).
+    """The tolerance of a comparison; None for that of the element type (`TOLERANCE`).
 
-    The absolute one is multiplied by the largest finite number of the result, where that is more
-    than 1 and no `atol` is given.
+    Without `atol`, the absolute tolerance is multiplied by the largest finite number of the result
+    if that exceeds 1.
     """
 
     rtol: float | None = None
@@ -104,9 +104,9 @@ def run(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Array]:
 
 
 def run_by_op(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Array]:
-    """As `run`, but XLA compiles each op by itself, and each kind of op once for all programs.
+    """As `run`, but XLA compiles each op separately, and each kind of op once for all programs.
 
-    So versions of one program are compared quickly; rounding may be other than in a whole program.
+    So versions of one program are compared quickly; rounding may differ from a whole program.
     """
     import jax
 

@@ -1,4 +1,4 @@
-"""`graphopt.explain`: what the passes do to a program, and whether it is right.
+"""`graphopt.explain`: the rewrites of a program, and their validation.
 
 The report comes from `runtime/explain.py`. The validator is added here: it is part of
 `graphopt.reference`, which the stages do not know.
@@ -34,12 +34,12 @@ def explain(
     """The effects of the passes of `build_strategy` on `program`, with near misses and reasons.
 
     `fetch_list` are the variables that a run would fetch, which stop fusions that would remove
-    them; by default a saved model's outputs, else the losses and what nobody reads. A
+    them; by default a saved model's outputs, else the losses and the values without readers. A
     CompiledProgram brings its own strategy. With `strict` a flag that does nothing raises
     StrictError. With `validate` every rewrite is compared with what it replaces, in a NumPy
-    interpreter; one that computes something else is undone and told as declined, with the reason
-    `failed-validation`. Raises TypeError for anything that is no program, FetchError for an unknown
-    fetch.
+    interpreter; one that computes something else is undone and reported as declined, with the
+    reason `failed-validation`. Raises TypeError for anything that is not a program, FetchError for
+    an unknown fetch.
     """
     validator = standard_validator() if validate else None
     return explain_passes(program, build_strategy, fetch_list, strict=strict, validator=validator)

@@ -1,8 +1,8 @@
 """`graphopt-opt --numerics`: how far each pass moves the results, on the user's data.
 
 The passes run one after the other. After each that changes the program, the program is compiled and
-run as it really runs, and its results are compared with those before the pass ("unfused") and with
-those of the original program in the reference interpreter, which computes in float64.
+run as usual, and its results are compared with those before the pass ("unfused") and with those of
+the original program in the reference interpreter, which computes in float64.
 """
 
 from __future__ import annotations
@@ -129,7 +129,7 @@ def measure(
     budget: float | None = None,
     context: Context | None = None,
 ) -> Numbers:
-    """The distance by which each pass moves the results of a module, which stays as it is.
+    """The distance by which each pass moves the results of a module, which is not changed.
 
     `inputs` are feeds and state by name. A pass whose `rel` against the program before it exceeds
     the `budget` is switched off: later ones are measured without it.
@@ -141,7 +141,7 @@ def measure(
     results = run_module(base, inputs)
     original = error_of(results, exact)
     notes += [
-        f"{name} is nan everywhere and says nothing: give other data"
+        f"{name} is NaN everywhere, so nothing can be compared: give other data"
         for name, array in results.items()
         if array.size and array.dtype.kind not in "biuc" and np.isnan(array.astype(float)).all()
     ]
@@ -179,7 +179,7 @@ def _in_float64(module: ModuleOp, inputs: Mapping[str, Array]) -> tuple[Results 
 
 
 def error_of(found: Results, wanted: Results | None) -> Error | None:
-    """The largest differences of the floating-point results; None when there is nothing wanted."""
+    """The largest differences of the floating-point results; None without expected results."""
     if wanted is None:
         return None
     worst = Error(0.0, 0.0, 0.0, "")
@@ -198,7 +198,7 @@ def _joined(a: Error, b: Error) -> Error:
 
 
 def _counted(wrong: Array, name: str) -> Error:
-    """An integer that differs is as wrong as can be."""
+    """An integer that differs counts as infinitely far off."""
     if not wrong.any():
         return Error(0.0, 0.0, 0.0, "")
     return Error(1.0, 1.0, np.inf, name)
@@ -253,7 +253,7 @@ def _called(file: str | None, missing: int) -> str:
 
 
 def _completed(module: ModuleOp, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """With random arrays for what is missing, unknown dimensions as large as those given."""
+    """With random arrays for missing inputs, and unknown dimensions as large as those given."""
     from graphopt.debug.compare import random_inputs
     from graphopt.reference.boundary import as_used
 
@@ -284,7 +284,7 @@ def _read(path: Path) -> dict[str, Array]:
 def _fitting(port: Port, array: Array) -> Array:
     dtype = dtype_of(port.type).numpy
     if array.dtype.kind == "V" and array.dtype.itemsize == dtype.itemsize:
-        array = array.view(dtype)  # NumPy's files do not know the name of bfloat16
+        array = array.view(dtype)  # NumPy's files cannot name bfloat16
     declared = shape_of(port.type)
     fits = len(declared) == array.ndim and all(
         want in (UNKNOWN, have) for want, have in zip(declared, array.shape, strict=True)

@@ -54,7 +54,7 @@ def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subjec
     if path.endswith(".py"):
         return _of_script(path, arguments, plain)
     if arguments:
-        raise ValueError(f"arguments ({' '.join(arguments)}) are for scripts; {path} is none")
+        raise ValueError(f"arguments ({' '.join(arguments)}) are for scripts; {path} is not one")
     if path == "-":
         return [_of_text(sys.stdin.read(), "<stdin>")]
     if path.endswith(".mlir"):
@@ -85,7 +85,7 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
     from graphopt.frontend.script import run_script
     from graphopt.runtime.run_hook import watching
 
-    # an entry keeps its compiled program alive, so that the id stays its own
+    # an entry keeps its compiled program alive, so that the id is not reused
     found: dict[int, tuple[Any, Subject]] = {}
 
     def watch(compiled: Any, inputs: dict[str, Any], key: Any) -> None:
@@ -169,10 +169,10 @@ def _named(passes: str) -> tuple[ModulePass, ...]:
 def complete(
     subject: Subject, data: str | None, sizes: Sizes, seed: int
 ) -> tuple[dict[str, Array], list[str]]:
-    """All inputs of a program, and which were made up.
+    """All inputs of a program, and the names of the random ones.
 
     `data` is an `.npz` file with inputs by name, which may have parameters too. Raises FeedError
-    for one that does not fit.
+    for an input that does not fit.
     """
     loaded = load_arrays(Path(data)) if data else {}
     ports = signature_of(subject.module).arguments
@@ -211,7 +211,7 @@ def _fitting(port: Port, value: Array) -> Array:
 
 
 def _random(port: Port, rng: np.random.Generator, sizes: Sizes) -> Array:
-    """Numbers of the size of what networks compute with; integers 0 and 1."""
+    """Numbers of the usual size in networks; integers 0 and 1."""
     declared, dtype = shape_of(port.type), dtype_of(port.type)
     dims = tuple(
         dim if dim != UNKNOWN else OTHER if at else BATCH for at, dim in enumerate(declared)

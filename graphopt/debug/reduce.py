@@ -1,8 +1,8 @@
 """Delta reduction: the smallest part of a program that still does something interesting.
 
-Ops are left out in ever smaller chunks (Zeller's ddmin), and then results. What a kept op read
-from one that is gone becomes a new feed, which holds the value that was recorded there, so every
-part of a program is a program of its own. Each candidate is verified before it is tried.
+Ops are left out in ever smaller chunks (Zeller's ddmin), and then results. An operand that a
+removed op computed becomes a new feed, which holds the recorded value, so every part of a program
+is a program of its own. Each candidate is verified before it is tried.
 """
 
 from __future__ import annotations
@@ -49,15 +49,15 @@ def reduce_module(
     """Leave out ops and results of `@main` while `interesting(module, inputs)` stays true.
 
     `values` are those of all values of `@main` (see `record`); without them new feeds get no value,
-    which does for what looks at the IR only. `focus` are ops that a first guess is made around.
-    At most `most` candidates are tried. An exception from `interesting` counts as False. Raises
-    ValueError when the program itself is not interesting.
+    which is enough for a condition on the IR. `focus` are the ops around which the first guess is
+    made. At most `most` candidates are tried. An exception from `interesting` counts as False.
+    Raises ValueError when the program itself is not interesting.
     """
     whole = _Parts(module, dict(inputs), values)
     search = _Search(whole, interesting, most)
     start = whole.everything()
     if not search.holds(start):
-        raise ValueError("the program to reduce is not interesting: there is nothing to keep")
+        raise ValueError("the program to reduce is not interesting, so it cannot be reduced")
     start = search.guess(start, [op for op in whole.ops if op in set(focus)])
     best = search.minimize(start)
     built, fed = whole.build(best)
@@ -65,7 +65,7 @@ def reduce_module(
 
 
 def record(module: ModuleOp, inputs: Mapping[str, Array], seed: int = 7) -> dict[SSAValue, Array]:
-    """The numbers of every value of `@main`, each op computed by itself on one device."""
+    """The numbers of every value of `@main`, each op computed separately on one device."""
     import jax
 
     import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
@@ -94,7 +94,7 @@ class _Part:
 
 @dataclass
 class _Parts:
-    """A program that parts are taken of."""
+    """A program of which parts are taken."""
 
     module: ModuleOp
     inputs: dict[str, Array]
@@ -118,7 +118,7 @@ class _Parts:
         return _Part(tuple(self.ops), tuple(results))
 
     def part(self, of: _Part, ops: Iterable[Operation]) -> _Part:
-        """These ops, and what they give: the results of before, and all that nobody reads now."""
+        """These ops, and their results: those of before, and all values that have no reader now."""
         chosen = set(ops)
         kept = [op for op in self.ops if op in chosen]
         read = {value for op in kept for value in self.reads[op]}
@@ -225,7 +225,8 @@ class _Search:
         """The first interesting part around the ops in focus; the start when there is none."""
         for users in (False, True) if focus else ():
             for depth in _DEPTHS:
-                # fetching what is read in a pattern would stop it, so results are left out first
+                # fetching an inner value of a pattern would stop the pattern, so results are left
+                # out first
                 for results in ((), start.results):
                     chosen = self.parts.around(focus, depth, users=users)
                     part = self.parts.part(_Part(start.ops, results), chosen)
@@ -247,7 +248,7 @@ class _Search:
         while True:
             end = len(part.ops)
             while end > 0:
-                # from the end: what comes last is read by the fewest
+                # from the end: the last ops have the fewest readers
                 start = max(end - size, 0)
                 rest = part.ops[:start] + part.ops[end:]
                 smaller = self.parts.part(part, rest)
@@ -277,7 +278,7 @@ def _owner(value: SSAValue) -> Operation | None:
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """A name that is not taken, and is now."""
+    """A free name, which it reserves."""
     number, found = 0, name
     while found in taken:
         number += 1

@@ -1,4 +1,4 @@
-"""The work of `graphopt replay` on a file, and the results that it compares with."""
+"""The work of `graphopt replay` on a file, and the reference results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def replayed(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Diffe
 
 
 def suspect_of(file: ReplayFile, data: Mapping[str, Array] | None = None) -> Suspect:
-    """The program of a file with its steps and inputs, to be tried."""
+    """The program of a file with its steps and inputs, ready to try."""
     return Suspect(
         file.module,
         steps_of_file(file),
@@ -66,7 +66,7 @@ def _float64(module: ModuleOp, inputs: Mapping[str, Array]) -> dict[str, Array]:
     drawing = next((op for op in module.walk() if draws(op)), None)
     if drawing is not None:
         raise UnsupportedError(
-            f"{show_op(drawing)} draws random numbers, and NumPy's are others than JAX's; compare "
+            f"{show_op(drawing)} draws random numbers, and NumPy draws others than JAX; compare "
             f"with --against {UNOPTIMISED}"
         )
     dtypes = {f"{p.kind} {p.name}": dtype_of(p.type) for p in signature_of(module).results}

@@ -1,4 +1,4 @@
-"""A program with other dtypes or sizes: every op is made anew for the new types."""
+"""A program with other dtypes or sizes: every op is created again for the new types."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.signature import main_function, signature_of
 from graphopt.ir.dialect.types import Tensor, dtype_of, shape_of, tensor
 
-# what becomes of an argument: its kind and its type, to its new type
+# maps the kind and the type of an argument to its new type
 Retype = Callable[[str, Tensor], Tensor]
 Attrs = Callable[[PdOp], Mapping[str, Any]]
 
@@ -23,7 +23,7 @@ Attrs = Callable[[PdOp], Mapping[str, Any]]
 def retyped(module: ModuleOp, retype: Retype, attrs: Attrs) -> ModuleOp | None:
     """The program for arguments of other types; None when an op does not take them.
 
-    `attrs` gives the properties of each op, which may name dtypes and sizes.
+    `attrs` returns the properties of each op, which may name dtypes and sizes.
     """
     made = module.clone()
     function = main_function(made)

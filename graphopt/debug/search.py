@@ -1,8 +1,8 @@
 """From "the results differ" to the rewrite: a binary search over `--opt-bisect-limit`.
 
 The search keeps two limits, one with right results and one with wrong ones, and ends when they are
-neighbours; so it finds *a* rewrite that turns right into wrong, also where a later rewrite hides
-what an earlier one did. Both limits are tried once more at the end.
+neighbours; so it finds *a* rewrite that makes right results wrong, even if a later rewrite hides an
+earlier one. Both limits are tried again at the end.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ from graphopt.passes.table.manager import apply_steps
 
 @dataclass(frozen=True)
 class Trial:
-    """The program after the passes, under some limit, and what it gave."""
+    """The program after the passes, under some limit, and its results."""
 
     module: ModuleOp
     asked: tuple[str, ...]
-    """The rewrites, in order, as `--opt-bisect-limit` tells them."""
+    """The rewrites, in order, as `--opt-bisect-limit` reports them."""
     outcome: Outcome
     failed: int = -1
     """The step in which a pass failed, if one did."""
@@ -51,9 +51,9 @@ class Trial:
 
 @dataclass(frozen=True)
 class Suspect:
-    """A program, the steps that should not change what it gives, and how that is checked.
+    """A program, the steps that should not change its results, and how they are checked.
 
-    `against` gives the results that are right, by default those of the program without the steps.
+    `against` returns the reference results, by default those of the program without the steps.
     """
 
     module: ModuleOp
@@ -66,7 +66,7 @@ class Suspect:
     trials: dict[str, Outcome] = field(default_factory=dict[str, Outcome])
 
     def wanted(self) -> Outcome:
-        """The right results; GraphoptError when there are none."""
+        """The reference results; GraphoptError when they cannot be computed."""
         found = self._once("wanted", self.module, self.against)
         if found.error is not None:
             name = type(found.error).__name__
@@ -85,7 +85,7 @@ class Suspect:
         return replace(passed, outcome=self._with_kept(found))
 
     def passed(self, limit: int = -1, *, without: Sequence[int] = (), steps: int = -1) -> Trial:
-        """A trial of which only the passes are run."""
+        """A trial that runs only the passes."""
         module = self.module.clone()
         lines: list[str] = []
         chosen = self.steps if steps < 0 else self.steps[:steps]
@@ -106,7 +106,7 @@ class Suspect:
         return difference(self.wanted(), trial.outcome, self.tolerance)
 
     def _with_kept(self, found: Outcome) -> Outcome:
-        """With the state that the program gives back, where its passes left it as it was."""
+        """With the state that the program returns, if its passes did not change the storage."""
         if found.error is not None:
             return found
         writes = signature_of(self.module).writes
@@ -123,8 +123,8 @@ class Suspect:
 class Found:
     """The rewrite that made the results wrong.
 
-    `number` is 0 when a pass is to blame that asks for no rewrite. `alone` is True when the results
-    are right with every rewrite but this one, False when others are wrong as well.
+    `number` is 0 when the wrong pass reports no rewrites. `alone` is True when the results are
+    right if only this rewrite is disabled, False when others are wrong too.
     """
 
     number: int
@@ -139,15 +139,15 @@ class Found:
     focus: tuple[Operation, ...]
     """The ops of `before` that are gone after the rewrite."""
     change: tuple[str, ...]
-    """The change of the program's text by the rewrite, as a diff."""
+    """A diff of the program's text before and after the rewrite."""
 
 
 def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> Found | None:
     """The rewrite that makes the results wrong; None when all of them together do not.
 
-    What is found is tried once more with `check`, by default the same suspect. Raises
-    GraphoptError when the program fails without any pass, or when the same limit gives right
-    results now and wrong ones then.
+    The rewrite found is tried again with `check`, by default the same suspect. Raises GraphoptError
+    when the program fails without any pass, or when the same limit gives right results once and
+    wrong ones another time.
     """
     whole = suspect.trial()
     seen = suspect.judged(whole)
@@ -185,11 +185,11 @@ def find_wrong_rewrite(suspect: Suspect, *, check: Suspect | None = None) -> Fou
 
 
 def isolated(suspect: Suspect, found: Found) -> Suspect:
-    """The same wrong rewrite with as little as possible around it; `suspect` when nothing is less.
+    """The same wrong rewrite in the smallest program found; `suspect` when there is no smaller one.
 
-    That is the program just before the rewrite with the one pass, where this is wrong too. Where
-    passes before have changed how state is stored, the inputs are those of the program in front of
-    them, and only what comes after is left out.
+    That is the program just before the rewrite and the one pass, if this is wrong too. Where passes
+    before have changed how state is stored, the inputs are those of the program before these
+    passes, and only later steps are left out.
     """
     if not _stores_variables(found.before):
         shorter = replace(suspect, steps=suspect.steps[: found.step + 1], trials={})
@@ -210,7 +210,7 @@ def isolated(suspect: Suspect, found: Found) -> Suspect:
 
 
 def _stores_variables(module: ModuleOp) -> bool:
-    """True when a program takes its state variable by variable, each as it is declared."""
+    """True when a program takes its state variable by variable, each in its declared form."""
     ports = signature_of(module).arguments
     return prepare_function(module) is None and not any(p.stack_of or p.order for p in ports)
 
@@ -222,7 +222,7 @@ def still_wrong(suspect: Suspect, seen: Difference) -> Interesting:
         tried = replace(suspect, module=module, inputs=inputs, trials={})
         passed = tried.passed()
         if passed.failed < 0 and (seen.kind is Kind.PASS or str(passed.module) == str(module)):
-            return False  # no pass fails, or nothing was rewritten: this takes no XLA to know
+            return False  # no pass fails, or nothing was rewritten: known without XLA
         found = tried.judged(passed if passed.failed >= 0 else tried.trial())
         return found is not None and found.like(seen)
 
@@ -239,7 +239,7 @@ def _wrong_step(suspect: Suspect, seen: Difference, total: int) -> Found:
     plain = suspect.judged(suspect.trial(steps=0))
     if plain is not None:
         raise GraphoptError(
-            f"without any pass the results are wrong already, so no pass is to blame: {plain}"
+            f"the results are wrong without any pass, so no pass causes it: {plain}"
         )
     good, bad = 0, len(suspect.steps)
     while bad - good > 1:
@@ -279,7 +279,7 @@ def _step_named(steps: Sequence[Step], pass_name: str) -> int:
 
 
 def _gone(before: ModuleOp, after: ModuleOp) -> list[Operation]:
-    """The ops of one program that the other has not, by name and by the names of values."""
+    """The ops of one program that the other does not have, by name and by the names of values."""
     left = Counter(_key(op) for op in after.walk())
     gone: list[Operation] = []
     for op in before.walk():

@@ -1,4 +1,4 @@
-"""Smaller sizes and plainer numbers for a program that was reduced already."""
+"""Smaller sizes and rounder numbers for a program that is already reduced."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.ir.dtypes import as_dtype
 from graphopt.passes.engine.replay_file import MadeUp
 
-# arrays up to here are written as they are
+# arrays up to this size are kept
 FEW = 64
 
 
@@ -51,7 +51,7 @@ def shrink_sizes(
 def plain_inputs(
     module: ModuleOp, inputs: Mapping[str, Array], interesting: Interesting
 ) -> dict[str, Array | MadeUp]:
-    """Rounded numbers for small inputs and made-up ones for large, where that still does it."""
+    """Rounded numbers for small inputs, random ones for large, if the program stays interesting."""
     best: dict[str, Array | MadeUp] = dict(inputs)
     arrays = dict(inputs)
     for seed, (name, array) in enumerate(inputs.items(), start=1):
@@ -93,7 +93,7 @@ def _smaller(module: ModuleOp, inputs: Mapping[str, Array]) -> Iterator[tuple[in
 def _resized(
     module: ModuleOp, inputs: Mapping[str, Array], old: int, new: int
 ) -> tuple[ModuleOp, dict[str, Array]] | None:
-    """The program with `new` for every dimension `old`; None where that is no program."""
+    """The program with `new` for every dimension `old`; None if that is not a valid program."""
     changed = module.clone()
     block = main_function(changed).body.block
     fed: dict[str, Array] = {}

@@ -17,7 +17,7 @@ def table(head: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
 
 
 def size(count: int) -> str:
-    """A number of bytes as people read it."""
+    """A number of bytes with a unit."""
     if count < 1000:
         return f"{count} bytes"
     amount = float(count)
@@ -29,7 +29,7 @@ def size(count: int) -> str:
 
 
 def shape(dims: Sequence[int]) -> str:
-    """A shape, with ? for what the program leaves open."""
+    """A shape, with ? for an unknown dimension."""
     return f"[{', '.join('?' if dim < 0 else str(dim) for dim in dims)}]"
 
 

@@ -1,6 +1,6 @@
-"""Several trainers, one program: which one this is, waiting for the others (paddle.distributed).
+"""Several trainers, one program: this trainer's number, and barriers (paddle.distributed).
 
-Training itself needs nothing of this: `static.CompiledProgram.with_data_parallel` runs over all
+Training itself does not need this module: `static.CompiledProgram.with_data_parallel` runs over all
 trainers that the environment names (docs/how-to/train-on-many-machines.md).
 """
 
@@ -67,7 +67,7 @@ class ParallelEnv:
 def init_parallel_env() -> None:
     """Join the job that the environment describes; does nothing for a process that is alone.
 
-    It has to come before anything runs. Without it the first thing that runs joins. Raises
+    It must come before any program runs. Without it the first run joins. Raises
     WorldError (ValueError) for variables that do not fit together, TrainerError (RuntimeError) when
     trainers do not come in time or differ.
     """

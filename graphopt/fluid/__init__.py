@@ -1,6 +1,6 @@
 """The API of Paddle 1.8 (paddle.fluid) for static programs, over the later front end.
 
-What differs from `paddle.static` is in these files; nothing here has a dynamic mode.
+These files hold the differences from `paddle.static`; there is no dynamic mode.
 """
 
 from __future__ import annotations

@@ -15,7 +15,7 @@ from graphopt.runtime.places import CUDAPlace as CUDAPlace
 from graphopt.runtime.places import cuda_places
 from graphopt.runtime.scope import Scope as Scope
 
-# what Paddle raises where an operator cannot be built or run
+# Paddle's error for an operator that cannot be built or run
 EnforceNotMet = OperatorError
 
 

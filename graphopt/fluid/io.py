@@ -1,6 +1,6 @@
 """Saving and loading (paddle.fluid.io): variables as files of a folder, or all in one file.
 
-What has the same form in `paddle.static` is found there when it is used.
+Functions of the same form in `paddle.static` are looked up there on first use.
 """
 
 from __future__ import annotations

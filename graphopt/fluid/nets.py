@@ -61,7 +61,8 @@ def img_conv_group(
 ) -> Variable:
     """Convolutions, each perhaps with batch normalisation and dropout, and one pool.
 
-    What is not a list holds for every convolution. Paddle page: fluid.nets.img_conv_group.
+    An argument that is not a list applies to every convolution. Paddle page:
+    fluid.nets.img_conv_group.
     """
     filters = arguments.integers(conv_num_filter, "conv_num_filter", "img_conv_group")
 

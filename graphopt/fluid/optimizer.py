@@ -1,6 +1,6 @@
 """Optimizers under the names and arguments of 1.8 (paddle.fluid.optimizer).
 
-`parameter_list` and `regularization` are what `parameters` and `weight_decay` are called since 2.0;
+`parameter_list` and `regularization` are the `parameters` and `weight_decay` of 2.0;
 the learning rate may be a Variable from fluid.layers. The classes are made when they are used.
 """
 

@@ -42,8 +42,8 @@ LAYERS: dict[str, tuple[str, str]] = {
     "double_buffer": (_READER, _FEED),
     "load": (_READER, "fluid.io.load_vars, or set the value in the scope"),
     "continuous_value_model": (_SERVER, "slice and concat"),
-    "get_tensor_from_selected_rows": (_SERVER, "use the gradient as it is: gradients are dense"),
-    "merge_selected_rows": (_SERVER, "use the gradient as it is: gradients are dense"),
+    "get_tensor_from_selected_rows": (_SERVER, "use the gradient itself: gradients are dense"),
+    "merge_selected_rows": (_SERVER, "use the gradient itself: gradients are dense"),
 }
 
 # name in fluid -> why it is refused, what to use instead

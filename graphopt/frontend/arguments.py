@@ -2,8 +2,8 @@
 
 OperandError is a TypeError, ProgramError a ValueError.
 
-They turn what scripts may write (an int for a pair, a NumPy integer, a string for a dtype) into
-one plain form, so that the functions themselves need not.
+They convert the forms that scripts may write (an int for a pair, a NumPy integer, a string for a
+dtype) to one plain form.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def pair(value: Any, name: str, function: str, length: int = 2) -> list[int]:
 
 
 def axes(value: Any, function: str, name: str = "axis") -> list[int]:
-    """Axes as a list; None and () mean all of them and give []."""
+    """Axes as a list; None and () mean all of them and return []."""
     return [] if value is None else integers(value, name, function)
 
 
@@ -158,7 +158,7 @@ def dtype(value: Any, name: str, function: str) -> DType:
 
 
 def shape(value: Any, function: str, name: str = "shape") -> list[int]:
-    """A shape with nothing unknown but -1 (None counts as -1)."""
+    """A shape with -1 for unknown dimensions (None counts as -1)."""
     refuse_variable(value, name, function)
     if not isinstance(value, (list, tuple, np.ndarray)):
         raise OperandError(

@@ -29,7 +29,7 @@ class Path:
     end: int
     """Position of the derivative in the operator list."""
     before_loop: tuple[str, ...] = ()
-    """Inputs that a loop changes in place: meant is what they were before it, as in Paddle."""
+    """Inputs that a loop changes in place; as in Paddle, the gradient is of their first value."""
     tables: frozenset[str] = frozenset()
     """Inputs that only lookups with sparse gradients read."""
 
@@ -85,9 +85,9 @@ def gradients(
 ) -> list[Variable | None]:
     """The gradients of the sum of the targets with respect to each input.
 
-    `target_gradients` weigh the targets (None: ones); several targets add up. Returns one Variable
-    per input, in its shape, or None where no target depends on it. Raises ProgramError when a
-    weight does not have its target's shape.
+    `target_gradients` weight the targets (None: ones); several targets are added. Returns one
+    Variable per input, in its shape, or None where no target depends on it. Raises ProgramError
+    when a weight does not have its target's shape.
     """
     require_static()
     outs = _several(targets, "targets")
@@ -297,8 +297,8 @@ def _dependent(ops: Sequence[Operator], starts: set[str]) -> list[frozenset[str]
 def _read_by(op: Operator) -> list[str]:
     """The names whose values an operator depends on.
 
-    A branch that is not taken leaves what it would have written; so does a write to one element of
-    an array.
+    A branch that is not taken keeps the old values of the names that it writes; so does a write to
+    one element of an array.
     """
     keeps = op.type in ("conditional_block", "conditional_block_infer", "write_to_array")
     return [*op.input_arg_names, *(op.output_arg_names if keeps else ())]
@@ -355,7 +355,7 @@ def _append_grad(
 ) -> list[Variable]:
     """The `pd_grad` operator, and the gradient variables that it writes.
 
-    Also without inputs: gradients that are fetched besides are computed by it.
+    Also without inputs: it computes additionally fetched gradients.
     """
     block = targets[0].block
     grads: list[Variable] = []

@@ -1,8 +1,8 @@
 """The functions and classes that scripts call, as they are called from outside.
 
-A call is all or nothing: what it did to programs is taken back when it fails. Its arguments have
-the kinds and dtypes of `accepted`, or it does not start. Its error ends at the caller's line. None
-of this is for calls between the parts of graphopt: packages put it around what they offer.
+A call is all or nothing: its changes to programs are undone when it fails. Its arguments have the
+kinds and dtypes of `accepted`, or it does not start. Its error ends at the caller's line. Calls
+between the parts of graphopt do without: packages wrap only the names that they publish.
 """
 
 from __future__ import annotations
@@ -18,20 +18,20 @@ from graphopt.ir.program import undo
 
 _PLAIN = "_plain"
 _PACKAGE = __name__.partition(".")[0] + "."
-# the records that programs consist of, and what layers are made with
+# the records of programs, and the helpers of layers
 _INSIDE = (f"{_PACKAGE}ir.", f"{_PACKAGE}layer_helper")
 _ALSO = ("__init__", "__call__")
 
 
 def publish(names: MutableMapping[str, Any], package: str) -> None:
-    """Let each function and class of graphopt among a package's names be as this module says."""
+    """Wrap each function and class of graphopt among a package's names."""
     for name, found in list(names.items()):
         if not name.startswith("_"):
             names[name] = published(found, package, name)
 
 
 def published(found: Any, package: str, name: str) -> Any:
-    """A function or class as a package offers it; anything else as it is."""
+    """A function or class in its published form; other objects unchanged."""
     if not _is_offered(getattr(found, "__module__", None) or ""):
         return found
     if isinstance(found, type):

@@ -31,7 +31,7 @@ from graphopt.runtime.slots import Slot, Tensor
 
 NAME_TABLE = "StructuredToParameterName@@"
 _BIG_TABLE = "UnpackBigParamInfor@@"
-# What Paddle stores in one array with protocols 2 and 3.
+# The most bytes that Paddle stores in one array with protocols 2 and 3.
 _BIG_BYTES = 2**30 - 1
 
 
@@ -70,7 +70,7 @@ def save(obj: Any, path: str | BytesIO, protocol: int = 4, **configs: Any) -> No
 
 
 def _check_depth(obj: Any) -> None:
-    """Raise ProgramError for containers that hold themselves, or nest deeper than files may."""
+    """Raise ProgramError for containers that contain themselves, or are nested too deeply."""
     path: list[tuple[Any, Iterator[Any]]] = [(obj, iter(_children(obj)))]
     inside = {id(obj)}
     done: set[int] = set()
@@ -97,7 +97,7 @@ def _check_depth(obj: Any) -> None:
 
 
 def check_protocol(protocol: Any, options: Mapping[str, Any]) -> int:
-    """The pickle protocol asked for; ValueError unless it is 2, 3 or 4."""
+    """The requested pickle protocol; ValueError unless it is 2, 3 or 4."""
     if options.get("pickle_protocol") is not None:
         protocol = options["pickle_protocol"]
         warnings.warn(
@@ -152,7 +152,7 @@ def _value_of(obj: Any) -> np.ndarray[Any, Any]:
 
 
 def _prepared(obj: Any, protocol: int) -> Any:
-    """The value as it is stored."""
+    """The value in its stored form."""
     if isinstance(obj, dict):
         items = cast(dict[Any, Any], obj)
         if any(isinstance(value, Variable) for value in items.values()):
@@ -314,7 +314,7 @@ def _arrays(value: Any, named: bool, done: dict[int, Any]) -> Any:
 
 
 def _load_stream(data: bytes, source: str) -> Any:
-    """A tensor, selected rows or a program, found by trying: the formats have no mark."""
+    """A tensor, selected rows or a program, found by trying each: the formats have no mark."""
     try:
         tensor, end = read_tensor(data, 0, source)
         if end == len(data):

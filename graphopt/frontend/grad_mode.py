@@ -1,6 +1,6 @@
 """Switches of automatic differentiation. In a static program they have no effect, as in Paddle.
 
-What gets a gradient is decided where a program asks for it: see `static.append_backward`,
+The functions that append gradients decide which variables have one: see `static.append_backward`,
 `static.gradients` and `Variable.stop_gradient`.
 """
 
@@ -11,7 +11,7 @@ from typing import Any, Self
 
 
 class _Mode(ContextDecorator):
-    """A context manager and decorator that changes nothing."""
+    """A context manager and decorator without effect."""
 
     def __enter__(self) -> Self:
         return self

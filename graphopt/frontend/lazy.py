@@ -1,8 +1,8 @@
 """Packages that import their names on first use (PEP 562).
 
 The stub beside a package, `__init__.pyi`, is the one list of its names: type checkers and editors
-read it as it is, and here it says where each name comes from. A stub holds imports and assignments
-of imported names (`Tensor = Variable`), nothing else.
+read it, and here it names the module of each name. A stub holds imports and assignments of imported
+names (`Tensor = Variable`), nothing else.
 """
 
 from __future__ import annotations

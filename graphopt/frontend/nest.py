@@ -7,7 +7,7 @@ from typing import Any, cast
 
 
 def leaves(tree: Any) -> list[Any]:
-    """The leaves of a structure, in order; dicts by sorted key. Anything else is one leaf."""
+    """The leaves of a structure, in order; dicts by sorted key. Any other value is one leaf."""
     return list(_walk(tree))
 
 

@@ -1,8 +1,8 @@
 """Names of a layer that is one operator in Paddle and several ones here.
 
-What the operators give to each other has names of its own, which leave Paddle's counters alone;
-what the function returns is called as Paddle's layer calls it. So scripts that fetch by name, and
-the names of everything that comes after, are as in Paddle.
+Intermediate values have names of their own, which do not advance Paddle's counters; the results
+have the names of Paddle's layer. So scripts that fetch by name, and all later names, are as in
+Paddle.
 """
 
 from __future__ import annotations

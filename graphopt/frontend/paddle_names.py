@@ -24,7 +24,7 @@ _DYNAMIC = "graphopt runs static programs only"
 
 # modules of paddle that are missing: what to use instead
 MISSING: Mapping[str, str] = {
-    "paddle.amp": "cast where it pays, or set strategy flags; XLA computes float32 as it is",
+    "paddle.amp": "cast where it pays, or set strategy flags; XLA does not change float32",
     "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
     "paddle.batch": f"group rows with a generator of your own; {_FEED}",
@@ -42,7 +42,7 @@ MISSING: Mapping[str, str] = {
     "paddle.jit": f"{_DYNAMIC}: build the Program with paddle.static.program_guard",
     "paddle.onnx": "static.save_inference_model",
     "paddle.profiler": "program.explain() of a CompiledProgram, and jax.profiler",
-    "paddle.quantization": "saved quantised models are read as they are",
+    "paddle.quantization": "saved quantised models are read without conversion",
     "paddle.reader": f"itertools and a generator of your own; {_FEED}",
     "paddle.signal": "frames with NumPy before feeding",
     "paddle.sparse": "dense tensors and masks",
@@ -100,7 +100,7 @@ def own_name(name: str) -> str:
 
 
 class _SameModule(Loader):
-    """Gives a module of graphopt, as it is."""
+    """Returns a module of graphopt itself."""
 
     def __init__(self, name: str) -> None:
         self.name = name

@@ -19,9 +19,9 @@ def run_script(path: str | os.PathLike[str], args: Sequence[str] = ()) -> int:
     """Run a script as `python path args` would, and return its exit code.
 
     In it `import paddle`, `import paddle.fluid as fluid` and the like are graphopt's modules.
-    `sys.argv`, `sys.path`, `__main__` and `__file__` are as Python sets them, and as they were
-    before when the script has ended. A path to a folder runs its `__main__.py`. The code is 1 after
-    an exception, whose traceback starts at the script; 2 when there is no script, or when the real
+    `sys.argv`, `sys.path`, `__main__` and `__file__` are as Python sets them, and are restored when
+    the script has ended. A path to a folder runs its `__main__.py`. The code is 1 after an
+    exception, whose traceback starts at the script; 2 when there is no script, or when the real
     Paddle was imported already.
     """
     given = os.fspath(path)

@@ -3,7 +3,7 @@
 Paddle's tensors carry their lengths (LoD); here a variable only notes where they are, one note for
 each level, outermost first: the name of an int64 variable, numbers, or one number for all of them.
 Rows that are fed have theirs in `x@lens` (`x@lens0` for the outer of two levels), which is declared
-when something reads it. `hand_on` is called for each operator that is appended.
+when it is first read. `hand_on` is called for each operator that is appended.
 """
 
 from __future__ import annotations

@@ -63,9 +63,9 @@ def size(value: Any, name: str, function: str, slot: str) -> SizeInputs:
 
 
 def size_of(x: Variable, axis: int) -> Any:
-    """The size of an axis: a number, or a Variable where only a run decides it.
+    """The size of an axis: a number, or a Variable if it is known only in a run.
 
-    What is computed from it and ends up in a shape is folded when the program is traced.
+    Shapes computed from it are folded when the program is traced.
     """
     known = x.shape[axis]
     if known >= 0:

@@ -1,8 +1,8 @@
 """Tracebacks that end at the user's line: the frames of graphopt are left out of its own errors.
 
-An error that a `raise` of graphopt raised says all there is to say in its message, so its traceback
-keeps only the caller's frames. An accident inside graphopt keeps them all: there they are what a
-report needs. `FLAGS_graphopt_full_traceback` keeps them always, for a debugger say.
+An error that a `raise` of graphopt raised is explained by its message, so its traceback keeps only
+the caller's frames. An unexpected error inside graphopt keeps all frames for a bug report.
+`FLAGS_graphopt_full_traceback` always keeps them, for a debugger.
 """
 
 from __future__ import annotations

@@ -65,8 +65,8 @@ class Call:
     def is_memoized(self) -> bool:
         """True when one trace serves all ops that are computed alike.
 
-        Not with data-sized results, which need values, nor with -0.0, which equals 0.0 as a key.
-        Collectives stay where they are, so that they can be counted.
+        Ops with data-sized results need values, and -0.0 equals 0.0 as a key, so both are traced
+        alone. Collectives are traced in place, so that they can be counted.
         """
         alone = self.data_sized or self.communicates
         return not alone and "-0.0" not in repr(self.attrs)
@@ -88,7 +88,7 @@ class Call:
 
 
 def _read_by_rules(op: PdOp) -> dict[str, Any]:
-    """The properties without those that only say which numbers are drawn: keys do that."""
+    """The properties without those that select random numbers, which follow from the keys."""
     values = op.attr_values()
     if isinstance(op, RandomOp):
         values = {name: value for name, value in values.items() if name not in ("seed", "rng_id")}
@@ -103,7 +103,7 @@ def jitted(call: Call) -> Any:
 
 @lru_cache(maxsize=4096)
 def jitted_pullback(call: Call, ins: tuple[int, ...], outs: tuple[int, ...]) -> Any:
-    """`pullback`, jitted: one trace serves all calls that are alike."""
+    """`pullback`, jitted: one trace serves all equal calls."""
     return jax.jit(pullback(call, ins, outs))
 
 

@@ -1,6 +1,6 @@
 """Communication with the other replicas: the only interface for rules.
 
-Rules see a `Replicas` object. In a data-parallel function it speaks of the mapped axis `AXIS`;
+Rules see a `Replicas` object. In a data-parallel function it stands for the mapped axis `AXIS`;
 alone it is the identity, so one rule serves both.
 
 Replicas may come in groups, those of a process: each group has all parts of the state between its
@@ -52,7 +52,7 @@ class Replicas:
     def sum_in_parts(self, value: Any) -> Any:
         """This replica's part of the sum of a flat value, whose length `parts` divides.
 
-        Only such a part goes from group to group.
+        Only such a part is sent between groups.
         """
         if self.axis is None:
             return value
@@ -72,7 +72,7 @@ class Replicas:
         return _index(self.axis)
 
     def check_parts(self, parts: int) -> None:
-        """ProgramError unless a value in this many parts is spread over exactly these replicas."""
+        """ProgramError unless there is one replica for each of this many parts."""
         if parts != self.parts:
             raise ProgramError(
                 f"the program spreads its state over {parts} replicas, but {self.parts} run it"

@@ -1,8 +1,8 @@
 """Values that must be numbers while a program is traced: shapes, axes, counts.
 
-Inside a jitted program arrays have no values yet, but much follows from shapes that are known by
-then: `shape(x)[0] * 2` is computed here, on the side. What cannot be raises `NeedsData`, and the
-runtime then runs the program op by op (`replication.by_op`), where arrays have values.
+Inside a jitted program arrays have no values yet, but many follow from shapes that are known by
+then: `shape(x)[0] * 2` is computed here. Other values raise `NeedsData`, and the runtime then runs
+the program op by op (`replication.by_op`), where arrays have values.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Numbers = np.ndarray[Any, Any]
 
 
 class NeedsData(UnsupportedError):
-    """A size is known only when the data are; such a program cannot be one XLA program."""
+    """A size depends on data; such a program cannot be one XLA program."""
 
     def __init__(self, what: str) -> None:
         super().__init__(
-            f"{what} depends on data: a program that has it runs op by op on one device, and not "
-            "over several devices or in a compiled export"
+            f"{what} depends on data: such a program runs op by op on one device, not over "
+            f"several devices or in a compiled export"
         )
 
 
@@ -84,7 +84,7 @@ def _number(
 def _folded(
     value: SSAValue, env: Mapping[SSAValue, Any], lane: int, memo: dict[SSAValue, Numbers | None]
 ) -> Numbers | None:
-    """The value as far as it follows from shapes and constants; None when it does not."""
+    """The value if it follows from shapes and constants; None otherwise."""
     if value not in memo:
         memo[value] = None
         memo[value] = _compute(value, env, lane, memo)
@@ -100,7 +100,7 @@ def _compute(
     if isinstance(op, (Grad, Dynamic)) or draws(op) or op.regions:
         return None
     if isinstance(op, ShapeOf):
-        if op.input not in env:  # inside a region, which knows only what it reads
+        if op.input not in env:  # inside a region, which has only the values that it reads
             return None
         return np.asarray(env[op.input][lane].shape, np.int32)
     operands = [_folded(operand, env, lane, memo) for operand in op.operands]

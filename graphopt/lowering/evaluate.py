@@ -58,11 +58,11 @@ class Context:
     lanes: int = 1
     by_op: bool = False
     hashes: bool = False
-    """True when dropouts draw by a quicker generator than the other ops."""
+    """True when dropouts draw from a faster generator than the other ops."""
     lane: int | None = None
     """Index of this lane inside a region, which is evaluated lane by lane."""
     order: Order | None = None
-    """The numbers of the ops whose results are looked at for NaN and infinities, if they are."""
+    """The numbers of the ops whose results are checked for NaN and infinities, if any."""
     rng_shift: Any = 0
     """Offset of the numbers of random ops, in the layer of a `pd.layers`."""
 
@@ -76,9 +76,9 @@ class Context:
         return several[0] if len(several) == 1 else list(zip(*several, strict=True))
 
     def keys_at(self, op: Operation, operands: Sequence[Sequence[Array]]) -> list[Any]:
-        """`keys_for`, of use only when the operands of each lane are there too.
+        """`keys_for`, usable only once the operands of each lane are computed.
 
-        This is for ops that derivatives compute again: XLA would draw all random numbers of a
+        This is for recomputed ops: XLA would draw all random numbers of a
         program at its start, and keep those that it has drawn before.
         """
         keys = self.keys_for(op)
@@ -111,7 +111,7 @@ def evaluate(
 ) -> list[Lanes]:
     """The results of `@main` in order, for inputs by (kind, name).
 
-    What `@prepare` gives is computed, too, unless it is among the inputs.
+    The results of `@prepare` are computed, too, unless they are among the inputs.
     """
     order = order_of(module) if checks_finite(module) else None
     context = replace(context, hashes=hashes_dropout(module), order=order)

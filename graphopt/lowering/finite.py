@@ -55,9 +55,10 @@ class _Notes:
         self.is_over = False
 
     def add(self, found: Sequence[NotFinite], block: int, *, alone: bool) -> None:
-        """Keep the results of a block that ran; of one that runs again only the first time.
+        """Keep the results of a block's first run.
 
-        What later iterations and steps make of it is no news. Replicas run a block side by side.
+        Non-finite values of later iterations and steps follow from the first ones. Replicas run a
+        block side by side.
         """
         if alone and (self.is_over or block in self.blocks):
             return

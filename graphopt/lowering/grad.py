@@ -67,7 +67,7 @@ def _gradients(op: Grad, seeds: list[Lanes], env: Environment, context: Context)
 
 
 def _finish_sums(op: PdOp, summed: set[SSAValue], cotangents: Environment) -> None:
-    """Let the derivative of `op` wait for the sums, so far, of the gradients that it adds to.
+    """Let the derivative of `op` wait for the present sums of the gradients that it adds to.
 
     XLA would keep all the parts of a gradient and add them up at the end.
     """
@@ -121,7 +121,7 @@ def _differentiate_region(
     """One `jax.vjp` over everything before `op`.
 
     Each `wrt` value gets a zero added, and the derivative is taken with respect to these zeros, so
-    that a value in the middle of the region still passes gradients on to what it depends on.
+    that a value in the middle of the region still passes gradients on to its operands.
     """
     outside = {value: env[value] for value in _defined_outside(region, op.of)}
     block = op.parent
@@ -137,7 +137,7 @@ def _differentiate_region(
         }
         for inner in region:
             if not inner.results:
-                continue  # what is printed or asserted was so the first time
+                continue  # prints and asserts ran in the forward pass
             evaluate_op(inner, inner_env, context, differentiated.get(inner))
             for result in inner.results:
                 if result in blocked:

@@ -1,4 +1,4 @@
-"""Random bits by hashing a counter: a JAX generator that is quicker than threefry, and no more.
+"""Random bits by hashing a counter: a JAX generator that is faster than threefry, and not secure.
 
 The bits of element i are a hash of i and of the two words of the key, so that XLA computes them in
 the loop that needs them. The hash is the finaliser `lowbias32`, twice: it passes tests of
@@ -70,5 +70,5 @@ COUNTER_HASH = define_prng_impl(
 
 
 def by_hash(key: Array) -> Array:
-    """A key of this generator made of a threefry key."""
+    """A key of this generator from a threefry key."""
     return jax.random.wrap_key_data(jax.random.key_data(key), impl=COUNTER_HASH)

@@ -1,7 +1,7 @@
 """Python functions that compiled programs call, and the exceptions they raise.
 
 An exception in such a function must not reach XLA: there it would end one device's part of a step
-while the others wait for it, and come back as text. So it is kept for the run that called, the
+while the others wait for it, and return as text. So it is kept for the run that called, the
 function's results are zeros, and the run raises it when the step is over.
 """
 
@@ -27,7 +27,7 @@ Caller = tuple[str, Any]
 
 
 def caller(op: Operation) -> Caller | None:
-    """The caller that an op is; None for one that calls no Python."""
+    """The caller of an op; None for an op that does not call Python."""
     if isinstance(op, (PyFunc, PyFuncBackward)):
         return op.name, op.attr("function")
     if isinstance(op, (Print, PrintGradient)):
@@ -65,7 +65,7 @@ def listening(callers: Mapping[Caller, PdOp]) -> Iterator[Run]:
 
 
 def sent(x: Any) -> Any:
-    """An array as a callback can be given it: JAX calls from threads in which 64 bits are off."""
+    """An array in the form of callback arguments: JAX calls from threads without 64 bits."""
     return lax.bitcast_convert_type(x, jnp.uint32) if _is_wide(x.dtype) else x
 
 
@@ -78,7 +78,7 @@ def received(value: Any, like: Any) -> Any:
 
 
 def halves(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """A result as a callback can give it; its type is that of `sent`."""
+    """A result in the form that callbacks return; its type is that of `sent`."""
     if not _is_wide(array.dtype):
         return array
     return np.ascontiguousarray(array).reshape(*array.shape, 1).view(np.uint32)
@@ -96,8 +96,8 @@ def _is_wide(dtype: Any) -> bool:
 def called(key: Caller, function: Callable[[], Any], instead: Any) -> Any:
     """The function's result, or `instead` when it raises, which is then reported to the run.
 
-    Threads that run the same program hear of each other's exceptions: none of them may store what
-    was computed from `instead`. After the first exception a run calls the function no more.
+    Threads that run the same program share each other's exceptions: they must not store values
+    computed from `instead`. After the first exception a run does not call the function again.
     """
     runs = [run for run in _runs if key in run.callers]
     if any(other == key for run in runs for other, _ in run.raised):

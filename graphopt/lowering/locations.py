@@ -1,8 +1,8 @@
 """Names of the parts of a compiled program: Paddle's names and the user's lines.
 
 JAX would name the functions of this package that traced an op, by the absolute paths of the machine
-that did. Programs that are written to files say instead which variable an op makes, and at which
-line of the script, so that the same program gives the same bytes everywhere.
+that did. Programs written to files instead have the variable that an op writes, and the line of the
+script, so that the same program gives the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOR_FILES = ContextVar("_FOR_FILES", default=False)
 
 @contextmanager
 def for_files() -> Generator[None]:
-    """Give the ops lowered meanwhile locations that hold on every machine."""
+    """Give the ops lowered inside the block locations that hold on every machine."""
     token = _FOR_FILES.set(True)
     limit = jax.config.jax_traceback_in_locations_limit  # pyright: ignore[reportAttributeAccessIssue]
     jax.config.update("jax_traceback_in_locations_limit", 0)

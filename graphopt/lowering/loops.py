@@ -1,4 +1,4 @@
-"""Loops, forwards and backwards: with a number of iterations that is known, and without.
+"""Loops and their derivatives, with a known or an unknown number of iterations.
 
 A loop whose variables change their shapes, or that has results sized by data, runs an iteration at
 a time, where arrays have values; JAX then differentiates it as it went.
@@ -84,7 +84,7 @@ def open_loop(step: Step, condition: Array, carried: Arrays, outside: Arrays, ke
 
 
 class _Reverse:
-    """The way back through a loop of unknown length.
+    """The backward pass of a loop of unknown length.
 
     Only real and complex variables have gradients; the others are carried along.
     """
@@ -176,7 +176,7 @@ def _filled(values: Arrays, where: list[int], new: Arrays) -> Arrays:
 
 
 def _scatter(gradients: Arrays, where: list[int], like: Arrays) -> tuple[Any, ...]:
-    """The gradients at their positions; integers have none, in JAX's own way of saying so."""
+    """The gradients at their positions; integers have JAX's float0 zeros."""
     result: list[Any] = [np.zeros(x.shape, jax.dtypes.float0) for x in like]
     for index, gradient in zip(where, gradients, strict=True):
         result[index] = gradient

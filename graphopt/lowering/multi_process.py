@@ -1,8 +1,8 @@
 """A mapped function over the devices of several processes, called with this process's parts.
 
-The function itself is the one of `replication.shard_map` over all devices. JAX wants global arrays
-then, of which each process holds a part: feeds become such arrays from this trainer's rows, and of
-the fetches only this trainer's replicas are given back.
+The function itself is the one of `replication.shard_map` over all devices. JAX then takes global
+arrays, of which each process holds a part: feeds become such arrays from this trainer's rows, and
+fetches return this trainer's replicas only.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
-    """The same for a caller that has the feeds of its own devices only, and wants their fetches."""
+    """The same for a caller that has the feeds of its own devices only, and needs their fetches."""
     mine = [device for device in devices if device.process_index == jax.process_index()]
     mesh, own = mesh_of(devices, replicated.groups), mesh_of(mine)
     parts = ProcessShares(
@@ -59,7 +59,7 @@ def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
 
 
 def put(value: np.ndarray[Any, Any], sharding: Any) -> Any:
-    """An array with this sharding; of one that spans processes, each makes its own part."""
+    """An array with this sharding; each process creates its own part."""
     if sharding.is_fully_addressable:
         return jax.device_put(value, sharding)
     return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
@@ -88,7 +88,7 @@ class ProcessShares:
         return jax.make_array_from_single_device_arrays(shape, self.local, parts)
 
     def arguments(self, updated: Any, read_only: Any, feeds: Any, key: Any) -> tuple[Any, ...]:
-        """The arguments of a replica function as global arrays; state is that already."""
+        """The arguments of a replica function as global arrays; state is global already."""
         feeds = tuple(self.feed(feed) for feed in feeds)
         return updated, read_only, feeds, put(np.asarray(key), self.whole)
 

@@ -1,7 +1,7 @@
-"""Segments of ops whose results a derivative computes again instead of keeping them.
+"""Segments of ops whose results a derivative recomputes instead of keeping them.
 
 Their inputs go through a barrier together with the gradients that have arrived so far: XLA then
-neither takes what the forward computation gave, nor starts before those gradients are there.
+neither reuses the forward results, nor starts before those gradients are computed.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class Replay:
     def values_for(self, op: PdOp, cotangents: Environment) -> Environment:
         """Those of the forward computation, or of the op's segment when it is in one.
 
-        On entering a segment, `cotangents` gets its values after the barrier, and what the segment
-        before used is let go.
+        On entering a segment, `cotangents` gets its values after the barrier, and the values of the
+        segment before are released.
         """
         number = segment_of(op)
         if number is None or number not in self.members:

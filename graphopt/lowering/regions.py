@@ -41,7 +41,7 @@ Known = Mapping[SSAValue, np.ndarray[Any, Any]]
 def evaluate_region_op(
     op: RegionOp, env: Environment, context: Context, wanted: Wanted | None
 ) -> list[Lanes]:
-    """The results of an op with regions; its pullback goes into `env` when it is wanted."""
+    """The results of an op with regions; its pullback is stored in `env` when needed."""
     _refuse_collectives(op, context)
     read = values_read(op)
     by_lane: list[Arrays] = []
@@ -208,7 +208,7 @@ def _loop(
 
 
 def _changes_shapes(carried: Arrays, step: Step, outside: Arrays, key: Array) -> bool:
-    """True when a step gives other shapes than it takes, or shapes that only the data decide."""
+    """True when a step changes shapes, or its shapes depend on data."""
     try:
         after = jax.eval_shape(step, carried, outside, key, np.int32(0))[1:]
     except NeedsData:
@@ -245,7 +245,7 @@ def _layers(op: Layers, operands: Arrays, region: Any, outside: Arrays, key: Arr
         return region((*state, *items), outside, key, number * stride), None
 
     if op.attr("recompute"):
-        # inside a loop XLA cannot find what is computed twice, so nothing has to keep it from that
+        # inside a loop XLA does not merge repeated computations, so no barrier is needed
         body = jax.checkpoint(body, prevent_cse=False)
     numbers = jnp.arange(stacks[0].shape[0], dtype="int32")
     return lax.scan(body, carried, (numbers, stacks))[0]

@@ -3,10 +3,10 @@
 `rules.py` imports the modules that register them.
 
 A rule is called by keyword, like an op's type rule: operands by field name (None for an absent
-optional, a tuple for a variadic), properties by name, and, when its signature asks for them,
-`key` (a JAX random key, for random ops) and `replicas` (see `collectives.py`). It returns one
-array, or a tuple of them in the order of the op's results. Rules use `jax.lax` with explicit
-dtypes, because the types in the IR are the truth and a trace runs with 64-bit types enabled.
+optional, a tuple for a variadic), properties by name, and, if its signature has them, `key` (a JAX
+random key, for random ops) and `replicas` (see `collectives.py`). It returns one array, or a tuple
+of them in the order of the op's results. Rules use `jax.lax` with explicit dtypes, because the
+types in the IR are the truth and a trace runs with 64-bit types enabled.
 """
 
 from __future__ import annotations
@@ -53,5 +53,5 @@ def evaluates(op_class: type[PdOp]) -> Callable[[E], E]:
 
 @cache
 def evaluator(op_class: type[PdOp]) -> Evaluator | None:
-    """The evaluator of an op class; None for one that has a rule."""
+    """The evaluator of an op class; None for a class with a rule."""
     return next((_EVALUATORS[c] for c in op_class.__mro__ if c in _EVALUATORS), None)

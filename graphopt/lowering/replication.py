@@ -1,4 +1,4 @@
-"""Turn the one replica function into one computation over several replicas.
+"""Map the function of one replica over several replicas.
 
 Four mappers, one contract: `feeds` hold all replicas' rows, replicated state has one value,
 per-replica state (state in parts, too) and every fetch have a leading axis of length D (the number
@@ -51,7 +51,7 @@ class Plan:
     """The order in which arrays travel, and how many `steps` a call runs.
 
     A feed in `stacked` has a batch for each step along its axis 1; all steps see the others alike.
-    What `@prepare` gives comes after `read_only`, as `prepared`, when it is computed apart.
+    The results of `@prepare` come after `read_only`, as `prepared`, when they are computed apart.
     """
 
     updated: tuple[Port, ...]
@@ -76,7 +76,7 @@ class Plan:
 
         It travels in the order in which it is written: JAX gives the buffers of donated arguments
         to results of the same shape in their order, and XLA copies what another value's buffer
-        has to hold. Each step computes what `@prepare` gives, too, unless that is done `apart`.
+        has to hold. Each step also computes the results of `@prepare`, unless that is done `apart`.
         """
         signature = signature_of(module)
         writes = dict.fromkeys(signature.writes)
@@ -105,12 +105,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Replicated:
-    """A jitted function of the `Replica` form and where its state arrays live.
+    """A jitted function of the `Replica` form and the devices of its state.
 
-    `name` is the mapper's, for reports; `place` gives the sharding of a state port. Functions with
-    the same `home` can pass state to each other without moving it. With several `groups` of
-    replicas each group has all parts of state in parts. One that `donates` takes the buffers of
-    the state that it updates.
+    `name` is the mapper's, for reports; `place` returns the sharding of a state port. Functions
+    with the same `home` can pass state to each other without moving it. With several `groups` of
+    replicas each group has all parts of state in parts. One that `donates` takes the buffers of the
+    state that it updates.
     """
 
     name: str
@@ -122,7 +122,7 @@ class Replicated:
     donates: bool = False
 
     def rows(self, port: Port) -> int:
-        """The length of the leading axis of a state array, 0 when it has none."""
+        """The length of the leading axis of a state array, 0 without one."""
         if not port.per_replica:
             return 0
         return self.replicas if port.shard_of is None else self.replicas // self.groups
@@ -267,7 +267,7 @@ def _feed_blocks(plan: Plan, feeds: Arrays) -> Arrays:
 
 
 def mesh_of(devices: Sequence[Any], groups: int = 1) -> Mesh:
-    """The mesh of the replicas on these devices, of which each group has equally many."""
+    """The mesh of the replicas on these devices, equally many in each group."""
     if groups == 1:
         return Mesh(np.array(devices), (AXIS,), axis_types=(AxisType.Auto,))
     grid = np.array(devices).reshape(groups, -1)
@@ -275,7 +275,7 @@ def mesh_of(devices: Sequence[Any], groups: int = 1) -> Mesh:
 
 
 def cut(mesh: Mesh) -> P:
-    """A leading axis with something for each replica."""
+    """A leading axis with an item for each replica."""
     return P(mesh.axis_names)
 
 

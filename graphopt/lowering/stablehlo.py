@@ -20,9 +20,9 @@ def to_stablehlo(module: ModuleOp, *, unknown: int | None = None) -> str:
     """The StableHLO of a module's replica function.
 
     Unknown dimensions become symbols: the first one of every feed is the batch `b`, others have a
-    symbol of their own; `unknown` gives all of them this size instead. A program whose shapes do
-    not follow from the symbols raises what JAX raises for it; one that prints or asserts raises
-    UnsupportedError.
+    symbol of their own; `unknown` gives all of them this size instead. Raises JAX's own error when
+    shapes do not follow from the symbols, and UnsupportedError for a program that prints or
+    asserts.
     """
     for op in module.walk():
         if isinstance(op, (Print, PrintGradient, Assert)):

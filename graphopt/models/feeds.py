@@ -21,7 +21,7 @@ BATCH, OTHER = 2, 32
 def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
     """`--random`, `--seed` and `--dim`."""
     parser.add_argument(
-        "--random", action="store_true", help="make the inputs up: normal numbers, integers 0 and 1"
+        "--random", action="store_true", help="random inputs: normal numbers, integers 0 and 1"
     )
     parser.add_argument("--seed", type=int, default=0, help="for --random (default 0)")
     parser.add_argument(
@@ -34,7 +34,7 @@ def add_feed_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def sizes_of(entries: Sequence[str]) -> Sizes:
-    """The sizes that `--dim` gives; ValueError for anything else than a number or NAME=AxBxC."""
+    """The sizes of `--dim`; ValueError for anything but a number or NAME=AxBxC."""
     number: int | None = None
     shapes: dict[str, tuple[int, ...]] = {}
     for entry in entries:
@@ -55,7 +55,7 @@ def sizes_of(entries: Sequence[str]) -> Sizes:
 
 
 def random_feed(model: ImportedModel, sizes: Sizes, seed: int) -> dict[str, np.ndarray[Any, Any]]:
-    """Made-up inputs of the right shapes; ones that are open become 2 rows, and 32 elsewhere."""
+    """Random inputs of the right shapes; unknown dimensions become 2 rows, and 32 elsewhere."""
     rng = np.random.default_rng(seed)
     block = model.program.global_block()
     unknown = sorted(set(sizes if isinstance(sizes, dict) else ()) - set(model.feed_names))
@@ -103,7 +103,7 @@ def file_feed(model: ImportedModel, files: Sequence[str]) -> dict[str, Any]:
         elif name or len(model.feed_names) == 1:
             feed[name or model.feed_names[0]] = loaded
         else:
-            raise FeedError(f"{path}: which input is it? Write NAME={path}")
+            raise FeedError(f"{path}: the model has several inputs; write NAME={path}")
     return feed
 
 
@@ -120,12 +120,12 @@ def load_arrays(path: Path) -> dict[str, np.ndarray[Any, Any]] | np.ndarray[Any,
 
 
 def feed_of(model: ImportedModel, arguments: argparse.Namespace) -> dict[str, Any]:
-    """The inputs that the arguments ask for; FeedError when they ask for none."""
+    """The inputs of the arguments; FeedError when the arguments name no inputs."""
     if arguments.random:
         return random_feed(model, sizes_of(arguments.dim), arguments.seed)
     if arguments.input or not model.feed_names:
         return model.feed(file_feed(model, arguments.input))
     raise FeedError(
         f"the model has the inputs {', '.join(model.feed_names)}: give --input FILE.npz, or "
-        "--random for made-up ones"
+        f"--random"
     )

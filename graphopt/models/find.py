@@ -1,4 +1,4 @@
-"""Find the file that a path means, and the parameters beside it."""
+"""Find the file that a path means, and its parameters in the same folder."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _in_folder(folder: Path) -> Path:
     for name in _IN_FOLDER:
         if (folder / name).is_file():
             return folder / name
-    # one model may be there in both formats
+    # one model may exist in both formats
     models: dict[str, Path] = {}
     for suffix in _PROGRAMS:
         for file in sorted(folder.glob(f"*{suffix}")):
@@ -87,7 +87,7 @@ def find_parameters(program: Path) -> list[Path]:
 
 
 def given_parameters(program: Path, params: Path) -> Path:
-    """`params`, or where it is in the program's folder; FileNotFoundError when nowhere."""
+    """`params`, or its path in the program's folder; FileNotFoundError when neither exists."""
     for candidate in (params, program.parent / params):
         if candidate.exists():
             return candidate

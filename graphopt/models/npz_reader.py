@@ -36,7 +36,7 @@ _HEADER = re.compile(
     r"\{'descr': '([<>|=]?[a-zA-Z][0-9]{0,4})', 'fortran_order': (True|False), "
     r"'shape': \(((?:[0-9]{1,20}L?,? ?)*)\),? ?\}\s*"
 )
-# Deflate makes a byte of at most so many.
+# The most bytes that Deflate makes of one.
 _INFLATION = 1032
 _PROBLEMS = (
     zipfile.BadZipFile,
@@ -56,7 +56,7 @@ _PROBLEMS = (
 
 @dataclass(frozen=True)
 class Entry:
-    """An array that is still packed."""
+    """A packed array."""
 
     source: str
     archive: zipfile.ZipFile

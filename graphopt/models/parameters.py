@@ -27,7 +27,7 @@ from graphopt.models.npz_reader import read_entries
 Array = np.ndarray[Any, Any]
 
 _PICKLE = re.compile(rb"\x80[\x02-\x05]")
-# What optimizers' own state dicts hold besides arrays; the program does not read it.
+# Entries of optimizers' own state dicts that are not arrays; the program does not read them.
 _NOT_ARRAYS = ("LR_Scheduler", "master_weights")
 
 
@@ -64,7 +64,7 @@ def read_pickles(files: Sequence[Path], program: Path) -> dict[str, Any]:
 def read_arrays(program: Program, path: Path, kind: str) -> dict[str, Any]:
     """The named arrays in an `.npz` or a `.safetensors` file.
 
-    Those of an `.npz`, whose size says nothing of what it unpacks to, are checked against the
+    Those of an `.npz`, whose packed size does not bound the unpacked one, are checked against the
     program before they are unpacked.
     """
     if kind == "npz":

@@ -1,4 +1,4 @@
-"""A program that was saved, with its parameters: what it takes, what it gives, how to run it."""
+"""A saved program with its parameters: its inputs, its outputs, and a run."""
 
 from __future__ import annotations
 
@@ -119,7 +119,8 @@ class SavedModel:
     ) -> str:
         """The report of the passes of a run: rewrites, and refusals with their reasons, as text.
 
-        Those of the platform are told without a BuildStrategy too. With `portable` as of `module`.
+        Those of the platform are reported without a BuildStrategy too. With `portable` as of
+        `module`.
         """
         compilation = self._compilation(build_strategy, None, portable=portable)
         return as_text(compilation.optimized(near=True).report)

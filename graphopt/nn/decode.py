@@ -28,7 +28,7 @@ from graphopt.tensor.rearrange import tile
 from graphopt.tensor.scatter import take_along_axis
 from graphopt.tensor.search import topk, where
 
-# what stands for the logarithm of 0
+# stands for the logarithm of 0
 IMPOSSIBLE = -1e9
 
 
@@ -120,7 +120,7 @@ class BeamSearchDecoder(Decoder):
     def step(
         self, time: Variable, inputs: Any, states: BeamState, **kwargs: Any
     ) -> tuple[BeamOutput, BeamState, Any, Variable]:
-        """One step of the cell on all beams, of which the best continuations are kept."""
+        """One step of the cell on all beams; the best continuations are kept."""
         merged = map_structure(_merged, inputs)
         outputs, cell_states = self.cell(
             merged, map_structure(_merged, states.cell_states), **kwargs
@@ -200,11 +200,11 @@ def dynamic_decode(
     return_length: bool = False,
     **kwargs: Any,
 ) -> Any:
-    """Run a decoder until everything has ended (paddle.nn.dynamic_decode).
+    """Run a decoder until all sequences have ended (paddle.nn.dynamic_decode).
 
     It takes `max_step_num` + 1 steps at most. Returns the outputs [batch, steps, ...] (or time
     first, with `output_time_major`), the final states, and with `return_length` the lengths. With
-    `impute_finished` what has ended keeps its states. Because data decide the number of steps, a
+    `impute_finished` ended sequences keep their states. Because data decide the number of steps, a
     program with it runs op by op. Raises ValueError for a negative `max_step_num`.
     """
     inputs, states, finished = decoder.initialize(inits)

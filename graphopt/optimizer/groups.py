@@ -68,7 +68,7 @@ class Groups:
         return self._group_of.get(parameter.name, {}).get(name, default)
 
     def clip(self, pairs: Sequence[Pair], common: ClipGradBase | None) -> list[Pair]:
-        """The pairs with clipped gradients; each group is clipped by itself."""
+        """The pairs with clipped gradients; each group is clipped separately."""
         clipped: dict[str, Variable | None] = {p.name: g for p, g in pairs}
         for members in self._apart(pairs):
             clip = self.option(members[0][0], "grad_clip", common)

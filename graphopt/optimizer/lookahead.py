@@ -75,7 +75,7 @@ class LookAhead:
                 assign(where(due, mixed, slow), slow)
 
     def __getattr__(self, name: str) -> Any:
-        """Everything else is the inner optimizer's: get_lr, set_lr, …"""
+        """Other attributes are the inner optimizer's: get_lr, set_lr, …"""
         if name == "inner_optimizer":
             raise AttributeError(name)
         return getattr(self.inner_optimizer, name)

@@ -89,7 +89,7 @@ class ModelAverage:
         assign(divide(total, cast(count, total.dtype)), target)
 
     def minimize(self, loss: Variable, *args: Any, **kwargs: Any) -> None:
-        """Nothing: the operators were appended when this was made."""
+        """Without effect: the operators were appended at construction."""
 
     @contextmanager
     def apply(self, executor: Any = None, need_restore: bool = True) -> Iterator[None]:

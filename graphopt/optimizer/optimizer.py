@@ -130,7 +130,7 @@ class Optimizer(ABC):
         """Append clipping, weight decay and updates, by parameter name.
 
         Returns the operators that update, with those that prepare their learning rates. Raises
-        ValueError when there is nothing to update.
+        ValueError when no parameter can be updated.
         """
         program = default_main_program()
         pairs = sorted(params_grads, key=lambda pair: pair[0].name)
@@ -160,7 +160,7 @@ class Optimizer(ABC):
         return total
 
     def _regularizer(self, parameter: Parameter) -> WeightDecayRegularizer | None:
-        # what was saved without its training information has plain variables for parameters
+        # programs saved without training information have plain variables for parameters
         return getattr(parameter, "regularizer", None) or self.regularization
 
     def _updates(self, block: Block, pairs: Pairs) -> list[Operator]:

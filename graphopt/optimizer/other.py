@@ -150,7 +150,7 @@ class Dpsgd(Optimizer):
 
 
 class LBFGS(Optimizer):
-    """Raise NotImplementedError: LBFGS calls a closure many times per step.
+    """Raises NotImplementedError: LBFGS calls a closure many times per step.
 
     As in Paddle, static programs do not have it. Paddle page: paddle.optimizer.LBFGS.
     """

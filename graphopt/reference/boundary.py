@@ -33,7 +33,7 @@ MOST_ELEMENTS = 1 << 15
 """The rounds of a kind compute at most so many, but for the first two."""
 SHARED = frozenset({Numbers.ZEROS, Numbers.KINKS, Numbers.SMALL})
 BY_STEPS = frozenset({Numbers.MODERATE, Numbers.LARGE})
-"""The kinds on which a difference counts by the size of what was computed on the way."""
+"""The kinds on which a difference is measured against the size of intermediate values."""
 
 # operands that are never negative in a program that works
 _POSITIVE = frozenset({"variance", "moment2", "moment2_max", "moments2", "moments2_max"})
@@ -72,7 +72,7 @@ class Round:
 
     @property
     def is_ordinary(self) -> bool:
-        """True when nothing is planted."""
+        """True for numbers without planted special values."""
         return self.kinds == (Numbers.ORDINARY,)
 
     @property
@@ -106,7 +106,7 @@ def rounds(
 def _rounds_of(value: SSAValue, kinds: tuple[Numbers, ...], size: int) -> int:
     dtype = dtype_of(value.type)
     if not dtype.is_differentiable:
-        return 2  # what is true in one round is false in the next
+        return 2  # booleans alternate between rounds
     listed = len(_numbers_of(kinds, dtype))
     planted = _planted(math.prod(sizes(value, size)), kinds)
     # the same numbers everywhere, and other ones everywhere with ordinary ones between
@@ -130,7 +130,7 @@ def sizes(value: SSAValue, size: int) -> tuple[int, ...]:
 def bound(
     leaves: Sequence[SSAValue], filling: Round, size: int, *, wide: bool
 ) -> dict[SSAValue, Array]:
-    """An array for each value; unknown dimensions get this size. `wide` leaves float64 as it is."""
+    """An array for each value; unknown dimensions get this size. `wide` keeps float64."""
     generator = np.random.default_rng([list(Numbers).index(filling.kinds[0]), filling.number, size])
     found: dict[SSAValue, Array] = {}
     for at, value in enumerate(leaves):
@@ -181,7 +181,7 @@ def _integers(
 
 
 def as_used(value: SSAValue, array: Array) -> Array:
-    """Without a sign where an op wants a variance or a power of a probability."""
+    """Without a sign where an op takes a variance or a power of a probability."""
     for use in value.uses:
         op = use.operation
         if not isinstance(op, PdOp):

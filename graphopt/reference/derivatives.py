@@ -1,4 +1,4 @@
-"""The derivatives of the NumPy functions that rules are made of, and some more functions."""
+"""The derivatives of the NumPy functions in rules, and some more functions."""
 
 from __future__ import annotations
 
@@ -184,7 +184,7 @@ def getitem(x: Array, key: Any) -> Array:
 
 
 def place(g: Array, key: Any, shape: tuple[int, ...]) -> Array:
-    """Zeros of this shape, to which g is added at `key`, as often as it is named there."""
+    """Zeros of this shape, to which g is added at `key`, once for each mention there."""
 
     def forward(v: Array) -> Array:
         out = np.zeros(shape, v.dtype)

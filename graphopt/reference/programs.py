@@ -18,7 +18,7 @@ from graphopt.reference.registry import Unsupported
 from graphopt.reference.stored import Array, by_variable, stored
 from graphopt.reference.validate import LARGEST, SIZES, difference
 
-# what feeds and state are made of; other numbers do not get far into a program
+# numbers of feeds and state; others rarely pass far into a program
 KINDS = (Numbers.ORDINARY, Numbers.ZEROS, Numbers.KINKS, Numbers.MODERATE)
 
 
@@ -36,11 +36,11 @@ def validate_programs(programs: Programs) -> Verdict:
         if elements > LARGEST:
             return Verdict(NOT_VALIDATED, "its values are too large to be interpreted")
         try:
-            told = _differ(programs, size, elements)
+            message = _differ(programs, size, elements)
         except (Unsupported, ValueError, IndexError, AssertionError, KeyError) as error:
             problem = f"the program cannot be interpreted: {error}".splitlines()[0]
             continue
-        return Verdict(FAILED, told) if told else Verdict(VALIDATED)
+        return Verdict(FAILED, message) if message else Verdict(VALIDATED)
     return Verdict(NOT_VALIDATED, problem)
 
 
@@ -62,9 +62,9 @@ def _differ(programs: Programs, size: int, elements: int) -> str:
             before, after = (
                 _results(module, given, precision) for module in (programs.before, programs.after)
             )
-            told = _first(before, after, given, numerics, precision)
-            if told:
-                return f"on {filling.words()}, {told}"
+            message = _first(before, after, given, numerics, precision)
+            if message:
+                return f"on {filling.words()}, {message}"
     return ""
 
 
@@ -92,15 +92,15 @@ def _first(
             if not np.array_equal(old, new):
                 return f"{name} changes"
             continue
-        told = difference(
+        message = difference(
             old.astype(np.result_type(old, new)),
             new.astype(np.result_type(old, new)),
             numerics,
             as_dtype(old.dtype),
             precision,  # pyright: ignore
         )
-        if told:
-            return f"{name}: {told}"
+        if message:
+            return f"{name}: {message}"
     return ""
 
 

@@ -1,8 +1,8 @@
 """Derivatives of NumPy code: arrays that remember how they were computed.
 
 A `Node` takes part in NumPy's functions by NumPy's own protocols, so that a rule computes the same
-on nodes as on arrays. `pull_back` walks from results to what they came from. What it computes is
-computed with the same functions, on nodes again where asked for, so that it has derivatives too.
+on nodes as on arrays. `pull_back` walks from results to their operands. What it computes is
+computed with the same functions, on request on nodes again, so that it has derivatives too.
 The derivatives of the single functions are in `derivatives.py`.
 """
 
@@ -23,7 +23,7 @@ UFUNCS: dict[Any, Sequence[Vjp | None]] = {}
 FLAT: set[Any] = set()
 """Functions with a derivative of zero, and those that give no floating-point numbers."""
 FUNCTIONS: dict[Any, Callable[..., Array]] = {}
-"""By other NumPy function: what is called instead when an argument is a node."""
+"""By NumPy function: its replacement when an argument is a node."""
 
 
 class NoDerivative(NotImplementedError):
@@ -113,7 +113,7 @@ class Node(NDArrayOperatorsMixin):
 
 
 def value_of(x: Any) -> Any:
-    """The array of a node; anything else as it is."""
+    """The array of a node; other values unchanged."""
     return x.value if isinstance(x, Node) else x
 
 
@@ -144,7 +144,8 @@ def pull_back(
 ) -> dict[int, Array]:
     """The cotangent of every node that the seeds depend on, by `id`.
 
-    Nothing flows through the nodes of `stop`. With `nodes` the cotangents have derivatives.
+    Cotangents do not flow through the nodes of `stop`. With `nodes` the cotangents have
+    derivatives.
     """
     blocked = {id(node) for node in stop}
     found: dict[int, Array] = {}

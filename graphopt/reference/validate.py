@@ -1,8 +1,8 @@
 """Translation validation: one rewrite's old ops against its new ones, in the interpreter.
 
 Both are functions of the values at their boundary. They are evaluated on ordinary numbers and on
-those that rewrites trip over, in float64 and in the declared precision, and compared as strictly as
-the pass's class of numerics says:
+hard cases, in float64 and in the declared precision, and compared as strictly as the pass's class
+of numerics says:
 
 - bit-exact: the same bits (any NaN is like another), on all inputs, in both precisions;
 - reassociating: close to each other; NaN comes out in the same places. On the numbers of
@@ -54,7 +54,7 @@ LARGEST, LARGE = 1 << 24, 1 << 20
 LOOSE = {Numerics.REASSOCIATING: (1e-9, 64.0), Numerics.APPROXIMATE: (1e-2, 1e5)}
 UNIT = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 1.2e-7, "float64": 2.3e-16}
 GRADIENT = 1e-7
-# what large values are compared on
+# the kinds on which large values are compared
 FEW = frozenset({Numbers.ORDINARY, Numbers.NAN}) | SHARED
 _SHAPE_ONLY = (Full, AssignValue, FullLike, ShapeOf)
 
@@ -65,13 +65,13 @@ class NotSeen(Exception):
 
 def validate_instance(instance: Instance) -> Verdict:
     if not instance.values:
-        return Verdict(VALIDATED, "nothing reads the old values")
-    told = ""
+        return Verdict(VALIDATED, "the old values have no reader")
+    message = ""
     for depth in DEPTHS[:1] if instance.complete else DEPTHS:
-        told = _compare(instance, depth)
-        if not told:
+        message = _compare(instance, depth)
+        if not message:
             return Verdict(VALIDATED)
-    return Verdict(FAILED, told)
+    return Verdict(FAILED, message)
 
 
 def _compare(instance: Instance, depth: int) -> str:
@@ -92,8 +92,7 @@ def _compare(instance: Instance, depth: int) -> str:
         try:
             difference = _compare_at(instance, ops, leaves, size, elements)
         except (ValueError, IndexError, AssertionError) as error:
-            # sizes that have nothing to do with each other got the same number, or integers that
-            # are positions are out of range
+            # unrelated sizes got the same number, or integers that are positions are out of range
             problem = f"no inputs fit: {error}".splitlines()[0]
             continue
         except Unsupported as error:
@@ -205,11 +204,11 @@ def _compare_at(
         kinds = tuple(kind for kind in kinds if kind in FEW)
     for filling in rounds(leaves, kinds, size, elements):
         wide = elements > LARGE and not filling.is_ordinary
-        told = _values_differ(instance, ops, leaves, size, filling, wide=wide)
-        if not told and wrt and pairs and _has_gradients(filling, elements):
-            told = _gradients_differ(instance, ops, leaves, size, filling, wrt, pairs)
-        if told:
-            return told
+        message = _values_differ(instance, ops, leaves, size, filling, wide=wide)
+        if not message and wrt and pairs and _has_gradients(filling, elements):
+            message = _gradients_differ(instance, ops, leaves, size, filling, wrt, pairs)
+        if message:
+            return message
     return ""
 
 
@@ -242,7 +241,7 @@ def _values_differ(
     wide: bool,
 ) -> str:
     """Position where the values differ on these numbers; `wide` looks at float64 only."""
-    # in another order, what overflows on the way and what cancels is another
+    # in another order, other values overflow or cancel
     wide = wide or (filling.is_large and instance.numerics is not Numerics.BIT_EXACT)
     precisions: tuple[Precision, ...] = ("float64",) if wide else ("float64", "declared")
     for precision in precisions:
@@ -255,7 +254,7 @@ def _values_differ(
             continue  # integers that are positions are out of range
         largest = _largest(found.values()) if filling.is_large else 0.0
         for old, new in instance.values:
-            told = difference(
+            message = difference(
                 found[old],
                 found[new],
                 instance.numerics,
@@ -263,8 +262,8 @@ def _values_differ(
                 precision,
                 least=largest,
             )
-            if told:
-                return f"{_name(old)}, on {filling.words()} in {_words(precision)}: {told}"
+            if message:
+                return f"{_name(old)}, on {filling.words()} in {_words(precision)}: {message}"
     return ""
 
 
@@ -306,8 +305,8 @@ def difference(
     if dtype.is_complex:
         parts = ((old.real, new.real), (old.imag, new.imag))
         double = DType("float64")
-        told = (difference(a, b, numerics, double, precision, least=least) for a, b in parts)
-        return next(filter(None, told), "")
+        messages = (difference(a, b, numerics, double, precision, least=least) for a, b in parts)
+        return next(filter(None, messages), "")
     if not dtype.is_floating or numerics is Numerics.BIT_EXACT:
         wrong = ~_same_bits(old, new)
     else:

@@ -1,4 +1,4 @@
-"""Errors of a run in the words of a script: which feed it is, or what is nested too deep."""
+"""Errors of a run in the words of a script: the wrong feed, or the blocks nested too deeply."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FRAMES_OF_A_LEVEL = 12
 
 
 def in_words(error: Exception, program: Program, feed: Any) -> Exception:
-    """A clearer error in the place of this one, or this one."""
+    """A clearer error for this one, or this one."""
     made = _clearer(error, program, feed)
     if made is None:
         return error

@@ -1,6 +1,6 @@
 """Running programs by buckets: pads feeds, masks the program once, cuts the fetches.
 
-A program that cannot do with padded rows runs on its feeds as they are; `stats["exact"]` says why.
+A program that cannot be padded runs on its feeds unchanged; `stats["exact"]` has the reason.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ Rows = Mapping[str, tuple[int, int]]
 
 @dataclass(frozen=True)
 class Bucketed:
-    """A masked program: what XLA compiles, what it is fed besides, how its fetches are cut."""
+    """A masked program: its executable, its additional feeds, the axes of its fetches."""
 
     compiled: Any
     masked: Masked
@@ -65,7 +65,7 @@ class BucketedRunner(Runner):
         }
 
     def all_compiled(self) -> list[Any]:
-        """Those that run as they are, then the masked ones."""
+        """The unpadded ones, then the masked ones."""
         found = [entry for entries in self._bucketed.values() for entry in entries.values()]
         masked = [entry.compiled for entry in found if entry is not None]
         return super().all_compiled() + masked
@@ -184,7 +184,7 @@ class BucketedRunner(Runner):
         feeds: tuple[str, ...],
         names: tuple[str, ...],
     ) -> Bucketed | None:
-        """The masked program for these feeds and fetches; None when it must run as it is."""
+        """The masked program for these feeds and fetches; None when it must run unpadded."""
         found = self._bucketed.setdefault(program, {})
         key = program.version, feeds, names, checks_nan_inf()
         if key not in found:

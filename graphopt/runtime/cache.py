@@ -1,6 +1,6 @@
 """Compiled programs are kept for the next process: JAX's persistent cache, in a directory of ours.
 
-Whoever has given JAX a directory of its own, or has switched its cache off, keeps that.
+A directory that the user gave JAX, or a cache switched off, is respected.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def use_cache() -> None:
 
 
 def _directory() -> Path | None:
-    """The directory to use, made if need be; None when there shall or can be none."""
+    """The directory to use, made if need be; None when it is switched off or cannot be written."""
     given = cache_directory()
     if given == "":
         return None

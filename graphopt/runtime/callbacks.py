@@ -15,7 +15,7 @@ from graphopt.passes.engine.naming import source_line
 def finish(run: Run, results: Any) -> None:
     """Wait for a step, and raise what its functions raised.
 
-    CheckError for asserts, CallbackError for others; KeyboardInterrupt and its like as they are.
+    CheckError for asserts, CallbackError for others; KeyboardInterrupt and its like unchanged.
     """
     jax.block_until_ready(results)
     jax.effects_barrier()

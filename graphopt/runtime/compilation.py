@@ -1,8 +1,8 @@
 """A compilation: a program with feeds, fetches, strategy and places, and its optimised module.
 
-Whoever compiles, explains, exports or searches a program makes a `Compilation` first, so that all
-of them see the same passes. `compile_program` of `runtime/compile.py` gives the executable, and is
-the only part that always needs JAX.
+To compile, explain, export or bisect a program, make a `Compilation` first, so that all of them see
+the same passes. `compile_program` of `runtime/compile.py` gives the executable, and is the only
+part that always needs JAX.
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ class Compilation:
     axes: Mapping[str, Axes] | None = None
 
     def parsed(self) -> ModuleOp:
-        """The module before any pass, made anew."""
+        """The module before any pass, parsed again."""
         return self.masked()[0]
 
     def masked(self) -> tuple[ModuleOp, Masked | None]:
-        """The module before any pass, and what it is fed besides; CannotPad where `axes` do not do.
+        """The module before any pass, and its additional feeds; CannotPad for `axes` that cannot.
 
         UnsupportedError and ProgramError as `parse_program`.
         """
@@ -86,7 +86,7 @@ class Compilation:
     def optimized(self, *, near: bool = False, validate: Validator | None = None) -> Optimized:
         """The module after the passes, with the report.
 
-        `near` is for a report: it tells near misses, and no files of graphs are written. `validate`
+        `near` is for a report: it has near misses, and no files of graphs are written. `validate`
         compares each rewrite with what it replaces. PassError when a pass fails, OSError when
         `debug_graphviz_path` cannot be written.
         """

@@ -88,7 +88,7 @@ class Compiled:
     bounds: Mapping[str, tuple[IndexBound, ...]] = field(default_factory=dict[str, Any])
     """The numbers that feeds may hold."""
     masked: Masked | None = None
-    """The masks and counts that are fed besides, where feeds have rows to spare."""
+    """The masks and counts that are fed with padded feeds."""
 
     def executable(self, shapes: Any, count: int, *, even: bool) -> Executable:
         """The executable for these feed shapes on `count` replicas, compiled when it is new."""
@@ -136,7 +136,7 @@ class Compiled:
         return replication.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
 
     def explained(self) -> Report:
-        """The report with near misses, which are looked for now that somebody asks."""
+        """The report including near misses (computed on first request)."""
         if not self.report.near:
             # as it was compiled, whatever flags have been set since
             context, again = self.report.context.quiet(), self.compilation.parsed
@@ -269,7 +269,9 @@ class Executable:
         self.fed = [port.name for port in compiled.plan.feeds]
         self.serial = next(_serial)
         self.keys: Any = None  # gives random keys in place of the global generator
-        self.confirm: Callable[[str], None] | None = None  # told how a step that calls Python ended
+        self.confirm: Callable[[str], None] | None = (
+            None  # called with the outcome of a step that calls Python
+        )
         self.function: Any = None
         self.direct: Any = None  # the same as a function of C, after the first call
         self.prepare = compiled.prepare
@@ -342,7 +344,7 @@ class Executable:
         return (self.keys or default_generator()).next_key(self.plan.steps)
 
     def _tell(self, tell: Any, slots: BoundState, ordered: Any, key: Any, scope: Scope) -> None:
-        """Tell who watches what the step takes."""
+        """Report the inputs of the step to the watcher."""
         read = (*slots.updated, *slots.read_only, *slots.prepare)
         state = {n: scope_slot(scope, n).numpy() for port, *_ in read for n in port.variables}
         tell(self.compiled, state | dict(zip(self.fed, ordered, strict=True)), key)
@@ -426,7 +428,7 @@ class Executable:
         return found
 
     def _bound(self, fetches: Sequence[Any], written: Sequence[Any]) -> None:
-        """Wait now and then, so that steps whose results nobody reads do not pile up."""
+        """Wait at intervals, so that steps with unread results do not pile up."""
         under_way.steps += 1
         if under_way.steps >= MAX_IN_FLIGHT:
             under_way.steps = 0
@@ -446,7 +448,7 @@ _JITTED = type(jax.jit(lambda: None))
 
 
 def _nobody(_: str) -> None:
-    """Told how a step ended that no other trainer runs."""
+    """Called with the outcome of a step that no other trainer runs."""
 
 
 def _is_gone(array: Any) -> bool:

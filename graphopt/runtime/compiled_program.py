@@ -117,7 +117,7 @@ class CompiledProgram:
     def explain(self, flag: str = "") -> str:
         """The report of the optimizer: rewrites, refusals with reasons, near misses.
 
-        Covers the programs compiled so far; before the first run there is nothing to tell, but
+        Covers the programs compiled so far; before the first run there is no report, but
         `graphopt.explain` needs no run. With `flag` only what that flag or pass did.
         """
         found = self.explanations()

@@ -170,7 +170,7 @@ class DataParallel:
             )
 
     def _strategy(self, owner: Owner) -> BuildStrategy:
-        """The strategy; of a training program of several trainers, as their job wants it."""
+        """The strategy; for a training program of several trainers, that of their job."""
         if self.session is None and self.training:
             group = job_of(owner._strategy)
             if group is not None:

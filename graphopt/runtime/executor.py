@@ -22,8 +22,8 @@ class Executor:
     """Runs a Program or a CompiledProgram.
 
     `place` is where plain programs run; the best device that JAX has when it is not given.
-    `buckets` (see `graphopt.buckets`) lets programs run feeds of many sizes as a few; those that
-    are data parallel run as they are.
+    `buckets` (see `graphopt.buckets`) lets programs run feeds of many sizes as a few; data-parallel
+    programs run unpadded.
     """
 
     def __init__(self, place: Any = None, *, buckets: Buckets | None = None) -> None:

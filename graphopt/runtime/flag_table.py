@@ -1,4 +1,4 @@
-"""Paddle's flags: name, default and what each does here; docs/reference/flags.md is made of this.
+"""Paddle's flags: name, default and effect of each; docs/reference/flags.md is written from this.
 
 Known are the public flags of Paddle 2.6.2, those of 1.8.5, and those of builds for GPUs that
 scripts set.

@@ -8,7 +8,7 @@ import numpy as np
 
 
 class Generator:
-    """Gives each run the data of a JAX threefry key made of the seed and the run's number."""
+    """Gives each run the data of a JAX threefry key, from the seed and the run's number."""
 
     def __init__(self, seed: int = 0) -> None:
         self.manual_seed(seed)

@@ -1,4 +1,4 @@
-"""Fed ids, looked at before a step: a compiled step cannot raise for one that names nothing."""
+"""Fed ids are checked before a step: a compiled step cannot raise for one out of range."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def check_ids(bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, An
     for name, wanted in bounds.items():
         fed = feeds[name]
         for array in fed if isinstance(fed, list) else (fed,):
-            # a part that another process holds is looked at there
+            # a part that another process holds is checked there
             if getattr(array, "is_fully_addressable", True):
                 for bound in wanted:
                     _check(name, np.asarray(array), bound)

@@ -9,7 +9,7 @@ import numpy as np
 
 
 def import_jax() -> None:
-    """Import JAX where nobody has yet; call it before anything that may be the first to do so.
+    """Import JAX if it is not imported yet; call it before any other first import.
 
     JAX draws from NumPy's global generator when it is imported. Python's and NumPy's are left as
     they were, so that a script that seeds them sees the numbers that it sees with Paddle.

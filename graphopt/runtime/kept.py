@@ -1,13 +1,13 @@
 """Compiled programs that a runner keeps: bounded, and gone with the program.
 
-An entry is made of (program, version, feeds, fetches). It does not keep its program alive; when the
-user drops the program, what was compiled of it goes too. Beyond `MOST_COMPILED` the one that was
-used least lately goes.
+The key of an entry is (program, version, feeds, fetches). It does not keep its program alive; when
+the user drops the program, what was compiled of it goes too. Beyond `MOST_COMPILED` the one that
+was used least lately goes.
 
 A program whose fetches change from run to run is not compiled for each of them. The first fetches
-are compiled as they are, and stay what a training loop runs. For others, what was fetched so far is
-compiled together, and from the third time on some of the variables behind these as well, twice as
-many each time: whoever looks at one variable after the other compiles a handful of times.
+are compiled alone, and a training loop keeps running them. For others, what was fetched so far is
+compiled together, and from the third time on some of the variables after these as well, twice as
+many each time: a user who fetches one variable after another compiles only a few times.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
 Names = tuple[str, ...]
 MOST_COMPILED = 64
 MOST_BYTES = 64 << 20
-"""The bytes of the variables that are compiled as fetches before they are asked for."""
+"""The most bytes of the variables that are compiled as fetches before they are requested."""
 
 NEW_PROGRAM = "new program"
 CHANGED_PROGRAM = "changed program"
@@ -36,12 +36,12 @@ FEED_SHAPE = "other feed shape"
 
 @dataclass
 class Fetched:
-    """The fetches of one program and its feeds: those that were asked for, and compiled sets."""
+    """The fetches of one program and its feeds: the requested ones, and compiled sets."""
 
     asked: dict[str, None] = field(default_factory=dict[str, None])
     sets: list[Names] = field(default_factory=list[Names])
     exact: set[Names] = field(default_factory=set[Names])
-    """Fetches that have to be compiled by themselves, as a larger set failed."""
+    """Fetches that must be compiled alone, because a larger set failed."""
 
     def serving(self, names: Names) -> Names | None:
         """The smallest set that was compiled and has these names."""
@@ -116,7 +116,7 @@ class KeptPrograms:
         return list(self._entries.values())
 
     def stats(self, compiled: Sequence[Any]) -> dict[str, int]:
-        """The number of compilations by reason; `compiled` is all that is there now."""
+        """The number of compilations by reason; `compiled` is the number kept now."""
         shapes = sum(max(each.shapes - 1, 0) for each in compiled)
         found = dict(self.reasons) | {FEED_SHAPE: shapes}
         return {reason: count for reason, count in found.items() if count}
@@ -134,7 +134,7 @@ class KeptPrograms:
         """The compiled program for these fetches, and its own fetches; `make` compiles a new one.
 
         `feeds` is whatever else what is compiled depends on, and `rows` stands for open sizes. With
-        `alone` these fetches are compiled as they are.
+        `alone` no others are compiled with these fetches.
         """
         group = program.serial, program.version, feeds
         fetched = self._fetched.setdefault(group, Fetched())
@@ -193,14 +193,14 @@ class KeptPrograms:
                 del self._fetched[group]
 
     def _watch(self, program: Program) -> None:
-        """Forget what was made of a program when the program is gone."""
+        """Forget the entries of a program when the program is gone."""
         if program.serial not in self._watched:
             mine = weakref.ref(self)
             self._watched[program.serial] = weakref.finalize(program, _forget, mine, program.serial)
             self._watched[program.serial].atexit = False
 
     def forget(self, serial: int) -> None:
-        """Let go of what was made of one program."""
+        """Release the entries of one program."""
         self._watched.pop(serial, None)
         for kept in (self._entries, self._fetched):
             for key in [key for key in kept if key[0] == serial]:
@@ -214,7 +214,7 @@ def _forget(mine: weakref.ref[Any], serial: int) -> None:
 
 
 def fetchable(program: Program, names: Names, rows: int) -> Iterator[str]:
-    """Variables that operators of a program compute, first those behind the last of some names.
+    """Variables that operators of a program compute, first those after the last of some names.
 
     Open sizes count as `rows`. Gradients are among them when one of the names is a gradient.
     """

@@ -1,4 +1,4 @@
-"""The loss of a program: which variable is differentiated, and what a strategy wants of it."""
+"""The loss of a program: the differentiated variable, and the strategy for its gradient."""
 
 from __future__ import annotations
 
@@ -62,12 +62,12 @@ def check_weighted(strategy: BuildStrategy) -> None:
 
 
 def is_customized(strategy: BuildStrategy) -> bool:
-    """True when the strategy wants the gradient of the loss to be fed."""
+    """True when the strategy requires a fed gradient of the loss."""
     return strategy.gradient_scale_strategy is GradientScaleStrategy.Customized
 
 
 def check_customized_seed(program: Program, strategy: BuildStrategy, feed: Any) -> None:
-    """FeedError when the strategy wants the loss gradient to be fed and it is not."""
+    """FeedError when the strategy requires a fed gradient of the loss and it is missing."""
     if not is_customized(strategy) or not has_backward(program):
         return
     elements = feed if isinstance(feed, (list, tuple)) else [feed]

@@ -1,4 +1,4 @@
-"""FLAGS_check_nan_inf: the first value of a step that is not finite, told in Paddle's names."""
+"""FLAGS_check_nan_inf: the first value of a step that is not finite, reported in Paddle's names."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Made = tuple[str, str]
 def refuse_not_finite(wrong: Sequence[NotFinite], program: Program, module: ModuleOp) -> None:
     """NotFiniteError for the first of these values; at a higher level a warning for each.
 
-    What is not finite afterwards mostly comes of the first one.
+    Later ones are mostly consequences of the first.
     """
     if not wrong:
         return

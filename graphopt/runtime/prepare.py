@@ -1,7 +1,7 @@
 """Caches values computed only from constant parameters; recomputed when a parameter changes.
 
-A slot of a scope gets a new array whenever its variable is written, by whomever; the arrays from
-which something was made are kept beside it, and tell by identity whether it is still true.
+A slot of a scope gets a new array whenever its variable is written, by whomever; the source arrays
+are kept with the computed values, whose validity follows from their identity.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class Prepare:
         return cls(module, function_signature(function).arguments, device) if function else None
 
     def __call__(self, scope: Scope, state: Sequence[Any]) -> Arrays:
-        """The values made of these arrays, for this scope."""
+        """The values computed from these arrays, for this scope."""
         made_of, made = scope.prepared.get(self, ((), ()))
         if len(made_of) != len(state) or not all(map(operator.is_, made_of, state)):
             with jax.enable_x64(True):

@@ -1,4 +1,4 @@
-"""Somebody may watch which programs run, and with what: `graphopt bisect SCRIPT.py` does."""
+"""Hook called with each executed program and its inputs (used by `graphopt bisect`)."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
-# told the compiled program, its inputs by name, of state one replica's, and the random key
+# called with the compiled program, its inputs by name (one replica's state), and the random key
 Watcher = Callable[[Any, dict[str, Any], Any], None]
 _watcher: ContextVar[Watcher | None] = ContextVar("graphopt_watcher", default=None)
 
 
 @contextmanager
 def watching(watcher: Watcher) -> Generator[None]:
-    """Tell `watcher` about each step of each program, before it runs."""
+    """Call `watcher` with each step of each program, before it runs."""
     token = _watcher.set(watcher)
     try:
         yield

@@ -1,4 +1,4 @@
-"""Scopes: where the values of persistable variables live between runs.
+"""Scopes: the storage of persistable variables between runs.
 
 The runtime owns the arrays: they may be donated to the next step, so a read always gives a copy
 and a write replaces the slot. Paddle pages: paddle.static.global_scope, scope_guard.
@@ -19,7 +19,7 @@ class Scope:
     """A map from names to values; lookups go on to the parents.
 
     `bound` is for executables: the slots that they use here, by the number of the executable.
-    `prepared` is for what programs make of parameters: the arrays it is made of, and it.
+    `prepared` is for values computed from parameters: the source arrays, and the values.
     `lock` is one for a scope, its parents and its kids, whose variables a step may use together.
     """
 
@@ -43,7 +43,7 @@ class Scope:
         return slot
 
     def find_var(self, name: str) -> Slot | None:
-        """The variable here or in the nearest parent that has it; None when nobody has."""
+        """The variable here or in the nearest parent that has it; None when there is none."""
         scope: Scope | None = self
         while scope is not None:
             slot = scope._slots.get(name)

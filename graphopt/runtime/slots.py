@@ -1,9 +1,9 @@
 """The places of values in a scope: a slot for a variable, or a stack for several.
 
 A stack holds the values of several variables in one array, along a new first axis, so that a step
-passes on one array and not many. It takes the values over when a program wants them so. From then
+passes on one array and not many. It takes the values over when a program needs them so. From then
 on the variables are items of it, until they are written one by one: then they leave it, and the
-next program that wants the stack makes it again. The latest value of a variable is always in one
+next program that needs the stack makes it again. The latest value of a variable is always in one
 place.
 """
 
@@ -24,7 +24,7 @@ Shape = tuple[int, ...]
 
 
 def in_parts(value: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """The elements in `count` rows of one length, with zeros behind the last one."""
+    """The elements in `count` rows of one length, with zeros after the last one."""
     length = -(-value.size // count)
     flat = np.zeros(count * length, value.dtype)
     flat[: value.size] = value.reshape(-1)
@@ -48,9 +48,9 @@ class Slot:
     `lock` is that of its scope: a step holds it from taking buffers to storing new ones.
 
     `layout` says how the array holds the value, and `home` identifies the devices that it is on.
-    `copy` is what another program that only reads the variable made of the value for its own
-    devices: (home, layout, array). The value of a variable that lies in a stack with others is an
-    `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
+    `copy` is the copy that another program, which only reads the variable, made for its own
+    devices: (home, layout, array). The value of a variable that is stored in a stack with others is
+    an `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
     `lengths` are those of the sequences in it, as scripts set them.
     """
 
@@ -65,7 +65,7 @@ class Slot:
         self.put(None)
 
     def put(self, value: Any, *, layout: ArrayLayout = AS_IT_IS, home: Any = None) -> None:
-        """Replace the value; a variable that lies in a stack leaves it."""
+        """Replace the value; a variable that is stored in a stack leaves it."""
         if type(self.value) is Item:
             self._leave(value, layout, home)
             return
@@ -166,7 +166,7 @@ class Tensor:
 
 
 class Item(NamedTuple):
-    """The value of a variable that lies in a stack."""
+    """The value of a variable that is stored in a stack."""
 
     stack: Stack
     at: int

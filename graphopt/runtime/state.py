@@ -51,7 +51,7 @@ def holder(scope: Scope, port: Port) -> Holder | None:
 
 
 def scope_slot(scope: Scope, name: str) -> Slot:
-    """The slot that holds a name, made in this scope when nobody has it."""
+    """The slot that holds a name, made in this scope when it does not exist."""
     return scope.find_var(name) or scope.var(name)
 
 
@@ -74,7 +74,7 @@ def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) 
 
 
 def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Any:
-    """The state array where a replicated module wants it.
+    """The state array on the devices of a replicated module.
 
     With `keep`, or when the value is on no device yet, the slot holds it there from now on.
     """

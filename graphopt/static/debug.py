@@ -27,8 +27,8 @@ def Print(
 ) -> Variable:
     """Print a tensor when the program computes it, and return it (paddle.static.Print).
 
-    Use what is returned: an operator that nothing needs may not run. `first_n` limits how often it
-    prints (-1: every time), `summarize` how many elements (-1: all). `print_phase` is "forward",
+    Use the returned Variable: an operator without readers may not run. `first_n` limits how often
+    it prints (-1: every time), `summarize` how many elements (-1: all). `print_phase` is "forward",
     "backward" (the gradient alone) or "both". Raises TypeError for other dtypes than float, int32,
     int64 and bool.
     """
@@ -64,9 +64,9 @@ def Assert(
 ) -> Operator:
     """Stop the run with CheckError (ValueError) unless `cond` holds; the operator.
 
-    The error shows up to `summarize` elements (-1: all) of each tensor in `data`; the step that
-    failed stores nothing (paddle.static.nn.control_flow.Assert). Raises TypeError when `cond` is
-    not a bool Variable of one element.
+    The error shows up to `summarize` elements (-1: all) of each tensor in `data`; a failed step
+    stores nothing (paddle.static.nn.control_flow.Assert). Raises TypeError when `cond` is not a
+    bool Variable of one element.
     """
     check_flag(cond, "cond", "Assert")
     shown = [] if data is None else arguments.variables(data, "data", "Assert")

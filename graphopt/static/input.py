@@ -19,9 +19,9 @@ MOST = 2**63
 def data(name: str, shape: Any, dtype: Any = None, lod_level: int = 0) -> Variable:
     """Declare a variable that is fed at each run (paddle.static.data).
 
-    None or -1 in `shape` is a dimension that each feed may choose; everything else, and the dtype
-    (the default one unless given), a feed must match. Gradients are not taken with respect to it
-    unless `stop_gradient` is set to False.
+    None or -1 in `shape` is a dimension that each feed may choose; a feed must match all others,
+    and the dtype (the default one unless given). Gradients are not taken with respect to it unless
+    `stop_gradient` is set to False.
 
     Raises TypeError for a name that is not a string, ValueError for a dimension that is no size
     and when the program already has another variable of this name.
@@ -37,7 +37,7 @@ def data(name: str, shape: Any, dtype: Any = None, lod_level: int = 0) -> Variab
                 "each feed chooses, else its size"
             )
     if math.prod(size for size in sizes if size > 0) >= 2**63:
-        raise ProgramError(f"data(): '{name}' has more elements than can be counted: {list(sizes)}")
+        raise ProgramError(f"data(): '{name}' has too many elements: {list(sizes)}")
     element = get_default_dtype() if dtype is None else arguments.dtype(dtype, "dtype", "data")
     block = default_main_program().global_block()
     if name in block.vars:

@@ -30,10 +30,10 @@ COUNTER = "@EMA_STEP_COUNTER@"
 class ExponentialMovingAverage:
     """ema = decay * ema + (1 - decay) * parameter after each step, corrected for its start at 0.
 
-    Made after the network; `update()` after `minimize` appends the operators. With `thres_steps`,
-    a variable that counts steps t, the decay is min(decay, (1 + t) / (10 + t)). `apply(executor)`
-    puts the averages in the place of the parameters, `restore(executor)` undoes it. The averages
-    are `<name><parameter>_ema_0`; parameters with `do_model_average=False` have none. Paddle page:
+    Made after the network; `update()` after `minimize` appends the operators. With `thres_steps`, a
+    variable that counts steps t, the decay is min(decay, (1 + t) / (10 + t)). `apply(executor)`
+    replaces the parameters by the averages, `restore(executor)` undoes it. The averages are
+    `<name><parameter>_ema_0`; parameters with `do_model_average=False` have none. Paddle page:
     paddle.static.ExponentialMovingAverage.
     """
 

@@ -51,10 +51,10 @@ def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -
     """Write a program and the values of its variables in the global scope.
 
     `model_path`.pdparams gets the parameters, .pdopt the other persistable variables, and .pdmodel
-    the whole program, nothing pruned. A reader here finds all three of one save, also where the
-    process is killed in it; `load` refuses files of different saves.
-    The derivatives of a training program are stored as graphopt has them: Paddle loads the state
-    of such a program, but cannot run it from the .pdmodel.
+    the whole program, nothing pruned. graphopt reads all three of one save, even if the process is
+    killed during it; `load` refuses files of different saves. The derivatives of a training program
+    are stored as graphopt has them: Paddle loads the state of such a program, but cannot run it
+    from the .pdmodel.
 
     Raises AssertionError for a path without a file name, ValueError for a protocol other than 2, 3
     and 4, ScopeError for a variable without a value.
@@ -79,7 +79,7 @@ def save(program: Program, model_path: str, protocol: int = 4, **configs: Any) -
 
 
 def _current(program: Program, variable: Variable) -> np.ndarray[Any, Any]:
-    """The value in the scope; of a scheduled learning rate, which only runs put there, the next."""
+    """The value in the scope; of a scheduled learning rate, which only runs store, the next."""
     schedule = program.lr_schedulers.get(variable.name)
     if schedule is None:
         return scope_value(variable)
@@ -213,8 +213,8 @@ def load_program_state(
 def set_program_state(program: Program, state_dict: Mapping[str, Any]) -> None:
     """Give the program's variables in the global scope the values of a dict of arrays.
 
-    Warns of entries that no variable of the program has. Raises ScopeError for a variable that has
-    no value yet, ValueError for an array of another shape or dtype; then nothing is set.
+    Warns of entries without a variable in the program. Raises ScopeError for a variable that has
+    no value yet, ValueError for an array of another shape or dtype; then no value is set.
     """
     state = join_big(dict(state_dict), "state_dict")
     values: dict[str, np.ndarray[Any, Any]] = {}

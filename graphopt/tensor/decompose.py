@@ -138,7 +138,7 @@ def lu_unpack(
 ) -> tuple[Variable, Variable, Variable]:
     """The permutation, lower and upper triangular matrices of a result of `lu` (linalg.lu_unpack).
 
-    What is not unpacked is an empty tensor.
+    A result that is not unpacked is an empty tensor.
     """
     inputs = {"X": matrices_of(x, "x", "lu_unpack")}
     inputs["Pivots"] = arguments.variable(y, "y", "lu_unpack")
@@ -257,9 +257,9 @@ def pinv(
     bound = multiply(largest, rcond) if isinstance(rcond, Variable) else scale(largest, rcond)
     kept = greater_than(sizes, bound)
     one = full([], 1.0, values.dtype)
-    turned = where(kept, divide(one, where(kept, values, one)), full([], 0.0, values.dtype))
+    inverted = where(kept, divide(one, where(kept, values, one)), full([], 0.0, values.dtype))
     left = conj(left) if x.dtype.is_complex else left
-    scaled = _by_columns(right, turned)
+    scaled = _by_columns(right, inverted)
     return matmul(scaled, left, transpose_y=True, name=name)
 
 
@@ -313,10 +313,9 @@ def lstsq(
 ) -> tuple[Variable, Variable, Variable, Variable]:
     """The z with the least |x @ z - y|, residuals, ranks and singular values (linalg.lstsq).
 
-    Singular values below rcond times the largest count as 0. Residuals are the squared lengths of
-    what is left over, an empty tensor unless there are more rows than columns (of full rank);
-    ranks are int32. All drivers give the same solution: 'gels' gives no ranks, and only 'gelsd' and
-    'gelss' give singular values.
+    Singular values below rcond times the largest count as 0. Residuals are squared norms, an empty
+    tensor unless there are more rows than columns (of full rank); ranks are int32. All drivers give
+    the same solution: 'gels' gives no ranks, and only 'gelsd' and 'gelss' give singular values.
     """
     matrices_of(x, "x", "lstsq")
     vector = len(arguments.variable(y, "y", "lstsq").shape) == 1

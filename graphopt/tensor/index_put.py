@@ -225,7 +225,7 @@ def bucketize(
     right: bool = False,
     name: str | None = None,
 ) -> Variable:
-    """Between which elements of a sorted vector those of x lie (paddle.bucketize)."""
+    """The positions of x among the elements of a sorted vector (paddle.bucketize)."""
     arguments.variable(sorted_sequence, "sorted_sequence", "bucketize")
     if len(sorted_sequence.shape) != 1:
         raise ValueError(

@@ -1,7 +1,7 @@
 """`x[...]` as NumPy has it (paddle.Tensor.__getitem__): first the slices, then the lookups.
 
-Integers, slices and None cut x; lists, arrays and Variables of integers or bools look elements up,
-in what the slices left. Bounds and integers may be Variables.
+Integers, slices and None cut x; lists, arrays and Variables of integers or bools look elements up
+in the result of the slices. Bounds and integers may be Variables.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Index:
     """An index taken apart.
 
     `axes` with their `starts`, `ends` and `steps` are cut, `dropped` ones of them have one element;
-    `new_axes` and `lookups` are positions in what the cut leaves.
+    `new_axes` and `lookups` are positions in the result of the cut.
     """
 
     axes: list[int] = field(default_factory=list[int])
@@ -70,7 +70,7 @@ def parse_index(x: Variable, index: Any) -> Index:
     """
     items = _full_index(index if isinstance(index, tuple) else (index,), x)
     parsed = Index()
-    axis = kept = 0  # positions in x and in what the cut leaves
+    axis = kept = 0  # positions in x and in the result of the cut
     for item in items:
         if item is None:
             parsed.new_axes.append(kept)
@@ -221,9 +221,9 @@ def _in_front(x: Variable, axes: list[int]) -> Variable:
 
 
 def _order(axes: list[int], looked_up: int, rank: int) -> list[int]:
-    """Order of the axes of a lookup's result, of which the first `looked_up` ones are new.
+    """Order of the axes of a lookup's result, whose first `looked_up` axes are new.
 
-    As in NumPy they stand in the place of the axes, or in front when these are apart.
+    As in NumPy they replace the axes, or come first when these are not adjacent.
     """
     apart = axes != list(range(axes[0], axes[0] + len(axes)))
     before = 0 if apart else axes[0]

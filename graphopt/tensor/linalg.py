@@ -64,7 +64,7 @@ def transpose(x: Variable, perm: Any, name: str | None = None) -> Variable:
 
 
 def t(input: Variable, name: str | None = None) -> Variable:
-    """A matrix transposed; vectors and scalars as they are (paddle.t).
+    """A matrix transposed; vectors and scalars unchanged (paddle.t).
 
     Raises ValueError for tensors of rank 3 or more: use transpose.
     """

@@ -1,8 +1,8 @@
 """Gives Variables their operators and methods: `x + y`, `x.reshape([…])`, `x[0]`.
 
-`Variable` is a plain record of the IR; what scripts call on one belongs to the front end, so it is
-attached here, once, when a part of the front end is imported. The functions behind the methods are
-imported when they are first called.
+`Variable` is a plain record of the IR; its methods belong to the front end, which attaches them
+here, once, when a part of it is imported. The functions of the methods are imported when they are
+first called.
 """
 
 from __future__ import annotations
@@ -179,8 +179,8 @@ def item(self: Variable) -> Variable:
 def _truth(self: Variable) -> bool:
     """True, as for any object in Paddle's static mode: `if x:` asks whether there is a Variable.
 
-    A condition gets a warning, for it has no value yet. `x in [y]` is no such case: it compares by
-    `equal`, whose truth Python asks for at once.
+    A condition gets a warning, for it has no value yet. `x in [y]` is an exception: it compares by
+    `equal`, whose truth Python needs at once.
     """
     if self.has_type and self.dtype == "bool":
         ops = self.block.program.current_block().ops

@@ -59,5 +59,5 @@ def _nuclear(x: Variable, axes: list[int], keepdim: bool, name: str | None) -> V
 
 @one_layer("dist")
 def dist(x: Variable, y: Variable, p: float = 2, name: str | None = None) -> Variable:
-    """The p-norm of x - y, of which the shapes broadcast, a 0-D tensor (paddle.dist)."""
+    """The p-norm of x - y, whose shapes broadcast, a 0-D tensor (paddle.dist)."""
     return norm(subtract(x, y), arguments.number(p, "p", "dist"), name=name)

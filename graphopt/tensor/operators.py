@@ -1,8 +1,8 @@
 """`x + y`, `2 * x`, `x < 0`, …: dtypes and numbers as Paddle's operators treat them.
 
-A number never changes a floating-point tensor's dtype; a float turns an integer tensor into
-float32. With a number, + - * / become one `scale` operator. Programs of paddle.fluid have their
-own rules, see `graphopt.tensor.early_operators`.
+A number never changes a floating-point tensor's dtype; a float makes an integer tensor float32.
+With a number, + - * / become one `scale` operator. Programs of paddle.fluid have their own rules,
+see `graphopt.tensor.early_operators`.
 """
 
 from __future__ import annotations

@@ -151,7 +151,7 @@ def _each(value: Any, name: str) -> list[Any]:
 
 
 def _end(start: Any, size: Any) -> Any:
-    """The end of a block of `crop`, of which -1 is the end of x."""
+    """The end of a block of `crop`; -1 means the end of x."""
     far = 2**31 - 1
     if not isinstance(size, Variable):
         return far if size == -1 else start + size

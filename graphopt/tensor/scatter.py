@@ -1,6 +1,6 @@
 """Reading and writing elements at given positions (paddle.*).
 
-Positions outside a tensor raise in Paddle; here they read nan and write nothing.
+Positions outside a tensor raise in Paddle; here they read nan and are not written.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def _put_in_corner(
     made = put_along_axis(corner, indices, values, axis, reduce, include_self)
     if corner is arr:
         return made
-    # what lies outside the corner stays
+    # elements outside the corner are kept
     amounts = [
         number
         for own, whole in zip(corner.shape, arr.shape, strict=True)
@@ -120,9 +120,9 @@ def put_along_axis(
 ) -> Variable:
     """`arr` with values written by their number along an axis (paddle.put_along_axis).
 
-    `reduce` says how values join the element: assign, add, multiply (mul), mean, amin or amax;
+    `reduce` combines values with the element: assign, add, multiply (mul), mean, amin or amax;
     without `include_self` they join each other only. The other dimensions broadcast; without
-    `broadcast`, smaller ones leave the rest of `arr` as it is.
+    `broadcast`, smaller ones do not change the rest of `arr`.
     """
     inputs = _inputs("put_along_axis", Input=(arr, "arr"), Index=(indices, "indices"))
     inputs["Value"] = values if isinstance(values, Variable) else full([], values, arr.dtype)

@@ -214,7 +214,7 @@ def hypot(x: Variable, y: Variable, name: str | None = None) -> Variable:
 
 
 def positive(x: Variable, name: str | None = None) -> Variable:
-    """x as it is (paddle.positive). Raises TypeError for bool tensors."""
+    """x itself (paddle.positive). Raises TypeError for bool tensors."""
     if arguments.variable(x, "x", "positive").dtype == "bool":
         raise TypeError("positive(): 'x' should hold numbers, but received bool")
     return x

@@ -91,7 +91,7 @@ def tensor_split(
 ) -> list[Variable]:
     """x cut along an axis in almost equal parts, or at indices (paddle.tensor_split).
 
-    The first parts get what does not divide. Raises UnsupportedError for an axis whose size is
+    The first parts get the remainder. Raises UnsupportedError for an axis whose size is
     not known.
     """
     at = arguments.integer(axis, "axis", "tensor_split")
@@ -182,7 +182,7 @@ def rot90(x: Variable, k: int = 1, axes: Any = (0, 1), name: str | None = None) 
 
 
 def unflatten(x: Variable, axis: int, shape: Any, name: str | None = None) -> Variable:
-    """One axis taken apart in the dimensions of `shape`, one of which may be -1 (paddle.unflatten).
+    """One axis split into the dimensions of `shape`, one of them -1 at most (paddle.unflatten).
 
     Raises ValueError when they do not multiply to the size of the axis.
     """

@@ -136,7 +136,7 @@ def _known_size(x: Variable, along: int, axis: Any, function: str) -> int:
 def quantile(
     x: Variable, q: Any, axis: Any = None, keepdim: bool = False, name: str | None = None
 ) -> Variable:
-    """The elements below which the shares q lie, interpolated between neighbours (paddle.quantile).
+    """The quantiles q of the elements, interpolated between neighbours (paddle.quantile).
 
     For several q the results are stacked along a new first axis. Nan where an element is.
     """

@@ -18,9 +18,9 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 def enclosed(module: ModuleOp, start: int, stop: int, *, loop: bool) -> bool:
     """Move the ops from `start` to `stop` into a `pd.if`, or into a `pd.while`, in place.
 
-    Both branches compute the same; the loop runs once. False when nothing after reads them, when
-    a gradient with respect to one of them is asked for, or when a loop cannot start because a size
-    is open.
+    Both branches compute the same; the loop runs once. False when nothing after reads them, when a
+    gradient with respect to one of them is taken, or when a loop cannot start because a size is
+    open.
     """
     block = main_function(module).body.block
     inside = [op for op in block.ops if isinstance(op, PdOp)][start:stop]
@@ -90,7 +90,7 @@ def _move(ops: Sequence[PdOp], block: Block) -> None:
 
 
 def _read_outside(live: Sequence[SSAValue], made: Operation) -> None:
-    """Let the readers of `live` outside of `made` read its results instead."""
+    """Let the readers of `live` outside of `made` read the results of `made` instead."""
     inside = {id(op) for op in made.walk()}
     for value, result in zip(live, made.results, strict=True):
         value.replace_uses_with_if(result, lambda use: id(use.operation) not in inside)

@@ -149,7 +149,7 @@ MAKERS: dict[type[PdOp], Maker] = {
     norm.LayerNorm: _layer_norm,
     shape.Transpose: _transpose,
 }
-# what patterns may plant besides; random programs do without
+# ops that only patterns plant; random programs do not have them
 PLANTED: dict[type[PdOp], Maker] = {
     **MAKERS,
     conv.DepthwiseConv2d: _depthwise,

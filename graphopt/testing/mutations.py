@@ -1,7 +1,7 @@
 """Changes of a finished program by one constraint, which make patterns near misses, or nearly.
 
-Each gives another well-typed program, most of whose patterns are still there; whether a fusion
-still holds is for the fusion to find out. A twist that does not apply returns False.
+Each gives another well-typed program, most of whose patterns are still there; the fusion has to
+find out whether it still applies. A mutation that does not apply returns False.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _results(module: ModuleOp) -> list[SSAValue]:
 
 
 def add_result(module: ModuleOp, kind: str, name: str, value: SSAValue) -> None:
-    """Give a value back under a name, as a fetch or as state."""
+    """Return a value under a name, as a fetch or as state."""
     function = main_function(module)
     last = function.body.block.last_op
     assert isinstance(last, ReturnOp)
@@ -124,7 +124,7 @@ def read_again(draw: Draw, module: ModuleOp) -> bool:
 
 
 def differentiate(draw: Draw, module: ModuleOp) -> bool:
-    """A gradient with respect to a middle is asked for, or it is stopped there."""
+    """A gradient with respect to a middle is taken, or it is stopped there."""
     grads = [op for op in ops_of(module) if isinstance(op, Grad)]
     last = grads[0] if grads else _end(module)
     before = [op for op in ops_of(module) if op.is_before_in_block(last)]
@@ -305,7 +305,7 @@ def _replace(
     attrs: Mapping[str, Any],
     operands: Sequence[SSAValue] | None = None,
 ) -> bool:
-    """Put another op in the place of `op`, if its results have the same types."""
+    """Replace `op` by another op, if its results have the same types."""
     groups = op.operand_groups() if operands is None else [[value] for value in operands]
     try:
         made = kind.make(*groups, **attrs)

@@ -1,9 +1,9 @@
 """Before/after pages: Markdown that documents a pass and tests it.
 
-A heading starts a case. Its first `mlir` block is the program before the pass; then comes either
-an `mlir` block with the program afterwards, or a `refused` block with the reason. Setting the
+A heading starts a case. Its first `mlir` block is the program before the pass; then comes either an
+`mlir` block with the program afterwards, or a `refused` block with the reason. Setting the
 environment variable GRAPHOPT_UPDATE_PAGES rewrites both blocks: the first one as the program is
-printed now, the second one with what happens now.
+printed now, the second one with the present result.
 """
 
 from __future__ import annotations

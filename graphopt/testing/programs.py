@@ -1,6 +1,6 @@
 """A Hypothesis strategy for well-typed `pd` modules with planted fusion patterns.
 
-Each module has feeds and state, a few outputs made of planted patterns and random ops, a loss,
+Each module has feeds and state, a few outputs of planted patterns and random ops, a loss,
 its gradients with respect to the state, updates of its weights, and some fetched intermediate
 values (which sometimes make a fusion decline).
 """
@@ -129,7 +129,7 @@ class _Builder:
         """The pattern below `node`, giving this shape; None when the op cannot give it.
 
         Its inner values are private, but for one in eight: others would decline all the time. A
-        hole that is there twice gets one value. TypeError for ops that have no maker.
+        hole that occurs twice gets one value. TypeError for ops that have no maker.
         """
         holes = {} if holes is None else holes
         if not any(op_class in PLANTED for op_class in node.types):
@@ -190,7 +190,7 @@ class _Builder:
     def finish(
         self, outputs: Sequence[SSAValue], *, training: bool, updates: bool = False
     ) -> ModuleOp:
-        """Close the function with fetches and state, after a training step if asked for."""
+        """Close the function with fetches and state, after an optional training step."""
         results = [(FETCH, f"out.{i}", value) for i, value in enumerate(outputs)]
         if training:
             results += self.training_step(outputs, updates=updates)

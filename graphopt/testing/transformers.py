@@ -76,9 +76,9 @@ class _Writer:
         return self.add(Add, *((a, b) if self.maybe() else (b, a)))
 
     def linear(self, x: SSAValue, columns: int, *, bias: bool = True) -> SSAValue:
-        size, turned = shape_of(x.type)[-1], self.draw(st.integers(0, 4)) == 4
-        weight = self.weight(*((columns, size) if turned else (size, columns)))
-        out = self.add(Matmul, x, weight, transpose_y=turned)
+        size, transposed = shape_of(x.type)[-1], self.draw(st.integers(0, 4)) == 4
+        weight = self.weight(*((columns, size) if transposed else (size, columns)))
+        out = self.add(Matmul, x, weight, transpose_y=transposed)
         return self.plus(out, self.weight(columns)) if bias else out
 
     def norm(self, x: SSAValue) -> SSAValue:
@@ -170,11 +170,11 @@ def attention(builder: Builder, fusion: Fusion) -> SSAValue:
         parts = [_to_heads(write, projected(s, 1), heads) for s in (source, *memory)]
     else:
         parts = _joint(write, projected(source, 3), heads, size, fusion.kind)
-    turned = write.add(Transpose, write.core(parts[0], parts[1], parts[2]), perm=TO_HEADS)
+    transposed = write.add(Transpose, write.core(parts[0], parts[1], parts[2]), perm=TO_HEADS)
     joined = (
-        write.add(Flatten, turned, start_axis=2)
+        write.add(Flatten, transposed, start_axis=2)
         if write.maybe()
-        else write.add(Reshape, turned, shape=(0, 0, heads * size))
+        else write.add(Reshape, transposed, shape=(0, 0, heads * size))
     )
     return write.rest(write.linear(joined, columns, bias=write.maybe()), x, fusion.where)
 

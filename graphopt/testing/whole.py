@@ -1,7 +1,7 @@
 """A Hypothesis strategy for whole programs: planted patterns, near misses, other sizes and dtypes.
 
 What `programs` gives is changed by a few twists, any of which may make a pattern a near miss, and
-sometimes all of it has another dtype, an open, single or empty batch, or regions.
+sometimes the whole program has another dtype, an open, single or empty batch, or regions.
 """
 
 from __future__ import annotations

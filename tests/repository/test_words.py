@@ -1,9 +1,11 @@
-"""The prose of the package: a docstring names the thing, then says what it does."""
+"""The prose of the package: docstrings name the thing, and words are the field's."""
 
 from __future__ import annotations
 
 import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +15,35 @@ PACKAGE = Path(__file__).parents[2] / "graphopt"
 QUESTION = re.compile(r"\s*(What|How|Where|Which|Why|Whether)\b")
 # a file that may have one: only these are parsed
 SUSPECT = re.compile(rf'["\']{QUESTION.pattern}')
+
+# A word that prose does not use -> the field's word. Words with a right use in some file ("lie" of
+# points between others, "beside", "apart") are not here, though mostly another one is better.
+FIELD_WORDS = {
+    "anew": "again",
+    "as it is": "unchanged",
+    "asked for": "requested",
+    "asks for": "needs, requests",
+    "at rest": "stored",
+    "behind": "after",
+    "besides": "with, in addition",
+    "everybody": "all, with a noun",
+    "lies": "is stored",
+    "nobody": "no, with a noun",
+    "now and then": "intermittently",
+    "of whom": "whose",
+    "picture": "pattern",
+    "pictures": "patterns",
+    "somebody": "the noun",
+    "someone": "the noun",
+    "tell": "report",
+    "tells": "reports",
+    "that is there": "present, matching",
+    "told": "reported",
+    "turned": "transposed",
+    "turns": "converts, maps",
+    "wants": "needs",
+}
+FORBIDDEN = re.compile(r"\b(" + "|".join(FIELD_WORDS).replace(" ", r"\s+") + r")\b", re.IGNORECASE)
 pytestmark = pytest.mark.smoke
 
 
@@ -25,6 +56,16 @@ def docstrings(source: str) -> Iterator[tuple[int, str]]:
                 yield node.lineno, text
 
 
+def sentences(source: str) -> Iterator[tuple[int, str]]:
+    """The comments of a module, and its strings of several words, docstrings included."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and " " in node.value:
+            yield node.lineno, node.value
+
+
 def test_docstrings_name_the_thing() -> None:
     """No docstring begins with What, How, Where, Which, Why or Whether."""
     found = [
@@ -33,5 +74,18 @@ def test_docstrings_name_the_thing() -> None:
         if SUSPECT.search(source := path.read_text("utf-8"))
         for line, text in docstrings(source)
         if QUESTION.match(text)
+    ]
+    assert not found, "\n" + "\n".join(found)
+
+
+def test_words_are_the_fields() -> None:
+    """Docstrings, comments and messages use the field's words, not those of `FIELD_WORDS`."""
+    found = [
+        f"{path.relative_to(PACKAGE)}:{line}: {match[1]!r} -> {FIELD_WORDS[word]}"
+        for path in sorted(PACKAGE.rglob("*.py"))
+        if FORBIDDEN.search(source := path.read_text("utf-8"))
+        for line, text in sentences(source)
+        for match in FORBIDDEN.finditer(text)
+        if (word := re.sub(r"\s+", " ", match[1].lower()))
     ]
     assert not found, "\n" + "\n".join(found)

@@ -147,7 +147,7 @@ def _variances(given: Any, axis: int, dtype: Any) -> Variable | None:
 def box_clip(input: Variable, im_info: Variable, name: str | None = None) -> Variable:
     """Boxes [n, m, 4], or [m, 4] of one image, cut at the images (fluid.layers.box_clip).
 
-    `im_info` [n, 3] has the height and width of the resized images, and by what they were resized.
+    `im_info` [n, 3] has the height and width of the resized images, and their scale.
     Raises UnsupportedError for the boxes of several images in one list.
     """
     rank = len(arguments.variable(input, "input", "box_clip").shape)
@@ -227,7 +227,7 @@ def yolo_box(
     """Boxes [n, a * h * w, 4] and scores [n, a * h * w, classes] of YOLOv3's output.
 
     x is [n, a * (5 + classes), h, w], `img_size` int32 [n, 2] the heights and widths of the images,
-    `anchors` a widths and heights. What is less sure than `conf_thresh` is zeros.
+    `anchors` a widths and heights. Boxes with less confidence than `conf_thresh` are zeros.
     Paddle page: fluid.layers.yolo_box.
     """
     shape = arguments.variable(x, "x", "yolo_box").shape

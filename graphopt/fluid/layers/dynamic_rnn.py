@@ -82,7 +82,7 @@ class DynamicRNN:
         return self._rnn.step_input(rows)
 
     def static_input(self, x: Variable) -> Variable:
-        """x as it is at every step: a row, or a sequence, for each sequence of the step inputs."""
+        """The same x at every step: a row, or a sequence, for each sequence of the step inputs."""
         self._in_block("static_input")
         self._started("static_input")
         return arguments.variable(x, "x", "DynamicRNN.static_input")
@@ -132,8 +132,8 @@ class DynamicRNN:
         lengths = self._started("output")
         made = self._rnn()
         if isinstance(made, Variable):
-            return sequence_unpad(_turned(made), lengths)
-        return [sequence_unpad(_turned(each), lengths) for each in made]
+            return sequence_unpad(_transposed(made), lengths)
+        return [sequence_unpad(_transposed(each), lengths) for each in made]
 
     def _in_block(self, method: str) -> None:
         if self.status != self.IN_RNN:
@@ -160,10 +160,10 @@ def _around() -> Iterator[None]:
 def _steps(x: Variable) -> tuple[Variable, Variable]:
     """Sequences [total, ...] as [steps, sequences, ...], and their lengths."""
     padded, lengths = sequence_pad(x, constant(full([1], 0, x.dtype)))
-    return _turned(padded), lengths
+    return _transposed(padded), lengths
 
 
-def _turned(x: Variable) -> Variable:
+def _transposed(x: Variable) -> Variable:
     """With the first two axes exchanged."""
     return transpose(x, [1, 0, *range(2, len(x.shape))])
 

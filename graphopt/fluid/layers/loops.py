@@ -1,4 +1,4 @@
-"""`while_loop` as it is in 1.8: it writes the loop variables that it is given."""
+"""`while_loop` of 1.8, which writes the given loop variables."""
 
 from __future__ import annotations
 

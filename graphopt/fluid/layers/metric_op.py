@@ -58,8 +58,7 @@ def mean_iou(
     """Mean intersection-over-union over classes.
 
     `input` and `label` hold classes, integers of one shape. Returns the mean, float32 [1], over the
-    classes that there are, and how many elements of each class were wrong and right, int32
-    [classes].
+    classes present, and the numbers of wrong and right elements of each class, int32 [classes].
     Paddle page: fluid.layers.mean_iou.
     """
     count = arguments.integer(num_classes, "num_classes", "mean_iou")

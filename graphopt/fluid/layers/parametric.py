@@ -77,8 +77,8 @@ def dropout(
 ) -> Variable:
     """Zero each element with a probability, unless `is_test` (fluid.layers.dropout).
 
-    By default what is kept stays as it is, and testing multiplies by 1 - dropout_prob;
-    `upscale_in_train` divides what is kept instead, and testing changes nothing.
+    By default kept elements are unchanged, and testing multiplies by 1 - dropout_prob;
+    `upscale_in_train` divides kept elements instead, and testing returns x.
     """
     options = ("downgrade_in_infer", "upscale_in_train")
     arguments.variable(x, "x", "dropout")
@@ -140,7 +140,7 @@ def inplace_abn(
 ) -> Variable:
     """Batch normalisation and an activation: identity, elu, leaky_relu (fluid.layers.inplace_abn).
 
-    `act_alpha` is the activation's. Nothing is computed in place: XLA decides about memory.
+    `act_alpha` is the activation's. XLA decides whether to compute in place.
     """
     from graphopt.fluid.layers.ops import elu, leaky_relu
 

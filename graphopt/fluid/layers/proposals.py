@@ -217,10 +217,10 @@ def yolov3_loss(
 ) -> Variable:
     """The loss [n] of YOLOv3's output x [n, a (5 + classes), h, w] against boxes that are there.
 
-    `gt_box` [n, b, 4] has centres, widths and heights as shares of the image, `gt_label` int32
-    [n, b], `gt_score` [n, b] how much each box counts. Of the widths and heights in `anchors`, x
-    has those that `anchor_mask` names. A cell whose box has more than `ignore_thresh` in common
-    with one that is there need not say that it has none. Paddle page: fluid.layers.yolov3_loss.
+    `gt_box` [n, b, 4] has centres, widths and heights as shares of the image, `gt_label` int32 [n,
+    b], `gt_score` [n, b] how much each box counts. Of the widths and heights in `anchors`, x has
+    those that `anchor_mask` names. A cell whose box has more than `ignore_thresh` in common with a
+    true box need not predict that it has none. Paddle page: fluid.layers.yolov3_loss.
     """
     function = "yolov3_loss"
     inputs = {

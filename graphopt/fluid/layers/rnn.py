@@ -1,4 +1,4 @@
-"""Recurrent networks made of cells (paddle.fluid.layers.rnn)."""
+"""Recurrent networks of cells (paddle.fluid.layers.rnn)."""
 
 from __future__ import annotations
 
@@ -227,7 +227,7 @@ def rnn(
 ) -> tuple[Nested, Nested]:
     """A cell over sequences [n, t, …] (or [t, n, …] if `time_major`), and its last states.
 
-    States start as zeros unless given, and stay as they are after `sequence_length` [n].
+    States start as zeros unless given, and do not change after `sequence_length` [n].
     Paddle page: fluid.layers.rnn.
     """
     if initial_states is None:

@@ -243,7 +243,7 @@ def sequence_enumerate(
 ) -> Variable:
     """Each number and those after it: [n, win_size] (fluid.layers.sequence_enumerate).
 
-    Behind the end of a sequence there is `pad_value`.
+    After the end of a sequence there is `pad_value`.
     """
     function = "sequence_enumerate"
     inputs = _inputs(input, function)

@@ -89,7 +89,7 @@ class _Rule:
     @cached_property
     def _dtypes(self) -> frozenset[str]:
         found = {_DTYPES[option] for option in self.options if option in _DTYPES}
-        # Paddle 1.8 has no bfloat16; here it goes where the other half precision goes
+        # Paddle 1.8 has no bfloat16; here it is accepted with the other half precision
         half = self.is_old and "float16" in found
         return frozenset({*found, "bfloat16"} if half else found)
 
@@ -103,7 +103,7 @@ class _Rule:
         if self.position < len(args):
             value = args[self.position]
         if value is inspect.Parameter.empty or (value is None and self.default is None):
-            return  # left out, or under a name that the function knows itself
+            return  # left out, or under a name that the function handles itself
         if self.several and isinstance(value, (list, tuple)):
             for index, item in enumerate(value):
                 self._check_one(item, f"{self.name}[{index}]")

@@ -1,7 +1,7 @@
 """Arguments that the functions of Paddle 2.6.2 and 3.3.1 accept: see `graphopt.frontend.accepted`.
 
 A row has what 2.6.2 checks and 3.3.1 refuses as well: the dtypes that 3.3.1 was seen to compute
-with on a CPU are added, and where that was not tried, the row asks for a Variable only.
+with on a CPU are added, and where that was not tried, the row only requires a Variable.
 """
 
 from __future__ import annotations

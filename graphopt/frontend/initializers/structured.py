@@ -1,4 +1,4 @@
-"""Initializers that look at where an element is: Dirac, Orthogonal, Bilinear."""
+"""Initializers that depend on the position of an element: Dirac, Orthogonal, Bilinear."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""The `pd` dialect: types, attributes, operations, the text form and what is known of values."""
+"""The `pd` dialect: types, attributes, operations, the text form, and facts about values."""

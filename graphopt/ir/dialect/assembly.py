@@ -76,7 +76,7 @@ def _follow(op: IRDLOperation, groups: Sequence[Sequence[SSAValue]], rule: TypeR
     types = [[value.type for value in group] for group in groups]
     try:
         inferred = rule(types, attr_values(type(op), op.properties))
-    except Exception:  # an op that its type rule cannot even be asked about is printed, too
+    except Exception:  # an op whose type rule fails is printed, too
         return False
     return [result.type for result in op.results] == list(inferred)
 

@@ -75,7 +75,7 @@ _string_attr = lru_cache(4096)(StringAttr)
 
 @lru_cache(4096)
 def _float_attr(value: float, _sign: float) -> Attribute:
-    """The attribute of a number; the sign tells 0.0 from -0.0 in the cache."""
+    """The attribute of a number; the sign separates 0.0 from -0.0 in the cache."""
     return FloatAttr(value, f64)
 
 

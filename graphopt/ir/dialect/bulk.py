@@ -16,9 +16,9 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue, SSAValues
 # xDSL has no public way to change operands and arguments in place
 # pyright: reportPrivateUsage=false
 
-# So many operands are replaced faster one by one than by making all of them anew.
+# Up to this many operands are replaced faster one by one than by building the list again.
 _FEW = 8
-# Ops with more operands than this are worth opening.
+# Ops with more operands than this are edited in bulk.
 _WIDE = 64
 
 
@@ -65,7 +65,7 @@ def set_arguments(block: Block, arguments: Iterable[BlockArgument]) -> None:
 
 
 def replace_arguments(block: Block, arguments: Sequence[BlockArgument]) -> None:
-    """Give a block these arguments, of which it may have some; nothing may read the others."""
+    """Give a block these arguments, some of which it may have; the others must be unread."""
     block._args = tuple(arguments)
     for index, argument in enumerate(block._args):
         argument.index = index

@@ -1,4 +1,4 @@
-"""Python functions that operators call, by number: what a program can hold is the number."""
+"""Python functions that operators call, by number: a program holds the number."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No garbage collection while a large graph is built: nothing in it is garbage yet.
+"""No garbage collection while a large graph is built, which contains no garbage yet.
 
 Python's cycle collector looks at all objects again and again as their number grows, which takes
 longer than the building itself.

@@ -21,7 +21,7 @@ from graphopt.ir.dialect.traits import keeps_order
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, rank_of, shape_of
 
 Numbers = tuple[float, ...]
-# the elements of a value, None for those that the run decides
+# the elements of a value, None for those known only at run time
 Partly = tuple[float | None, ...]
 
 # A larger constant is data, not a shape.
@@ -43,7 +43,7 @@ def known_numbers(value: SSAValue) -> Numbers | None:
 
 
 def partly_known(value: SSAValue) -> Partly | None:
-    """The elements in order as far as they are known; None when not even their number is."""
+    """The elements in order, None for unknown ones; None when their number is unknown."""
     shape = shape_of(value.type)
     op = value.owner
     if isinstance(op, ShapeOf):
@@ -55,7 +55,7 @@ def partly_known(value: SSAValue) -> Partly | None:
 
 
 def _elements(op: PdOp) -> Partly | None:
-    """The result of an op that only moves or adds up small constants."""
+    """The result of an op that only moves or adds small constants."""
     if isinstance(op, AssignValue):
         return op.attr("values")
     if isinstance(op, Full):

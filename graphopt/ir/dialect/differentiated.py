@@ -1,7 +1,7 @@
 """The path of a `pd.grad`: the values that depend on `wrt`, and the ops up to `of`.
 
-Some of these ops may be marked to be computed again by the derivative, as segments: their results
-are then not kept from the forward computation.
+Some of these ops may be marked for recomputation by the derivative, in segments: their forward
+results are then not kept.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def differentiated(module: ModuleOp) -> set[Operation]:
 
 
 def readers_of(value: SSAValue, grad: Grad) -> list[PdOp]:
-    """The ops that read a value and through which its gradient comes; `grad` for a seed."""
+    """The readers of a value that contribute to its gradient; `grad` for a seed."""
     region = ops_before(grad)
     wanted: set[SSAValue] = set(grad.of)
     found: list[PdOp] = [grad] if value in wanted else []
@@ -87,7 +87,7 @@ def readers_of(value: SSAValue, grad: Grad) -> list[PdOp]:
 
 
 def segment_of(op: Operation) -> int | None:
-    """The number of the segment that the derivative computes again; None for a kept op."""
+    """The number of the op's recomputed segment; None for a kept op."""
     attribute = op.attributes.get(RECOMPUTE)
     if attribute is None:
         return None
@@ -95,5 +95,5 @@ def segment_of(op: Operation) -> int | None:
 
 
 def mark_segment(op: Operation, number: int) -> None:
-    """Let the derivative compute `op` again, together with the others of this number."""
+    """Let the derivative recompute `op`, together with the others of this number."""
     op.attributes[RECOMPUTE] = IntegerAttr(number, i64)

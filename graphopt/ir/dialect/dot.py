@@ -1,6 +1,6 @@
 """A module as a Graphviz graph: ops are boxes, feeds, state and fetches are ovals.
 
-The region of an op is a box around its ops, with ovals for what it is given anew each time.
+The region of an op is a box around its ops, with ovals for its block arguments.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _label(op: Operation) -> str:
     return op.name + (f"\n%{hint}" if hint else "") + again
 
 
-# dot reads strings of 16384 bytes at most, and longer lines help nobody
+# dot reads strings of 16384 bytes at most, and longer lines are unreadable
 LONGEST = 120
 
 

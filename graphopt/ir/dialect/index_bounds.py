@@ -1,7 +1,7 @@
 """The numbers that an op may look up, and the feeds that hold such numbers.
 
-Paddle raises for an id that names no row. A compiled step cannot, so ids that are fed are looked
-at before it. For those that a step computes there are asserts, for who wants to pay for them.
+Paddle raises for an id that names no row. A compiled step cannot, so fed ids are checked before it.
+For ids that a step computes there are optional asserts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from graphopt.ir.dialect.ops.shape import Assign, Flatten, Reshape, Squeeze, Tra
 from graphopt.ir.dialect.signature import FEED, function_signature, main_function
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
 
-# what has the elements of its operand and no others
+# ops whose result has the elements of the operand and no others
 _MOVING = (Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Assign)
 
 
@@ -47,7 +47,7 @@ class IndexBound:
 
 
 def bound_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
-    """The operand of `op` that holds numbers, and its bound; None when there is none to check.
+    """The operand of `op` that holds numbers, and its bound; None when nothing is looked up.
 
     Paddle 2.6 raises for negative numbers; where indexing a Variable makes the op (`pd.gather_nd`,
     `pd.take_along_axis`, `pd.put_along_axis`) they count from the end. A size that is not known
@@ -104,9 +104,9 @@ def bound_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:
 
 
 def fed_bounds(module: ModuleOp) -> dict[str, tuple[IndexBound, ...]]:
-    """The bounds of the feeds whose elements are looked up as they are, by name.
+    """The bounds of the feeds whose elements are looked up unchanged, by name.
 
-    Without those of ops in branches and loops, which may not run.
+    Ops in branches and loops are left out, because they may not run.
     """
     found: dict[str, dict[tuple[int, int, int | None], IndexBound]] = {}
     for op in main_function(module).body.block.ops:
@@ -118,7 +118,7 @@ def fed_bounds(module: ModuleOp) -> dict[str, tuple[IndexBound, ...]]:
 
 
 def assert_bounds(module: ModuleOp) -> None:
-    """Put a `pd.assert` before each op that looks up numbers which are computed, and not fed."""
+    """Insert a `pd.assert` before each op that looks up computed numbers."""
     for op in list(main_function(module).body.block.ops):
         checked = bound_of(op)
         if checked is None or _feed_of(module, checked[0]) is not None:

@@ -47,7 +47,7 @@ _CLASSES: dict[str, type[PdOp]] = {}
 
 
 class PdOp(IRDLOperation, ABC):
-    """An operation of the `pd` dialect on tensors; `infer` gives the result types.
+    """An operation of the `pd` dialect on tensors; `infer` returns the result types.
 
     A subclass with a `name` is found by it (`class_of`).
     """

@@ -1,4 +1,4 @@
-"""The values that ops read and the ops inside them, where some have regions."""
+"""The values that ops with regions read, and the ops inside them."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def inner_ops(op: Operation) -> Iterator[Operation]:
 
 
 def ancestor_in(block: Block, op: Operation) -> Operation | None:
-    """The op of `block` that is `op` or has it inside; None when there is none."""
+    """The op of `block` that is `op` or contains it; None when there is none."""
     at: Operation | None = op
     while at is not None and at.parent is not block:
         at = at.parent_op()

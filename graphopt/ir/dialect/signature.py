@@ -35,14 +35,14 @@ STACK_OF = "pd.stack_of"
 ORDER = "pd.order"
 # on a module: why backward passes of saved operators stayed operators, each a `pd.vjp`
 KEPT_GRADIENTS = "pd.kept_gradients"
-# on a module: its dropouts draw by a quicker generator
+# on a module: its dropouts draw from a faster generator
 HASH_DROPOUT = "pd.hash_dropout"
-# on a module: what its ops make is looked at for NaN and infinities
+# on a module: results of its ops are checked for NaN and infinities
 CHECK_FINITE = "pd.check_finite"
 
 
 def kept_gradients(module: ModuleOp) -> tuple[str, ...]:
-    """The reasons why gradient operators of the program are no `pd.grad`, one per backward pass."""
+    """The reasons why gradient operators did not become a `pd.grad`, one per backward pass."""
     found = module.attributes.get(KEPT_GRADIENTS)
     texts = cast(ArrayAttr[StringAttr], found) if isinstance(found, ArrayAttr) else ()
     return tuple(text.data for text in texts)
@@ -59,7 +59,7 @@ def hashes_dropout(module: ModuleOp) -> bool:
 
 
 def check_finite(module: ModuleOp) -> None:
-    """Let a module note what its ops make of NaN and infinities."""
+    """Let a module check the results of its ops for NaN and infinities."""
     module.attributes[CHECK_FINITE] = UnitAttr()
 
 
@@ -72,7 +72,7 @@ def checks_finite(module: ModuleOp) -> bool:
 class Port:
     """One argument or result of `@main`. `per_replica` state differs between replicas.
 
-    State with `shard_of` is a part, here, of a value of that type; the replicas together have it.
+    State with `shard_of` is a part of a value of that type, which the replicas hold together.
     State with `stack_of` is the variables of these names, of one type, along a new first axis.
     That with `order` has its axes in another order: axis i is the variable's axis order[i].
     """
@@ -124,7 +124,7 @@ class Signature:
 
     @property
     def per_replica(self) -> frozenset[str]:
-        """The state that each replica has its own value of."""
+        """The state with its own value on each replica."""
         return frozenset(p.name for p in (*self.arguments, *self.results) if p.per_replica)
 
 
@@ -174,7 +174,7 @@ def inputs_of(module: ModuleOp) -> tuple[Port, ...]:
 
 
 def result_port(function: FuncOp, index: int) -> Port:
-    """One result of a function, without looking at the others."""
+    """One result of a function, found without the others."""
     attrs, types = function.res_attrs, function.function_type.outputs.data
     one = slice(index, index + 1)
     return _ports(ArrayAttr(attrs.data[one]) if attrs else None, types[one], "result")[0]
@@ -227,7 +227,7 @@ def _ports(
 
 
 def _check_stacks(ports: tuple[Port, ...], what: str) -> None:
-    """ValueError when a variable is in a stack and somewhere else, too."""
+    """ValueError when a variable is in a stack and elsewhere, too."""
     if any(port.stack_of for port in ports):
         names = [name for port in ports if port.kind == STATE for name in port.variables]
         if len(set(names)) < len(names):
@@ -253,7 +253,7 @@ def _members(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tu
 
 
 def _order(entry: Mapping[str, Attribute], type_: Attribute, where: str) -> tuple[int, ...]:
-    """The order of the axes of state; ValueError unless each axis is there once."""
+    """The order of the axes of state; ValueError unless it has each axis once."""
     if ORDER not in entry:
         return ()
     found = entry[ORDER]

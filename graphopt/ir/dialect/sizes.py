@@ -1,7 +1,8 @@
 """Sizes of a program that are the same number: `shape(x)[0]` and the first size of a relu of x.
 
-A size is an integer, or an axis of a value whose own sizes come from nowhere else. Only what holds
-in every run is said: where two sizes may broadcast, neither is taken for the other.
+A size is an integer, or an axis of a value whose own sizes come from nowhere else. Sizes count as
+equal only if they are so in every run: where two sizes may broadcast, neither is taken for the
+other.
 """
 
 from __future__ import annotations
@@ -32,12 +33,12 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 
 Size = int | tuple[SSAValue, int]
 Sizes = tuple[Size, ...]
-# the elements of a small vector of integers, None for those that are no size of anything
+# the elements of a small vector of integers, None for those that are not sizes
 Elements = tuple[Size | None, ...]
 
 
 class KnownSizes:
-    """The sizes of the values of a module, whose ops it is shown from the first to the last."""
+    """The sizes of the values of a module; its ops must be visited in order."""
 
     def __init__(self) -> None:
         self._sizes: dict[SSAValue, Sizes] = {}
@@ -53,7 +54,7 @@ class KnownSizes:
         return self._elements.get(value)
 
     def see(self, op: PdOp) -> None:
-        """Find out the sizes of what an op gives, or, of a vector of sizes, its elements."""
+        """Enter the sizes of an op's results, or the elements of a vector of sizes."""
         if not op.results:
             return
         out = op.results[0]
@@ -71,7 +72,7 @@ class KnownSizes:
             self._elements[out] = numbers
 
     def _numbers(self, op: PdOp) -> Elements | None:
-        """The elements of what an op gives, where these are sizes."""
+        """The elements of an op's result, if these are sizes."""
         if isinstance(op, ShapeOf):
             return self.of(op.input)
         out = op.results[0]
@@ -118,7 +119,7 @@ def _first(op: PdOp, given: Sequence[Sizes]) -> Sizes | None:
 
 
 def _rule(op: PdOp) -> Rule | None:
-    """The rule of the op's class, or that of what the class says of itself."""
+    """The rule of the op's class, or that of the class's traits."""
     if op.has_trait(Elementwise):
         return _broadcast
     along = op.get_trait(AlongAxis)
@@ -131,13 +132,13 @@ def _broadcast(op: PdOp, given: Sequence[Sizes]) -> Sizes | None:
     return _together(given, op.results[0], 0)
 
 
-def _together(given: Sequence[Sizes], out: SSAValue, behind: int) -> Sizes:
-    """The leading sizes of operands together; `behind` more axes of the result are its own.
+def _together(given: Sequence[Sizes], out: SSAValue, own_axes: int) -> Sizes:
+    """The leading sizes of operands together; the result has `own_axes` more axes.
 
-    A size is that of all operands but those that have 1 or nothing at its place.
+    A size is that of all operands but those that have 1 or no axis at its place.
     """
     own = _own(out)
-    rank = len(own) - behind
+    rank = len(own) - own_axes
     found: list[Size] = []
     for axis in range(rank):
         aligned = ((sizes, axis - rank + len(sizes)) for sizes in given)
@@ -147,7 +148,7 @@ def _together(given: Sequence[Sizes], out: SSAValue, behind: int) -> Sizes:
 
 
 def _matmul(op: PdOp, given: Sequence[Sizes]) -> Sizes | None:
-    """The rows of x and the columns of y, and what is in front of them together."""
+    """The rows of x and the columns of y, after their common leading sizes."""
     x, y = given
     if len(x) < 2 or len(y) < 2:
         return None

@@ -1,9 +1,9 @@
-"""The text of a module: xDSL's, with functions as people read them.
+"""The text of a module: xDSL's, with readable functions.
 
 A function has one argument a line, with its role first: `feed %x: tensor<?x4xf32>`. The variable's
-name comes after its role where the value is called otherwise: `state "fc.w" %w: tensor<4x2xf32>`.
-The parser takes `func.func` as xDSL prints it, too, and so does xDSL's own parser; that one reads
-what is printed here in the generic form.
+name comes after its role if the value has another name: `state "fc.w" %w: tensor<4x2xf32>`. The
+parser takes `func.func` as xDSL prints it, too, and so does xDSL's own parser; that one reads what
+is printed here in the generic form.
 
 Both remember tensor types by their text: a program repeats few types, and making a type is most of
 what reading one op costs.
@@ -31,9 +31,9 @@ from graphopt.ir.dialect.types import Tensor
 # the words for what an argument or a result is
 _ROLES = {"feed": FEED, "state": STATE, "prepared": PREPARED, "fetch": FETCH}
 
-# lines are broken behind commas where they are longer
+# longer lines are broken after commas
 WIDTH = 100
-# a string, which stays whole, or a comma behind which a line may be broken
+# a string, which stays whole, or a comma after which a line may be broken
 _STRING_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|, ')
 
 # a tensor of a plain element type, without an encoding
@@ -123,7 +123,7 @@ class ModulePrinter(Printer):
         role, name = _role(entry)
         if role:
             self.print_string(f"{role} ")
-            # a value that is called as the variable is says its name
+            # a value with the variable's name does not repeat it
             if not isinstance(port, BlockArgument):
                 self.print_string_literal(name)
                 self.print_string(": ")
@@ -160,7 +160,7 @@ def _entries(
 
 
 def _has_roles(function: FuncOp) -> bool:
-    """True when an argument or a result of a function with a body says what it is."""
+    """True when an argument or a result of a function with a body has a role."""
     attrs = (*(function.arg_attrs or ()), *(function.res_attrs or ()))
     return bool(function.body.blocks) and any(_role(entry.data)[0] for entry in attrs)
 
@@ -177,15 +177,15 @@ class ModuleParser(Parser):
     def parse_module(self, allow_implicit_module: bool = True) -> ModuleOp:
         """The module of the text.
 
-        Raises ParseError with the position where it is not well formed, FormatError where its
-        regions nest too deep to be read.
+        Raises ParseError, with the position, for malformed text, FormatError for regions that are
+        nested too deeply.
         """
         try:
             return super().parse_module(allow_implicit_module)
         except RecursionError:
             raise FormatError(
-                f"{self.lexer.input.name}: expected regions that nest a few hundred deep at most, "
-                "found more; take inner modules or loops out"
+                f"{self.lexer.input.name}: expected regions nested a few hundred deep at most, "
+                f"found more; move inner modules or loops out"
             ) from None
 
     def parse_optional_type(self) -> TypeAttribute | None:
@@ -238,7 +238,7 @@ def text_of(op: Operation, *, print_types: bool = False) -> str:
 
 
 def wrapped(text: str) -> str:
-    """IR text with its long lines broken behind commas."""
+    """IR text with its long lines broken after commas."""
     return "\n".join(
         line if len(line) <= WIDTH else _wrapped_line(line) for line in text.split("\n")
     )
@@ -256,7 +256,7 @@ def _wrapped_line(line: str) -> str:
 
 
 def _pieces(line: str) -> Iterator[str]:
-    """The line, cut behind each comma that is in no string."""
+    """The line, cut after each comma outside of strings."""
     start = 0
     for found in _STRING_OR_COMMA.finditer(line):
         if found[0] == ", ":

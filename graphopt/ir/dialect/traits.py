@@ -1,7 +1,7 @@
-"""Statements about op classes that passes ask for: `op.has_trait(Elementwise)`.
+"""Statements about op classes that passes query: `op.has_trait(Elementwise)`.
 
-A class says them with `traits_def`, a family for all of its ops. Every op says at least one of
-them; `Opaque` says that nothing of this kind is known.
+A class declares them with `traits_def`, a family for all of its ops. Every op declares at least
+one; `Opaque` stands for no known statement.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from graphopt.ir.dialect.types import normalize_axes, rank_of
 
 @dataclass(frozen=True)
 class Statement(OpTrait, ABC):
-    """Something that holds for every op of a class, whatever its operands and properties."""
+    """A statement that holds for every op of a class, whatever its operands and properties."""
 
 
 @dataclass(frozen=True)
 class Opaque(Statement):
-    """None of the other statements holds for every op of the class: any element may depend on all.
+    """No other statement holds for every op of the class: any element may depend on all.
 
     Also for an op whose results differ between runs or replicas, and for one with regions.
     """
@@ -55,22 +55,22 @@ class Movement(Statement):
 
 @dataclass(frozen=True)
 class Shown(Statement):
-    """The op shows its operand to people, and passes it on in its shape and order."""
+    """The op shows its operand to the user, and passes it on in its shape and order."""
 
 
 @dataclass(frozen=True)
 class OverAxes(Statement, ABC):
-    """Elements of the operands meet along some axes, and depend on nothing beside them.
+    """Elements of the operands are combined along some axes, and depend on no others.
 
     `axis` names the property with one axis or several (all axes where it is empty), `flatten` the
-    flag with which the axes are joined first. Without `axis` elements meet along all axes.
+    flag with which the axes are joined first. Without `axis` elements are combined along all axes.
     """
 
     axis: str | None = "axis"
     flatten: str | None = None
 
     def axes(self, op: PdOp) -> frozenset[int]:
-        """The axes of the first operand along which elements meet, counted from the first one."""
+        """The axes of the first operand along which elements are combined, as numbers from 0."""
         rank = rank_of(op.operands[0].type)
         everything = frozenset(range(rank))
         if self.axis is None or (self.flatten is not None and op.attr(self.flatten)):
@@ -102,7 +102,7 @@ class Reduction(OverAxes):
 
 
 def always(op: PdOp) -> bool:
-    """The condition of an op that treats rows on their own whatever its properties are."""
+    """The condition of an op that treats rows separately whatever its properties."""
     return True
 
 
@@ -111,8 +111,8 @@ class Rowwise(Statement):
     """Row i of each result depends on row i of an operand; a row is an index of the first axis.
 
     The operand is the first one, and the others, such as weights, are the same for every row; with
-    `of_all` every operand has the rows. With `first_result` nothing is said of the other results.
-    It holds for the ops that meet the condition `when`.
+    `of_all` every operand has the rows. With `first_result` the statement covers the first result
+    only. It holds for the ops that meet the condition `when`.
     """
 
     when: Callable[[PdOp], bool] = always

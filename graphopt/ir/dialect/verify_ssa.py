@@ -10,7 +10,7 @@ def verify_ssa(root: Operation) -> None:
     """VerifyException when an operation inside `root` uses a value that is not defined yet.
 
     Regions see the values of the operations around them; the blocks of a region must be in an
-    order in which definitions come first, which holds for the single blocks that we build.
+    order in which definitions come first, which is so for the single blocks that we build.
     """
     _verify(root, set())
 

@@ -1,8 +1,8 @@
 """Saves of several files that happen at one moment, even when they are interrupted.
 
 A save writes every file under another name in its folder. A journal with these names then takes its
-place by one rename, which is the moment of the save. The files are renamed, and the journal goes.
-Who finds a journal, a reader or the next save, completes the renames of a saver that died.
+place by one rename, which is the moment of the save. The files are renamed, and the journal is
+removed. A reader or the next save that finds a journal completes the renames of a saver that died.
 
 A saver holds a lock on a temporary of its own as long as it lives, so that the next save can
 distinguish left-overs from work in progress. Renames happen under a lock on the folder. Where a
@@ -53,7 +53,7 @@ def write_files(contents: Mapping[Path, Iterable[Piece]], folder: Path | None = 
     They are the files of `folder`, or without it those of one prefix, such as `m.pdparams` and
     `m.pdopt`. Each is written under another name there, and flushed to the device, before any takes
     its place. A file that is replaced keeps its mode and, where that is
-    allowed, its owner. What a save that died left behind in the folder is completed or removed.
+    allowed, its owner. The files of a save that died are completed or removed.
     Raises the usual OSError with the name of the file, and then changes nothing.
     """
     targets = {Path(os.path.realpath(path)): pieces for path, pieces in contents.items()}
@@ -248,7 +248,7 @@ def pending(folder: Path) -> dict[Path, Path]:
 
 
 def _finish(folder: Path) -> None:
-    """Complete the renames of a journal, and remove it; for who has the lock of the folder."""
+    """Complete the renames of a journal, and remove it; the caller holds its lock."""
     for target, temporary in _journal(folder).items():
         with suppress(FileNotFoundError):
             temporary.replace(target)
@@ -295,7 +295,7 @@ def _is_inside(folder: Path, name: str) -> bool:
 
 
 def _remove_left_overs(folder: Path) -> None:
-    """Remove the temporaries of saves that died; for who has the lock of the folder."""
+    """Remove the temporaries of saves that died; the caller holds its lock."""
     saves: dict[str, list[Path]] = {}
     with os.scandir(folder) as entries:
         for entry in entries:

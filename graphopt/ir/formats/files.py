@@ -1,4 +1,4 @@
-"""Files: reading those of one save, of bounded size, and finding a variable's in its folder."""
+"""Files: reading those of one save, of bounded size, and finding that of a variable."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def read_together(
 ) -> dict[Path, bytes]:
     """The bytes of files of one save, also while others save.
 
-    `find` lists the files, with the bytes that each may have at most, and is asked again when a
+    `find` lists the files, with the bytes that each may have at most, and is called again when a
     save happened meanwhile; `folder` is the one that holds them all where they are in several.
     Raises FormatError for files of different saves, and as `read_file`.
     """

@@ -1,7 +1,7 @@
 """Check that a decoded program is consistent: blocks, visible names, feed and fetch columns.
 
-Knows nothing about what operators mean. Everything here ends in time linear in the program and
-without recursion, whatever the file says.
+Knows nothing about what operators mean. All checks take time linear in the program and do not
+recurse, whatever the file holds.
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ class _Check:
             )
 
     def _runs(self) -> None:
-        """Operators run blocks that exist, never each other in a circle.
+        """Operators run existing blocks, and never each other in a cycle.
 
         Importers follow these links, so their depth and the number of ways through them are
         limited too: 60 blocks that each run the next one twice would unfold into 2^60.
@@ -128,7 +128,7 @@ class _Check:
             )
 
     def _run_by(self, block: Block) -> Iterator[int]:
-        """The blocks that operators of `block` run, once per attribute that says so."""
+        """The blocks that operators of `block` run, once per attribute that names them."""
         for position, op in enumerate(block.ops):
             for name, value in _values_of(op, AttrKind.BLOCK, AttrKind.BLOCKS):
                 if not 0 < value < len(self.blocks):
@@ -211,7 +211,7 @@ def _values_of(op: Operator, one: int, many: int) -> Iterator[tuple[str, Any]]:
 
 
 def _arguments_of(op: Operator) -> Iterator[tuple[str, str]]:
-    """The name of each argument in errors, and the variable name that it gives."""
+    """The name of each argument in errors, and its variable name."""
     for slot, names in (*op.inputs.items(), *op.outputs.items()):
         for name in names:
             yield f"slot {quote(slot)}", name

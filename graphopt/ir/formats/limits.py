@@ -1,4 +1,4 @@
-"""Limits on the resources that a model file may ask for before it is refused.
+"""Limits on the resources that a model file may use before it is refused.
 
 The defaults leave room for the largest published models; a service that reads files from strangers
 passes a tighter `Limits`.
@@ -12,7 +12,7 @@ from dataclasses import dataclass, fields
 
 @dataclass(frozen=True)
 class Limits:
-    """Upper bounds on the contents of one model; going over one raises `LimitError`.
+    """Upper bounds on the contents of one model; exceeding one raises `LimitError`.
 
     `program_bytes` and `params_bytes` are file sizes, and `json_bytes` that of a program in JSON,
     which takes about 20 times as much memory as its file. A decoded operator or variable costs

@@ -1,4 +1,4 @@
-"""Loading a saved model: finding its files, telling formats apart, putting the parts together."""
+"""Loading a saved model: finding its files, recognising formats, joining the parts."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from graphopt.ir.formats.seal import Piece, sealed_tensor
 from graphopt.ir.formats.tensor_stream import SavedTensor, read_tensor, write_tensor
 from graphopt.ir.program import Program, Variable, VarKind
 
-# Persistable by declaration, yet nothing that files hold.
+# Persistable by declaration, but not stored in files.
 _NOT_STORED = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER, VarKind.RAW)
 
 
@@ -63,7 +63,7 @@ def read_combined(
 def read_folder(
     folder: Path, variables: Sequence[Variable], limits: Limits | None = None
 ) -> dict[str, SavedTensor]:
-    """The tensors of a folder that has one file per variable, named like it.
+    """The tensors of a folder with one file per variable, of the variable's name.
 
     Raises FormatError as `read_combined` does, or when a file is missing, and UnsafeError when a
     variable's name leads out of the folder.

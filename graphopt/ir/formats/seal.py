@@ -1,4 +1,4 @@
-"""The mark by which the files of one save know each other, where Paddle's formats leave room.
+"""The mark that identifies the files of one save, where Paddle's formats leave room.
 
 A pickle has it as a string that is dropped again before the end, a program and the description of a
 tensor as a protobuf field that has no name in Paddle's schema. Paddle's own readers pass over both.
@@ -45,7 +45,7 @@ def sealed_message(message: bytes) -> list[Piece]:
 
 
 def sealed_tensor(stream: bytes, levels: int = 0) -> list[Piece]:
-    """A tensor stream with room for the mark; as it is where it has levels of offsets in front."""
+    """A tensor stream with room for the mark; unchanged if it begins with levels of offsets."""
     # version, number of levels, version of the tensor; then the size of the description
     at = 16
     if levels:
@@ -66,7 +66,7 @@ def unsealed_message(data: bytes) -> bytes:
 
 
 def names_hash(names: Iterable[str]) -> str:
-    """The half of a mark that says which files a save has."""
+    """The half of a mark that lists the files of a save."""
     text = "\0".join(sorted(names))
     return hashlib.blake2b(text.encode("utf-8", "surrogateescape"), digest_size=8).hexdigest()
 
@@ -80,7 +80,7 @@ def mark_in(data: bytes) -> tuple[str, str] | None:
 def check_one_save(contents: Mapping[Path, bytes]) -> None:
     """Raise FormatError when two files were written by different saves of the same set of files.
 
-    Files without a mark, such as Paddle's own, and files of sets that differ say nothing.
+    Files without a mark, such as Paddle's own, and files of different sets are not compared.
     """
     saves: dict[str, tuple[str, Path]] = {}
     for path, data in contents.items():

@@ -1,7 +1,7 @@
 """One stored tensor: Paddle's tensor stream to an array and back.
 
-A stream says its shape and element type but not its name; which names a parameter file holds, and
-in which order, comes from the program (`parameters.py`).
+A stream says its shape and element type but not its name; the names in a parameter file, and their
+order, come from the program (`parameters.py`).
 """
 
 from __future__ import annotations

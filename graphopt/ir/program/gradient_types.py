@@ -10,7 +10,7 @@ _GRADIENT_TYPE = re.compile(r"^(.+)_(?:grad|double_grad)(2?)$")
 
 
 def forward_type(type: str) -> str | None:
-    """The operator type that an operator type is the gradient of; None when it is of none."""
+    """The operator type whose gradient an operator type is; None for other operators."""
     found = _GRADIENT_TYPE.match(type)
     if found is None or type == GRAD_TYPE:
         return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 GRAD_SUFFIX = "@GRAD"
-# what the lengths of the sequences in a variable are fed as
+# suffix of the feed with the lengths of a variable's sequences
 LENGTHS = "@lens"
 # the name of a slot that is left empty
 EMPTY = "@EMPTY@"

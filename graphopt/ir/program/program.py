@@ -1,7 +1,7 @@
 """The names-level model of a program: scripts build it, and saved models decode to it.
 
 A `Program` is a list of `Block`s; a block has `Variable`s by name and `Operator`s in order, which
-may overwrite names. The four know each other, so they are in one file. The translation
+may overwrite names. The four refer to each other, so they are in one file. The translation
 (`ir/translate/blocks/program.py`) translates all that into SSA values. Paddle page:
 paddle.static.Program.
 """
@@ -356,7 +356,7 @@ class Block:
     saved: Mapping[str, Any] | None = None
 
     infer_outputs: ClassVar[Callable[[Operator], None]] = staticmethod(_no_types)
-    """Gives the outputs of a new operator their types; `ir/translate` sets it."""
+    """Sets the types of a new operator's outputs; `ir/translate` provides it."""
 
     def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
         self.program = program
@@ -456,7 +456,7 @@ class Block:
             if found.shape != tuple(shape):
                 raise ProgramError(
                     f"parameter '{name}' exists with shape {list(found.shape)} and cannot be "
-                    f"shared with a layer that wants {list(shape)}"
+                    f"shared with a layer that needs {list(shape)}"
                 )
             return found
         parameter = Parameter(owner, name, shape, dtype, **options)
@@ -716,7 +716,7 @@ def _without_training(ops: Iterable[Operator]) -> list[Operator]:
 
 
 def _set_test_mode(program: Program) -> None:
-    """Set `is_test` where it exists and drop gradient variables that nothing computes any more."""
+    """Set `is_test` where it exists and drop gradient variables without an operator."""
     for block in program.blocks:
         for op in block.ops:
             if "is_test" in op.attrs:

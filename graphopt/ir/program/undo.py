@@ -1,7 +1,7 @@
 """All or nothing: a call that fails leaves programs as they were before it.
 
-Inside a `transaction`, whatever edits a program says by `note` how to take the edit back. Nothing
-is copied, so a call costs the same in a large program as in a small one.
+Inside a `transaction`, code that edits a program registers by `note` how to undo the edit. Programs
+are not copied, so a call costs the same in a large program as in a small one.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def note_attributes(owner: object, *names: str) -> None:
 
 
 def put(mapping: MutableMapping[_Key, _Value], key: _Key, value: _Value) -> None:
-    """Enter a new key, which goes again if the transaction fails."""
+    """Enter a new key, which is removed if the transaction fails."""
     note(mapping.pop, key, None)
     mapping[key] = value
 
@@ -54,7 +54,7 @@ def begin() -> int | None:
 
 
 def roll_back(start: int | None) -> None:
-    """Take back the edits of a transaction, the latest first, and end it."""
+    """Undo the edits of a transaction, the latest first, and end it."""
     steps = _journal.steps or []
     _journal.steps = None  # taking back is no edit
     try:

@@ -67,7 +67,7 @@ class _Inside(UniqueNameGenerator):
 
 @contextmanager
 def inside(name: str) -> Generator[str]:
-    """Separate names for the parts of one layer, which leave all counters as they are.
+    """Separate names for the parts of one layer, which change no counter.
 
     They begin with the name of the layer and a slash, which the block is given.
     """

@@ -1,6 +1,6 @@
 """From a Program to a module of the `pd` dialect: names become SSA values.
 
-Importing this lets programs know the types of what their operators give.
+Importing this lets programs infer the types of operator outputs.
 """
 
 from graphopt.ir.program import Block

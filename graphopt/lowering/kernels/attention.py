@@ -1,6 +1,6 @@
 """softmax(scale * q k^T + mask) v, at once or by blocks: the kernel of the attention ops.
 
-At once it needs the whole matrix of scores, and several of them for its derivative. By blocks it
+At once, it needs the whole matrix of scores, and several of them for its derivative. By blocks it
 never has more than a tile of it: see `flash.py` and `attention_heads.py`.
 """
 

@@ -28,7 +28,7 @@ from graphopt.lowering.kernels.flash import (
 
 # queries and keys from which on tiles are faster on a CPU
 LONG = 512
-# how many scores of a tile each core of a CPU has in its cache, with what is computed beside them
+# scores of a tile that fit into the cache of a CPU core, with their temporaries
 SCORES = 2**17
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
@@ -54,7 +54,7 @@ def attention(operands: Operands, how: Weighing) -> Array:
 
 
 def _heads_at_once(operands: Operands) -> int:
-    """Of how many heads the tiles fit into the caches of a CPU."""
+    """The number of heads whose tiles fit into the caches of a CPU."""
     return max(SCORES * CORES // (tile_queries(operands) * tile_keys(operands)), 1)
 
 
@@ -77,7 +77,7 @@ def _in_parts(
     size = max(n for n in range(1, min(most, count) + 1) if count % n == 0)
     if size == count:
         return _in_parts(compute, operands, packed, fit, axis + 1)
-    # what is the same for all of them stays outside of the loop
+    # operands shared by all heads stay outside of the loop
     arrays = (*operands, packed)
     fixed = [x is None or x.shape[axis] != count for x in arrays]
     parts = [

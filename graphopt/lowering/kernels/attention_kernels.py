@@ -1,6 +1,6 @@
 """Attention by the kernels of libraries: cuDNN's through `jax.nn` on NVIDIA GPUs, Pallas' on TPUs.
 
-`passes/fusions/attention_kernels.py` says what they are for. A program that is lowered for another
+`passes/fusions/attention_kernels.py` has their limits. A program that is lowered for another
 platform than the kernel's computes by tiles.
 """
 
@@ -47,7 +47,7 @@ def has_cudnn() -> bool:
 def by_kernel(
     name: str, operands: Operands, how: Weighing, otherwise: Callable[[Operands], Array]
 ) -> Array:
-    """[..., t, d] by a kernel of `KERNELS` on its platform, where it is there, else `otherwise`."""
+    """[..., t, d] by a kernel of `KERNELS` on its platform if available, else `otherwise`."""
     if name == "cudnn" and not has_cudnn():
         return otherwise(operands)
     platform, run = KERNELS[name]
@@ -67,7 +67,7 @@ def _whole(operands: Operands) -> Operands:
 
 
 def _narrow(whole: Array, operands: Operands) -> Array:
-    """Without the dimensions that `_whole` has put in front."""
+    """Without the leading dimensions that `_whole` added."""
     rank = max(x.ndim for x in operands if x is not None)
     return whole.reshape(whole.shape[4 - rank :])
 
@@ -80,7 +80,7 @@ def _cudnn(operands: Operands, how: Weighing) -> Array:
         if mask.dtype == np.bool_:
             seen = mask
         else:
-            # what float32 holds may be more than a half type does
+            # float32 numbers may exceed the range of a half type
             limit = jnp.finfo(q.dtype)
             bias = jnp.clip(mask, float(limit.min), float(limit.max)).astype(q.dtype)
     out = jax.nn.dot_product_attention(
@@ -91,7 +91,7 @@ def _cudnn(operands: Operands, how: Weighing) -> Array:
         implementation="cudnn",
     ).swapaxes(1, 2)
     if seen is not None and how.fill == -np.inf:
-        # a row of which everything is hidden has no softmax
+        # a fully hidden row has no softmax
         out = jnp.where(jnp.any(seen, -1, keepdims=True), out, jnp.asarray(np.nan, out.dtype))
     return _narrow(out, operands)
 

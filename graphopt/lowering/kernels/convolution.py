@@ -1,7 +1,7 @@
 """Ways to compute a convolution that are faster than XLA's own on CPUs, with their derivatives.
 
 Images are [batch, height, width, channels] here and filters [height, width, in / groups, out].
-`passes/target/choose_convolution.py` says where each way pays.
+`passes/target/choose_convolution.py` chooses among them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Window:
     dilations: tuple[int, ...]
 
     def taps(self, x: Array) -> list[Array]:
-        """For each position of the filter, row by row, the elements of x that it meets."""
+        """For each position of the filter, row by row, the elements of x under it."""
         padded = lax.pad(
             x, np.zeros((), x.dtype), [(0, 0, 0), *((*p, 0) for p in self.pads), (0, 0, 0)]
         )
@@ -88,7 +88,7 @@ def _xla(x: Array, w: Array, window: Window) -> Array:
 
 
 def _gradient_by_patches(x: Array, cotangent: Array, window: Window) -> Array:
-    """One matrix product with the elements that the filter meets at each place."""
+    """One matrix product with the elements under the filter at each place."""
     patches = lax.concatenate(window.taps(x), 3)
     found = _over_places(cotangent, patches).reshape(-1, *window.kernel, x.shape[3])
     return jnp.moveaxis(found, 0, 3)
@@ -147,7 +147,7 @@ def _matmul(x: Array, w: Array, window: Window) -> Array:
 
 
 def _im2col(x: Array, w: Array, window: Window) -> Array:
-    """One matrix product with the elements that the filter meets at each place."""
+    """One matrix product with the elements under the filter at each place."""
     patches = lax.concatenate(window.taps(x), 3)
     return lax.dot_general(patches, w.reshape(-1, w.shape[3]), (((3,), (0,)), ((), ())))
 
@@ -215,7 +215,7 @@ _OF_FILTER = (
     (0, 0, 1),
 )
 _OF_PRODUCTS = ((1, 1, 1, 1, 1, 0), (0, 1, -1, 2, -2, 0), (0, 1, 1, 4, 4, 0), (0, 1, -1, 8, -8, 1))
-# the side of a tile of the result, and of what it is computed from
+# the side of a tile of the result, and of its inputs
 SIDE, REACH = 4, 6
 
 
@@ -233,12 +233,12 @@ def _winograd(x: Array, w: Array, window: Window) -> Array:
     ]
     padded = lax.pad(x, np.zeros((), x.dtype), [(0, 0, 0), *filled, (0, 0, 0)])
     rows = _combined(_OF_IMAGES, [_every(padded, 1, at, tiles[0]) for at in range(REACH)])
-    turned = [
+    transformed = [
         square
         for row in rows
         for square in _combined(_OF_IMAGES, [_every(row, 2, at, tiles[1]) for at in range(REACH)])
     ]
-    images = jnp.stack(turned).reshape(REACH * REACH, batch * tiles[0] * tiles[1], channels)
+    images = jnp.stack(transformed).reshape(REACH * REACH, batch * tiles[0] * tiles[1], channels)
     filters = jnp.stack(
         [
             each
@@ -264,7 +264,7 @@ def _every(x: Array, axis: int, start: int, count: int) -> Array:
 
 
 def _combined(matrix: Sequence[Sequence[float]], parts: Sequence[Array]) -> list[Array]:
-    """The sums of parts that the rows of a matrix say."""
+    """The linear combinations of parts by the rows of a matrix."""
     sums: list[Array] = []
     for row in matrix:
         terms = [

@@ -1,8 +1,8 @@
 """Attention by tiles of the scores (Dao and others, 2022): memory grows with the length alone.
 
 For a block of queries the softmax is summed up over blocks of keys, each with the largest score so
-far. What is kept for the derivative is the result and the logarithm of each row's sum; from these
-the derivative computes the weights of each tile again.
+far. The result and the logarithm of each row's sum are kept for the derivative, which recomputes
+the weights of each tile from them.
 """
 
 from __future__ import annotations
@@ -173,7 +173,7 @@ def _added(carry: Any, q: Array, tile: Columns, how: Weighing) -> tuple[Any, Non
 
 
 def _finite(top: Array) -> Array:
-    """A maximum to subtract: zero while no score is there yet."""
+    """A maximum to subtract: zero as long as there is no score."""
     return jnp.where(top == -jnp.inf, jnp.zeros((), top.dtype), top)
 
 
@@ -181,9 +181,9 @@ def _finite(top: Array) -> Array:
 
 
 class Saved(NamedTuple):
-    """Values that the derivative needs of a block of queries besides its `Rows`.
+    """Values of a block of queries that the derivative needs with its `Rows`.
 
-    `shift` is what the softmax takes from the cotangent of each of its elements.
+    `shift` is the number that the softmax subtracts from the cotangent of each element.
     """
 
     of_out: Array

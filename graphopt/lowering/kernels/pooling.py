@@ -1,8 +1,9 @@
 """The largest element of each window, with a derivative that is fast on CPUs.
 
-XLA's derivative keeps places beside values: arrays of integers as large as the image, one for each
-dimension. This one looks once for the position in the window that has the maximum, and adds up what
-the windows give to each phase of the strides. `passes/target/choose_pooling.py` says where it pays.
+XLA's derivative keeps positions with the values: arrays of integers as large as the image, one for
+each dimension. This one looks once for the position in the window that has the maximum, and adds up
+the windows' contributions to each phase of the strides. `passes/target/choose_pooling.py` chooses
+it where it is faster.
 """
 
 from __future__ import annotations
@@ -47,7 +48,7 @@ def _backward(slides: Slides, saved: tuple[Array, Array], cotangent: Array) -> t
         for phase in np.ndindex(*starts)
         if (parts := _parts(first, cotangent, slides, phase, x.shape))
     }
-    # in one loop with their sum, every element would be asked for in every phase
+    # in one loop with their sum, every phase would read every element
     phases = lax.optimization_barrier(phases)
     total = jnp.zeros_like(x)
     for phase, part in phases.items():
@@ -65,7 +66,7 @@ largest.defvjp(_forward, _backward)
 
 
 def _met(x: Array, slides: Slides, at: Ints) -> Array:
-    """The elements that a position of the windows meets: one for each window."""
+    """The elements at one position of the windows: one for each window."""
     lowest = np.asarray(-np.inf, x.dtype)
     padded = lax.pad(x, lowest, [(*pads, 0) for _, _, pads in slides])
     counts = [(n - size) // s for n, (size, s, _) in zip(padded.shape, slides, strict=True)]

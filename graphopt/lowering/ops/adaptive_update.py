@@ -28,7 +28,7 @@ def rounded(new: tuple[Array, ...], old: tuple[Array, ...]) -> tuple[Array, ...]
 
 
 def norm(x: Array, replicas: Replicas = ALONE) -> Array:
-    """The Euclidean length of a tensor, of which each of the replicas has a part."""
+    """The Euclidean norm of a tensor whose parts are on the replicas."""
     return lax.sqrt(replicas.sum_of_parts(jnp.sum(lax.square(x))))
 
 

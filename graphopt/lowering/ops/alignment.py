@@ -101,7 +101,7 @@ def ctc_align(
         before = jnp.concatenate([jnp.full((batch, 1), -1, input.dtype), input[:, :-1]], 1)
         kept = kept & (input != before[:, :time])
     place = jnp.cumsum(kept, 1, dtype=np.int64) - 1
-    # what is not kept is put outside, where it is dropped
+    # removed rows are written outside, where they are dropped
     place = jnp.where(kept, place, time)
     out = jnp.full((batch, time), padding_value, input.dtype)
     out = out.at[np.arange(batch)[:, None], place].set(input, mode="drop")

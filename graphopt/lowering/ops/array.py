@@ -23,7 +23,7 @@ def array_write(array: Array, position: Array, x: Array) -> Array:
     if length and array.shape[1:] != x.shape:
         raise ProgramError(
             f"a tensor array with elements of shape {list(array.shape[1:])} cannot take one of "
-            f"shape {list(x.shape)}: where its length depends on data, all have one shape"
+            f"shape {list(x.shape)}: an array whose length depends on data must have one shape"
         )
     if not length:
         return x[None]

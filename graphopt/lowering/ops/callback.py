@@ -77,7 +77,7 @@ def py_func_backward(
 
         def call(*values: Any) -> Any:
             rest = iter(values[len(given) :])
-            # as in Paddle, the function gets None for what has no gradient
+            # as in Paddle, the function gets None for a missing gradient
             with_none = [next(rest) if ok else None for ok in smooth]
             passed = (*values[: len(given)], *with_none)
             return _call((PyFuncBackward.name, function), host, passed, wanted, may_be_none=True)

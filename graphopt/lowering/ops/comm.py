@@ -41,7 +41,7 @@ def all_reduce(
 
 
 def _flat(x: Array, parts: int) -> Array:
-    """All elements in order, and zeros so that they can be cut in equal parts."""
+    """All elements in order, padded with zeros for equal parts."""
     return jnp.pad(x.reshape(-1), (0, part_length(x.shape, parts) * parts - x.size))
 
 

@@ -1,4 +1,4 @@
-"""Results sized by data: computed where arrays have values (see `lowering/dynamic.py`)."""
+"""Ops whose result sizes depend on data: computed op by op (see `lowering/dynamic.py`)."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def logarithm(base: float) -> Callable[[Array], Array]:
 
 
 def trunc(x: Array) -> Array:
-    """Towards zero; integers as they are."""
+    """Towards zero; integers unchanged."""
     return jnp.where(x < 0, lax.ceil(x), lax.floor(x)) if is_floating(x) else x
 
 

@@ -26,7 +26,7 @@ def hsigmoid_loss(
 ) -> tuple[Array, Array]:
     label = label.reshape(-1)
     if path is None or code is None:
-        # the bits of label + num_classes, from the last one, say where to go from which node
+        # the bits of label + num_classes, from the last one, choose the branch at each node
         step = np.arange((num_classes - 1).bit_length(), dtype=np.int64)
         number = label.astype(np.int64)[:, None] + num_classes
         node, decision = (number >> (step + 1)) - 1, (number >> step) & 1

@@ -1,7 +1,7 @@
 """Looking elements up by number in JAX.
 
-Paddle raises for a number that is out of range. So does the runtime for those that are fed; for
-those that a step computes it cannot, and they read nan.
+Paddle raises for a number that is out of range. So does the runtime for fed numbers; numbers that a
+step computes cannot raise, and read nan.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Bits, and questions about the elements of tensors, in JAX."""
+"""Bitwise ops, and predicates on tensors, in JAX."""
 
 from __future__ import annotations
 

@@ -67,12 +67,12 @@ def _of_probabilities(p: Array, index: Array, axis: int) -> Array:
 def _of_logits(x: Array, index: Array, axis: int) -> Array:
     """-log softmax(x) at the classes, without the logarithms of all probabilities."""
     top, log_sum = _log_sum(x, axis)
-    # from the logits as they are: XLA would store what a gather reads
+    # from the logits themselves: XLA would store the operand of a gather
     return log_sum - floored(jnp.take_along_axis(x, index, axis, mode="fill") - top)
 
 
 def _log_sum(x: Array, axis: int) -> tuple[Array, Array]:
-    """The maximum, and the logarithm of the sum of the exponentials of what is below it."""
+    """The maximum, and the logarithm of the sum of the exponentials of the differences to it."""
     top = jnp.max(lax.stop_gradient(x), axis, keepdims=True, initial=-jnp.inf)
     return top, lax.log(jnp.sum(lax.exp(x - top), axis, keepdims=True))
 
@@ -120,7 +120,7 @@ def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
     error = wide(y) - wide(x)
     size = lax.abs(error)
     small = size <= delta
-    # the square of what is beyond delta may overflow
+    # the square of differences beyond delta may overflow
     inner = jnp.where(small, error, 0)
     loss = jnp.where(small, 0.5 * lax.square(inner), delta * (size - 0.5 * delta))
     return loss.astype(x.dtype), lax.stop_gradient(error.astype(x.dtype))

@@ -213,7 +213,7 @@ def clip(x: Array, min: float, max: float) -> Array:
 def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array:
     factor, offset = constant(scale, x.dtype), constant(bias, x.dtype)
     if offset == 0:
-        return x * factor  # XLA adds no zero either, and an added one would turn -0 into 0
+        return x * factor  # XLA adds no zero either, and an added one would make 0 of -0
     return x * factor + offset if bias_after_scale else (x + offset) * factor
 
 

@@ -33,7 +33,7 @@ def auc(
 
 
 def _slide(stat: Array, new: Array, buckets: int, slide_steps: int) -> tuple[Array, Array]:
-    """The counts that matter now, and the statistics after this batch."""
+    """The counts of the present window, and the statistics after this batch."""
     if slide_steps == 0:
         return stat + new, stat + new
     rows = stat[:-1].reshape(slide_steps + 1, buckets)

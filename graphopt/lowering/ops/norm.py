@@ -77,7 +77,7 @@ def _affine(
 def _by_own(
     x: Array, scale: Array | None, bias: Array | None, epsilon: float, channel: int
 ) -> tuple[Array, Array, Array]:
-    """`_affine` with the statistics of x, and these, through which no gradient goes."""
+    """`_affine` with the statistics of x, and these statistics without gradient."""
     mean, variance = moments(x, channel, ALONE)
     return _affine(x, mean, variance, scale, bias, epsilon, channel), mean, variance
 

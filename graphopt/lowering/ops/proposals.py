@@ -25,7 +25,7 @@ Picked = list[tuple[float, int, int]]
 
 
 def _areas(boxes: Numbers, extra: float) -> Numbers:
-    """The areas of boxes; 0 for those whose corners are the wrong way round."""
+    """The areas of boxes; 0 for those with swapped corners."""
     sides = boxes[..., 2:4] - boxes[..., :2]
     return np.where((sides < 0).any(-1), 0, (sides[..., 0] + extra) * (sides[..., 1] + extra))
 
@@ -43,7 +43,7 @@ def _overlaps(box: Numbers, others: Numbers, extra: float) -> Numbers:
 def _suppressed(
     boxes: Numbers, order: Numbers, threshold: float, eta: float, extra: float
 ) -> list[int]:
-    """Of boxes from best to worst, those that no better one covers by more than the threshold."""
+    """Non-maximum suppression of boxes from best to worst."""
     kept: list[int] = []
     for at in order.tolist():
         if (_overlaps(boxes[at], boxes[kept], extra) <= threshold).all():

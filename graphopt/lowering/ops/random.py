@@ -122,7 +122,7 @@ def poisson(x: Array, key: Array) -> Array:
 
 
 def _counter(key: Array) -> Array:
-    """A key of the one kind of generator that draws of unknown length work with."""
+    """A key of the only kind of generator that supports draws of unknown length."""
     if jax.random.key_impl(key) == "threefry2x32":
         return key
     words = jax.random.key_data(key).reshape(-1)[:2]

@@ -35,7 +35,7 @@ def renorm(x: Array, p: float, axis: int, max_norm: float) -> Array:
     at = normalize_axis(axis, x.ndim)
     others = tuple(i for i in range(x.ndim) if i != at)
     total = jnp.sum(jnp.abs(x) ** p, others, keepdims=True)
-    # the root of 0 has no derivative, and what is short stays as it is
+    # the root of 0 has no derivative, and short vectors are unchanged
     long = total ** (1 / p) > max_norm
     length = jnp.where(long, total, 1) ** (1 / p)
     return x * jnp.where(long, max_norm / length, 1)

@@ -41,8 +41,8 @@ def merged(count: int, numbers: Array, rows: Array) -> tuple[Array, Array]:
     the end of the table. No sort: the last place written to a table of places counts.
     """
     places = jnp.arange(numbers.shape[0], dtype=jnp.int32)
-    told = jnp.zeros(count, jnp.int32).at[numbers].set(places, mode="drop")
-    own = told.at[numbers].get(mode="fill", fill_value=len(places))
+    last = jnp.zeros(count, jnp.int32).at[numbers].set(places, mode="drop")
+    own = last.at[numbers].get(mode="fill", fill_value=len(places))
     sums = jnp.zeros_like(rows).at[own].add(rows, mode="drop")
     return jnp.where(own == places, numbers, count), sums
 

@@ -1,4 +1,4 @@
-"""Sequences one after the other, in JAX: rows know their sequence by its number."""
+"""Concatenated sequences in JAX: each row has the number of its sequence."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def numbers_of(lengths: Array, rows: int) -> Array:
 
 
 def _column(values: Array, rank: int) -> Array:
-    """A vector as something that broadcasts to rows of this rank."""
+    """A vector in a shape that broadcasts to rows of this rank."""
     return values.reshape(-1, *(1,) * (rank - 1))
 
 

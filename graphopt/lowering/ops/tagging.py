@@ -112,7 +112,7 @@ def crf_decoding(emission: Array, transition: Array, lengths: Array, label: Arra
     return tags.T if steps.is_padded else tags[:, None]
 
 
-# how many kinds of tags a scheme has, and which says begin, inside, end, single
+# the number of kinds of tags of a scheme, and its tags for begin, inside, end, single
 _TAGS = {
     "IOB": (2, 0, 1, -1, -1),
     "IOE": (2, -1, 0, 1, -1),

@@ -13,7 +13,7 @@ from graphopt.lowering.ops.activation import sigmoid
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
-# A box that is narrower or lower, as a share of the image, is none.
+# The least width and height of a box, as a share of the image.
 LEAST_SIDE = 1e-6
 # The most that label smoothing takes from the right class.
 MOST_SMOOTHED = 1 / 40
@@ -54,7 +54,7 @@ def yolo_loss(
     )
     cell = jnp.arange(n)[:, None], jnp.maximum(match, 0), row, column
 
-    # what each box finds in its cell: [n, b, 5 + classes]
+    # the predictions in each box's cell: [n, b, 5 + classes]
     own = jnp.moveaxis(out, 2, -1)[cell]
     target = boxes[..., :2] * rows - jnp.stack([column, row], -1)
     stretch = jnp.log(jnp.where(counts[..., None], boxes[..., 2:], 1) / jnp.asarray(sizes)[suits])
@@ -102,7 +102,7 @@ def _best_anchor(boxes: Array, sizes: np.ndarray[Any, Any]) -> Array:
 def _best_overlap(
     out: Array, boxes: Array, there: Array, sizes: np.ndarray[Any, Any], scale_x_y: float
 ) -> Array:
-    """Overlap of the box of each cell with the best of those that are there."""
+    """Overlap of the box of each cell with the best matching box."""
     _, _, _, rows, columns = out.shape
     grid = np.mgrid[:rows, :columns][::-1].reshape(1, 1, 2, rows, columns).astype(out.dtype)
     shift = -0.5 * (scale_x_y - 1)

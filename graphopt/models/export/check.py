@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from graphopt.models.saved import SavedModel
 
 Array = np.ndarray[Any, Any]
-# Outputs that differ by less than this are the same for `convert --check`.
+# Outputs that differ by less than this are equal for `convert --check`.
 RTOL, ATOL = 1e-4, 1e-5
 
 
 def model_outputs(model: SavedModel, feed: Mapping[str, Any]) -> list[Array]:
-    """The outputs of the model itself, of its first step; its own state stays as it is."""
+    """The outputs of the model itself, of its first step; its own state is not changed."""
     scope = Scope()
     for name, array in model.parameters.items():
         scope.var(name).put(np.array(array))

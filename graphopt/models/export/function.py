@@ -1,8 +1,8 @@
 """A model as a function of arrays in a fixed order, for other tools to call.
 
-An inference model is `outputs = f(*inputs)`, its parameters being part of the function or, when
-asked, arguments in front of the inputs. A program that updates state, as a training step does, is
-`(*new_state, *outputs) = f(*state, *inputs)`.
+An inference model is `outputs = f(*inputs)`, with parameters inside the function or, on request, as
+arguments before the inputs. A program that updates state, as a training step does, is `(*new_state,
+*outputs) = f(*state, *inputs)`.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def _check_values(model: SavedModel, reads: Sequence[Port]) -> None:
     missing = [port.name for port in reads if port.name not in model.parameters]
     if missing:
         raise UnsupportedError(
-            f"the program reads {len(missing)} variables that the model has no values of "
+            f"the program reads {len(missing)} variables without values in the model "
             f"({', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}); import it with params"
         )
 

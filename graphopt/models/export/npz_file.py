@@ -22,10 +22,10 @@ def npz_bytes(arrays: Mapping[str, np.ndarray[Any, Any]]) -> memoryview:
     """The bytes of an `.npz` file.
 
     NumPy has no bfloat16, so such an array is stored as uint16, as Paddle's own files have it;
-    `import_model` reads it back as what the program declares.
+    `import_model` reads it back in the declared dtype.
     """
     buffer = BytesIO()
-    # not np.savez, for which `file` is no name of an array
+    # not np.savez, which does not accept an array of the name `file`
     with zipfile.ZipFile(buffer, "w") as archive:
         for name, array in arrays.items():
             stored = array.view(np.uint16) if array.dtype.name == "bfloat16" else array

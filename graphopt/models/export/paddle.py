@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def write_pdmodel(path: Path, model: SavedModel) -> list[Path]:
     """Write the program from the model's inputs to its outputs, in test mode; the files written.
 
-    Of a training program that is the forward part. Raises UnsupportedError for a parameter without
+    For a training program, the forward part. Raises UnsupportedError for a parameter without
     a value, and as `static.save_inference_model` does.
     """
     program = inference_program(model.program, _needed(model), model.fetch_names)
@@ -36,7 +36,7 @@ def write_pdmodel(path: Path, model: SavedModel) -> list[Path]:
     saved = write_program(complete(without_training_info(program)))
     tensors = path.with_name(f"{path.name.removesuffix('.pdmodel')}.pdiparams")
     if not variables:
-        # parameters of what was there before would be taken for this program's
+        # old parameters in the folder would be read as this program's
         tensors.unlink(missing_ok=True)
         write_files({path: [saved]})
         return [path]

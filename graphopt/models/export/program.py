@@ -28,7 +28,7 @@ def exported(
 ) -> tuple[export.Exported, list[str]]:
     """The function as JAX exports it, and notes on its limits.
 
-    Open sizes become symbols where the program allows it, else they are `sizes` (see
+    Unknown sizes become symbols where the program allows it, else they are `sizes` (see
     `export.sizes`); platforms that an op cannot be lowered for are left out. Raises
     UnsupportedError, naming the op, when nothing works.
     """

@@ -72,6 +72,8 @@ def read_safetensors(path: Path) -> dict[str, Array]:
     for name, entry in entries:
         dtype = _DTYPES.get(entry["dtype"])
         if dtype is None:
-            raise UnsupportedError(f"{path}: '{name}' is {entry['dtype']}, which NumPy has not")
+            raise UnsupportedError(
+                f"{path}: '{name}' is {entry['dtype']}, which NumPy does not have"
+            )
         arrays[name] = np.frombuffer(entry["data"], dtype).reshape(entry["shape"])
     return arrays

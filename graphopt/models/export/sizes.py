@@ -1,6 +1,6 @@
 """Sizes that a program leaves open: as symbols where its ops allow it, else as given.
 
-Attempts go from the most general to the least; what stood in the way of each is kept, so that the
+Attempts go from the most general to the least; the obstacle of each is kept, so that the
 user learns which op needs a number.
 """
 
@@ -21,7 +21,8 @@ from graphopt.lowering.dynamic import NeedsData
 Sizes: TypeAlias = int | Mapping[str, Sequence[int]] | None
 Shape: TypeAlias = tuple[Any, ...]
 
-# What the evaluation notes on an error: the op in its text form; its results and name will do.
+# The note of the evaluation on an error: the op in its text form, shortened to its results and
+# name.
 _OP = re.compile(r"while computing ((?:%[^=]*= )?\"?[\w.]+)")
 
 
@@ -113,7 +114,7 @@ def first_that_works(
     *,
     symbolic: bool,
 ) -> tuple[Any, list[str]]:
-    """The result of `make` for the first attempt that it takes, and notes on those before.
+    """The result of `make` for the first attempt that succeeds, and notes on earlier ones.
 
     `make` gets the types of the inputs. Raises UnsupportedError, with the op in the way, when none
     is left.

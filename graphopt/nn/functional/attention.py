@@ -30,8 +30,8 @@ def scaled_dot_product_attention(
 ) -> Variable:
     """softmax(query @ key / sqrt(size)) @ value over [batch, length, heads, size] tensors.
 
-    `attn_mask` broadcasts to [batch, heads, length of query, length of key]: what is false in a
-    bool one is left out, a floating-point one is added. `is_causal` leaves out later positions.
+    `attn_mask` broadcasts to [batch, heads, length of query, length of key]: false elements of a
+    bool one are left out, a floating-point one is added. `is_causal` leaves out later positions.
     Paddle page: paddle.nn.functional.scaled_dot_product_attention.
     """
     function = "scaled_dot_product_attention"

@@ -38,7 +38,7 @@ def dropout(
 ) -> Variable:
     """Zero each element with probability p in training (paddle.nn.functional.dropout).
 
-    `upscale_in_train` divides what is kept by 1 - p; `downscale_in_infer` multiplies by 1 - p
+    `upscale_in_train` divides kept elements by 1 - p; `downscale_in_infer` multiplies by 1 - p
     outside training instead. With `axis`, whole slices along those axes are kept or zeroed.
     Raises ValueError when p is outside [0, 1] or the mode is unknown.
     """

@@ -1,4 +1,4 @@
-"""Losses that ask for a margin between classes or distances."""
+"""Losses that require a margin between classes or distances."""
 
 from __future__ import annotations
 

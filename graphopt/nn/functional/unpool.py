@@ -21,7 +21,7 @@ def _output_size(
     padding: list[int],
     output_size: Any,
 ) -> list[int]:
-    """The spatial sizes asked for, or those that pool to the ones of x."""
+    """The requested spatial sizes, or those that pool to the ones of x."""
     sizes = zip(spatial, kernel, stride, padding, strict=True)
     default = [(size - 1) * step + width - 2 * pad for size, width, step, pad in sizes]
     if output_size is None:

@@ -176,7 +176,7 @@ def upsample(
 
 
 def _known_channels(x: Any, axis: int, function: str) -> int:
-    """The size of the channel axis; ValueError when only a run could tell."""
+    """The size of the channel axis; ValueError when it is known only in a run."""
     count = arguments.variable(x, "x", function).shape[axis]
     if count < 0:
         raise ValueError(

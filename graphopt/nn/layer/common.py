@@ -13,7 +13,7 @@ from graphopt.tensor.stacking import unflatten
 
 
 class Identity(Layer):
-    """The input as it is; arguments are ignored (paddle.nn.Identity)."""
+    """The input itself; arguments are ignored (paddle.nn.Identity)."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__()

@@ -136,7 +136,7 @@ class Layer:
         if not persistable:
             self._non_persistable_buffer_names_set.add(name)
 
-    # -- what is in it -------------------------------------------------------------------------
+    # -- contents ------------------------------------------------------------------------------
 
     def named_children(self) -> Iterator[tuple[str, Layer]]:
         """The direct sub-layers by name, each once."""

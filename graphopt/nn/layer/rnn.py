@@ -292,7 +292,7 @@ class LSTM(RNNBase):
     """Layers of LSTM cells (paddle.nn.LSTM); as SimpleRNN, with states (h, c).
 
     With `proj_size`, h and the outputs have that size instead of `hidden_size`, and outputs past
-    the lengths are what the cell makes of them.
+    the lengths are those of the cell.
     """
 
     def __init__(

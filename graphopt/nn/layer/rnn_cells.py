@@ -25,7 +25,7 @@ def is_shape(value: Any) -> bool:
 
 
 class RNNCellBase(Layer):
-    """Base of the cells; has the states to begin with (paddle.nn.RNNCellBase).
+    """Base of the cells; makes the initial states (paddle.nn.RNNCellBase).
 
     A cell takes the inputs of one step and the states, and returns its outputs and new states. It
     defines `state_shape`, without the batch, and may define `state_dtype`.

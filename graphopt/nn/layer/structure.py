@@ -13,9 +13,9 @@ def _is_leaf(value: Any) -> bool:
 def map_structure(
     function: Callable[..., Any], *nested: Any, is_leaf: Callable[[Any], bool] = _is_leaf
 ) -> Any:
-    """`function` of the leaves in equal places of structures that nest alike, nested as they are.
+    """`function` of the leaves at equal places of structures of one form, in that form.
 
-    The first decides by `is_leaf` what a leaf is. Raises ValueError when another nests otherwise.
+    The first decides by `is_leaf` what a leaf is. Raises ValueError when the forms differ.
     """
     one = nested[0]
     if is_leaf(one) or _is_leaf(one):

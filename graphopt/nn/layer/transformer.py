@@ -47,7 +47,7 @@ class MultiHeadAttention(Layer):
 
     Queries are [n, l, embed_dim], keys and values [n, m, kdim or vdim]; the result is
     [n, l, embed_dim], and with `need_weights` the attention [n, heads, l, m] follows. Scores get
-    `attn_mask` added (bool masks keep what is true). A `cache` is returned, extended.
+    `attn_mask` added (bool masks keep the true elements). A `cache` is returned, extended.
     """
 
     Cache = Cache

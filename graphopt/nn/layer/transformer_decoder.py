@@ -165,8 +165,8 @@ class Transformer(Layer):
     """An encoder of sources and a decoder of targets, each with a norm (paddle.nn.Transformer).
 
     Sources are [n, m, d_model], targets [n, l, d_model], and so is the result. Masks are added to
-    the scores (bool ones keep what is true). `weight_attr` and `bias_attr` may be lists: attention,
-    attention to the memory, feed-forward.
+    the scores (bool ones keep the true elements). `weight_attr` and `bias_attr` may be lists:
+    attention, attention to the memory, feed-forward.
     """
 
     def __init__(

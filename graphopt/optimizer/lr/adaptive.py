@@ -1,4 +1,4 @@
-"""Schedules around another one, or led by a metric (paddle.optimizer.lr)."""
+"""Schedules that wrap another one, or follow a metric (paddle.optimizer.lr)."""
 
 from __future__ import annotations
 

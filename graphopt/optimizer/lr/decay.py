@@ -202,9 +202,9 @@ class LinearLR(LRScheduler):
     """From start_factor to end_factor of the learning rate in equal steps, then constant.
 
     Each rate follows from the one before, as in Paddle, so a schedule that is set to another epoch
-    goes on from where it was. Raises ValueError for a `start_factor` outside (0, 1], an
-    `end_factor` outside [0, 1] and a `total_steps` of 0 or less.
-    Paddle page: paddle.optimizer.lr.LinearLR.
+    continues from its present rate. Raises ValueError for a `start_factor` outside (0, 1], an
+    `end_factor` outside [0, 1] and a `total_steps` of 0 or less. Paddle page:
+    paddle.optimizer.lr.LinearLR.
     """
 
     def __init__(

@@ -1,8 +1,8 @@
 """Ops that compute the same thing twice are computed once: xDSL's cse, minus differentiated values.
 
-Two equal values are not one when a gradient is asked for with respect to one of them, or when one
-starts a gradient, which data parallelism scales. Random ops differ in their `rng_id`, and prints
-and asserts have effects, so these stay.
+Two equal values stay apart when a gradient is taken with respect to one of them, or when one starts
+a gradient, which data parallelism scales. Random ops differ in their `rng_id`, and prints and
+asserts have effects, so these stay.
 """
 
 from __future__ import annotations
@@ -46,6 +46,6 @@ class ShareCommon(ModulePass):
     numerics = Numerics.BIT_EXACT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        dce(op)  # or each run would remove one more layer of what nothing reads
+        dce(op)  # otherwise each run would remove one more layer of unread ops
         seeds = {seed for grad in op.walk() if isinstance(grad, Grad) for seed in grad.cotangents}
         _Driver(kept=differentiated_values(op) | seeds).simplify(op)

@@ -41,7 +41,7 @@ def _drop(op: Dropout, log: RewriteLog, *, keep: bool) -> None:
         return
     factor = 1 - p if testing and op.attr("mode") == "downgrade_in_infer" else 1
     if factor == 1 and keep:
-        text = "a gradient with respect to its result is asked for"
+        text = "a gradient is taken with respect to its result"
         log.declined(op, Reason("differentiated", text, "differentiate the operand instead"))
         return
     if not log.allow(op):

@@ -1,6 +1,6 @@
 """Ops on constants, computed now instead of in every step.
 
-Only what NumPy computes to the last bit as the op would: moves, comparisons, and arithmetic in the
+Only ops that NumPy computes bit for bit as the op does: moves, comparisons, and arithmetic in the
 op's own dtype that rounds once. At most `MOST_ELEMENTS` elements, so programs stay small.
 """
 
@@ -24,7 +24,7 @@ from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
 
-# Every integer up to here is a float64; every finite number is below the other one.
+# Every integer up to the first number is a float64; every finite number is below the second.
 _EXACT = 2.0**53
 _FINITE = float(np.finfo(np.float64).max)
 
@@ -38,7 +38,7 @@ class FoldConstants(RewritePass):
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log = RewriteLog(self.name, self.numerics)
-        # a derivative is not to be taken with respect to another value
+        # a derivative must not be taken with respect to another value
         known: Known = dict.fromkeys(differentiated_values(module))
         for op in list(module.walk()):
             if not isinstance(op, PdOp) or not _reads_constants(op):

@@ -1,8 +1,8 @@
 """A reshape to sizes that the program reads off a tensor -> a reshape that copies them.
 
 Models whose batch and length are open write `reshape(x, [shape(x)[0], shape(x)[1], heads, size])`.
-Where each size is a number or provably the size of x at that place, the plain op says the same:
-0 copies a size. The same elements move, and a wrong number of them is an error as before.
+Where each size is a number or provably the size of x at that place, the plain op is equivalent: 0
+copies a size. The same elements move, and a wrong number of them is an error as before.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Identities that hold bit for bit, in every dtype that they accept.
 
-Each rule says why it is exact. What only looks exact is absent: x + 0 (it turns -0 into +0),
+Each rule says why it is exact. Rules that only look exact are absent: x + 0 (it makes +0 of -0),
 x * 0 (infinities), two scales by 0.5 and 2 (the product may be denormal in between).
 """
 
@@ -25,7 +25,7 @@ from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
 
-# what an op is replaced by: a value that exists, or a new op
+# the replacement of an op: an existing value, or a new op
 Simpler = SSAValue | PdOp | None
 
 # The types that hold every value of a type; a detour through one of them changes nothing.
@@ -67,7 +67,7 @@ class Simplify(RewritePass):
 
 
 def _settled(made: PdOp, op: PdOp, kept: set[SSAValue]) -> SSAValue:
-    """The result of a new op, put in front of `op` and made as simple as it gets."""
+    """The result of a new op, inserted before `op` and simplified as far as possible."""
     assert op.parent is not None
     while True:
         made.location = op.location
@@ -90,7 +90,8 @@ def simpler(op: PdOp, kept: set[SSAValue]) -> Simpler:
     found = rule(op) if rule is not None else None
     if found is None:
         return None
-    # a rule may look past values whose gradients are asked for; then it must not
+    # a rule may look through values with respect to which gradients are taken; then it must not
+    # apply
     passed = op.operands[0].owner
     if isinstance(passed, PdOp) and any(result in kept for result in passed.results):
         return None

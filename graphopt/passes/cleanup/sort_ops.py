@@ -1,8 +1,8 @@
 """fix_op_run_order: order the ops by their computations alone.
 
-Programs that differ only in the order in which a script built what does not depend on each other
-become one program. An op comes as soon as its latest operand is there; among several, the name,
-the properties and the operands decide. What shows or checks values keeps its order.
+Programs that differ only in the order of independent ops become one program. An op comes as soon as
+its latest operand is there; among several, the name, the properties and the operands decide. Ops
+that print or check values keep their order.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Number = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class SortOps(RewritePass):
-    """Bring the ops of the program into the one order that their meaning gives.
+    """Bring the ops of the program into one canonical order.
 
     Partial gradients of one value may be added in another order.
     """

@@ -1,1 +1,1 @@
-"""Patterns, matching, rewriting and validation: the parts that every pass is made of."""
+"""Patterns, matching, rewriting and validation: the parts of every pass."""

@@ -1,7 +1,8 @@
-"""`--opt-bisect-limit=N`: only the first N rewrites happen, so that a search finds the wrong one.
+"""`--opt-bisect-limit=N`: only the first N rewrites happen, so a search can find the wrong one.
 
-A rewrite is one instance: one fusion, one folded op. Passes that do not ask (xDSL's own) count as
-one rewrite each. Nothing is kept between runs: the count starts with `limited` and ends with it.
+A rewrite is one instance: one fusion, one folded op. Passes that do not call `allowed` (xDSL's own)
+count as one rewrite each. Nothing is kept between runs: the count starts with `limited` and ends
+with it.
 """
 
 from __future__ import annotations
@@ -14,10 +15,10 @@ from dataclasses import dataclass
 
 @dataclass
 class Limit:
-    """The number of allowed rewrites, the number asked for, and a hook called with each of them."""
+    """The numbers of allowed and of requested rewrites, and a hook called with each request."""
 
     most: int
-    tell: Callable[[str], None]
+    report: Callable[[str], None]
     asked: int = 0
     without: frozenset[int] = frozenset()
     """Numbers of rewrites that do not happen, whatever the limit."""
@@ -33,13 +34,13 @@ _limit: ContextVar[Limit | None] = ContextVar("graphopt_opt_bisect_limit", defau
 
 @contextmanager
 def limited(
-    most: int, tell: Callable[[str], None] = lambda _: None, *, without: Iterable[int] = ()
+    most: int, report: Callable[[str], None] = lambda _: None, *, without: Iterable[int] = ()
 ) -> Generator[Limit]:
     """Let `most` rewrites happen (all of them when negative), but for those numbered `without`.
 
-    `tell` is called with a line about each.
+    `report` is called with a line about each.
     """
-    limit = Limit(most, tell, without=frozenset(without))
+    limit = Limit(most, report, without=frozenset(without))
     token = _limit.set(limit)
     try:
         yield limit
@@ -56,10 +57,10 @@ def take(rule: str, where: str) -> bool:
     allowed = limit.most < 0 or limit.asked <= limit.most
     allowed = allowed and limit.asked not in limit.without
     word = "" if allowed else "NOT "
-    limit.tell(f"BISECT: {word}running rewrite ({limit.asked}) {rule} on {where}")
+    limit.report(f"BISECT: {word}running rewrite ({limit.asked}) {rule} on {where}")
     return allowed
 
 
 def current() -> Limit | None:
-    """The limit that rewrites ask now; None outside of `limited`."""
+    """The limit in force; None outside of `limited`."""
     return _limit.get()

@@ -1,8 +1,8 @@
 """Checks after every pass. A violation names the pass or fusion that caused it.
 
-`verify_each` (or the environment variable GRAPHOPT_VERIFY_EACH) asks for all of it: every op is
-verified, definitions come before uses, and the program takes and gives what it did. Otherwise only
-the order of definitions is looked at, which is what xDSL's own verifier does not do.
+`verify_each` (or the environment variable GRAPHOPT_VERIFY_EACH) enables all checks: every op is
+verified, definitions come before uses, and the program keeps its signature. Otherwise only the
+order of definitions is checked, which xDSL's own verifier does not do.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Ports = tuple[tuple[str, str], ...]
 
 
 def asked_for() -> bool:
-    """True when the environment asks for all checks after each pass."""
+    """True when the environment enables all checks after each pass."""
     return os.environ.get("GRAPHOPT_VERIFY_EACH", "") not in ("", "0")
 
 
@@ -35,7 +35,7 @@ class Checks:
         self.names = _names(module) if self.each else ((), ())
 
     def after(self, name: str, *, changes_signature: bool = False) -> None:
-        """PassError, naming the pass, unless the module is as it should be."""
+        """PassError, naming the pass, unless the module is valid."""
         fault = self._fault(self.module, changes_signature)
         if fault:
             raise PassError(f"the IR is not valid after {name}; this is a bug there: {fault}")

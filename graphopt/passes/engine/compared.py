@@ -1,7 +1,7 @@
 """The whole program after a pass against the one before it, while rewrites are validated.
 
-Whatever a pass reports, the change that it made is looked at. Where it computes something else, the
-program is put back as it was, and all that the pass did counts as declined.
+The change that a pass made is checked, whatever it reports. If it computes something else, the
+program is restored, and all rewrites of the pass count as declined.
 """
 
 from __future__ import annotations
@@ -34,25 +34,25 @@ class Compared:
 
     @classmethod
     def of(cls, module: ModuleOp) -> Compared | None:
-        """That of a program, if rewrites are validated now."""
+        """The snapshot of a program, if rewrites are validated now."""
         validation = instance.current()
         return cls(module, validation) if validation is not None else None
 
     def judged(self, passes: Sequence[ModulePass], outcomes: Sequence[Outcome]) -> list[Outcome]:
-        """The outcomes of the passes, once the program after them has been looked at."""
+        """The outcomes of the passes, after the check of the program."""
         fired = {outcome.rule for outcome in outcomes if isinstance(outcome, Applied)}
         made = [each for each in passes if each.name in fired] or list(passes)
         rule = ", ".join(each.name for each in made)
         verdicts = self._verdicts(rule, made)
         failed = [each for each in verdicts if each.status == FAILED]
         unsure = [each for each in verdicts if each.status == NOT_VALIDATED]
-        told = len(self.validation.checked) > self.seen
+        reported = len(self.validation.checked) > self.seen
         if failed:
             self.before.kept.put_back()
             self.validation.checked.append(failed[0])
             return [*_declined(rule, failed[0], outcomes)]
-        # what was reported rewrite by rewrite is not reported again
-        self.validation.checked += unsure if told else verdicts
+        # failures that were reported rewrite by rewrite are not reported again
+        self.validation.checked += unsure if reported else verdicts
         return list(outcomes)
 
     def _verdicts(self, rule: str, made: Sequence[ModulePass]) -> list[Checked]:
@@ -65,7 +65,7 @@ class Compared:
             found.append(_checked(rule, PROGRAM, changes.verdict))
         for each in changes.instances:
             if across is not None:
-                words = "only all replicas together compute what one did before"
+                words = "one replica alone does not compute what the program computed before"
                 found.append(_checked(rule, PROGRAM, Verdict(NOT_VALIDATED, words)))
                 break
             one = isinstance(each, instance.Instance)

@@ -1,4 +1,4 @@
-"""A crash inside a pass: the program before that pass goes into a file that replays it.
+"""A crash inside a pass: the program before that pass is written to a file that replays it.
 
 The file is `graphopt-crash-<pass>-<hash>.mlir` in the folder that GRAPHOPT_CRASH_DIR names, else in
 the system's temporary folder. The same crash gives the same file, and a folder gets at most `MOST`
@@ -33,7 +33,7 @@ from graphopt.passes.engine.replay_file import ReplayFile
 VARIABLE = "GRAPHOPT_CRASH_DIR"
 LONGEST = 16 << 20
 MOST = 100
-# what passes raise on purpose, about the program and not about themselves
+# errors that passes raise on purpose, about the program and not about themselves
 ON_PURPOSE = (UnsupportedError, StrategyError, StrictError, LockError, OSError, MemoryError)
 Apply = Callable[[ModuleOp, Sequence["Step"]], object]
 
@@ -46,7 +46,7 @@ class Step:
     ctx: Context | None = None
     together: bool = False
     flags: tuple[str, ...] = ()
-    """The flag that asked for each pass; none for a clean-up, which is no pass of the table."""
+    """The flag of each pass; empty for a clean-up, which is not in the table."""
     dump: str = ""
     """The stage of the program after the step, under Paddle's name; empty where none is kept."""
 
@@ -77,17 +77,17 @@ class Crash:
 
     def reported(self) -> PassError:
         """The error to raise: the failed step, and the path of the file."""
-        step, told = self.steps[-1], ""
+        step, note = self.steps[-1], ""
         if self.again is not None:
             try:
                 before, step, left = self._narrowed(self.again)
-                told = self._stored(before, step, left)
+                note = self._stored(before, step, left)
             except Exception as error:  # the failure of the pass is what matters
-                told = f"\n(no file was written: {type(error).__name__}: {error})"
+                note = f"\n(no file was written: {type(error).__name__}: {error})"
         if isinstance(self.error, PassError):
-            return PassError(f"{self.error}{told}")
+            return PassError(f"{self.error}{note}")
         name = type(self.error).__name__
-        return PassError(f"{step.names} failed, which is a bug there: {name}: {self.error}{told}")
+        return PassError(f"{step.names} failed, which is a bug there: {name}: {self.error}{note}")
 
     def _narrowed(self, again: Callable[[], ModuleOp]) -> tuple[ModuleOp, Step, int]:
         """The program before the last step, that step or one pass of it, and how many rewrites."""
@@ -131,7 +131,7 @@ class Crash:
 
 
 def store(replay: ReplayFile, folder: Path, name: str) -> Path:
-    """Write a file of its own name, readable by the user only; an equal one is left as it is."""
+    """Write a file of its own name, readable by the user only; an equal one is kept."""
     same = replay_file.write(replace(replay, notes=""))  # tracebacks hold addresses
     if len(same) > LONGEST:
         raise ValueError(f"it would take {len(same)} bytes, more than {LONGEST}")

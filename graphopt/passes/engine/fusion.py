@@ -1,9 +1,9 @@
 """The fusion engine: patterns of ops as data, matched in one reverse sweep.
 
-A `Fusion` draws its pattern in the class body (`Value` holes and `Node` ops), says in `check` why
-a pattern that is there must be left alone, and in `build` what replaces it. The engine itself
-declines when a value inside the pattern is needed elsewhere: fetched, kept as state,
-differentiated, or read by another op. Every decline has a named reason and is kept for `explain`.
+A `Fusion` draws its pattern in the class body (`Value` holes and `Node` ops), returns in `check`
+the reason to decline a match, and builds the replacement in `build`. The engine itself declines
+when a value inside the pattern is needed elsewhere: fetched, kept as state, differentiated, or read
+by another op. Every decline has a named reason and is kept for `explain`.
 
 The sweep goes from the last op to the first, so a pattern takes its ops before another one that
 ends inside it. Rules are ranked by their order: a rule leaves an op alone that ends a pattern of a
@@ -42,7 +42,7 @@ from graphopt.passes.engine.pattern import wrong_attrs as wrong_attrs
 class Fusion(ABC):
     """One rewrite. Subclasses set `root` to the last op of their pattern.
 
-    Where a pattern fits in several ways, the first one that nothing speaks against is taken.
+    If a pattern matches in several ways, the first one without a reason to decline is taken.
     """
 
     root: Node
@@ -70,7 +70,7 @@ class Fusion(ABC):
 
 @dataclass(frozen=True)
 class Applied:
-    """A fusion that happened: the ops that it replaced, as text, and where they came from."""
+    """An applied fusion: the ops that it replaced, as text, and their locations."""
 
     rule: str
     anchor: str
@@ -80,7 +80,7 @@ class Applied:
 
 @dataclass(frozen=True)
 class Declined:
-    """A pattern that was there and was left alone."""
+    """A match that was declined."""
 
     rule: str
     anchor: str
@@ -92,7 +92,7 @@ Outcome = Applied | Declined
 
 
 class FusionPass(ModulePass, ABC):
-    """A pass made of fusions. `RULES` lists them, largest pattern first."""
+    """A pass of fusions. `RULES` lists them, largest pattern first."""
 
     RULES: ClassVar[tuple[Fusion, ...]]
     numerics: ClassVar[Numerics] = Numerics.BIT_EXACT
@@ -112,7 +112,7 @@ def sweep(
     """Apply (pass name, rule) pairs everywhere, last op first; the outcomes, in that order.
 
     `watch` is called with the pass and the ops of each fusion before they are replaced. `numerics`
-    are the classes of the passes; one that is not there claims to be bit-exact.
+    are the classes of the passes; a pass without one claims to be bit-exact.
     """
     classes = numerics or {}
     ranked = [
@@ -157,7 +157,7 @@ def _try(
     for match in matches(entry.rule.root, root):
         reason = refusal(entry.rule, match) or _left_to_larger(entry, match, by_root)
         if reason is not None:
-            # a way that takes one value for two says less than any other
+            # a match that binds one value to two holes says less than any other
             if declined is None or declined.reason.name == "part-of-itself":
                 declined = Declined(entry.name, show_op(root), reason, source_line(root.location))
             continue
@@ -257,7 +257,7 @@ def _built(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
 
 def _replace(match: Match, values: Mapping[SSAValue, SSAValue]) -> None:
     replace_uses(values)
-    # nothing may read a value that goes: first all reading ends, then the ops do
+    # no op may read a removed value: first all uses are replaced, then the ops erased
     for op in match.ops.values():
         op.detach()
         op.drop_all_references()

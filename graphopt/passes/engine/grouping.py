@@ -1,6 +1,6 @@
-"""Several ops of one kind as one, which takes the place of the last of them.
+"""Several ops of one kind as one, in the place of the last of them.
 
-So the others have to wait for the last one: those whose results are read before it stay alone.
+The others must be able to wait for the last one: ops whose results are read before it stay alone.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Op = TypeVar("Op", bound=Operation)
 def movable(ops: Sequence[Op], log: RewriteLog, reason: Callable[[Operation], Reason]) -> list[Op]:
     """The ops of one block, in its order, that can wait for the last of them.
 
-    Of each other one the log gets the reason for the op that reads its result too early.
+    For every other op the log gets the op that reads its result too early.
     """
     block = ops[-1].parent
     assert block is not None
@@ -38,7 +38,7 @@ def movable(ops: Sequence[Op], log: RewriteLog, reason: Callable[[Operation], Re
 def _early_reader(
     op: Operation, block: Block, place: Mapping[Operation, int], end: int
 ) -> Operation | None:
-    """Who reads a result of `op` in or in front of position `end` of the block."""
+    """The first reader of a result of `op` at or before position `end` of the block."""
     for result in op.results:
         for use in result.uses:
             reader = ancestor_in(block, use.operation)

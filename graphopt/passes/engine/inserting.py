@@ -1,4 +1,4 @@
-"""Ops that a fusion inserts before its own: a weight transposed, two masks added up."""
+"""Ops that a fusion inserts before its own: a transposed weight, the sum of two masks."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from graphopt.ir.dialect.types import dtype_of
 
 
 class Before:
-    """Puts ops in front of another one, with its location; gives their first results."""
+    """Puts ops in front of another one, with its location; returns their first results."""
 
     def __init__(self, op: PdOp) -> None:
         self.op = op

@@ -1,7 +1,7 @@
-"""The matcher: every way in which a pattern is there, with one op as its end.
+"""The matcher: every match of a pattern that ends with one op.
 
-A tolerant search also gives the ways that miss one thing, with what that is. Fusions and `explain`
-use the same search, so that what is explained is what was decided.
+A tolerant search also returns the matches with one flaw, and names the flaw. Fusions and `explain`
+use the same search, so an explanation agrees with the decision.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphopt.passes.engine.pattern import Hole, Match, Node, Result, Value
 
 
 def matches(root: Node, op: PdOp, *, tolerant: bool = False) -> Iterator[Match]:
-    """Every way in which the pattern ends with `op`; sound ones and flawed ones in any order."""
+    """Every match of the pattern that ends with `op`, sound or flawed, in any order."""
     hole: Hole = root
     while isinstance(hole, Node):
         yield from _with_node(hole, op, Match(tolerant=tolerant))
@@ -26,12 +26,12 @@ def matches(root: Node, op: PdOp, *, tolerant: bool = False) -> Iterator[Match]:
 
 
 def fits(root: Node, op: PdOp) -> bool:
-    """True when the pattern ends with `op` in some way."""
+    """True when some match of the pattern ends with `op`."""
     return next(matches(root, op), None) is not None
 
 
 def _with_node(node: Node, op: PdOp, match: Match) -> Iterator[Match]:
-    """The match with a node bound to an op, and its operands bound in every way that fits."""
+    """The match with a node bound to an op, and its operands bound in every matching way."""
     if node in match.ops:
         if match.ops[node] is op:
             yield match
@@ -95,7 +95,7 @@ def _bind(hole: Hole, value: SSAValue, user: PdOp, match: Match) -> Iterator[Mat
 def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -> Iterator[Match]:
     """The match with one wrong node, the rest of it being right.
 
-    Where nothing of the pattern below the node is there, most of it is missing: no near miss.
+    If nothing below the node matches, most of the pattern is missing: not a near miss.
     """
     producer = value.owner
     wanted = f"`{node.name}` should be {node.expected}"
@@ -111,7 +111,9 @@ def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -
     elif value is not producer.results[min(index, len(producer.results) - 1)]:
         if not needs_more:
             yield from match.miss("other-result", f"`{node.name}`: a side result of it is read")
-    elif type(producer) not in node.types:  # else the flaw is below, and was looked for there
+    elif (
+        type(producer) not in node.types
+    ):  # otherwise the flaw is below the node, where it was searched for already
         before = producer.operands[0].owner if producer.operands else None
         if isinstance(before, PdOp):
             text = f"{show_op(producer)} stands between `{node.name}` and {show_op(user)}"

@@ -53,7 +53,7 @@ def how_used(user: Operation, index: int) -> str:
         around = user.parent_op()
         return f"yielded from {around.name if around else 'a region'}"
     if isinstance(user, Grad):
-        return "differentiated (a gradient with respect to it is asked for)"
+        return "differentiated (a gradient is taken with respect to it)"
     if isinstance(user, ReturnOp):
         function = user.parent_op()
         if isinstance(function, FuncOp):

@@ -1,7 +1,7 @@
-"""Near misses: patterns that lack one thing, found by the matcher that does the fusing.
+"""Near misses: matches with one flaw, found by the same matcher as the fusions.
 
 For each op that could end a pattern, a tolerant match allows one flaw and keeps it as the reason.
-An op that has all of a pattern but its end is a near miss too: its reader is not what it should be.
+A pattern without its last op is a near miss too: the reader is the wrong op.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from graphopt.passes.engine.pattern import Match, Node, Reason
 
 @dataclass(frozen=True)
 class NearMiss:
-    """A pattern of which one thing is missing at an op."""
+    """A pattern that matches at an op but for one flaw."""
 
     rule: str
     anchor: str
@@ -41,13 +41,13 @@ class NearMisses:
         self._rank = {name: rank for rank, (name, _) in reversed([*enumerate(rules)])}
         ops = [op for op in module.walk() if isinstance(op, PdOp)]
         # the ops of the patterns of a pass, whole or not
-        told: set[tuple[str, Operation]] = set()
+        reported: set[tuple[str, Operation]] = set()
         for name, rule in rules:
             for op in ops:
                 whole = next(matches(rule.root, op), None)
                 if whole is not None:
                     self._note(self._whole, name, op, Reason("taken", ""))
-                    told.update((name, inner) for inner in whole.ops.values())
+                    reported.update((name, inner) for inner in whole.ops.values())
         for name, rule in rules:
             for op in ops:
                 if (name, op) in self._whole:
@@ -56,11 +56,13 @@ class NearMisses:
                 reason = flawed.missed if flawed is not None else _missing_end(rule, op)
                 if reason is not None:
                     self._note(self._flawed, name, op, reason)
-                    told.update((name, inner) for inner in (flawed.ops if flawed else {}).values())
+                    reported.update(
+                        (name, inner) for inner in (flawed.ops if flawed else {}).values()
+                    )
         for name, rule in rules:
             for op in ops if rule.part is not None else ():
                 found = next(matches(rule.part.root, op), None) if rule.part is not None else None
-                if found is not None and (name, op) not in told:
+                if found is not None and (name, op) not in reported:
                     self._note(self._flawed, name, op, rule.lacking(found))
 
     def _note(
@@ -70,7 +72,7 @@ class NearMisses:
         into.setdefault((name, op), NearMiss(name, show_op(op), reason, line))
 
     def took(self, name: str, ops: Sequence[PdOp]) -> None:
-        """Told by the sweep: a pass replaces these ops."""
+        """Called by the sweep: a pass replaces these ops."""
         self._takers.update(dict.fromkeys(ops, name))
 
     def left(self) -> list[NearMiss]:
@@ -89,20 +91,20 @@ class NearMisses:
 
 
 def _flaw(rule: Fusion, op: PdOp) -> Match | None:
-    """The pattern that ends at `op` and lacks one thing."""
+    """The pattern that ends at `op` and has one flaw."""
     if type(op) not in rule.root.last_types():
         return None
     flawed = list(islice(matches(rule.root, op, tolerant=True), _MOST_WAYS))
     return min(flawed, key=_closeness) if flawed else None
 
 
-# How many ways to miss a pattern are looked at, of which there are many for large patterns.
+# The most flawed matches that are ranked; large patterns have many.
 _MOST_WAYS = 1000
 _CLOSE = ("", "op-between", "other-result", "other-block", "other-op")
 
 
 def _closeness(match: Match) -> int:
-    """Rank of a flawed match, 0 is best: an op too many is nearer the pattern than another op."""
+    """Rank of a flawed match, 0 is best: an extra op is nearer to the pattern than a wrong op."""
     name = match.missed.name if match.missed is not None else ""
     return _CLOSE.index(name) if name in _CLOSE else len(_CLOSE)
 

@@ -16,8 +16,8 @@ class Numerics(Enum):
     BIT_EXACT = "bit-exact"
     """The same bits, also for infinities, NaN and negative zero, in IEEE arithmetic.
 
-    Where a backend flushes denormal numbers to zero, as XLA does on CPUs, an op that is gone does
-    not flush what passes through.
+    Where a backend flushes denormal numbers to zero, as XLA does on CPUs, a removed op does not
+    flush the values that it passed on.
     """
     REASSOCIATING = "reassociating"
     """Equal in real arithmetic; floating point rounds in another order."""
@@ -45,7 +45,7 @@ MAY_DIFFER: Mapping[Numerics, frozenset[Numbers]] = {
     Numerics.REASSOCIATING: _OVERFLOW,
     Numerics.APPROXIMATE: _OVERFLOW,
 }
-"""The kinds on which a rewrite of a class need not give what was there before.
+"""The kinds on which a rewrite of a class need not keep the results.
 
 In another order, sums and products overflow at other places, and infinities meet at others.
 """

@@ -11,7 +11,7 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 
-# The ops that may have made the value at some place of a pattern; None where any value will do.
+# The ops that may define the value at some place of a pattern; None for any value.
 Producers = frozenset[type[Operation]] | None
 
 
@@ -81,7 +81,7 @@ class Node:
         return self.operands, (second, first, *rest)
 
     def stand_in(self) -> Hole:
-        """The value in the place of an optional op that is missing."""
+        """The value that replaces a missing optional op."""
         if self.instead is not None:
             return self.instead
         return next((o for o in self.operands if not isinstance(o, Value)), self.operands[0])
@@ -136,7 +136,7 @@ class Reason:
 
 
 def wrong_attr(name: str, node: Node, op: PdOp, attr: str, wanted: Any) -> Reason:
-    """The reason that an op of a pattern has a property other than the one wanted."""
+    """The reason that an op of a pattern has another property than required."""
     return wrong_attrs(name, node, op, {attr: wanted})
 
 
@@ -185,7 +185,7 @@ class Match:
         return Match(dict(self.ops), dict(self.values), self.tolerant, self.missed)
 
     def miss(self, name: str, text: str) -> Iterator[Match]:
-        """This match with its one flaw, when it may have one and has none yet."""
+        """This match with its one flaw, if it may have one and has no flaw yet."""
         if self.tolerant and self.missed is None:
             flawed = self.copy()
             flawed.missed = Reason(name, text)

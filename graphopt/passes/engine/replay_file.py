@@ -1,7 +1,7 @@
 """The file that replays a failure: a program as `.mlir` text, with everything else in comments.
 
 Header lines are `// key: JSON`, free text is `// | text`, and inputs are the bits of an array in
-base64, or a seed for made-up numbers. What ends the header is the first line that is no comment.
+base64, or a seed for random numbers. The first line that is not a comment ends the header.
 The program keeps the source lines of its ops, so the file can be read by `graphopt-opt` too.
 Nothing in a file is executed, and no array may be larger than `LARGEST`.
 """
@@ -28,7 +28,7 @@ from graphopt.ir.dtypes import DType, as_dtype
 
 Array = np.ndarray[Any, Any]
 TITLE = "// graphopt replay file, format 1"
-# bytes of one array, and of all of them, that a file may ask for
+# limits for the bytes of one array, and of all arrays of a file
 LARGEST = 1 << 28
 _WIDTH = 94
 _VERSIONS_KEY = "versions"
@@ -125,7 +125,7 @@ def lines_text(module: ModuleOp) -> str:
 def write(replay: ReplayFile, path: object = "FILE") -> str:
     """The text of a file; `path` is where it will be, for the command in its header."""
     lines = [TITLE, f"//   {replay.command(path)}"]
-    lines += ["// exits 1 while this is still so, and 0 when it is gone:"]
+    lines += ["// exits with 1 while the failure happens, and with 0 when it is gone:"]
     for key in _KEYS:
         lines.append(f"// {key}: {json.dumps(getattr(replay, key))}")
     lines += [f"// import: {json.dumps(name)}" for name in replay.imports]

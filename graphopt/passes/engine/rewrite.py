@@ -1,8 +1,8 @@
-"""Rewrites of single ops, and the values that every rewrite has to leave alone.
+"""Rewrites of single ops, and the values that no rewrite may replace.
 
-A `RewritePass` walks the module once and says what it did, as fusions do, so that `explain` can
-report it. Values that a `pd.grad` names are protected: a derivative with respect to a value is not
-one with respect to another value of the same number.
+A `RewritePass` walks the module once and reports its rewrites, as fusions do, for `explain`. Values
+that a `pd.grad` names are protected: a derivative with respect to a value is not one with respect
+to an equal value.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from graphopt.passes.engine.numerics import Numerics
 
 
 class RewritePass(ModulePass, ABC):
-    """A pass that reports each thing that it did, or left alone with a reason."""
+    """A pass that reports each rewrite, and each declined one with a reason."""
 
     numerics: ClassVar[Numerics]
     changes_signature: ClassVar[bool] = False
-    """True for a pass that may change what a program takes and gives."""
+    """True for a pass that may change the signature of a program."""
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
         self.rewrite(op)
@@ -53,7 +53,7 @@ class RewriteLog:
         self.numerics = numerics
         self.outcomes: list[Outcome] = []
         self.changed = False
-        """True when something happened since the program was last remembered."""
+        """True when a rewrite happened since the last snapshot of the program."""
 
     def allow(self, op: Operation) -> bool:
         """True when the change at `op` may happen."""
@@ -62,7 +62,7 @@ class RewriteLog:
         return bisect.take(self.rule, show_op(op))
 
     def begin(self, op: Operation) -> None:
-        """Say that the next change of the program of `op` begins: a veto undoes all since."""
+        """Note that the next change of the program of `op` begins: a veto undoes all later ones."""
         instance.begin(op)
         self.changed = False
 
@@ -74,7 +74,7 @@ class RewriteLog:
         self.outcomes.append(Applied(self.rule, show_op(op), replaced, line))
 
     def vetoed(self, old: Sequence[Operation], values: Mapping[SSAValue, SSAValue]) -> bool:
-        """True when the change that was noted last computes something else; it is taken back."""
+        """True when the change that was noted last computes something else; it is undone."""
         reason = instance.veto(self.rule, self.numerics, old, values)
         if reason is None:
             self.changed = True
@@ -91,7 +91,7 @@ class RewriteLog:
 
 
 def differentiated_values(module: ModuleOp) -> set[SSAValue]:
-    """The values that gradients are taken with respect to, or that stop them."""
+    """The values with respect to which gradients are taken, or that stop them."""
     found: set[SSAValue] = set()
     for op in module.walk():
         if isinstance(op, Grad):
@@ -124,7 +124,7 @@ def replace(
 
 
 def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog) -> None:
-    """Put an op with other properties in the place of `op`, if the log allows it, and note that."""
+    """Replace `op` by one with other properties, if the log allows it, and note that."""
     if log.allow(op):
         log.applied(op)
         assert op.parent is not None

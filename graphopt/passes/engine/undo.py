@@ -1,7 +1,7 @@
-"""A module as it was at some time, to be put back: a rewrite that is refused leaves no trace.
+"""A snapshot of a module, to restore it: a refused rewrite leaves no trace.
 
 The ops and blocks are the same objects again afterwards, so a pass that holds some of them can go
-on. What was made since is erased.
+on. Ops created since are erased.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Kept:
         for kept in self.blocks:
             _empty(kept.block)
         for op in made:
-            # what was in a new op may be one of those that were there before
+            # an op inside a new op may be one of the old ones
             op.parent = op._prev_op = op._next_op = None
         for kept in self.ops:
             _put_back(kept)
@@ -83,7 +83,7 @@ def _kept(op: Operation) -> _KeptOp:
 
 
 def _empty(block: Block) -> None:
-    """Take all ops out of a block, wherever they are now."""
+    """Detach all ops of a block."""
     block._first_op = block._last_op = None
 
 

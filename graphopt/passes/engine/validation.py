@@ -1,8 +1,8 @@
-"""The door that every rewrite goes through while the old ops and the new ones are both there.
+"""Translation validation: called for every rewrite while the old and the new ops coexist.
 
-Normally it is open. Inside of `validating` it asks a validator, which compares what the old and the
-new values compute, and shuts when they differ: the rewrite is undone and reported as declined, with
-the reason `failed-validation`. Nothing is kept between runs: a `Validation` starts and ends with
+It allows all rewrites, except inside of `validating`: there a validator compares the old values
+with the new ones, and a rewrite that changes them is undone and reported as declined, with the
+reason `failed-validation`. Nothing is kept between runs: a `Validation` starts and ends with
 `validating`. Passes do not know the validator; who runs them hands it in.
 """
 
@@ -32,10 +32,10 @@ VALIDATED, NOT_VALIDATED, FAILED = "validated", "not validated", "failed"
 class Instance:
     """One rewrite: the ops that it replaces, first the one where it is reported, and values.
 
-    `values` are old values with the new ones that stand for them.
-    `complete` says that `old` are all ops that the rewrite looked at; otherwise it may rest on
-    those before them. Where the old ops are those of a copy, `new` are the ops that stand for them,
-    and `same` has the values of the copy that are values of the program still, with these.
+    `values` are old values with the new ones that stand for them. `complete` says that `old` are
+    all ops that the rewrite looked at; otherwise the rewrite may depend on earlier ops. Where the
+    old ops are those of a copy, `new` are the ops that stand for them, and `same` has the values of
+    the copy that are values of the program still, with these.
     """
 
     rule: str
@@ -49,7 +49,7 @@ class Instance:
 
 @dataclass(frozen=True)
 class Programs:
-    """A program before a pass and after it, compared as a whole because no part of it can be."""
+    """A program before a pass and after it, compared as a whole because no part can be."""
 
     rule: str
     numerics: Numerics
@@ -131,12 +131,12 @@ class Validation:
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""
-        told = [
+        rewrites = [
             {"pass": item.rule, "op": item.anchor, "status": item.status, "text": item.text}
             for item in self.checked
         ]
         counts = {status: len(self.of(status)) for status in (VALIDATED, FAILED, NOT_VALIDATED)}
-        return {"counts": counts, "rewrites": told}
+        return {"counts": counts, "rewrites": rewrites}
 
 
 _validation: ContextVar[Validation | None] = ContextVar("graphopt_validation", default=None)
@@ -144,7 +144,7 @@ _validation: ContextVar[Validation | None] = ContextVar("graphopt_validation", d
 
 @contextmanager
 def validating(validator: Validator) -> Generator[Validation]:
-    """Have every rewrite validated; the verdicts are in the `Validation`."""
+    """Validate every rewrite; the verdicts are in the `Validation`."""
     validation = Validation(validator)
     token = _validation.set(validation)
     try:
@@ -166,10 +166,10 @@ def veto(
     *,
     complete: bool = False,
 ) -> Reason | None:
-    """A reason when the rewrite computes something else; the caller then takes it back.
+    """A reason when the rewrite computes something else; the caller then undoes it.
 
-    The new ops are in place, and nothing reads them but each other. A pass that does not say its
-    class of numerics has to be bit-exact.
+    The new ops are in place, and nothing reads them but each other. A pass that does not declare
+    its class of numerics must be bit-exact.
     """
     validation = _validation.get()
     if validation is None:
@@ -212,7 +212,7 @@ def begin(op: Operation) -> None:
 def take_back(values: Mapping[SSAValue, SSAValue]) -> None:
     """Undo a rewrite that was vetoed: all that was done to the program since it began.
 
-    New ops that were there before it said so go too, if nothing reads them.
+    New ops from before this call go too, if no op reads them.
     """
     validation = _validation.get()
     if validation is not None and validation.kept is not None:

@@ -1,10 +1,10 @@
 """The changes that a pass made, found by comparing the program before it with the one after it.
 
-A pass may report other changes than it made, or none. So a copy is taken before it. An op of
-the program that is still there, with the same properties, is the op of the copy that it was; where
-such an op now reads another value, the two values have to be equal as functions of values that both
-programs have. That makes an `Instance` for every group of ops that came, went or changed. If all
-are right, so is the program: by induction from its inputs to its results.
+A pass may report other changes than it made, or none. So a copy is taken before it. An op of the
+program that remains, with the same properties, corresponds to its op of the copy; where such an op
+now reads another value, the two values have to be equal as functions of values that both programs
+have. That makes an `Instance` for every group of ops that came, went or changed. If all are right,
+so is the program: by induction from its inputs to its results.
 
 Where that cannot be said of a part (a derivative is another, the program takes or gives something
 else), the two programs are compared as wholes.
@@ -34,7 +34,7 @@ Pair = tuple[SSAValue, SSAValue]
 
 @dataclass(frozen=True)
 class Changes:
-    """The changes of a pass: instances to look at, or a verdict that needs no look."""
+    """The changes of a pass: instances to compare, or a verdict without comparison."""
 
     instances: tuple[Instance | Programs, ...] = ()
     verdict: Verdict | None = None
@@ -44,7 +44,7 @@ class Changes:
 
 
 class Before:
-    """A program before a pass: a copy to compare with, and a way to put it back."""
+    """A program before a pass: a copy to compare with, and a snapshot to restore."""
 
     def __init__(self, module: ModuleOp) -> None:
         self.module = module
@@ -90,7 +90,7 @@ class Before:
         )
 
     def proven(self, change: Instance, proofs: Mapping[SSAValue, Proof]) -> bool:
-        """True when this change is a rewrite that was validated, and is as it was then."""
+        """True when this change is a validated rewrite, and is unchanged since."""
         for before, now in change.values:
             proof = proofs.get(now)
             if proof is None or self._values.get(proof.old) is not before:
@@ -181,7 +181,7 @@ def _groups(
 
 
 def _reached(pair: Pair, changed: frozenset[Operation]) -> Iterator[Operation]:
-    """The changed ops that a pair of values is computed by."""
+    """The changed ops that compute a pair of values."""
     waiting, seen = list(pair), set(pair)
     while waiting:
         op = waiting.pop().owner

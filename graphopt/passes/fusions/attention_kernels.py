@@ -1,7 +1,7 @@
 """Attention that a library's own kernel computes, on GPUs (cuDNN) and TPUs (Pallas).
 
-The limits are those that the kernels state. From which length on they pay was not measured here:
-the numbers are two and four of their tiles, so that short attention stays with XLA.
+The limits are those that the kernels state. The length from which they are faster was not measured
+here: the numbers are two and four of their tiles, so short attention stays with XLA.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, like, rank_of, shape_of
 from graphopt.passes.engine.fusion import Reason
 
-# a boolean mask is added as zeros and large negative numbers, which has to come to the same
+# a boolean mask is added as zeros and large negative numbers, which must be equivalent
 HIDDEN = -1e4
 
 
@@ -34,7 +34,7 @@ class Kernel:
     least_length: int
     length_step: int
     masked_length_step: int
-    """Of attention with a mask that is differentiated; 0 where no mask is taken."""
+    """The limit for attention with a differentiated mask; 0 if the kernel takes no mask."""
 
 
 KERNELS: Mapping[str, Kernel] = {
@@ -81,7 +81,9 @@ def refusal_by(kernel: Kernel, asked: Asked) -> Reason | None:
 def _of_shape(kernel: Kernel, asked: Asked) -> Reason | None:
     ranks = {rank_of(x) for x in (asked.q, asked.k, asked.v)}
     if max(ranks) > 4:
-        return Reason("kernel-rank", "it has more dimensions than batch, heads, length and width")
+        return Reason(
+            "kernel-rank", "attention has more dimensions than batch, heads, length and width"
+        )
     widths = {shape_of(x)[-1] for x in (asked.q, asked.k, asked.v)}
     width = min(widths)
     if len(widths) > 1 or width < 1 or width > kernel.widest or width % kernel.width_step:
@@ -94,7 +96,7 @@ def _of_shape(kernel: Kernel, asked: Asked) -> Reason | None:
 
 def _of_length(kernel: Kernel, lengths: tuple[int, int], step: int) -> Reason | None:
     if UNKNOWN in lengths:
-        text = "how many queries and keys there are is known only when the program runs"
+        text = "the numbers of queries and keys are known only when the program runs"
         return Reason("kernel-length", text, "declare the data with known lengths")
     if min(lengths) < kernel.least_length or any(length % step for length in lengths):
         text = f"{lengths[0]} queries and {lengths[1]} keys; the kernel of {kernel.name} is for "
@@ -111,7 +113,8 @@ def _of_mask(kernel: Kernel, asked: Asked) -> Reason | None:
     if not kernel.masked_length_step:
         return Reason("kernel-mask", f"the kernel of {kernel.name} would need all of the mask")
     if dtype_of(asked.mask) == "bool" and asked.fill > HIDDEN:
-        text = f"what its mask hides has the score {asked.fill:g}, which is not below all others"
+        score = f"{asked.fill:g}"
+        text = f"the hidden elements have the score {score}, which is not below all others"
         return Reason("kernel-mask", text, "mask scores with -1e9 or -inf")
     return _of_length(kernel, asked.lengths, kernel.masked_length_step)
 

@@ -1,7 +1,7 @@
 """Attention by the kernels of libraries, on GPUs and TPUs: `attention_kernels.py` says which.
 
-The property `algorithm` that this sets is obeyed by the lowering; elsewhere than on the kernel's
-devices, where a dumped program may run, attention is computed as without it.
+The property `algorithm` that this sets is obeyed by the lowering; on other devices, where a dumped
+program may run, attention is computed as without it.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """softmax(scale * q k^T + mask) v -> fused_dot_product_attention.
 
 A superset of Paddle's pattern: any float dtype and rank, the scale before or after the product or
-the masks and as a scale, a multiplication or a division, one or two additive masks, a boolean one
-or none, dropout or none, the softmax of half types in float32 or not. The fused op never holds all
-scores when sequences are long.
+the masks, as `scale`, multiplication or division, one or two additive masks, a boolean one or none,
+dropout or none, the softmax of half types in float32 or not. The fused op never holds all scores
+when sequences are long.
 """
 
 from __future__ import annotations
@@ -234,15 +234,15 @@ class DotProductAttention(Fusion):
 
 @dataclass(frozen=True)
 class FuseDotProductAttention(FusionPass):
-    """The weighted sum of values by the likeness of queries and keys."""
+    """The sum of values, weighted by the similarity of queries and keys."""
 
     name = "fuse-dot-product-attention"
     numerics = Numerics.REASSOCIATING
     RULES = (DotProductAttention(),)
 
 
-# Scores of so many queries and keys take longer to write down and to read than to compute head by
-# head and, for the derivative, twice; measured on a CPU.
+# Scores of so many queries and keys take longer to store and load than to compute head by head and,
+# for the derivative, twice; measured on a CPU.
 LONG = 512
 
 
@@ -254,7 +254,7 @@ class LongAttention(DotProductAttention):
         if UNKNOWN in scores[-2:]:
             return Reason(
                 "length-unknown",
-                "whether the sequences are long is known only when the program runs",
+                "the lengths of the sequences are known only when the program runs",
                 "declare the data with known lengths, or set fuse_dot_product_attention",
             )
         if min(scores[-2:]) < LONG:
@@ -272,7 +272,7 @@ class FuseLongAttention(FuseDotProductAttention):
 
 
 class KernelAttention(DotProductAttention):
-    """The core where a library's kernel takes it: without one, XLA's own ways are as good."""
+    """The core if a library's kernel takes it: without a kernel, XLA's own code is as fast."""
 
     def __init__(self, kernel: Kernel) -> None:
         super().__init__()

@@ -1,9 +1,9 @@
 """Multi-head attention with its projections -> fused_attention.
 
 A superset of Paddle's pattern: separate projections (nn.MultiHeadAttention) as well as a joint one
-divided in any way that means the same, attention to another sequence, layer norm in front, after
-or nowhere, and each of mask, dropouts, biases and residual may be missing. What Paddle takes for
-granted is checked: axes, permutations, scale and transposes.
+divided in any equivalent way, attention to another sequence, layer norm in front, after or nowhere,
+and each of mask, dropouts, biases and residual may be missing. What Paddle assumes is checked:
+axes, permutations, scale and transposes.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _in_heads(name: str, x: Hole) -> Node:
 
 
 class Projections:
-    """q, k and v, made of their sources.
+    """q, k and v, computed from their sources.
 
     "self": three layers on one source; "cross": keys and values from other sources; "split" and
     "slices": one layer whose result is divided by one op, or by three.
@@ -123,8 +123,8 @@ class Attention(Fusion):
         self.pre = Node(LayerNorm, self.x, name="norm")
         self.parts = Projections(kind, self.pre if norm == "pre" else self.x)
         self.core = Core(self.parts.q, self.parts.k, self.parts.v, swaps_keys=True)
-        turned = Node(Transpose, self.core.out, name="joined_transpose")
-        self.joined = Node((Reshape, Flatten), turned, name="joined")
+        transposed = Node(Transpose, self.core.out, name="joined_transpose")
+        self.joined = Node((Reshape, Flatten), transposed, name="joined")
         self.linear = LinearPart("out", self.joined)
         self.dropout = Node(Dropout, self.linear.add, optional=True, name="dropout")
         self.residual = Node(
@@ -211,7 +211,7 @@ class Attention(Fusion):
         return tuple(w for w, a in ways if a.shape == found.shape and (a == found).all())
 
     def _joins(self, match: Match, edit: Edit | None = None) -> bool:
-        """True when the heads come together again as they were divided."""
+        """True when the heads are joined again in the order of their division."""
         core = match[self.core.out].results[0]
         _, heads, _, size = shape_of(core.type)
         if UNKNOWN in (heads, size):
@@ -262,7 +262,7 @@ class Attention(Fusion):
 
 
 def _edit_that_helps(name: str, match: Match, fits: Callable[[Edit], object]) -> Reason | None:
-    """The reason that one op of the pattern moves elements in another way than `fits` wants."""
+    """The reason that one op of the pattern moves elements in another way than `fits` requires."""
     for node, op in match.ops.items():
         for edit in edits(op):
             if fits(edit):

@@ -62,7 +62,7 @@ class FeedForward(Fusion):
         )
 
     def _check_surroundings(self, match: Match) -> Reason | None:
-        """Two linear layers alone are an end of a network as often as half of a layer."""
+        """Two linear layers alone are as often the end of a network as half of a layer."""
         around = (self.pre, self.dropout1, self.dropout2, self.residual, self.post)
         if any(match.get(node) is not None for node in around):
             return None
@@ -77,7 +77,7 @@ class FeedForward(Fusion):
     def _is_branch(self, match: Match) -> bool:
         """True when the result is added to another value of its shape, a residual from elsewhere.
 
-        So it is where the norm in front is written with other ops than a layer norm.
+        This is so when the norm in front is written with other ops than a layer norm.
         """
         out = match.root.results[0]
         readers = [use.operation for use in out.uses]

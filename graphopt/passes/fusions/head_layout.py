@@ -1,9 +1,9 @@
 """Destination of each element of a projection in the heads, traced through shape ops.
 
 Reshapes, transposes, splits and slices can divide columns among heads in many equivalent ways. The
-ops are applied to an array whose elements say where they come from; what comes out is compared
-with the two layouts that fused attention knows. So any chain that means the same is recognised,
-and one with a wrong axis or order is not.
+ops are applied to an array whose elements say where they come from; the result is compared with the
+two layouts that fused attention knows. So any equivalent chain is recognised, and one with a wrong
+axis or order is not.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def heads_of(indices: Array, heads: int, part: int, layout: str) -> Array:
 
 @dataclass(frozen=True)
 class Edit:
-    """Other properties for one op, to find out whether they would help."""
+    """Other properties for one op, to check whether they would help."""
 
     op: PdOp
     attrs: Mapping[str, Any]
@@ -64,7 +64,7 @@ def trace(
 ) -> Array | None:
     """The elements of `value`, of which `start` has these; None when a step is not understood.
 
-    With an `edit` they are those that would be there after it.
+    With an `edit`, the elements after that edit.
     """
     if value is start:
         return indices
@@ -86,7 +86,7 @@ def trace(
 
 
 def origin(value: SSAValue) -> Operation | Block:
-    """The op that made the elements which only move and are scaled on their way to `value`."""
+    """The op that computed the elements which reach `value` only moved and scaled."""
     owner = value.owner
     while isinstance(owner, PdOp) and type(owner) in _STEPS:
         owner = owner.operands[0].owner
@@ -153,7 +153,7 @@ def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
 
 
 def _rows_lead(array: Array) -> bool:
-    """True when the first two axes are still batch and time: one step of time is one row on."""
+    """True when the first two axes are still batch and time: each step of time is the next row."""
     rows = array.reshape(ROWS[0] * ROWS[1], -1)
     steps = np.arange(ROWS[0] * ROWS[1])[:, None] * (rows[1, :1] - rows[0, :1])
     return bool((rows == rows[:1] + steps).all()) if rows.size else False

@@ -21,7 +21,7 @@ from graphopt.passes.engine.inserting import Before
 
 
 class LinearPart:
-    """source @ weight, and a bias that may be missing."""
+    """source @ weight, and an optional bias."""
 
     def __init__(self, name: str, source: Hole) -> None:
         self.weight = Value(name=f"{name}_weight")
@@ -54,14 +54,14 @@ class LinearPart:
 
     def columns(self, match: Match) -> int:
         """The number of columns of the layer's result."""
-        turned = match[self.matmul].attr("transpose_y")
-        return shape_of(match.value(self.weight).type)[0 if turned else 1]
+        transposed = match[self.matmul].attr("transpose_y")
+        return shape_of(match.value(self.weight).type)[0 if transposed else 1]
 
     def weight_in(self, match: Match, before: Before) -> SSAValue:
         """The weight as [in, out]."""
         weight = match.value(self.weight)
-        turned = match[self.matmul].attr("transpose_y")
-        return before(Transpose.make(weight, perm=(1, 0))) if turned else weight
+        transposed = match[self.matmul].attr("transpose_y")
+        return before(Transpose.make(weight, perm=(1, 0))) if transposed else weight
 
     def bias_in(self, match: Match) -> SSAValue | None:
         """The bias, None when it is missing."""
@@ -177,7 +177,7 @@ def norm_attrs(norm: PdOp | None, where: str) -> Mapping[str, Any]:
 
 
 def norm_vectors(norm: PdOp | None) -> tuple[SSAValue | None, SSAValue | None]:
-    """The scale and bias of a layer norm, as far as there are any."""
+    """The scale and bias of a layer norm, where present."""
     if norm is None:
         return None, None
     _, scale, bias = (group[0] if group else None for group in norm.operand_groups())

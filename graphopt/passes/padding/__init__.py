@@ -1,6 +1,6 @@
-"""Axes with more rows than the data: which ops carry them along, and what masks the rest.
+"""Axes with more rows than the data: the ops that propagate them, and the masks of the others.
 
-`dims` names what an axis is made of. `rules` is what a rule says of an op; the rules are in
+`dims` names the factors of an axis. `rules` is the answer of a rule about an op; the rules are in
 `computing`, `movement`, `ordered`, `recurrent`, `sequences` and `statistics`, and `regions`
 takes them into loops and branches. `mask` rewrites a module so that its results on padded feeds
 are those on the feeds themselves.

@@ -65,7 +65,7 @@ def _reduction(op: PdOp) -> Reduction:
 
 
 def _neutral(op: PdOp, trait: Reduction) -> float:
-    """The number that an element beyond the data must be so that a reduction does not see it."""
+    """The neutral element of a reduction, for elements beyond the data."""
     inverse = isinstance(op, reductions.PNorm) and op.attr("porder") < 0
     if trait.neutral is None or inverse:
         raise CannotPad("no-neutral-element", "no number leaves this reduction unchanged")
@@ -101,7 +101,7 @@ def _(op: Softmax | LogSoftmax, padded: Padded) -> Carried:
     at = normalize_axis(op.attr("axis"), len(axes))
     if axes[at] is None:
         return Carried((axes,))
-    # no probability is 0, nor its logarithm infinite, so that what fills up is masked again
+    # no probability is 0, nor its logarithm infinite, so the padding is masked again
     return Carried((axes,), (Mask(0, (at,), -inf),), (at,))
 
 

@@ -1,4 +1,4 @@
-"""The dimensions that a padded axis is made of.
+"""The dimensions of a padded axis.
 
 A dimension is a product of factors, slowest first: names for sizes that are padded, numbers for
 others. `("batch",)` is a batch; `("batch", 12)` is a batch of 12 rows each, joined by a reshape.
@@ -48,7 +48,7 @@ def factors_of(size: int, dim: Dim | None) -> Dim:
 
 
 def reshaped(shape: Sequence[int], axes: Axes, wanted: Sequence[int]) -> Axes:
-    """The axes of a reshape to `wanted`, in which 0 copies an axis and one -1 takes what is left.
+    """The axes of a reshape to `wanted`, in which 0 copies an axis and one -1 takes the rest.
 
     CannotPad when a dimension of the result would mix padding with data.
     """
@@ -79,7 +79,7 @@ def _split_off(rest: list[Factor], part: Dim, *, last: bool) -> Dim | None:
 
 
 def _take(rest: list[Factor], factor: Factor, end: int) -> None:
-    """Take one factor from an end, a number also as a divisor or a product of what is there."""
+    """Take one factor from an end, a number also as a divisor or a product of the factors there."""
     while factor != 1:
         if not rest:
             raise _mixed([factor])

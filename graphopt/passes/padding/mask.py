@@ -1,9 +1,9 @@
-"""mask-padding: a program on feeds with rows to spare gives the results of the feeds without them.
+"""mask-padding: a program on padded feeds returns the results of the feeds without padding.
 
-Rows beyond the data become a neutral element where an op would let them into its result: 0 before
-a sum, minus infinity before a softmax. A mean divides by the number of rows that count. Masks and
-counts are new feeds, `<axis>@real` and `<axis>@count`. Derivatives need nothing more: a masked row
-has a derivative of 0.
+Rows beyond the data become a neutral element where an op would let them into its result: 0 before a
+sum, minus infinity before a softmax. A mean divides by the number of rows that count. Masks and
+counts are new feeds, `<axis>@real` and `<axis>@count`. Derivatives need no other change: a masked
+row has a derivative of 0.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def count_name(dim: Dim) -> str:
 
 @dataclass(frozen=True)
 class Masked:
-    """A module's inputs besides feeds: dimensions by mask and by count; its fetches' axes."""
+    """A module's additional inputs: dimensions by mask and by count; its fetches' axes."""
 
     masks: tuple[Dim, ...]
     counts: tuple[Dim, ...]
@@ -50,7 +50,7 @@ def mask_padding(module: ModuleOp, feeds: Mapping[str, Axes]) -> Masked:
     """Rewrite `@main` in place for feeds with these padded axes.
 
     Raises CannotPad, with the op and a named reason, when some op cannot do with padded rows; the
-    module is then as it was.
+    module is then unchanged.
     """
     function = main_function(module)
     arguments = zip(function.body.block.args, signature_of(module).arguments, strict=True)
@@ -118,7 +118,7 @@ class _Writer:
         return value
 
     def _mask_result(self, op: PdOp, carried: Carried) -> None:
-        """The first result is 0 beyond the data for all that read it."""
+        """The first result is 0 beyond the data for all its readers."""
         result, following = op.results[0], op.next_op
         assert isinstance(following, Operation)
         uses = list(result.uses)

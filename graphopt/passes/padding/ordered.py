@@ -58,21 +58,21 @@ def _check_plain(dim: Dim) -> None:
 @carry.register(Flip)
 def _(op: Flip, padded: Padded) -> Carried:
     axes = padded.of(op.operands[0])
-    turned = normalize_axes(op.attr("axis"), len(axes))
-    found = [(at, dim) for at in turned if (dim := axes[at]) is not None]
+    flipped = normalize_axes(op.attr("axis"), len(axes))
+    found = [(at, dim) for at in flipped if (dim := axes[at]) is not None]
     for _, dim in found:
         _check_plain(dim)
     if not found:
         return Carried((axes,))
 
     def write(op: Flip, real: Real) -> Sequence[SSAValue]:
-        """The last row that counts comes first, and the padding repeats what is then the last."""
+        """The last row that counts comes first; the padding repeats the row that is then last."""
         new, value = Before(op), op.operands[0]
         for at, dim in found:
             numbers = new(Cumsum.make(new(Cast.make(real.mask(dim, 1, 0), dtype="int64")), axis=0))
             index = new(Subtract.make(real.count(dim), numbers))
             value = new(Gather.make(value, index, axis=at))
-        others = [at for at in turned if axes[at] is None]
+        others = [at for at in flipped if axes[at] is None]
         return [new(Flip.make(value, axis=others)) if others else value]
 
     return Carried((axes,), write=write)

@@ -17,7 +17,7 @@ from graphopt.passes.padding.rules import Carried, Padded, Real, carry, check_fr
 
 
 def check_rows(rows: Dim | None, values: Sequence[Axes], at: int, what: str) -> None:
-    """CannotPad unless these values have just these rows, on axis `at`, and nothing else padded."""
+    """CannotPad unless these values have just these rows, on axis `at`, and no other padding."""
     for axes in values:
         if axes[at] != rows:
             raise CannotPad("different-padding", f"{what} are padded differently")
@@ -51,8 +51,8 @@ def _(op: Rnn, padded: Padded) -> Carried:
 def _ended(op: Rnn, real: Real, time: Dim) -> Sequence[SSAValue]:
     """The network on sequences that end with the data.
 
-    Outputs beyond it are to be as ordinary as the others: what the cell makes of the last state,
-    or, where the program has 0 past each sequence's own length, the output of the first step.
+    Outputs beyond it must be ordinary numbers: the cell applied to the last state, or, where the
+    program has 0 past each sequence's own length, the output of the first step.
     """
     new = Before(op)
     (x,), states, weights, given = op.operand_groups()

@@ -17,7 +17,7 @@ from graphopt.passes.engine.naming import show_op
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.rules import Carried, Padded, Real, carry, fill_of
 
-# what each op does with padded values, and the axes of its operands
+# the rule of each op for padded values, and the axes of its operands
 Found = dict[PdOp, tuple[Carried, tuple[Axes, ...]]]
 
 
@@ -135,9 +135,9 @@ def _at(op: Operation, error: CannotPad) -> CannotPad:
 def _hold(op: Scan, real: Real, time: Dim) -> Sequence[SSAValue]:
     """The walk with memories that the steps beyond the data leave alone.
 
-    Forwards, these come last, and each of them is to compute what the last real one did: so that
-    one keeps the memories that it began with. Backwards they come first, and none of them changes
-    the initial memories.
+    Forwards, these come last, and each of them must compute the same as the last real one: so that
+    one keeps its initial memories. Backwards they come first, and none of them changes the initial
+    memories.
     """
     new, live = Before(op), real.mask(time, 1, 0)
     if not op.attr("reverse"):

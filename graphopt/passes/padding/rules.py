@@ -1,8 +1,8 @@
 """The answers of a rule for padded axes, and the helpers that rules share.
 
-`carry` gives the axes of an op's results and the masks that the op needs: the operands of which the
-rows beyond the data have to become a neutral element first. An op without a rule, or one that would
-let those rows into its results, raises CannotPad. The rules are in the files beside this one.
+`carry` returns the axes of an op's results and the masks that the op needs: the operands whose rows
+beyond the data must become a neutral element first. An op without a rule, or one that would let
+those rows into its results, raises CannotPad. The rules are in the files beside this one.
 
 Padding repeats the last row of the data. So whatever an op computes on such a row is as ordinary as
 its other results: no infinity or NaN comes from padding, in derivatives neither.
@@ -38,7 +38,7 @@ FAR = 2**31 - 1
 
 
 class Real(Protocol):
-    """The facts about the data for a rule that writes an op otherwise."""
+    """The facts about the data for a rule that replaces an op."""
 
     def mask(self, dim: Dim, rank: int, at: int) -> SSAValue:
         """The mask of data rows, bool, to broadcast along axis `at` of a tensor of this rank."""
@@ -69,7 +69,7 @@ class Carried:
 
 @dataclass(frozen=True)
 class Padded:
-    """The axes of the values of a module; a value that is not here has none that are padded."""
+    """The axes of the values of a module; a value that is absent has no padded axis."""
 
     known: Mapping[SSAValue, Axes]
 
@@ -80,9 +80,9 @@ class Padded:
 
 @singledispatch
 def carry(op: PdOp, padded: Padded) -> Carried:
-    """The rule of an op: its class's own, or that of what the class says of itself.
+    """The rule of an op: that of its class, or that of the class's traits.
 
-    CannotPad when it has none or cannot do with padding.
+    CannotPad without a rule, or when the rule does not allow padding.
     """
     if op.has_trait(Elementwise):
         return same(op, broadcast(op.operands, padded))

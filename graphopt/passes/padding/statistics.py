@@ -43,7 +43,7 @@ from graphopt.passes.padding.rules import (
 
 @carry.register(Mean)
 def _(op: Mean, padded: Padded) -> Carried:
-    """A sum of what counts, divided by how many elements count."""
+    """A sum of the elements that count, divided by their number."""
     axes = padded.of(op.operands[0])
     given = op.attr("axis")
     reduced = sorted(normalize_axes(given, len(axes)) if given else range(len(axes)))
@@ -71,7 +71,7 @@ def _(op: Mean, padded: Padded) -> Carried:
 
 
 def _wide(dtype: DType) -> str:
-    """The dtype in which numbers of this one are added up."""
+    """The accumulation dtype of a dtype."""
     return dtype if dtype in ("float32", "float64", "complex64", "complex128") else "float32"
 
 
@@ -150,7 +150,7 @@ def _normalised(op: BatchNorm, real: Real, axes: Axes) -> Sequence[SSAValue]:
     attrs = {**op.attr_values(), "use_global_stats": True, "sync": False}
     normal = BatchNorm.make(x, *means, *(g[0] if g else None for g in (scale, bias)), **attrs)
     out = new(normal)
-    # what is left of the statistics passes no gradient on, as those of any batch_norm
+    # the moving statistics pass no gradient on, as those of any batch_norm
     share, fixed = op.attr("momentum"), [new(StopGradient.make(value)) for value in means]
     moved = [
         new(Add.make(new(Scale.make(old, scale=share)), new(Scale.make(now, scale=1 - share))))

@@ -1,7 +1,7 @@
-"""enable_addto: the parts of a gradient are added up as they come.
+"""enable_addto: the parts of a gradient are accumulated as they are computed.
 
 A parameter that several ops read has a gradient of several parts. XLA would keep them all and add
-them at the end; with `addto` it holds the sum so far and one part.
+them at the end; with `addto` it keeps the sum so far and one part.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class AddTo(RewritePass):
 
 
 def _has_several_parts(grad: Grad, path: Sequence[PdOp]) -> bool:
-    """True when several ops give a part of one of the gradients."""
+    """True when several ops compute a part of one of the gradients."""
     readers: Counter[SSAValue] = Counter()
     for op in path:
         readers.update(set(values_read(op)))

@@ -42,15 +42,15 @@ class AllReduceGradients(ModulePass):
             if isinstance(grad, Grad):
                 if grad.attr("parameters") and not isinstance(grad.parent_op(), FuncOp):
                     raise UnsupportedError(
-                        "an optimizer inside control flow, on several devices: each may take "
-                        "another branch; minimize outside, or run the program on one place"
+                        "an optimizer inside control flow, on several devices: each device may "
+                        "take another branch; minimize outside, or run the program on one place"
                     )
                 for position in reversed(grad.attr("parameters")):
                     all_reduce(grad, cast(SSAValue, grad.results[position]))
 
 
 def _reaches_update(vjp: Vjp) -> bool:
-    """True when an update depends on these gradients otherwise than by a `pd.grad`."""
+    """True when an update depends on these gradients by another op than a `pd.grad`."""
     seen: set[Operation] = set()
     todo: list[Operation] = [vjp]
     while todo:
@@ -65,7 +65,7 @@ def _reaches_update(vjp: Vjp) -> bool:
 
 
 def all_reduce(grad: Grad, local: SSAValue) -> None:
-    """Let everything that reads `local` read its sum over the replicas instead."""
+    """Let all readers of `local` read its sum over the replicas instead."""
     total = AllReduce.make(local, location=grad.location)
     block = grad.parent
     assert block is not None

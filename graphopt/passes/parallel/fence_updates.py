@@ -1,7 +1,7 @@
-"""enable_backward_optimizer_op_deps: no parameter is updated before all gradients are there.
+"""enable_backward_optimizer_op_deps: no parameter is updated before all gradients are computed.
 
 As in Paddle this is for several trainers, where an update that starts early would compete with the
-sums of gradients that are still to come.
+sums of later gradients.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class FenceUpdates(RewritePass):
         first = updates[0]
         late = _made_behind(first, gradients)
         if late is not None:
-            reason = Reason("several-phases", f"`{late.name}` gives a gradient behind an update")
+            reason = Reason("several-phases", f"`{late.name}` computes a gradient after an update")
             log.declined(first, reason)
             return log.outcomes
         if not log.allow(first):

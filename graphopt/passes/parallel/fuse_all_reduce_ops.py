@@ -89,7 +89,7 @@ def _parameter_names(module: ModuleOp) -> dict[SSAValue, str]:
 
 
 def _total(local: SSAValue) -> AllReduce | None:
-    """The sum over the replicas of a local gradient, if a sum reads it."""
+    """The op that sums a local gradient over the replicas, if there is one."""
     users = {use.operation for use in local.uses}
     totals = [op for op in users if isinstance(op, AllReduce) and len(op.operands) == 1]
     return totals[0] if len(totals) == 1 else None

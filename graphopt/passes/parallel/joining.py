@@ -23,7 +23,7 @@ ALONE = Reason("alone-in-its-group", "no other small value is in its group")
 
 
 def small(ops: Sequence[PdOp], log: RewriteLog) -> list[PdOp]:
-    """The collectives whose value is small enough to travel with others."""
+    """The collectives whose value is small enough to join others."""
     found: list[PdOp] = []
     for op in ops:
         size = byte_count(op.operands[0].type)

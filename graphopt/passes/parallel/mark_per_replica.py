@@ -1,4 +1,4 @@
-"""State that differs between replicas: it has a device axis, all other state has none.
+"""State that differs between replicas has a device axis; other state does not.
 
 A value is uniform when it follows from uniform values: replicated state, constants, results of
 collectives. Feeds and unseeded random numbers are not. State that is written with a value that is
@@ -29,7 +29,7 @@ from graphopt.passes.engine.numerics import Numerics
 
 @dataclass(frozen=True)
 class MarkPerReplica(ModulePass):
-    """Find and mark the state of which each replica has its own value."""
+    """Find and mark the state that has its own value on each replica."""
 
     name = "mark-per-replica"
     numerics = Numerics.BIT_EXACT
@@ -42,7 +42,7 @@ class MarkPerReplica(ModulePass):
 
 
 def uniform_values(module: ModuleOp) -> tuple[set[SSAValue], frozenset[str]]:
-    """The values that all replicas have alike, and the names of the state that they have not."""
+    """The values that are equal on all replicas, and the names of the state that differs."""
     varying_state: frozenset[str] = frozenset()
     while True:
         uniform, varying = _assuming(module, varying_state)
@@ -82,7 +82,7 @@ def _uniform_results(op: Operation, uniform: set[SSAValue]) -> list[SSAValue]:
         pairs = zip(op.values, op.results, strict=True)
         return [result for value, result in pairs if value in uniform]
     if isinstance(op, (Collective, PyFunc)):
-        return []  # a part of something, or whatever Python says: it is called once per replica
+        return []  # a shard, or a result of Python, which is called once per replica
     if isinstance(op, Update):
         return _uniform_updates(op, uniform)
     if isinstance(op, BatchNormBase) and op.attr("sync"):

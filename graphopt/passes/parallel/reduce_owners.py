@@ -18,7 +18,7 @@ from graphopt.ir.dialect.types import element_count, shape_of
 
 
 def parameters_of(grad: Grad) -> list[tuple[SSAValue, SSAValue]]:
-    """The parameters that a derivative is taken of with their gradients, last used first.
+    """The parameters of the derivatives with their gradients, last used first.
 
     That is the order in which a backward pass finishes their gradients.
     """
@@ -36,7 +36,7 @@ def parameters_of(grad: Grad) -> list[tuple[SSAValue, SSAValue]]:
 
 
 def owners(module: ModuleOp, count: int) -> Mapping[SSAValue, int]:
-    """The owner of each parameter, by its local gradient: who has the fewest elements so far."""
+    """The owner of each parameter, by its local gradient: the replica with the fewest elements."""
     load = [0] * count
     found: dict[SSAValue, int] = {}
     for op in derivatives(module):

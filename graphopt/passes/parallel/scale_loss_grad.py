@@ -30,9 +30,9 @@ from graphopt.passes.engine.numerics import Numerics
 class ScaleLossGrad(ModulePass):
     """Multiply the seed of each parameter derivative; with `feed`, feed it under that name.
 
-    With `weighted` it is multiplied by the share of this replica in all replicas' rows, too.
+    With `weighted` it is multiplied by this replica's share of all rows, too.
 
-    A constant may be the seed of several derivatives and serve something else as well: only the
+    A constant may be the seed of several derivatives and have other readers: only the
     derivatives, and fetches of the seed, see the new value.
     """
 

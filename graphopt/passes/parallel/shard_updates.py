@@ -1,7 +1,7 @@
 """reduce_strategy=Reduce: every replica updates its part of every parameter (ZeRO, stage 1).
 
-The sum of a gradient over the replicas goes to them in parts (`pd.reduce_scatter`), clipping, decay
-and update work on parts, and the new parameter is put together again (`pd.all_gather`). Optimizer
+The sum of a gradient over the replicas is scattered to them (`pd.reduce_scatter`), clipping, decay
+and update work on parts, and the new parameter is gathered (`pd.all_gather`). Optimizer
 state stays in parts between steps. Rajbhandari and others, 2020.
 """
 
@@ -55,7 +55,7 @@ class ShardUpdates(RewritePass):
 
 
 class _Sharding:
-    """One run of the pass: which updates are spread, and the values in parts so far."""
+    """One run of the pass: the sharded updates, and the sharded values so far."""
 
     def __init__(
         self, module: ModuleOp, count: int, owner_of: Mapping[SSAValue, int], log: RewriteLog
@@ -100,7 +100,7 @@ class _Sharding:
     # -- what is spread ----------------------------------------------------------------------------
 
     def _chosen(self) -> dict[Operation, Update]:
-        """The updates that are spread over the replicas; why the others are not is noted."""
+        """The updates to shard over the replicas; reasons are noted for the others."""
         uniform = self.values.uniform
         found: dict[Operation, Update] = {}
         for op in self.module.walk():
@@ -125,7 +125,7 @@ class _Sharding:
         if any(value not in uniform for value in op.operands):
             return Reason(
                 "differs-between-replicas",
-                "the replicas have values of their own for it, which have no parts",
+                "it has its own value on each replica, which cannot be sharded",
                 "give every replica the same parameter, state and learning rate",
             )
         return None
@@ -212,7 +212,7 @@ class _Sharding:
     def _read_whole(self, op: Operation) -> None:
         for value in dict.fromkeys(self.values.feed_whole(op)):
             hint = f"%{value.name_hint}" if value.name_hint else "a value"
-            text = f"{show_op(op)} needs the whole of {hint}, which is put together for it"
+            text = f"{show_op(op)} needs all of {hint}, which is put together for it"
             self.log.declined(op, Reason("read-whole", text))
 
     def _finish(self, op: ReturnOp, kept: Mapping[str, BlockArgument]) -> None:

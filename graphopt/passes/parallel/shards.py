@@ -23,7 +23,7 @@ from graphopt.passes.engine.rewrite import insert
 class Shards:
     """The values of one block that are in parts, or partial sums, so far.
 
-    Only `uniform` values, which all replicas have alike, may be taken apart.
+    Only `uniform` values, which are equal on all replicas, may be sharded.
     """
 
     def __init__(self, count: int, uniform: set[SSAValue]) -> None:
@@ -34,7 +34,7 @@ class Shards:
         self._wholes: dict[SSAValue, SSAValue] = {}
 
     def part(self, value: SSAValue, before: Operation) -> SSAValue:
-        """This replica's part of a value, made in front of `before` if there is none."""
+        """This replica's part of a value, inserted before `before` if it is missing."""
         found = self.parts.get(value)
         if found is None:
             made = Part.make(self.whole(value, before), parts=self.count)
@@ -42,7 +42,7 @@ class Shards:
         return found
 
     def whole(self, value: SSAValue, before: Operation) -> SSAValue:
-        """The whole value, put together in front of `before` if it is in parts."""
+        """The whole value, gathered before `before` if it is in parts."""
         if value not in self.partial and not self.is_in_parts(value):
             return value
         found = self._wholes.get(value)
@@ -116,7 +116,7 @@ class Shards:
         return True
 
     def _add_up(self, op: PdOp) -> bool:
-        """Sums of partial sums are partial sums, so that one number travels for all of them."""
+        """Sums of partial sums are partial sums, so that one number is sent for all of them."""
         if not op.has_trait(Linear) or not all(value in self.partial for value in op.operands):
             return False
         made = remade(op, self.partial.__getitem__)
@@ -140,7 +140,7 @@ class Shards:
         return True
 
     def replace(self, old: SSAValue, new: SSAValue) -> None:
-        """Let everything read `new`, which all replicas have alike, too."""
+        """Let all readers read `new`, which is also equal on all replicas."""
         old.replace_all_uses_with(new)
         self.uniform.add(new)
 

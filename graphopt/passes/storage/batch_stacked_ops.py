@@ -1,4 +1,4 @@
-"""Like ops on every item of a stack -> one op on the stack: what clips and decays gradients.
+"""Batch identical ops on all items of a stack into one op (gradient clipping and decay).
 
 The op takes the place of the first of them, which reads what it needs, and its result is taken
 apart for the readers.
@@ -22,14 +22,14 @@ from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.passes.engine.rewrite import insert
 from graphopt.passes.parallel.shards import is_number
 
-# what ops on items of the same stacks have in common
+# the key that ops on items of the same stacks share
 Key = tuple[Any, ...]
 
 
 def lift(block: Block, kept: set[SSAValue]) -> None:
-    """Compute on stacks what is computed on all of their items, until nothing is left to do.
+    """Batch ops on all items of a stack into ops on the stack, until nothing changes.
 
-    What has to do with the values in `kept` stays as it is: derivatives name them.
+    Ops on the values in `kept` are not changed: derivatives name them.
     """
     while _once(block, kept):
         pass

@@ -1,4 +1,4 @@
-"""State that a program gives back as it came is no result of it.
+"""Drop unchanged state from the results of a program.
 
 A batch norm with fixed statistics names them as its results. Without them a test program writes no
 state, so that nothing is donated and what depends on parameters alone can be kept between steps.
@@ -65,7 +65,7 @@ def _drop(function: FuncOp) -> None:
 
 
 def keep_results(function: FuncOp, kept: list[int]) -> None:
-    """Let a function give only some of its results."""
+    """Let a function return only some of its results."""
     end, attrs = function.body.block.last_op, function.res_attrs
     assert end is not None
     if len(kept) == len(end.operands):

@@ -30,7 +30,7 @@ Key = tuple[Any, ...]
 
 @dataclass(frozen=True)
 class FuseAllOptimizerOps(RewritePass):
-    """Updates by sgd, momentum and adam, each kind by itself."""
+    """Updates by sgd, momentum and adam, each kind separately."""
 
     name = "fuse-all-optimizer-ops"
     numerics = Numerics.BIT_EXACT
@@ -93,11 +93,11 @@ def _fuse(updates: list[Update], log: RewriteLog) -> None:
 def read_early(reader: Operation) -> Reason:
     """The reason why an update stays where it is."""
     text = f"its result is read by {show_op(reader)}, before the last update of its group"
-    return Reason("result-read-early", text, "move that reader behind the updates")
+    return Reason("result-read-early", text, "move that reader after the updates")
 
 
 def _fused(updates: Sequence[Update]) -> Update:
-    """The op for a group, with the operands of all its members."""
+    """The fused op of a group, with the operands of all its members."""
     kind = FUSED[type(updates[0])]
     names = operand_names(type(updates[0]))
     slots = {single: name for name, single in kind.SLOTS}

@@ -1,7 +1,7 @@
 """Repetition in a program: the same ops again and again, each time after the last.
 
 Ops are alike when kind, properties (but for the numbers of random ops) and types are; `candidates`
-finds where they come in periods, `layers_at` looks at how the values go from one to the next.
+finds where they come in periods, `layers_at` checks how values flow from one to the next.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class Span:
 
     @property
     def end(self) -> int:
-        """The position behind the last op."""
+        """The position after the last op."""
         return self.start + self.period * self.count
 
 
@@ -59,7 +59,7 @@ class Wiring:
 
 @dataclass(frozen=True)
 class Wrong:
-    """The reason why a span is no row of layers; `layer` cannot be part of it, if it is known."""
+    """The reason why a span is not a row of layers; `layer` is the one in the way, if known."""
 
     reason: Reason
     layer: int | None = None
@@ -91,7 +91,7 @@ def _in_a_row(ops: Sequence[Operation], span: Span) -> bool:
 
 
 def _likeness(op: Operation) -> Any:
-    """The key that like ops share; an op that cannot be in a layer is like no other."""
+    """The key that like ops share; an op that cannot be in a layer equals no other."""
     if not isinstance(op, PureOp) or isinstance(
         op, (RegionOp, Grad, Update, Dynamic, DataSizedOp, Collective)
     ):
@@ -185,7 +185,7 @@ def _outside(
 def _escape(
     ops: Sequence[Operation], place: Mapping[Operation, int], found: Wiring
 ) -> Wrong | None:
-    """A value inside the layers that something else reads."""
+    """A value inside the layers that an op outside reads."""
     span = found.span
     for at in range(span.start, span.end):
         layer, number = divmod(at - span.start, span.period)

@@ -1,7 +1,7 @@
 """Layers that repeat -> `pd.layers`: one of them in a region, with the parameters of all in stacks.
 
-What XLA compiles then no longer grows with the depth of a model. `stack-state` lets the stacks lie
-in the scope as such, so that nothing is stacked while the program runs.
+What XLA compiles then no longer grows with the depth of a model. `stack-state` stores the stacks in
+the scope, so that a step stacks no state.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class RollLayers(RewritePass):
     def _one(
         self, block: Block, state: Mapping[SSAValue, str], log: RewriteLog, refused: set[Operation]
     ) -> bool:
-        """Roll up the longest row of layers that is left; False when there is none."""
+        """Roll up the longest remaining row of layers; False when there is none."""
         ops = list(block.ops)
         for span in candidates(ops, self.fewest):
             inside = ops[span.start : span.end]
@@ -80,7 +80,7 @@ class RollLayers(RewritePass):
         return False
 
     def _roll(self, ops: Sequence[Operation], wiring: Wiring, log: RewriteLog) -> bool:
-        """Put `pd.layers` in place of the layers; False when that may not happen."""
+        """Put `pd.layers` in place of the layers; False when they must stay."""
         span = wiring.span
         inside = ops[span.start : span.end]
         if not log.allow(inside[0]):

@@ -1,10 +1,10 @@
-"""Parameters and optimizer state of one shape as one array at rest, which one op updates.
+"""Parameters and optimizer state of one shape are stored as one array, which one op updates.
 
-A step costs time for every array that it takes and gives, and for every small kernel. So
-parameters that a `pd.layers` walks over lie in stacks between steps, with their optimizer state: a
-stack is one argument, and a `stacked` update changes all of it at once, each parameter by itself.
-Where fuse_adamw or fuse_all_optimizer_ops ask for it, so do other small parameters of one shape;
-their gradients are stacked in the step.
+A step costs time for every argument and result, and for every small kernel. So parameters that a
+`pd.layers` walks over are stored in stacks between steps, with their optimizer state: a stack is
+one argument, and a `stacked` update changes the whole stack at once, each parameter separately.
+With fuse_adamw or fuse_all_optimizer_ops, so are other small parameters of one shape; their
+gradients are stacked in the step.
 """
 
 from __future__ import annotations
@@ -38,9 +38,7 @@ from graphopt.passes.storage.stacked_state import (
     state_arguments,
 )
 
-NOT_STATE = Reason(
-    "not-state", "it updates something else than whole variables of the scope, each once"
-)
+NOT_STATE = Reason("not-state", "it does not update whole variables of the scope, each once")
 LARGEST = 64 * 1024
 """The bytes of the largest parameter whose gradient is worth copying into a stack."""
 
@@ -122,7 +120,7 @@ class _Stacking:
         self.layers = self._layers()
 
     def _layers(self) -> list[Names]:
-        """The variables that each stack that layers walk over is made of."""
+        """The variables of each stack that layers walk over."""
         found: dict[Names, None] = {}
         taken: set[str] = set()
         for op in self.block.ops:
@@ -231,7 +229,7 @@ class _Stacking:
         replace_uses(values)
 
     def _drop(self, taken: Sequence[_One]) -> None:
-        """Take away the updates that stacks do; ops that do others as well go on with those."""
+        """Remove the updates that stacks do; ops with other updates keep those."""
         gone = {result for one in taken for result in one.results.values()}
         for op in dict.fromkeys(one.op for one in taken):
             rest = [one for one in ones_of(op) if gone.isdisjoint(one.results.values())]

@@ -1,7 +1,7 @@
-"""State in stacks at rest: several arguments of `@main` become one, with `pd.stack_of` their names.
+"""Store several state variables of one type as one argument of `@main`, named in `pd.stack_of`.
 
-Behind the new argument a `pd.unbind` gives the single variables, and in front of the return a
-`pd.stack` puts their new values together; `fold_stacks` then takes away what undoes the other.
+After the new argument a `pd.unbind` gives the single variables, and before the return a `pd.stack`
+joins their new values; `fold_stacks` then removes pairs that cancel.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Names = tuple[str, ...]
 
 
 def state_arguments(module: ModuleOp) -> dict[SSAValue, str]:
-    """The arguments that are one variable of state each, as it is and the same on all replicas."""
+    """The arguments that are one state variable each, stored as declared, equal on all replicas."""
     arguments = main_function(module).body.block.args
     ports = signature_of(module).arguments
     return {
@@ -110,9 +110,9 @@ def _give_stacks(
 
 
 def fold_stacks(module: ModuleOp) -> None:
-    """Read stacks instead of stacking what was taken from one, also in derivatives.
+    """Read a stack instead of stacking its items again, also in derivatives.
 
-    What is done with all items of a stack is done with the stack.
+    An op on all items of a stack becomes an op on the stack.
     """
     block = main_function(module).body.block
     blocked = _differentiate_stacks(module)
@@ -131,7 +131,7 @@ def fold_stacks(module: ModuleOp) -> None:
 
 
 def _unstacked(op: Stack) -> Unbind | None:
-    """The op that took apart what this one puts together again."""
+    """The op that split the values which this one stacks again."""
     source = op.operands[0].owner
     if not isinstance(source, Unbind) or source.attr("axis") or op.attr("axis"):
         return None
@@ -198,7 +198,7 @@ def _differentiate(grad: Grad, blocked: set[Operation]) -> None:
 
 
 def _apart(made: PdOp, at: int) -> Unbind:
-    """The items of a result, right behind the op."""
+    """The items of a result, right after the op."""
     unbound = Unbind.make(made.results[at], location=made.location)
     block = made.parent
     assert block is not None

@@ -1,9 +1,9 @@
-"""Trained filters at rest as convolutions read them: [height, width, in / groups, out].
+"""Store trained filters as convolutions read them, [height, width, in / groups, out].
 
-Convolutions with the channels last turn their filters in every step, and turn the gradients back.
-Here a filter lies in the scope in the order that they read, with its optimizer state, and is turned
-only where something else reads it. `pd.order` on the argument and the result says so; by its name
-everybody reads and writes the variable as before.
+Convolutions with the channels last transpose their filters in every step, and transpose the
+gradients back. Here a filter is stored in the scope in the order that they read, with its optimizer
+state, and is transposed only for other readers. `pd.order` on the argument and the result says so;
+by its name the variable is read and written as before.
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ BACK = tuple(int(axis) for axis in np.argsort(FILTER))
 
 @dataclass(frozen=True)
 class StoreFilters(RewritePass):
-    """Let filters that steps update lie at rest as convolutions with the channels last read them.
+    """Store trained filters in the order that convolutions with the channels last read.
 
-    `apart` says, where it is so, why state has to lie as the variables do.
+    `apart` says, where it is so, why state must keep the variables' order.
     """
 
     name = "store-filters"
@@ -73,7 +73,7 @@ class StoreFilters(RewritePass):
 
 
 class _State:
-    """The state of a module, and what it becomes."""
+    """The state of a module, and its new form."""
 
     def __init__(self, module: ModuleOp) -> None:
         self.block = main_function(module).body.block
@@ -104,7 +104,7 @@ class _State:
         for role, at in single.results.items():
             name = self.names.get(op.operands[single.operands[role]])
             if name is None or self.returned.get(op.results[at]) != name:
-                return Reason("not-state", f"its update's {role} is no variable that it gives back")
+                return Reason("not-state", f"its update's {role} is not a variable that it returns")
         blocked = any(
             isinstance(use.operation, Grad) and param not in use.operation.wrt for use in param.uses
         )
@@ -124,14 +124,14 @@ def _reads_turned(op: PdOp) -> bool:
 
 
 class _Turning:
-    """Turns arguments, and lets what reads them follow as far as it can."""
+    """Transposes arguments, and lets their readers follow as far as possible."""
 
     def __init__(self, module: ModuleOp, stored: Sequence[BlockArgument]) -> None:
         self.module, self.function = module, main_function(module)
         self.block = self.function.body.block
         self.stored = stored
         self.turned: dict[SSAValue, SSAValue] = {}
-        """By a value in the variables' order: the same in the order of filters at rest."""
+        """By a value in the variables' order: the same value in the order of stored filters."""
         self.made: list[Transpose] = []
 
     def run(self) -> None:
@@ -168,7 +168,7 @@ class _Turning:
         self.function.arg_attrs = ArrayAttr(entries)
 
     def _back(self, value: SSAValue) -> SSAValue:
-        """The value in the variable's order, by an op that is still to be inserted."""
+        """The value in the variable's order, by an op that is inserted later."""
         op = Transpose.make(value, perm=BACK)
         self.made.append(op)
         self.turned[op.results[0]] = value
@@ -194,7 +194,7 @@ class _Turning:
                 self._become(op, turned, range(len(op.results)))
 
     def _update(self, op: Update) -> None:
-        """The update with filters turned, and all that has their shape."""
+        """The update with filters, and all operands of their shape, transposed."""
         turned: dict[int, SSAValue] = {}
         results: list[int] = []
         for single in op.singles():
@@ -213,7 +213,7 @@ class _Turning:
             self._become(op, turned, results)
 
     def _forth(self, value: SSAValue, before: PdOp) -> SSAValue:
-        """A value that something else made, as it lies at rest."""
+        """A value of another op, in the stored order."""
         made = Transpose.make(value, perm=FILTER, location=before.location)
         self.block.insert_op_before(made, before)
         return made.results[0]
@@ -225,7 +225,7 @@ class _Turning:
         results: Sequence[int],
         attrs: Mapping[str, Any] | None = None,
     ) -> None:
-        """Replace the op by one with other operands and attributes; these `results` come turned."""
+        """Replace the op by one with other operands and attributes, and transposed `results`."""
         values = iter([operands.get(at, value) for at, value in enumerate(op.operands)])
         grouped = [[next(values) for _ in group] for group in op.operand_groups()]
         new = type(op).make(*grouped, location=op.location, **{**op.attr_values(), **(attrs or {})})
@@ -241,7 +241,7 @@ class _Turning:
         op.erase()
 
     def _results(self, names: set[str]) -> None:
-        """Give the variables back as they lie at rest."""
+        """Return the variables in the stored order."""
         end, attrs = self.block.last_op, self.function.res_attrs
         assert isinstance(end, ReturnOp) and attrs is not None
         values, entries = list(end.operands), list(attrs.data)

@@ -1,4 +1,4 @@
-"""When a row of the pass table applies: conditions on what is known before a pass runs."""
+"""Conditions under which a row of the pass table applies, known before a pass runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def not_asked(other: str) -> Condition:
 
 
 def with_strategy(context: PassContext, flag: str) -> bool:
-    """There is a strategy; a plain program runs as it was written."""
+    """There is a strategy; a plain program runs unchanged."""
     return bool(context.flags)
 
 

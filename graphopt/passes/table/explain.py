@@ -1,4 +1,4 @@
-"""A report as text and as JSON: what each flag did, what it left alone and why, what would help."""
+"""A report as text and as JSON: rewrites of each flag, declined ones with reasons, and remedies."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_
 # The smallest change of a program that would help, by the name of a reason.
 FIXES = {
     "used-elsewhere": "fetch something else, or give the other reader a copy of the op",
-    "used-before": "move that reader behind the pattern",
+    "used-before": "move that reader after the pattern",
     "part-of-itself": "none: there is no such fused op",
     "left-to-larger": "none: the larger fusion has it",
     "other-op": "put the expected op there",
     "not-computed": "put the expected op there",
-    "op-between": "remove the op between, or move it in front of or behind the pattern",
+    "op-between": "remove the op between, or move it before or after the pattern",
     "other-reader": "let the expected op read it",
     "other-block": "move both to the same side of the branch or loop",
     "other-result": "read the first result",
@@ -62,7 +62,7 @@ class FlagResult:
 
     @property
     def is_silent(self) -> bool:
-        """True when the flag asked for something and nothing happened."""
+        """True when the flag was set and nothing happened."""
         return self.status in (NOTHING, REFUSED, NO_EFFECT)
 
 
@@ -103,8 +103,8 @@ def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
         text = f"refused {count(len(declined))}, first because {declined[0].reason}"
         return FlagResult(flag, REFUSED, 0, names, text)
     near = [item for name in names for item in report.near_misses(name)]
-    told = f"; the nearest miss: {near[0].reason}" if near else ""
-    return FlagResult(flag, NOTHING, 0, names, f"no such pattern{told}")
+    nearest = f"; the nearest miss: {near[0].reason}" if near else ""
+    return FlagResult(flag, NOTHING, 0, names, f"no such pattern{nearest}")
 
 
 def silent_flags(report: Report) -> list[FlagResult]:
@@ -118,7 +118,7 @@ def silent_flags(report: Report) -> list[FlagResult]:
 
 
 def fix_of(reason: Reason) -> str:
-    """The edit that helps, as far as it is known."""
+    """The edit that helps, if known."""
     return reason.fix or FIXES.get(reason.name, "")
 
 
@@ -154,7 +154,7 @@ def as_text(report: Report, flag: str = "") -> str:
 
 
 def _is_told(report: Report, result: FlagResult) -> bool:
-    """True for what the whole report says of flags without a pass: about those the user has set."""
+    """True for flags without a pass that the whole report mentions: those that the user set."""
     return result.flag in report.context.asked and result.status != OFF
 
 
@@ -178,7 +178,7 @@ def _notes(report: Report) -> Iterator[str]:
         )
     if report.data_sized:
         names = ", ".join(report.data_sized)
-        yield f"runs op by op on one device: the data say how large {names} are"
+        yield f"runs op by op on one device: the sizes of {names} depend on data"
 
 
 def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _general(miss: NearMiss) -> str:
 
 
 def where(item: Applied | Declined | NearMiss) -> str:
-    """The last op of a picture, and the user's line that made it."""
+    """The last op of a pattern, and the user's line that made it."""
     return f"{item.anchor} ({item.location})" if item.location else item.anchor
 
 
@@ -281,8 +281,8 @@ def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
     if isinstance(item, Applied):
         return {**found, "replaced": list(item.replaced)}
     reason = item.reason
-    told = {"name": reason.name, "text": reason.text, "fix": fix_of(reason)}
-    return {**found, "reason": told}
+    entry = {"name": reason.name, "text": reason.text, "fix": fix_of(reason)}
+    return {**found, "reason": entry}
 
 
 def applied_counts(report: Report) -> dict[str, int]:

@@ -1,7 +1,7 @@
-"""The text of docs/reference/build-strategy.md about each flag besides its pass.
+"""The text of docs/reference/build-strategy.md about each flag, with the text of its pass.
 
-`pattern` is what the flag looks for, `effect` what that means on the backends of XLA, `observe`
-where one can see it. Flags that are not here have the words of `pipeline.py`.
+`pattern` is the pattern of the flag, `effect` its effect on the backends of XLA, `observe` the
+place to see it. Flags that are not here have the words of `pipeline.py`.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ NOTES: Mapping[str, Note] = {
         "`pd.all_reduce` in the IR, all-reduces in `--emit stablehlo`",
     ),
     "fuse_broadcast_ops": Note(
-        "parameters of one dtype, of which each device has 32 KB at most",
+        "parameters of one dtype, at most 32 KB of each on a device",
         "several devices of any kind, Reduce: one collective puts all of them together; same bits",
         "`pd.all_gather` in the IR, all-gathers in `--emit stablehlo`",
     ),
@@ -100,14 +100,14 @@ NOTES: Mapping[str, Note] = {
     "memory_optimize": Note(
         "what derivatives go through",
         "CPU, GPU, TPU: activations inside segments are computed again instead of kept. On CPUs "
-        "XLA is also told to keep the barriers of such a program (`xla_disable_hlo_passes`)",
+        "XLA also keeps the barriers of such a program (`xla_disable_hlo_passes`)",
         "`pd.recompute` in the IR; `stablehlo.optimization_barrier` in `--emit stablehlo`; the "
         "temporary bytes of XLA's memory analysis",
     ),
     "enable_addto": Note(
         "gradients of several parts: parameters, or other values, that several ops read",
-        "CPU, GPU, TPU: the sum so far is finished before the next part is computed, where XLA "
-        "would keep all parts to add them at once",
+        "CPU, GPU, TPU: each part is added before the next one is computed; without the flag XLA "
+        "keeps all parts and adds them at the end",
         "`addto = true` in the IR; the temporary bytes of XLA's memory analysis",
     ),
     "enable_sequential_execution": _IN_ORDER,
@@ -131,7 +131,7 @@ NOTES: Mapping[str, Note] = {
         "the aliased bytes of XLA's memory analysis",
     ),
     "debug_graphviz_path": Note(
-        "the program before the passes, behind the fusions, and at the end",
+        "the program before the passes, after the fusions, and at the end",
         "none on the program",
         "`<path>_original_graph`, `_fused_graph`, `_multi_devices_graph`, each also with `.mlir`",
     ),

@@ -33,14 +33,14 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.report import Ran, Report
 from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
 
-# a pass and the flag that asked for it
+# a pass and its flag
 Asked = tuple[str, ModulePass]
 
 
 class Run:
     """One run of passes on a module. With `near` it looks for near misses, which takes longer.
 
-    `again` makes the module as it is at the start, for the file that tells of a crash.
+    `again` makes the module of the start, for the file that replays a crash.
     """
 
     def __init__(
@@ -119,7 +119,7 @@ class Run:
                 self._opaque(flag, made, ctx or Context())
 
     def clean(self) -> None:
-        """Remove what nobody reads any more."""
+        """Remove ops without readers."""
         with self._guarded(Step((DeadCodeElimination(),))):
             compared = Compared.of(self.module)
             dce(self.module)
@@ -129,7 +129,7 @@ class Run:
 
     @contextmanager
     def _guarded(self, step: Step) -> Generator[None]:
-        """Remember a step, and tell of a crash in it: PassError, with the file that replays it."""
+        """Remember a step, and report a crash in it: PassError, with the file that replays it."""
         self.steps.append(step)
         try:
             yield
@@ -160,7 +160,7 @@ class Run:
         return self.count
 
     def _opaque(self, flag: str, made: ModulePass, ctx: Context) -> None:
-        """A pass that does not say what it does; one rewrite, as far as a bisection knows.
+        """A pass that does not report its rewrites counts as one rewrite for a bisection.
 
         Dead code elimination counts as none, so that a bisection counts the same rewrites with the
         clean-ups of the schedule and without.
@@ -193,7 +193,7 @@ class Run:
         )
 
     def finish(self) -> Report:
-        """The report, with what can only be said at the end."""
+        """The report, with the facts that are known only at the end."""
         self.report.validation = instance.current()
         self.report.after = _ops(self.module)
         self.report.data_sized = tuple(
@@ -215,11 +215,10 @@ def optimize(
 ) -> Report:
     """Run the passes that `context` selects on the module, in place.
 
-    `near` has the report tell near misses. `validate` compares every rewrite with what it replaces,
-    and has it undone when the two compute different values.
-    Raises PassError, naming the pass, when one fails or leaves the module invalid; if `again` can
-    make the module anew, a file that replays this is written (see `crash.py`). OSError when
-    `debug_graphviz_path` cannot be written.
+    `near` adds near misses to the report. `validate` compares every rewrite with what it replaces,
+    and has it undone when the two compute different values. Raises PassError, naming the pass, when
+    one fails or leaves the module invalid; if `again` can make the module again, a file that
+    replays this is written (see `crash.py`). OSError when `debug_graphviz_path` cannot be written.
     """
     if validate is not None:
         with instance.validating(validate):
@@ -236,7 +235,7 @@ def optimize(
 
 
 def apply_steps(module: ModuleOp, steps: Sequence[Step], *, verify_each: bool | None) -> None:
-    """Run steps on a module as a run did; what fails leaves no file."""
+    """Run steps on a module as a run did; a failure leaves no file."""
     run = Run(module, PassContext({}), verify_each=verify_each)
     for step in steps:
         run.do(replace(step, ctx=step.ctx or new_context()))
@@ -247,7 +246,7 @@ def _again(verify_each: bool) -> Callable[[ModuleOp, Sequence[Step]], None]:
 
 
 def _difference(before: Counter[str], after: Counter[str]) -> str:
-    """The number of ops of each kind that came and went."""
+    """The number of added and removed ops of each kind."""
     changes = [f"+{n} {name}" for name, n in sorted((after - before).items())]
     changes += [f"-{n} {name}" for name, n in sorted((before - after).items())]
     return ", ".join(changes) or "no op added or removed"

@@ -1,6 +1,6 @@
-"""The pass table: what each BuildStrategy flag means as passes, in order, and why in that place.
+"""The pass table: the passes of each BuildStrategy flag, in order, with the reason for each place.
 
-`select` turns a strategy's flags into the rows that apply; `passes/table/manager.py` runs them.
+`select` maps a strategy's flags to the rows that apply; `passes/table/manager.py` runs them.
 Flags that change nothing in the program are in `WITHOUT_PASS` with the reason, so `explain` can
 say so. A pass is imported when its row applies.
 """
@@ -94,7 +94,7 @@ def _roll(context: PassContext) -> Options:
 
 
 def _stack(context: PassContext) -> Options:
-    """Loose parameters are stacked, too, where a flag asks for fused updates."""
+    """Loose parameters are stacked, too, if a flag requests fused updates."""
     wanted = context.flags.get("fuse_adamw") or context.flags.get("fuse_all_optimizer_ops")
     return {"fewest": 8 if wanted else 0, **_apart(context)}
 
@@ -158,7 +158,7 @@ ROWS: tuple[Row, ...] = (
         Phase.CLEAN,
         "fold-constants",
         with_strategy,
-        "before the identities, some of which look for constants",
+        "before the identities, some of which need constants",
     ),
     Row(
         ANY_STRATEGY,
@@ -172,14 +172,14 @@ ROWS: tuple[Row, ...] = (
         Phase.CLEAN,
         "simplify",
         with_strategy,
-        "before the fusions: what changes nothing would hide their patterns",
+        "before the fusions: ops that change nothing would hide their patterns",
     ),
     Row(
         ANY_PROGRAM,
         Phase.CLEAN,
         "drop-kept-state",
         apart,
-        "before the passes that look for what no step writes",
+        "before the passes that look for values that no step writes",
     ),
     Row(
         ANY_PROGRAM,
@@ -214,7 +214,7 @@ ROWS: tuple[Row, ...] = (
         Phase.FUSE,
         "fuse-dot-product-attention",
         asked,
-        "the core of attention, where the whole of it was not taken; shares no linear layer",
+        "the core of attention, where the whole layer was not fused; shares no linear layer",
     ),
     Row(
         "fuse_gemm_epilogue",
@@ -249,7 +249,7 @@ ROWS: tuple[Row, ...] = (
         Phase.FUSE,
         "fuse-elewise-add-act",
         asked,
-        "last of the fusions: the smallest pattern takes what the others left",
+        "last of the fusions: the smallest pattern takes the remaining ops",
     ),
     Row(
         ANY_STRATEGY,
@@ -331,7 +331,7 @@ ROWS: tuple[Row, ...] = (
         Phase.TARGET,
         "prepare-weights",
         apart,
-        "after what computes with parameters: folded batch norms and turned filters",
+        "after passes that compute with parameters: folded batch norms and transposed filters",
     ),
     Row(
         "fuse_all_optimizer_ops",
@@ -368,7 +368,7 @@ ROWS: tuple[Row, ...] = (
         Phase.UPDATE,
         "sort-ops",
         asked,
-        "after what removes ops, and before what goes by the order of the ops",
+        "after passes that remove ops; before passes that depend on the order of ops",
     ),
     Row(
         "memory_optimize",
@@ -479,7 +479,7 @@ def why_not(context: PassContext, flag: str) -> str:
     if flag == "enable_backward_optimizer_op_deps":
         return "one trainer needs no pass for it"
     if context.communicates:
-        return "this value asks for nothing"
+        return "this value has no effect"
     return "one device needs no pass for it"
 
 

@@ -1,4 +1,4 @@
-"""Passes by name: what `-p` accepts, each loaded when it is asked for.
+"""Passes by name: what `-p` accepts, each loaded on first use.
 
 Other packages add passes in two ways: an entry point of the group `graphopt.passes`, which is
 found without importing the package, or `register_pass` in code that runs anyway.
@@ -112,7 +112,7 @@ def register_pass(added: P) -> P:
 
 
 def _same(a: type[ModulePass], b: type[ModulePass]) -> bool:
-    """True for one class, or for two versions of it when a module is loaded anew."""
+    """True for one class, or for two versions of it when a module is loaded again."""
     return (a.__module__, a.__qualname__) == (b.__module__, b.__qualname__)
 
 

@@ -46,7 +46,7 @@ class Report:
     notes: tuple[str, ...] = ()
     """Other facts about this program."""
     validation: Validation | None = None
-    """The findings of `--validate`; None when it was not asked for."""
+    """The findings of `--validate`; None without it."""
 
     @property
     def ops_before(self) -> int:
@@ -63,11 +63,11 @@ class Report:
         return [o for o in self.outcomes if isinstance(o, Applied) and o.rule == pass_name]
 
     def declined(self, pass_name: str) -> list[Declined]:
-        """The pictures that one pass found and left alone."""
+        """The matches that one pass declined."""
         return [o for o in self.outcomes if isinstance(o, Declined) and o.rule == pass_name]
 
     def near_misses(self, pass_name: str) -> list[NearMiss]:
-        """The pictures of one pass that lack one thing; only when the run was to be explained."""
+        """The near misses of one pass; only if the run collects them."""
         return [miss for miss in self.near if miss.rule == pass_name]
 
     def times(self, ran: Ran) -> int:

@@ -38,5 +38,5 @@ def steps(context: PassContext) -> list[Step]:
 
 
 def _clean_up(dump: str = "") -> Step:
-    """Remove what nobody reads."""
+    """Remove ops without readers."""
     return Step((DeadCodeElimination(),), dump=dump)

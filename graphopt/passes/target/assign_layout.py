@@ -1,10 +1,10 @@
-"""Images with the channels last, around convolutions that have them behind the batch.
+"""Images with the channels last (NHWC) around convolutions that have them first (NCHW).
 
-XLA's convolutions on CPUs want the channels last, and turn every image and every filter there and
-back. Here a convolution becomes one of turned images, between two transposes; the ops around it,
-which do not care, follow, and transposes that meet cancel, so that they are left only where
-something reads the order of the axes: feeds, fetches, reshapes, gradients of images. Filters that
-no step writes are turned, too, once, by prepare-weights.
+XLA's convolutions on CPUs need the channels last, and transpose every image and every filter there
+and back. Here a convolution becomes one of transposed images, between two transposes; the ops
+around it, which do not care, follow, and transposes that meet cancel, so that they are left only
+where something reads the order of the axes: feeds, fetches, reshapes, gradients of images. Filters
+that no step writes are transposed, too, once, by prepare-weights.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FILTER = (2, 3, 1, 0)
 
 @dataclass(frozen=True)
 class AssignLayout(RewritePass):
-    """Turn images so that their channels are last, where convolutions read them."""
+    """Transpose images so that their channels are last, where convolutions read them."""
 
     name = "assign-layout"
     numerics = Numerics.REASSOCIATING
@@ -48,17 +48,17 @@ class AssignLayout(RewritePass):
 
 
 class _Layouts:
-    """The values that have a turned form, and the transposes between the two forms."""
+    """The values that have a transposed form, and the transposes between the two forms."""
 
     def __init__(self, fixed: set[SSAValue], log: RewriteLog) -> None:
         self.fixed, self.log = fixed, log
-        self.turned: dict[SSAValue, SSAValue] = {}
-        """By the result of a transpose back to channels behind the batch: what it turns back."""
+        self.transposed: dict[SSAValue, SSAValue] = {}
+        """By the result of a transpose back to NCHW: its operand."""
         self.made: dict[tuple[Block, SSAValue, Sequence[int]], SSAValue] = {}
 
     def visit(self, op: PdOp) -> None:
         """Give an op its form with the channels last, or note why it keeps its own."""
-        if not is_anchor(op) and not any(value in self.turned for value in op.operands):
+        if not is_anchor(op) and not any(value in self.transposed for value in op.operands):
             return
         form = channels_last(op)
         reason = self._reason(op, form)
@@ -70,22 +70,22 @@ class _Layouts:
 
     def _reason(self, op: PdOp, form: Form | None) -> Reason | None:
         if isinstance(op, Grad):
-            return Reason("differentiated", "a gradient with respect to an image is asked for")
+            return Reason("differentiated", "a gradient is taken with respect to an image")
         if form is None:
             if is_anchor(op):
                 return Reason("other-layout", f"its data_format is {op.attr('data_format')}")
-            return Reason("layout-dependent", "what it computes depends on the order of the axes")
+            return Reason("layout-dependent", "its result depends on the order of the axes")
         if not is_anchor(op) and not any(self._follows(op.operands[i]) for i in form.images):
             return Reason("image-kept", "the image that it reads keeps its layout for a gradient")
         return None
 
     def _follows(self, value: SSAValue) -> bool:
-        """True when the value may be read in its turned form.
+        """True when the value may be read in its transposed form.
 
         A value that a derivative names has to be read itself: gradients go through it.
         """
         named = any(isinstance(use.operation, Grad) for use in value.uses)
-        return value in self.turned and not named
+        return value in self.transposed and not named
 
     def _turn(self, op: PdOp, form: Form) -> None:
         operands = list(op.operands)
@@ -96,7 +96,7 @@ class _Layouts:
         for index in form.images:
             value = operands[index]
             follows = self._follows(value)
-            operands[index] = self.turned[value] if follows else self._moved(value, LAST, op)
+            operands[index] = self.transposed[value] if follows else self._moved(value, LAST, op)
         attrs = {**op.attr_values(), **form.attrs}
         if is_anchor(op) and op.operands[1] in self.fixed and attrs["filter_format"] == "OIHW":
             operands[1] = self._moved(operands[1], FILTER, op)
@@ -113,7 +113,7 @@ class _Layouts:
             values[old] = result
             if index in form.results and rank_of(result.type) == RANK:
                 values[old] = insert(Transpose.make(result, perm=FIRST), op)
-                self.turned[values[old]] = result
+                self.transposed[values[old]] = result
         if not replace(op, values, self.log):
             self.made.clear()  # a validator has taken the new ops back
 
@@ -127,7 +127,7 @@ class _Layouts:
 
     def clean(self) -> None:
         """Erase the transposes that nothing reads."""
-        for back in (value.owner for value in self.turned if not value.uses):
+        for back in (value.owner for value in self.transposed if not value.uses):
             if isinstance(back, Transpose) and back.parent is not None:
                 back.detach()
                 back.erase()

@@ -34,15 +34,15 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 SMALL = 7 * 7
 # with fewer channels the matrices are too thin
 CHANNELS = 16
-# with fewer channels or tiles of 4 x 4 places, turning images and filters for Winograd's algorithm
-# takes longer than its products save
+# with fewer channels or tiles of 4 x 4 places, transforming images and filters for Winograd's
+# algorithm takes longer than its products save
 WINOGRAD_CHANNELS, WINOGRAD_TILES, SIDE = 64, 49, 4
 # where the gradient of a filter sums over so many places or more, in the whole batch, a product for
 # each row of the filter takes 0.4 to 0.8 of XLA's time; with fewer channels or places it is slower
 PLACES, GRADIENT_CHANNELS = 5000, 32
 # assumed where the size of a batch is not known
 BATCH = 8
-# every position of a filter is read apart; beyond this many XLA's way is as good
+# every position of a filter is read separately; beyond this many XLA's algorithm is as fast
 POSITIONS = 7 * 7
 
 
@@ -70,10 +70,10 @@ def _choose(op: Conv2dBase, log: RewriteLog, *, trained: bool) -> None:
 
 
 def _algorithm(op: PdOp, *, trained: bool) -> str | Reason:
-    """The name of the way to compute a convolution, or why it is XLA's."""
+    """The name of the algorithm of a convolution, or the reason to leave it to XLA."""
     dtype = dtype_of(op.operands[0].type)
     if dtype not in ("float32", "float64"):
-        return Reason("half-precision", f"it is in {dtype!s}, for which nothing was measured")
+        return Reason("half-precision", f"it is in {dtype!s}, which was not measured")
     filter_shape = shape_of(op.operands[1].type)
     outs, own, *kernel = filter_sizes(filter_shape, op.attr("filter_format"))
     if UNKNOWN in filter_shape:

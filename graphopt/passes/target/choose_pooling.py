@@ -14,7 +14,7 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 
-# every position of a window is read apart; beyond this many XLA's way is as good
+# every position of a window is read separately; beyond this many XLA's algorithm is as fast
 POSITIONS = 7 * 7
 
 
@@ -44,7 +44,7 @@ def _choose(op: PoolBase, log: RewriteLog, *, trained: bool) -> None:
 
 
 def _refusal(op: PoolBase, *, trained: bool) -> Reason | None:
-    """The reason why a pool is computed in XLA's way, None when it is not."""
+    """The reason to leave a pool to XLA, None otherwise."""
     dtype = dtype_of(op.operands[0].type)
     if not dtype.is_floating:
         return Reason("whole-numbers", f"it is in {dtype!s}, which has no derivative")
@@ -55,7 +55,7 @@ def _refusal(op: PoolBase, *, trained: bool) -> Reason | None:
     if product(sizes) > POSITIONS:
         return Reason("large-window", f"its windows have {product(sizes)} positions")
     if not trained and any(stride > 1 for stride in strides):
-        return Reason("not-trained", "XLA's way is as fast where nothing is differentiated")
+        return Reason("not-trained", "XLA's algorithm is as fast without a derivative")
     return None
 
 

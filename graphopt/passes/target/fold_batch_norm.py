@@ -2,7 +2,7 @@
 
 With fixed statistics it multiplies each channel by a number and adds another, which the weights of
 a convolution or a linear layer can do. The new weights are computed from the parameters inside the
-program, so parameters stay as they are in the scope and in saved files.
+program, so parameters do not change in the scope and in saved files.
 """
 
 from __future__ import annotations

@@ -1,6 +1,7 @@
 """Ops of images with the channels last; an op that is not here keeps its layout.
 
-Only the form is said here. `assign_layout.py` turns operands and results, and decides where.
+This file holds only the forms. `assign_layout.py` transposes operands and results, and decides
+where.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from graphopt.ir.dialect.ops.shape import Concat, Split
 from graphopt.ir.dialect.traits import AlongAxis, takes_any_order
 from graphopt.ir.dialect.types import UNKNOWN, element_count, rank_of, shape_of
 
-# from channels behind the batch to channels last, and back
+# from NCHW to NHWC, and back
 LAST, FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
 RANK = 4
 
@@ -30,8 +31,8 @@ RANK = 4
 class Form:
     """An op with the channels last.
 
-    `images` are the operands that turn, `few` those of lower rank that get axes of length 1 first,
-    `results` the results that come out turned, and `attrs` the properties that change.
+    `images` are the operands to transpose, `few` those of lower rank that get axes of length 1
+    first, `results` the transposed results, and `attrs` the properties that change.
     """
 
     images: tuple[int, ...]
@@ -54,7 +55,7 @@ def channels_last(op: PdOp) -> Form | None:
 
 
 def _rule(op: PdOp) -> Callable[[PdOp], Form | None]:
-    """The rule of the op's class, or that of what the class says of itself."""
+    """The rule of the op's class, or that of the class's traits."""
     for classes, rule in _RULES:
         if isinstance(op, classes):
             return rule
@@ -148,7 +149,7 @@ def _padded(op: PdOp) -> Form | None:
     return Form((0,), attrs={"paddings": moved})
 
 
-# those of ops for which their traits say too little; the first that fits counts
+# the rules of ops whose traits say too little; the first match counts
 _RULES: tuple[tuple[tuple[type[Any], ...], Callable[[PdOp], Form | None]], ...] = (
     ((Conv2d, DepthwiseConv2d, Conv2dTranspose, Pool2d), _by_format("data_format")),
     ((BatchNormBase,), _batch_norm),

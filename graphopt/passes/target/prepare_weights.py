@@ -1,8 +1,8 @@
 """Values that depend on parameters alone move out of the step: `@prepare` computes them.
 
-Turned filters and folded batch norms come to the same in every step of a program that updates
-nothing. `@main` takes them as arguments, and the runtime computes them again only when a parameter
-has a new value. So parameters stay as they are in the scope and in saved files.
+Transposed filters and folded batch norms are equal in every step of a program without updates.
+`@main` takes them as arguments, and the runtime computes them again only when a parameter has a new
+value. So parameters do not change in the scope and in saved files.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
-# what is larger by this factor than what it is made of is better made in the step
+# values larger than their operands by this factor are computed in the step
 GROWTH = 2
 
 
 @dataclass(frozen=True)
 class PrepareWeights(RewritePass):
-    """Move what is computed from parameters alone into `@prepare`."""
+    """Move values computed from parameters alone into `@prepare`."""
 
     name = "prepare-weights"
     numerics = Numerics.BIT_EXACT
@@ -91,7 +91,7 @@ def _grows(op: Operation) -> Reason | None:
     made = sum(byte_count(result.type) for result in op.results)
     if made <= GROWTH * sum(byte_count(operand.type) for operand in op.operands):
         return None
-    return Reason("grows", f"{made} bytes would be kept of what is made of fewer")
+    return Reason("grows", f"{made} bytes would be kept, computed from fewer")
 
 
 def _move(module: ModuleOp, moved: Sequence[Operation]) -> None:
@@ -114,7 +114,7 @@ def _move(module: ModuleOp, moved: Sequence[Operation]) -> None:
 def _prepare(
     main: FuncOp, moved: Sequence[Operation], needed: Sequence[SSAValue], names: Sequence[str]
 ) -> FuncOp:
-    """The function of the moved ops; it gives the needed values."""
+    """The function of the moved ops; it returns the needed values."""
     read = {value for op in moved for value in op.operands}
     arguments = [argument for argument in main.args if argument in read]
     block = Block(arg_types=[argument.type for argument in arguments])

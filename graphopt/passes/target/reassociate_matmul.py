@@ -1,6 +1,6 @@
 """(A B) c -> A (B c): the order of a chain of matrix products that needs the fewest products.
 
-Only matrices of known shape, and inner products that nobody else reads. The cost is the number of
+Only matrices of known shape, and inner products without other readers. The cost is the number of
 multiplications; a chain is rewritten when it falls, by default only where it halves, as rounding
 changes as well. XLA does not do this by itself.
 """
@@ -55,7 +55,7 @@ def _is_inside(op: Matmul, kept: set[SSAValue]) -> bool:
 
 
 def _is_plain(op: Matmul) -> bool:
-    """True for a product of two matrices as they stand."""
+    """True for a product of two matrices, neither of them transposed."""
     plain = not (op.attr("transpose_x") or op.attr("transpose_y"))
     return plain and all(rank_of(value.type) == 2 for value in op.operands)
 

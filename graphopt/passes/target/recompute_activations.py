@@ -1,9 +1,9 @@
-"""memory_optimize: activations are not kept for the derivative, which computes them again.
+"""memory_optimize: activations are not kept for the derivative but recomputed.
 
-The ops that a derivative goes through are cut into segments. What crosses a cut is kept; what is
-inside a segment is computed again, from what came into it, when the derivative gets there. The
-last segment is kept, as its derivative is the first to be taken. The number of segments is the
-one that keeps the fewest bytes, near the square root of the number of ops for a chain.
+The ops that a derivative goes through are cut into segments. What crosses a cut is kept; values
+inside a segment are recomputed from its inputs when the derivative reaches it. The last segment is
+kept, because its derivative is taken first. The number of segments is the one that keeps the fewest
+bytes, near the square root of the number of ops for a chain.
 """
 
 from __future__ import annotations
@@ -34,21 +34,19 @@ from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 
-# What a dimension that is not known yet counts as; most are the batch, which all values have.
+# The assumed size of an unknown dimension; most are the batch, which all values have.
 USUAL_SIZE = 32
 SHORTEST = 4
 """Fewer ops than this between parameters and loss are not worth a segment."""
 
 
-SECOND = Reason("second-derivative", "it differentiates another derivative, all at once")
-OP_BY_OP = Reason(
-    "op-by-op", "the data say how large some values are: every op is a program of its own"
-)
+SECOND = Reason("second-derivative", "it differentiates another derivative, in one piece")
+OP_BY_OP = Reason("op-by-op", "some sizes depend on data: every op is a program of its own")
 
 
 @dataclass(frozen=True)
 class RecomputeActivations(RewritePass):
-    """Mark what each derivative computes again: `pd.recompute` has the number of the segment."""
+    """Mark the ops that each derivative recomputes: `pd.recompute` is the number of the segment."""
 
     name = "recompute-activations"
     numerics = Numerics.BIT_EXACT
@@ -75,7 +73,7 @@ class RecomputeActivations(RewritePass):
 
 
 def _refusal(grad: Grad, path: Sequence[PdOp]) -> Reason | None:
-    """The reason why nothing of a derivative is computed again."""
+    """The reason why a derivative recomputes nothing."""
     if not isinstance(grad.parent_op(), FuncOp):
         return Reason("other-block", "the derivative is inside a branch or loop")
     if any(isinstance(op, Grad) for op in path):
@@ -108,13 +106,13 @@ def size_of(value: SSAValue) -> int:
 
 @dataclass
 class Chain:
-    """The ops of a path with what they make, and what is alive behind each of them."""
+    """The ops of a path with their results, and the values alive after each of them."""
 
     ops: Sequence[PdOp]
     made: list[int] = field(default_factory=list[int])
     """The bytes of each op's results."""
     crossing: list[int] = field(default_factory=list[int])
-    """The bytes that a cut behind each op keeps."""
+    """The bytes that a cut after each op keeps."""
 
     def __post_init__(self) -> None:
         last: dict[SSAValue, int] = {}
@@ -133,7 +131,7 @@ class Chain:
             self.crossing.append(alive)
 
     def cuts(self, budget: float) -> list[int]:
-        """Positions to cut behind, so that about `budget` bytes are made between two of them.
+        """Positions to cut after, so that about `budget` bytes are computed between two of them.
 
         Each is the cheapest cut of the second half of its segment, the last one of equal ones.
         """
@@ -159,7 +157,7 @@ class Chain:
 
 
 def segments(path: Sequence[PdOp]) -> list[Sequence[PdOp]]:
-    """The parts of a path that are computed again, in program order; none when that saves nothing.
+    """The recomputed parts of a path, in program order; empty when that saves nothing.
 
     The numbers of parts that are tried grow by a quarter, so that long paths take little time.
     """

@@ -1,9 +1,9 @@
-"""A table of which few rows are looked up is updated by rows, not through a gradient of its size.
+"""A table with few looked-up rows is updated by rows, not through a gradient of its size.
 
-The derivative is then taken with respect to what the lookups give, and the update changes the rows
-of their numbers, in place. SGD and Adagrad leave the other rows as they are, and so does Adam where
-it is told to (`lazy_mode`), so this is the same update; the sum over a row that was looked up
-several times rounds in another order.
+The derivative is then taken with respect to the results of the lookups, and the update changes
+their rows in place. SGD and Adagrad do not change the other rows, nor does Adam with
+`lazy_mode`, so this is the same update; the sum over a row that was looked up several times rounds
+in another order.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, insert, replace
 
 USUAL_SIZE = 32
-"""The size that a dimension counts as that is not known yet."""
+"""The assumed size of an unknown dimension."""
 WIDE = ("float32", "float64")
 BY_ROWS: Mapping[type[Update], type[RowUpdate]] = {
     Sgd: SgdRows,
@@ -120,13 +120,13 @@ def _find(table: SSAValue, grad: Grad, main: Block, replicas: int) -> Found | Re
         return Reason("no-lookup", "the loss does not depend on the table")
     looked_up = update.looked_up if isinstance(update, SparseAdamBase) else None
     if looked_up is not None and _counted(looked_up) != {op.x for op in lookups}:
-        text = f"{show_op(update)} moves the rows of other lookups than the gradient is of"
+        text = f"{show_op(update)} moves the rows of other lookups than those of the gradient"
         return Reason("other-lookups", text)
     return _too_many(table, lookups) or Found(table, grad, lookups, update)
 
 
 def _counted(counts: SSAValue) -> set[SSAValue] | None:
-    """The numbers of rows that `counts` counts; None for a value that is no such sum."""
+    """The row numbers that `counts` counts; None for a value that is not such a sum."""
     op = counts.owner
     if isinstance(op, Add):
         parts = [_counted(value) for value in op.operands]
@@ -141,7 +141,7 @@ def _counted(counts: SSAValue) -> set[SSAValue] | None:
 
 
 def _updates(use: Use, table: SSAValue) -> bool:
-    """True when what uses a gradient updates the table with it."""
+    """True when the user of a gradient updates the table with it."""
     op = use.operation
     if not isinstance(op, Update) or len(op.singles()) != 1:
         return False
@@ -164,7 +164,7 @@ def _read_elsewhere(use: Use) -> Reason:
 
 
 def _too_many(table: SSAValue, lookups: Sequence[Embedding]) -> Reason | None:
-    """A reason when the whole table is not more work than the rows."""
+    """A reason when updating the whole table costs no more than the rows."""
     rows = sum(map(_count, lookups))
     size = shape_of(table.type)[0]
     if rows <= size:
@@ -173,7 +173,7 @@ def _too_many(table: SSAValue, lookups: Sequence[Embedding]) -> Reason | None:
 
 
 def _count(lookup: Embedding) -> int:
-    """The number of rows that a lookup reads, or about so many."""
+    """The number of rows that a lookup reads, estimated if unknown."""
     count = 1
     for dim in shape_of(lookup.x.type):
         count *= USUAL_SIZE if dim == UNKNOWN else dim
@@ -216,7 +216,7 @@ def _row_update(found: Found, grads: list[SSAValue]) -> RowUpdate:
 
 
 def _erase_unused(value: SSAValue) -> None:
-    """Erase what computes a value that nothing reads: the counts of lookups."""
+    """Erase the ops of an unread value: the counts of lookups."""
     op = value.owner
     if not isinstance(op, PdOp) or any(result.uses for result in op.results):
         return
@@ -228,7 +228,7 @@ def _erase_unused(value: SSAValue) -> None:
 
 
 def _by_rows(found: Found) -> tuple[Grad, dict[SSAValue, int]]:
-    """The derivative with the rows for the table, and where it has which gradient."""
+    """The derivative with the rows in place of the table, and the positions of its gradients."""
     old = found.grad
     wrt = dict.fromkeys(value for value in old.wrt if value is not found.table)
     wrt |= dict.fromkeys(op.out for op in found.lookups)

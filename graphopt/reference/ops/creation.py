@@ -16,7 +16,7 @@ from graphopt.reference.tape import Array
 def filled(shape: Sequence[int], value: float, dtype: Any) -> Array:
     """A tensor of one value; integers are cut towards zero and kept in range.
 
-    A constant is what its dtype holds, whatever the precision that is computed in.
+    A constant is rounded to its dtype, whatever the precision of the computation.
     """
     if dtype.is_differentiable:
         return np.full(tuple(shape), held(value, dtype))

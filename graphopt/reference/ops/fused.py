@@ -1,4 +1,4 @@
-"""Ops that fusions build, by what Paddle's fused operators are documented to compute."""
+"""Ops that fusions build, by the documentation of Paddle's fused operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Several parameter updates as one op: each parameter by itself."""
+"""Several parameter updates as one op, each parameter separately."""
 
 from __future__ import annotations
 

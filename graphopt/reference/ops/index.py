@@ -1,4 +1,4 @@
-"""Looking elements up by number. What is out of range, where Paddle raises, reads nan."""
+"""Looking elements up by number. Numbers out of range, for which Paddle raises, read nan."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ def divide(x: Array, y: Array) -> Array:
     zero = y == 0
     down = x // np.where(zero, 1, y)
     inexact = down * y != x
-    # towards zero; what Paddle leaves open, the division by zero, is -1 as in XLA
+    # towards zero; division by zero, which Paddle leaves undefined, is -1 as in XLA
     towards_zero = down + (inexact & ((x < 0) != (y < 0)))
     return np.where(zero, -1, towards_zero)
 
@@ -196,7 +196,7 @@ def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool, to: Any)
     else:
         factor, offset = to(scale), to(bias)
     if bias == 0:
-        return x * factor  # nothing is added, so -0 stays
+        return x * factor  # without an addition, so -0 stays
     return x * factor + offset if bias_after_scale else (x + offset) * factor
 
 

@@ -186,7 +186,7 @@ class Group:
             )
 
     def failed(self, error: Exception) -> TrainerError | None:
-        """The fault of a trainer behind an error of JAX, waited for where one is likely."""
+        """The fault of a trainer that caused an error of JAX, waited for if one is likely."""
         text = str(error).lower()
         peer = any(word in text for word in ("gloo", "peer", "connection", "coordination", "nccl"))
         limits = self.world.timeouts

@@ -1,4 +1,4 @@
-"""Trainer 0's side of the job: who is there, who is alive, whether all do the same.
+"""Trainer 0's side of the job: the trainers present, alive, and in the same step.
 
 The collectives of a step are JAX's. This only watches: it never carries data of the model. It
 refuses strangers, informs all trainers as soon as one is lost, late or different, and says when
@@ -21,7 +21,7 @@ from graphopt.runtime.distributed.compare import differences
 from graphopt.runtime.distributed.wire import Channel, Message, end, listen
 from graphopt.runtime.distributed.world import TOKEN, World
 
-# What a greeting holds besides the token.
+# The fields of a greeting, without the token.
 GREETING = {"trainer": int, "trainers": int, "pid": int, "host": str, "versions": dict}
 # Descriptions of steps that are remembered, to name differences.
 MAX_KNOWN = 256
@@ -255,7 +255,7 @@ class Meeting:
             self._tell_all("through", name=name, errors=errors)
 
     def _agree_to_end(self) -> None:
-        """Tell the last step to all, when all have said how many they have begun."""
+        """Send the last step to all, once all have reported their number of begun steps."""
         halted = self._halted
         if halted is None or self._ends:
             return
@@ -304,7 +304,7 @@ class Meeting:
             peer.channel.send(kind, **fields)
 
     def fault(self, trainer: int, reason: str) -> None:
-        """Tell everybody that the job is over because of this trainer."""
+        """Report to all trainers that the job is over because of this one."""
         with self._lock:
             if not self._over:
                 self._over = True
@@ -327,7 +327,7 @@ class Meeting:
                 last = now
                 try:
                     self._judge(now)
-                except Exception as error:  # a watch that dies would let everybody hang
+                except Exception as error:  # if the watch died, all trainers would hang
                     print(f"graphopt: the watch over trainers failed: {error!r}", file=sys.stderr)
                     self.fault(0, f"cannot watch the others: {error!r}")
 

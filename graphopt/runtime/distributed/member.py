@@ -1,6 +1,6 @@
 """A trainer's connection to the meeting: comes with a deadline, shows that it lives, and listens.
 
-When a fault is reported, or trainer 0 is lost, the reason is printed, whoever waits gets a
+When a fault is reported, or trainer 0 is lost, the reason is printed, waiting threads get a
 TrainerError, and the process ends by itself soon after: the main thread may be inside a collective
 that never returns, where no exception reaches it.
 """
@@ -24,7 +24,7 @@ from graphopt.runtime.distributed.world import LAUNCHER, World
 FAULT_EXIT = 75
 # Seconds between two attempts to reach trainer 0.
 RETRY = 0.2
-# Answers that are kept for whoever asks again.
+# The most answers kept for repeated requests.
 MAX_ANSWERS = 16
 
 
@@ -137,7 +137,7 @@ class Member:
             self.lose(0, "ended without a word: it crashed or was killed")
 
     def _keep(self, kind: str, about: Any, message: Message) -> None:
-        """Keep the latest answers: an interrupt may end who waits, and he asks again."""
+        """Keep the latest answers: an interrupt may end a waiting caller, which then asks again."""
         while len(self._answers) >= MAX_ANSWERS:
             del self._answers[next(iter(self._answers))]
         self._answers[kind, about] = message
@@ -171,7 +171,7 @@ class Member:
                 return
             self.reason = self._told(trainer, reason)
             mine = f"graphopt: trainer {self.world.trainer} of {self.world.trainers} stops: "
-            # before anybody is woken, who might end the process first
+            # before any waiting thread is woken, which might end the process first
             print(mine + self.reason, file=sys.stderr, flush=True)
             self._lost.set()
             self._lock.notify_all()

@@ -142,7 +142,9 @@ class Session:
                 finally:
                     self.group.announced = None
             return [list(np.array(value)) for value in fetches], executable.replicated.name
-        except GraphoptError:  # no error of JAX, behind which there may be another trainer's fault
+        except (
+            GraphoptError
+        ):  # not an error of JAX, which may have another trainer's fault as its cause
             raise
         except Exception as error:
             fault = self.group.failed(error)

@@ -1,4 +1,4 @@
-"""Who takes part: the trainers of a job, which of them this process is, and how long to wait.
+"""The trainers of a job, the number of this process among them, and timeouts.
 
 Paddle's environment says so: PADDLE_TRAINERS_NUM, PADDLE_TRAINER_ID, PADDLE_TRAINER_ENDPOINTS,
 PADDLE_CURRENT_ENDPOINT, and PADDLE_MASTER in place of the list of endpoints.
@@ -86,7 +86,7 @@ class World:
         return split_endpoint(self.endpoints[0])
 
     def endpoint(self, trainer: int) -> str:
-        """The endpoint of a trainer, as far as it is known."""
+        """The endpoint of a trainer, if known."""
         return self.endpoints[trainer] if trainer < len(self.endpoints) else ""
 
     def name(self, trainer: int) -> str:
@@ -100,7 +100,7 @@ def split_endpoint(endpoint: str) -> tuple[str, int]:
     host, _, port = endpoint.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isascii() or not port.isdigit() or not 0 < int(port) < 65536:
-        raise WorldError(f"'{endpoint}' is no endpoint of a trainer; write host:port")
+        raise WorldError(f"'{endpoint}' is not an endpoint of a trainer; write host:port")
     return host, int(port)
 
 

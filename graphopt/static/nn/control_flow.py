@@ -1,7 +1,7 @@
 """Branches and loops as functions of functions (paddle.static.nn).
 
-The functions given run once, while the program is built, and what they append goes into a
-sub-block. What they return may be a Variable, a number, or lists, tuples and dicts of them.
+The given functions run once, while the program is built, and append operators to a sub-block. They
+return a Variable, a number, or lists, tuples and dicts of them.
 """
 
 from __future__ import annotations
@@ -106,7 +106,7 @@ def _check_same_structure(when_true: Any, when_false: Any) -> None:
 
 
 def _check_same_type(when_true: Any, when_false: Any) -> None:
-    """Two results that cannot become one are refused by their names in the branches."""
+    """Refuse two results that cannot become one, by their names in the branches."""
     both = when_true, when_false
     if not all(isinstance(value, (Variable, *_NUMBERS)) for value in both):
         raise TypeError(
@@ -313,7 +313,7 @@ def while_in_place(
 ) -> Any:
     """As `paddle.static.nn.while_loop`, but the loop variables given are written and returned.
 
-    So it is in 1.8 (fluid.layers.while_loop): a variable given twice is one variable.
+    As in 1.8 (fluid.layers.while_loop), a variable given twice is one variable.
     """
     _check_loop(cond, body, loop_vars)
     return _loop(cond, body, loop_vars, is_test, name)

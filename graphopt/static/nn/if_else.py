@@ -23,8 +23,8 @@ class IfElse:
             branches.output(branches.input(x) - 5)
         (merged,) = branches()                            # the rows in their order
 
-    The blocks may only treat each row on its own; what lets rows depend on each other (a mean over
-    the batch) is refused with UnsupportedError when the program is compiled.
+    The blocks must treat each row separately; an operator that lets rows depend on each other (a
+    mean over the batch) is refused with UnsupportedError when the program is compiled.
     """
 
     def __init__(self, cond: Variable, name: str | None = None) -> None:

@@ -77,9 +77,9 @@ def prelu(
 def row_conv(
     input: Variable, future_context_size: int, param_attr: Any = None, act: str | None = None
 ) -> Variable:
-    """Each step of [n, steps, size] plus weighed ones of those that follow it.
+    """Each step of [n, steps, size] plus a weighted sum of later steps.
 
-    Of sequences [n, size] (lod_level 1) the steps are their rows. The weight has the shape
+    In sequences [n, size] (lod_level 1) the steps are the rows. The weight has the shape
     [future_context_size + 1, size]. Paddle page: paddle.static.nn.row_conv.
     """
     shape = arguments.variable(input, "input", "row_conv").shape
@@ -108,7 +108,7 @@ def nce(*args: Any, **kwargs: Any) -> NoReturn:
 
 
 def sparse_embedding(*args: Any, **kwargs: Any) -> NoReturn:
-    """Unsupported: its table lives on parameter servers (paddle.static.nn.sparse_embedding)."""
+    """Unsupported: its table is stored on parameter servers (paddle.static.nn.sparse_embedding)."""
     raise UnsupportedError(
         "sparse_embedding() keeps its table on parameter servers, and graphopt has no such "
         "servers; use static.nn.embedding"

@@ -82,8 +82,8 @@ class StaticRNN:
         """A value that each step takes from the one before; the first takes `init`.
 
         Without `init` it starts as a tensor of `shape` filled with `init_value`, whose dimension
-        `init_batch_dim_idx` is dimension `ref_batch_dim_idx` of `batch_ref` (a step input, with
-        the time counted). Raises ValueError when neither is given.
+        `init_batch_dim_idx` is dimension `ref_batch_dim_idx` of `batch_ref` (a step input, with the
+        time axis counted). Raises ValueError when neither is given.
         """
         self._in_step("memory")
         if init is None:

@@ -23,7 +23,7 @@ from graphopt.ir.program import (
 
 @contextmanager
 def new_block() -> Iterator[Block]:
-    """A block inside the current one, which operators go to; dropped again when that fails."""
+    """A block inside the current one, which receives operators; removed again on an error."""
     program = default_main_program()
     with undo.transaction():
         parent = program.current_block_idx
@@ -68,7 +68,7 @@ def append_block_op(
 
 
 def scopes_of(block: Block) -> Variable:
-    """The variable in which Paddle keeps the scopes of a sub-block; nothing here reads it."""
+    """The variable in which Paddle keeps the scopes of a sub-block; graphopt does not read it."""
     return block.create_var(unique_name.generate("_generated_var"), kind=VarKind.STEP_SCOPES)
 
 

@@ -24,7 +24,7 @@ def weight(
     *,
     default_initializer: Initializer | None = None,
 ) -> Variable:
-    """A new parameter, or a weight computed from two where `attr` asks for a normalised one."""
+    """A new parameter, or a weight computed from two for a WeightNormParamAttr."""
     if isinstance(attr, WeightNormParamAttr):
         return _normalised(helper, attr, shape, dtype, default_initializer)
     return helper.parameter(attr, shape, dtype, default_initializer=default_initializer)

@@ -39,7 +39,7 @@ class Compose:
 class BaseTransform:
     """Base of transforms; a subclass has a method `_apply_<key>` per kind of input.
 
-    `keys` says what the elements of an input tuple are ("image", "coords", "boxes", "mask", or
+    `keys` names the kinds of the elements of an input tuple ("image", "coords", "boxes", "mask", or
     another name that the subclass has a method for); elements after the last key are passed on.
     `_get_params(inputs)` is called first, and its result is `self.params` in those methods.
 

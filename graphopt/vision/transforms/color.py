@@ -21,7 +21,7 @@ def _factor_range(
     bound: tuple[float, float] = (0, float("inf")),
     clip: bool = True,
 ) -> list[float] | None:
-    """The range that factors are drawn from, None when they could only change nothing."""
+    """The range that factors are drawn from, None for a range without effect."""
     if isinstance(value, numbers.Number):
         number: Any = value
         if number < 0:

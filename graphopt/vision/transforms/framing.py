@@ -175,8 +175,8 @@ class Pad(BaseTransform):
 class RandomErasing(BaseTransform):
     """A random rectangle overwritten, with probability `prob`.
 
-    `value` is one number, one per channel, or "random" for noise. After ten rectangles that do
-    not fit the image stays as it is.
+    `value` is one number, one per channel, or "random" for noise. After ten rectangles that do not
+    fit, the image is not changed.
     """
 
     def __init__(

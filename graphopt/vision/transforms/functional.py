@@ -30,9 +30,9 @@ PADDING_MODES = ("constant", "edge", "reflect", "symmetric")
 def to_tensor(pic: Any, data_format: str = "CHW") -> Array:
     """The image as an array to feed (paddle.vision.transforms.to_tensor).
 
-    Paddle gives a Tensor; here, where programs are static, it is a NumPy array: (C, H, W), or
-    (H, W, C) with `data_format` "HWC". Images of bytes become float32 in 0..1, other dtypes stay
-    as they are. Raises ValueError for another `data_format`.
+    Paddle gives a Tensor; here, where programs are static, it is a NumPy array: (C, H, W), or (H,
+    W, C) with `data_format` "HWC". Images of bytes become float32 in 0..1, other dtypes are kept.
+    Raises ValueError for another `data_format`.
     """
     check_image(pic, "to_tensor")
     if data_format not in ("CHW", "HWC"):

@@ -1,6 +1,6 @@
-"""The transforms of arrays (H, W) or (H, W, C), with the numbers that OpenCV gives.
+"""The transforms of arrays (H, W) or (H, W, C), with the numbers of OpenCV.
 
-NumPy does all of it, so that neither Pillow nor OpenCV is needed. Each takes checked arguments.
+They use NumPy alone, so neither Pillow nor OpenCV is needed. Each takes checked arguments.
 """
 
 from __future__ import annotations

@@ -90,14 +90,14 @@ def adjust_saturation(img: Any, factor: float) -> Any:
 
 
 def adjust_hue(img: Any, factor: float) -> Any:
-    """With the hue rotated by `factor` of the circle; images without colour stay as they are."""
+    """With the hue rotated by `factor` of the circle; images without colour are not changed."""
     mode = img.mode
     if mode in ("L", "1", "I", "F"):
         return img
     image = pillow().Image
     hue, saturation, value = img.convert("HSV").split()
-    turned = (np.array(hue, np.int16) + int(factor * 255)) % 256
-    hue = image.fromarray(turned.astype(np.uint8))
+    shifted = (np.array(hue, np.int16) + int(factor * 255)) % 256
+    hue = image.fromarray(shifted.astype(np.uint8))
     return image.merge("HSV", (hue, saturation, value)).convert(mode)
 
 

@@ -43,9 +43,9 @@ def _nearest(length: int, new: int) -> Array:
 
 
 def _positions(length: int, new: int, interpolation: str, clamp: bool) -> tuple[Array, Array]:
-    """For each new pixel the old one at or before it, and how far past that it lies.
+    """For each new pixel the old one at or before it, and the distance from that.
 
-    With `clamp` a pixel beyond the edge lies on it, else between two equal ones.
+    With `clamp` a pixel beyond the edge counts as on it, else between two equal ones.
     """
     scale = 1 / (new / length)
     if interpolation == "area":

@@ -27,7 +27,7 @@ class PureOp(PdOp, ABC):
 
 
 class OpaqueOp(PureOp, ABC):
-    """A pure op of which no other statement is made: any element may depend on all operands."""
+    """A pure op without any other statement: any element may depend on all operands."""
 
     traits = traits_def(Opaque())
 

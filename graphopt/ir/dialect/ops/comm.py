@@ -47,8 +47,8 @@ class Collective(OpaqueOp, ABC):
 class AllReduce(Collective):
     """The sum (or mean) of values over all replicas, on each of them. Paddle: all_reduce.
 
-    Several values travel as one buffer, in one collective. With `of_parts` the values are made of
-    the parts of another one, and each part counts once, also where several replicas have it.
+    Several values travel as one buffer, in one collective. With `of_parts` the values are computed
+    from the parts of another one, and each part counts once, even if several replicas have it.
     """
 
     name = "pd.all_reduce"
@@ -108,7 +108,7 @@ class Part(Collective):
 
 @irdl_op_definition
 class AllGather(Collective):
-    """The whole values of which each replica has a part. Paddle: all_gather.
+    """Gathers whole values from the parts of all replicas. Paddle: all_gather.
 
     Several values travel as one buffer, in one collective. `sizes` has their shapes, of `ranks`
     dimensions each, one after the other.

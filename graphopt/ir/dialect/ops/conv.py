@@ -52,7 +52,7 @@ def check_convolution(
     if groups < 1 or (UNKNOWN not in (channels, own) and channels != own * groups):
         raise ProgramError(
             f"the input has {channels} channels but the filter {list(w)} "
-            f"with groups={groups} wants {own * groups}"
+            f"with groups={groups} needs {own * groups}"
         )
     return channels
 
@@ -215,7 +215,7 @@ class Conv2d(Conv2dBase):
 
 @irdl_op_definition
 class DepthwiseConv2d(Conv2dBase):
-    """Convolution with one group per input channel, of relu(input) if asked for.
+    """Convolution with one group per input channel, of relu(input) on request.
 
     Paddle: depthwise_conv2d.
     """

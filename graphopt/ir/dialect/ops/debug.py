@@ -25,8 +25,8 @@ def _check_parts(parts: tuple[str, ...]) -> None:
 class Print(PdOp):
     """Print a tensor when the program gets here. Paddle: print.
 
-    `first_n` limits how often (-1: always), `summarize` how many elements (-1: all); `parts` is
-    what to say about the tensor besides its elements, and `variable` its name.
+    `first_n` limits how often (-1: always), `summarize` how many elements (-1: all); `parts` names
+    the facts to print with the elements, and `variable` its name.
     """
 
     name = "pd.print"

@@ -125,7 +125,7 @@ class Svd(OpaqueOp):
 
 
 class Hermitian(OpaqueOp, ABC):
-    """Of Hermitian matrices, of which one triangle is read."""
+    """Ops on Hermitian matrices, which read one triangle."""
 
     x = operand_def(Tensor)
     UPLO = string("L")

@@ -11,7 +11,7 @@ from graphopt.ir.dialect.types import Tensor
 
 @irdl_op_definition
 class Fence(OpaqueOp):
-    """The same values, none of which is there before all of them and all of `after` are.
+    """Passes its values on, once all of them and all of `after` are computed.
 
     Paddle has no such operator: its passes put control dependencies between operators.
     """

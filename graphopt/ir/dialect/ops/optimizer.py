@@ -61,7 +61,7 @@ class Update(OpaqueOp, ABC):
     COUNTERS: ClassVar[frozenset[str]] = frozenset({"beta1_pow", "beta2_pow", "rho"})
     """Operands that count steps: their new values follow from the old ones alone."""
     PER_ELEMENT: ClassVar[frozenset[str]] = frozenset({"param", "grad"})
-    """Operands that have an element for each of the parameter's, besides state that may."""
+    """Operands that always have an element for each of the parameter's; some state may, too."""
 
     def singles(self) -> list[Single]:
         """The updates of one parameter each that this is."""
@@ -137,9 +137,9 @@ class Momentum(Update):
 class AdamBase(Update, ABC):
     """Adaptive moments (Kingma and Ba, 2015); the powers of the betas are state as in Paddle.
 
-    With `uncorrected_epsilon` epsilon is added to the root of the second moment as it is, as in
-    Paddle 1, and not once its bias is corrected. With `amsgrad` (Reddi and others, 2018) the
-    largest second moment so far, `moment2_max`, stands for the second moment; it is state as well.
+    With `uncorrected_epsilon` epsilon is added to the root of the second moment before its bias is
+    corrected, as in Paddle 1. With `amsgrad` (Reddi and others, 2018) the largest second moment so
+    far, `moment2_max`, stands for the second moment; it is state as well.
     """
 
     param = operand_def(Tensor)

@@ -176,7 +176,7 @@ class StridedSlice(PureOp):
 
 @irdl_op_definition
 class SetValue(OpaqueOp):
-    """The input with a value, broadcast, in the place of a strided slice. Paddle: set_value."""
+    """The input with a strided slice replaced by a broadcast value. Paddle: set_value."""
 
     name = "pd.set_value"
     input = operand_def(Tensor)

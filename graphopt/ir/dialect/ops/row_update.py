@@ -1,6 +1,6 @@
-"""Parameter updates of the rows of a table that were looked up; the others stay as they are.
+"""Parameter updates of the rows of a table that were looked up; the others are unchanged.
 
-The gradient comes as the gradients of what lookups gave, each with the numbers of its rows. A row
+The gradient is given as the gradients of lookups, each with the numbers of its rows. A row
 that was looked up several times gets the sum. Rows of the number in `padding`, and rows that do not
 exist, get nothing.
 """

@@ -24,7 +24,7 @@ def _check_pair(what: str, x: Tensor, lengths: Tensor) -> None:
 
 @irdl_op_definition
 class SequenceConcat(OpaqueOp):
-    """Sequence i of each x behind each other, then sequence i + 1. Paddle: sequence_concat."""
+    """Sequence i of each x, one after another, then sequence i + 1. Paddle: sequence_concat."""
 
     name = "pd.sequence_concat"
     xs = var_operand_def(Tensor)
@@ -125,9 +125,9 @@ class SequenceScatter(OpaqueOp):
 
 @irdl_op_definition
 class SequenceEnumerate(OpaqueOp):
-    """Each number and those behind it in its sequence: [n, win_size]. Paddle: sequence_enumerate.
+    """Each number and those after it in its sequence: [n, win_size]. Paddle: sequence_enumerate.
 
-    Behind the end of a sequence there is `pad_value`.
+    After the end of a sequence there is `pad_value`.
     """
 
     name = "pd.sequence_enumerate"

@@ -40,7 +40,7 @@ def _keeps_first(op: PdOp) -> bool:
 
 
 def _leaves_first(op: PdOp) -> bool:
-    """A transposition of the axes behind the first one."""
+    """A transposition of the axes after the first one."""
     return list(op.attr("perm"))[:1] == [0]
 
 
@@ -51,13 +51,13 @@ def _flattens_rows(op: PdOp) -> bool:
 
 
 def _squeezes_rows(op: PdOp) -> bool:
-    """Drops named axes behind the first one."""
+    """Drops named axes after the first one."""
     axes = op.attr("axis")
     return bool(axes) and 0 not in normalize_axes(axes, rank_of(op.operands[0].type))
 
 
 def _unsqueezes_rows(op: PdOp) -> bool:
-    """Adds axes behind the first one."""
+    """Adds axes after the first one."""
     return all(axis % (rank_of(op.operands[0].type) + 1) for axis in op.attr("axis"))
 
 
@@ -85,7 +85,9 @@ class StopGradient(Unary):
 def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
     """The result shape of `reshape`: 0 copies a dimension, one -1 takes the rest."""
     if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
-        raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
+        raise ProgramError(
+            f"reshape takes at most one -1 and no other negative number: {list(wanted)}"
+        )
     dims: list[int] = []
     for position, dim in enumerate(wanted):
         if dim == 0 and 0 not in shape:

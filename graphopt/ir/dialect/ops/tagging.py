@@ -87,9 +87,9 @@ class LinearChainCrf(OpaqueOp):
 
 @irdl_op_definition
 class CrfDecoding(OpaqueOp):
-    """The likeliest tags, int64: [n, 1], or [sequences, steps] with 0 behind each end.
+    """The likeliest tags, int64: [n, 1], or [sequences, steps] with 0 after each end.
 
-    With a label 1 where it is the same tag, else 0. Paddle: crf_decoding.
+    With a label, 1 where the tags are equal, else 0. Paddle: crf_decoding.
     """
 
     name = "pd.crf_decoding"

@@ -40,7 +40,7 @@ ALGORITHMS = ("", "cudnn", "pallas")
 def core_type(
     q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, transpose_k: bool = False
 ) -> Tensor:
-    """The type of softmax(q k^T + mask) v; a boolean mask is false where nothing is seen.
+    """The type of softmax(q k^T + mask) v; a boolean mask is false at hidden elements.
 
     A mask that is added is of the dtype of q or, for half types, of float32.
     """

@@ -2,7 +2,7 @@
 
 An interpreter of the opcodes that Paddle's files have. It imports nothing and calls nothing:
 Python's own `pickle` runs whatever code a file names, even when the classes it may import are
-restricted. What a file may build besides containers and numbers is in `pickle_values.py`.
+restricted. The other values that a file may build are in `values.py`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def read_pickle(data: bytes, source: str = "<pickle>", limits: Limits | None = N
 
 
 class _Reader:
-    """The machine that pickles are programs of: a stack, and a memo of earlier values."""
+    """The pickle machine: a stack, and a memo of earlier values."""
 
     def __init__(self, data: bytes, source: str, limits: Limits) -> None:
         self.data, self.source, self.limits = data, source, limits
@@ -217,7 +217,7 @@ class _Reader:
         self.push(target)
 
     def check(self, value: Any) -> None:
-        """Refuse a result with cycles, too deep, or with anything but plain values in it."""
+        """Refuse a result with cycles, of too many levels, or with other than plain values."""
         seen: set[int] = set()
         open_containers: set[int] = set()
         todo: list[Any] = [(value, False)]
@@ -261,7 +261,7 @@ _OBJECTS = {
     **{ord(c): "makes an object of a class" for c in "io"},
     0x81: "makes an object of a class",
     0x92: "makes an object of a class",
-    **dict.fromkeys((0x82, 0x83, 0x84), "asks for a registered class"),
+    **dict.fromkeys((0x82, 0x83, 0x84), "requests a registered class"),
     **{ord(c): "asks the program for an object" for c in "PQ"},
     0x97: "asks the program for a buffer",
 }

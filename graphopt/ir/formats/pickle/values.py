@@ -1,6 +1,6 @@
 """The few calls that Paddle's pickles make, recognised by their exact shape and never executed.
 
-A pickle builds an array by calling a NumPy function and then setting the state of what it gave.
+A pickle builds an array by calling a NumPy function and then setting the state of its result.
 Here a global is only a name, and each allowed call builds a plain value from checked arguments.
 """
 
@@ -23,7 +23,7 @@ class Refused(Exception):
 
 
 class Malformed(Exception):
-    """A call of an allowed kind with arguments that do not fit each other."""
+    """A call of an allowed kind with inconsistent arguments."""
 
 
 class TooLarge(Exception):
@@ -46,7 +46,7 @@ class Copies:
 
 @dataclass(frozen=True)
 class Global:
-    """A name that the pickle wants to import."""
+    """A name that the pickle imports."""
 
     name: str
 

@@ -76,7 +76,7 @@ def _value(value: Any, protocol: int, path: str, depth: int) -> Iterator[bytes |
 
 
 def _number(value: Any) -> Any:
-    """A NumPy scalar as the Python number that it is; other values as they are."""
+    """A NumPy scalar as the Python number that it is; other values unchanged."""
     if not _is_scalar(value) or value.dtype.char not in "?bBhHiIlLqQefd":
         return value
     return value.item()

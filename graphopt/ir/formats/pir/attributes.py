@@ -13,7 +13,7 @@ _NO_DTYPE = -1
 
 
 def legacy_attributes(op: PirOp, row: PirRow) -> dict[str, Any] | None:
-    """The attributes; None when one of them has a value that legacy has no form for."""
+    """The attributes; None when one of them has a value without a legacy form."""
     found: dict[str, Any] = {}
     for name, attribute in op.attributes.items():
         if attribute.kind in ("a_place", "NULL"):

@@ -1,4 +1,4 @@
-"""PIR operators of which a row of the tables cannot say all."""
+"""PIR operators that a row of the tables cannot describe."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from graphopt.ir.program import Operator, Parameter, Variable
 
 
 def _parameter(self: Importer, op: PirOp) -> None:
-    """Persistable ones are stored in files and scopes; the others are copies that nothing fills."""
+    """Persistable ones are stored in files and scopes; the others are copies without values."""
     (result,) = op.results
     name = op.attribute("parameter_name")
     persistable = op.flag("persistable", default=True)

@@ -2,7 +2,7 @@
 
 Operators of the tables are renamed, slot by slot; what a row cannot say is in `handlers.py`, and
 blocks are in `control.py`. Operators that neither knows are kept under their PIR name: a program
-that has them imports, and running it says which it needs.
+that has them imports, and running it reports the missing ones.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ _KINDS = {
 def import_pir(source: PirProgram) -> Program:
     """The program with legacy operators.
 
-    Raises FormatError for operators that lack operands, results or attributes without which they
-    mean nothing, and for lists where they want tensors.
+    Raises FormatError for operators that lack operands, results or required attributes, and for
+    lists where they need tensors.
     """
     check_operators(source)
     importer = Importer(source)

@@ -4,7 +4,7 @@ PIR writes the gradient of a loop as a second loop. The first pushes what its bo
 stack, and the second pops it, last first, and computes the gradients of the body's operators; it
 carries the gradients of what the first carries, and sums of those of what the first reads from
 around. Such a pair is recognised whole, and the second loop becomes one operator: the derivative of
-the first. What is not recognised stays as it is, and no program with it can run.
+the first. Other loops are kept unchanged, and a program with one cannot run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from graphopt.ir.formats.pir_json.records import PirBlock, PirOp
 from graphopt.ir.program import Operator
 
 STACK_OPERATORS = ("cf.stack_create", "cf.tuple_push", "cf.tuple_pop", "cf.has_elements")
-# What the body of the second loop has besides gradient operators: sums, and where these start.
+# The operators of the second loop's body that are not gradients: sums, and their initial values.
 _BESIDES = frozenset(
     (
         *STACK_OPERATORS,
@@ -130,7 +130,7 @@ def _own(loop: PirOp, name: str) -> Iterator[int]:
 
 
 def _is_derivative(loop: PirOp) -> bool:
-    """True if a loop computes gradients and their sums, and nothing else."""
+    """True if a loop computes only gradients and their sums."""
     for region in loop.regions:
         for block in region:
             for op in operators(block):

@@ -1,4 +1,4 @@
-"""Operators of PIR of which a row of the tables cannot say all, by name.
+"""Operators of PIR that a row of the tables cannot describe, by name.
 
 The package imports the file that enters them.
 """

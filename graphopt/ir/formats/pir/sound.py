@@ -1,7 +1,7 @@
-"""Check that the operators which the import itself looks into have what it looks for.
+"""Check the operands and attributes that the import itself reads.
 
 The reader knows no operators, so that a file may have a `full` without a value, or a list without
-elements. For all other operators it is their translation that says what is missing.
+elements. For all other operators their translation reports missing parts.
 """
 
 from __future__ import annotations

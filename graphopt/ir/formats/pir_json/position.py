@@ -30,7 +30,7 @@ class JsonPosition:
 
     @property
     def path(self) -> str:
-        """The keys and positions that lead here, such as `program.regions[0]`."""
+        """The keys and positions of this path, such as `program.regions[0]`."""
         keys: list[str | int] = []
         place: JsonPosition = self
         while place.parent is not None:
@@ -40,12 +40,12 @@ class JsonPosition:
         return text.removeprefix(".") or "top"
 
     def error(self, expected: str, found: object) -> FormatError:
-        """The error for a file that has something else here."""
+        """The error for a file with another value here."""
         shown = found if isinstance(found, str) and " " in found else quote(found)
         return FormatError(f"{self.source}: {self.path}: expected {expected}, found {shown}")
 
     def over_limit(self, problem: str) -> LimitError:
-        """The error for a file that asks for too much here."""
+        """The error for a file that exceeds a limit here."""
         return LimitError(f"{self.source}: {self.path}: {problem}")
 
     # What a value must be; each returns it ----------------------------------------------------

@@ -92,7 +92,7 @@ def _parse(data: bytes, source: str) -> Any:
 
 
 class _Reader:
-    """Reads one file; knows which values are visible where it is."""
+    """Reads one file; tracks the values visible at each position."""
 
     def __init__(self, root: JsonPosition, limits: Limits) -> None:
         self.root = root
@@ -248,7 +248,7 @@ class _Reader:
         return found
 
     def flags(self, tree: Any, place: JsonPosition) -> dict[str, tuple[bool, ...]]:
-        """The flags of the results that mean something here."""
+        """The flags of the results that graphopt uses."""
         return {
             name: tuple(item.value is True for item in attribute.value)
             for name, attribute in self.attributes(tree, place).items()

@@ -26,7 +26,7 @@ _ELEMENTS: dict[str, str | None] = {
     "t_f8e5m2": None,
     "t_undefined": None,
 }
-# What follows the element type and the dimensions: layout, LoD, offset of the LoD.
+# The fields after the element type and the dimensions: layout, LoD, offset of the LoD.
 _TENSORS = {
     "0.t_dtensor": 5,
     "1.t_dense_tensor_array": 3,
@@ -59,7 +59,7 @@ def read_type(tree: Any, place: JsonPosition) -> PirType:
 
 
 def _tensor(kind: str, data: list[Any], place: JsonPosition, length: int | None) -> PirType:
-    """Element type and dimensions; layout and LoD must be there and say nothing here."""
+    """Element type and dimensions; layout and LoD must be present and are ignored."""
     if len(data) < 2 or (length is not None and len(data) != length):
         expected = f"{length or 'two or more'} parts: an element type, dimensions, …"
         raise place.error(expected, f"{len(data)} of them")

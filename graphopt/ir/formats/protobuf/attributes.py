@@ -103,7 +103,7 @@ def attribute_message(op: Operator, name: str) -> Message:
 
 
 def _stored(value: Any) -> Any:
-    """Blocks as their indices, variables as their names, other values as they are."""
+    """Blocks as their indices, variables as their names, other values unchanged."""
     if isinstance(value, Block):
         return value.idx
     return value.name if isinstance(value, Variable) else value

@@ -1,7 +1,7 @@
 """Protobuf messages as dictionaries, decoded and encoded by a table of fields.
 
-A `MessageType` lists its fields once and serves both directions. Which message types there are is
-said in `schema.py`.
+A `MessageType` lists its fields once and serves both directions. The message types are in
+`schema.py`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """ProgramDesc bytes to `Program` and back; unchanged parts are written as they were read.
 
-Covers the wire format and the schema; whether blocks, names and columns make sense together is the
-business of `graph_check.py`.
+Covers the wire format and the schema; `graph_check.py` checks that blocks, names and columns are
+consistent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _FLAGS = ("need_check_feed", "is_parameter", "stop_gradient")
 def read_program(data: bytes, source: str = "<program>", limits: Limits | None = None) -> Program:
     """The program that a serialized ProgramDesc holds.
 
-    `source` names the bytes in errors. Operators of any type are accepted as they are. Raises
+    `source` names the bytes in errors. Operators of any type are accepted. Raises
     FormatError (with the byte offset, or the block and operator) for bytes that are not a sound
     program and LimitError for one that exceeds `limits`.
     """

@@ -37,7 +37,7 @@ def opened(parser: BlockParser, name: str, like: SSAValue | None = None) -> SSAV
         if len(types) > 1:
             raise ProgramError(
                 f"the array '{name}' has elements of different types, {', '.join(sorted(types))}: "
-                "where its length depends on data, all have one"
+                "an array whose length depends on data must have one type"
             )
         made = parser.translator.emit(Stack, None, elements, axis=0)
     elif like is not None:

@@ -1,7 +1,8 @@
-"""Walking the operators of a block and the blocks inside it: which value a name has where.
+"""Walking the operators of a block and of inner blocks: the value of each name at each position.
 
 A `Frame` is one block being parsed. A name that the block declares is its own; any other name that
-it writes belongs to a block around it, and whoever parses the frame says what becomes of it there.
+it writes belongs to a block around it, and the caller that parses the frame decides what happens to
+it there.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.translate.operators.translator import Translator, errors_of
 
 Elements = tuple[SSAValue | None, ...]
-"""A tensor array: the value at each position, None at those that nothing was written to."""
+"""A tensor array: the value at each position, None at unwritten ones."""
 Array = Elements | SSAValue
 """A tensor array, or an open one, which is one tensor: see `parse/arrays.py`."""
 
@@ -43,7 +44,7 @@ class Frame:
     before_loop: dict[str, SSAValue] = field(default_factory=dict[str, SSAValue])
     """Loop variables before the loop that changed them in place."""
     partial: dict[str, str] = field(default_factory=dict[str, str])
-    """Names that only one branch gave a value, with the condition of that branch."""
+    """Names that only one branch wrote, with the condition of that branch."""
     selected: dict[tuple[str, str], SSAValue] = field(default_factory=dict[Any, SSAValue])
     """Result of `select_input` for a name of the false and one of the true branch."""
     deferred: dict[Operator, Operator] = field(default_factory=dict[Operator, Operator])
@@ -89,14 +90,14 @@ class BlockParser(ABC):
         """The function's argument for a feed or state of this name; None for other names."""
 
     def find(self, name: str) -> SSAValue | None:
-        """The current value of a name, None when nothing has given it one."""
+        """The current value of a name, None when it has none."""
         for frame in reversed(self.frames):
             if name in frame.values:
                 return frame.values[name]
         return self.argument_for(name)
 
     def read(self, name: str) -> SSAValue:
-        """The current value of a name; FeedError when nothing has given it one."""
+        """The current value of a name; FeedError when it has none."""
         value = self.find(name)
         if value is not None:
             return value

@@ -55,7 +55,7 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
 
 @dataclass(frozen=True)
 class _Branches:
-    """The operators of both branches of a condition; None for one that does nothing."""
+    """The operators of both branches of a condition; None for an empty one."""
 
     condition: str
     when_true: Operator | None
@@ -72,7 +72,7 @@ def _of_pair(first: Operator, second: Operator) -> _Branches:
 
 
 def _merged_by_opposite(op: Operator) -> str | None:
-    """The condition whose false branch this is, when its true branch is not there any more.
+    """The condition whose false branch this is, when its true branch was removed.
 
     A branch that gives Python constants alone, as `break` does, computes nothing, and saving a
     program removes it; `select_input` still merges by that condition.
@@ -201,7 +201,7 @@ def _stand_in(value: SSAValue, block: IrBlock) -> SSAValue:
 
 
 def _partner(op: Operator) -> Operator | None:
-    """The conditional_block for the opposite condition, if nothing before it looks at this one."""
+    """The conditional_block for the opposite condition, if no operator before it reads this one."""
     ops = op.block.ops
     condition = op.input("Cond")[0]
     negations: set[str] = set()

@@ -87,9 +87,9 @@ class GradientParser:
             self._note(value)
 
     def _mark(self, gradient: Value) -> None:
-        """Pass a parameter's gradient through a `pd.grad`, which changes nothing.
+        """Pass a parameter's gradient through a `pd.grad`, which does not change it.
 
-        By this data parallelism knows what to add up over the devices.
+        Data parallelism sums these gradients over the devices.
         """
         source = self._emit(Assign, self.values[self.plan.parameters[gradient]])
         copy, value = self._emit(Assign, source), self.parser.read(gradient.name)
@@ -142,7 +142,7 @@ class GradientParser:
     def _emit_grad(self, raised: Raised) -> None:
         needed = [*raised.targets, *((value, value) for value, _ in raised.wrt)]
         for value in (v for pair in needed for v in pair):
-            self._note(value)  # what only the gradient operators read means still the same
+            self._note(value)  # values read only by the gradient operators are unchanged
             if value not in self.values:
                 raise UnsupportedError(
                     f"the gradient of '{raised.targets[0][0].name}' goes through '{value.name}', "
@@ -200,7 +200,7 @@ class GradientParser:
     def _again(
         self, link: Link, forward: Operator
     ) -> tuple[dict[OpPosition, SSAValue], dict[Value, SSAValue], list[Operation]]:
-        """The forward operator once more: of inputs that were overwritten, or are the same."""
+        """The forward operator again, for inputs that were overwritten, or are the same."""
         inputs: dict[OpPosition, SSAValue] = {}
         renamed: dict[str, SSAValue] = {}
         slots: dict[str, list[str]] = {slot: list(n) for slot, n in forward.inputs.items()}

@@ -1,4 +1,4 @@
-"""Blocks that are run while parsing: those that work on tensor arrays, and branches for rows."""
+"""Blocks that are unfolded while parsing: those on tensor arrays, and branches for rows."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def arrays_read(parser: BlockParser, op: Operator) -> list[str]:
 
 
 def inlined(parser: BlockParser, block: Block) -> dict[str, SSAValue]:
-    """Run a block here and now, once; the values of the outer names that it writes."""
+    """Unfold a block here, once; the values of the outer names that it writes."""
     frame = parser.enter(block)
     parser.run(block.ops)
     parser.leave()
@@ -43,7 +43,7 @@ def inlined(parser: BlockParser, block: Block) -> dict[str, SSAValue]:
 
 
 def add_op(parser: BlockParser, source: Operator, made: RegionOp) -> RegionOp:
-    """Put an op at the end of the current block, with the place of the operator it stands for."""
+    """Append an op to the current block, with the location of its operator."""
     if source.location is not None:
         file, line = source.location
         made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))

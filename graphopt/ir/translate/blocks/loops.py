@@ -1,7 +1,7 @@
 """Operators with loops -> `pd.while` and `pd.scan`.
 
-A `while` carries the names that its body writes. How often it runs is noted where that follows from
-the program.
+A `while` carries the names that its body writes. The number of iterations is noted if it follows
+from the program.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ class _Loop:
             unrolls = is_open if starts else None in types.values()
             if not starts and not (unrolls and may_unroll):
                 self.types = {n: self._widened(n, last) for n, last in lasts.items()}
-            made.erase(safe_erase=False)  # its uses of outer values must not stay behind
+            made.erase(safe_erase=False)  # its uses of outer values must not remain
             if unrolls and may_unroll:
                 self.parser.translator.random_ops = counted
                 return None
@@ -154,7 +154,7 @@ class _Loop:
         return While.unchecked(groups, list(self.types.values()), [target]), frame
 
     def finished(self, made: While) -> Mapping[str, SSAValue]:
-        """Put the loop where it belongs; the values of the names after it."""
+        """Insert the loop; the values of the names after it."""
         parser = self.parser
         trips = count_trips(made, parser.known)
         if trips is not None:

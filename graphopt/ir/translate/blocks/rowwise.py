@@ -1,7 +1,7 @@
 """The ops that a branch for some of the rows may contain: those that treat each row on its own.
 
 Paddle's IfElse gives each branch its rows alone. Here both branches compute on all rows, which is
-the same as long as no row looks at another one; anything else is refused, never guessed.
+equivalent as long as no row depends on another one; other operators are refused.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from graphopt.ir.dialect.types import rank_of, shape_of
 def check_rowwise(op: Operation, split: set[SSAValue]) -> None:
     """Add the results of `op` to `split` when it reads such values.
 
-    Raises UnsupportedError when it then does more than to treat each row on its own.
+    Raises UnsupportedError unless it treats each row separately.
     """
     touched = [value for value in values_read(op) if value in split]
     if isinstance(op, FillRows):
@@ -38,7 +38,7 @@ def check_rowwise(op: Operation, split: set[SSAValue]) -> None:
 def _keeps_rows_apart(op: PdOp, touched: list[SSAValue], split: set[SSAValue]) -> bool:
     """True when row i of the results depends on row i of the split operands alone.
 
-    What is not split is the same for every row.
+    Unsplit operands are the same for every row.
     """
     others = [value for value in op.operands if value not in split]
     if any(map(_lacks_rows, touched)):

@@ -1,7 +1,7 @@
 """Variables that Paddle's compiler of Python code leaves undefined on one path.
 
-A Python variable that only one branch sets, or that a loop sets first, gets one strange number,
-whatever shape it will have. Nothing may read it, so zeros of the right type stand for it.
+A Python variable that only one branch sets, or that a loop sets first, gets one marker number,
+whatever its shape. It must not be read, so zeros of the right type replace it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _NUMBER = 1.77113e27
 
 
 def is_undefined(value: SSAValue) -> bool:
-    """True for the constant that stands for no value, and for a copy of it."""
+    """True for the constant that marks an undefined value, and for a copy of it."""
     source = value.owner
     while isinstance(source, Assign):
         source = source.x.owner
@@ -31,10 +31,10 @@ def is_undefined(value: SSAValue) -> bool:
 
 
 def number_of(value: SSAValue) -> float | None:
-    """The number that a constant of one element is, 0 if it stands for no value; else None.
+    """The number that a constant of one element is, 0 if it marks an undefined value; else None.
 
-    Paddle 3 has a plain zero for no value. Broadcast, the number is the same for every operator
-    that could read it at all.
+    Paddle 3 marks undefined values with a plain zero. Broadcast, the number is the same for every
+    operator that could read it at all.
     """
     if is_undefined(value):
         return 0.0

@@ -1,1 +1,1 @@
-"""Gradient operators of saved training programs: which of them together are a derivative."""
+"""Gradient operators of saved training programs, grouped into derivatives."""

@@ -1,8 +1,8 @@
-"""One backward pass of a saved program: finds the forward pass that it is the derivative of.
+"""One backward pass of a saved program: finds the forward pass whose derivative it is.
 
-There is one when each operator on the way is derived once, with the sum of everything that its
-readers contribute. Where it deliberately leaves something out, the values from there on are those
-that no gradient flows through.
+There is one when each operator on the path is differentiated once, with the sum of all
+contributions of its readers. Where the pass leaves a contribution out on purpose, no gradient flows
+through the values from there on.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class Raised:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """The context of a backward pass; `wanted` are values that others need in the end.
+    """The context of a backward pass; `wanted` are values needed at the end.
 
     `inside` a loop or branch, gradient operators mean by a name what it was when the forward
     operator read it.
@@ -61,7 +61,7 @@ class BackwardPass:
         self.members = set(members)
         self.is_second = any(link.forward in self.flow.links for link in self.links)
         self.total: dict[Value, Terms] = {}
-        """Everything that this pass contributes to a value."""
+        """All contributions of this pass to a value."""
         self.absorbed = set(members)
         self.stopped: dict[Value, None] = {}
         """Values whose gradients are not passed on to the operator that made them."""
@@ -100,7 +100,7 @@ class BackwardPass:
             if link.later and not self.around.inside:
                 value = min(link.later.values())
                 raise NotStandard(
-                    f"{self._name(link.at)} takes '{value.name}' as it is after an update"
+                    f"{self._name(link.at)} takes '{value.name}' with its value after an update"
                 )
 
     def _collect(self) -> None:
@@ -124,7 +124,7 @@ class BackwardPass:
                     self.absorbed |= self.flow.sums_in(gradient)
 
     def _check_cotangents(self, wrt: set[Value]) -> None:
-        """Each operator is derived with everything that its results get."""
+        """Each operator is differentiated with all gradients of its results."""
         for link in self.links:
             for value in self.versions.writes[link.forward].values():
                 total = self.total.get(value, NOTHING)
@@ -135,7 +135,7 @@ class BackwardPass:
                 elif terms != total:
                     raise NotStandard(
                         f"{self._name(link.at)} takes a part of the gradient of '{value.name}', "
-                        "or something else"
+                        f"or another value"
                     )
 
     def _readers(self, gradient: Value) -> list[int]:
@@ -173,7 +173,7 @@ class BackwardPass:
     # What the derivative would compute ------------------------------------------------------------
 
     def _stops(self, wrt: set[Value]) -> list[Value]:
-        """The values to stop at so that the derivative takes the way of this pass and no other."""
+        """The values to stop at so that the derivative follows the path of this pass."""
         stops = dict(self.stopped)
         while True:
             found = self._missing(wrt, stops)
@@ -199,8 +199,8 @@ class BackwardPass:
                 found |= outputs - wrt
                 if outputs & wrt:
                     raise NotStandard(
-                        f"'{min(outputs & wrt).name}' depends on other values that gradients are "
-                        "taken of, but its gradient does not flow on"
+                        f"'{min(outputs & wrt).name}' depends on other differentiated values, "
+                        f"but its gradient does not flow on"
                     )
                 continue
             places = {place for link in links for place in link.results}
@@ -241,7 +241,7 @@ class BackwardPass:
         return variable.dtype.is_differentiable
 
     def _position(self, values: Iterable[Value]) -> int:
-        """Behind everything that the derivative needs."""
+        """The position after all values that the derivative needs."""
         known = [self.versions.producer.get(value, -1) for value in values]
         return max([min(self.members), *(index + 1 for index in known)])
 

@@ -1,4 +1,4 @@
-"""Explicit gradient operators of saved programs, each linked to the operator that it derives.
+"""Explicit gradient operators of saved programs, each linked to its forward operator.
 
 Paddle's saved training programs hold an operator `T_grad` for each operator `T`, and for some types
 an operator of another type that happens to compute the same: the gradient of `scale` is a `scale`.
@@ -28,8 +28,8 @@ from graphopt.ir.translate.gradients.versions import Mentions, OpPosition, Value
 class Link:
     """The gradient operator `at`: a vector-Jacobian product of the operator `forward`.
 
-    `cotangents` are the gradients that it takes, by what they belong to: results of the forward
-    operator. `results` are those that it gives, by the place of the forward operator's input.
+    `cotangents` are the gradients that it takes, by results of the forward operator. `results` are
+    the gradients that it computes, by the position of the forward operator's input.
     """
 
     at: int
@@ -37,11 +37,11 @@ class Link:
     cotangents: Mapping[Value, Value]
     results: Mapping[OpPosition, Value]
     later: Mapping[OpPosition, Value] = field(default_factory=dict[OpPosition, Value])
-    """Inputs that were overwritten since, and are taken as they are now."""
+    """Inputs that were overwritten since, taken with their present values."""
 
 
 def base_name(name: str) -> str | None:
-    """The name whose gradient is called so; None when the name does not say."""
+    """The name whose gradient has this name; None for other names."""
     plain = name.split("@RENAME@")[0]
     while plain.startswith("grad/"):
         plain = plain.removeprefix("grad/")
@@ -51,8 +51,8 @@ def base_name(name: str) -> str | None:
 def find_link(versions: Versions, at: int, owner: Callable[[Value], Value | None]) -> Link:
     """The link of the gradient operator `at`.
 
-    `owner` gives the value that a gradient belongs to, where that is known. Raises
-    UnsupportedError when no operator before fits.
+    `owner` returns the value that a gradient belongs to, if known. Raises UnsupportedError when no
+    earlier operator matches.
     """
     op = versions.ops[at]
     wanted = forward_type(op.type)
@@ -73,9 +73,9 @@ def find_link(versions: Versions, at: int, owner: Callable[[Value], Value | None
 
 
 def _later(versions: Versions, forward: int, at: int) -> Mentions | None:
-    """The forward operator's inputs that the gradient operator takes as they are now.
+    """The forward operator's inputs that the gradient operator takes with their present values.
 
-    None when it does not take what the forward operator has read and written.
+    None when it does not take the values that the forward operator read and wrote.
     """
     reads, writes = versions.reads[forward], versions.writes[forward]
     known = set(reads.values()) | set(writes.values())
@@ -101,7 +101,7 @@ def _later(versions: Versions, forward: int, at: int) -> Mentions | None:
 
 
 def _only_shape(op: Operator, slot: str) -> bool:
-    """True when the gradient needs no more than the shape of an input."""
+    """True when the gradient needs only the shape of an input."""
     return op.type in SHAPE_ONLY or (op.type.startswith("lookup_table") and slot == "W")
 
 
@@ -178,9 +178,10 @@ def _check_attributes(forward: Operator, op: Operator) -> None:
 def find_disguised(
     versions: Versions, at: int, owner: Callable[[Value], Value | None], taken: set[OpPosition]
 ) -> Link | None:
-    """The link of an operator that is a gradient though its type does not say so, or None.
+    """The link of an operator that is a gradient in spite of its type, or None.
 
-    `taken` has the (type, place) of the forward operator that other operators give already.
+    `taken` has the (type, place) of the forward operator that other operators differentiate
+    already.
     """
     op = versions.ops[at]
     if not any(op.type == kind for _, kind in TRANSPOSES) and op.type not in LINEAR:

@@ -1,6 +1,6 @@
 """The terms of each gradient of a saved program: contributions of operators, and seeds.
 
-The gradient of a value is the sum of what its readers contribute. Programs build these sums with
+The gradient of a value is the sum of its readers' contributions. Programs build these sums with
 `sum` operators, in one or several steps; here every gradient is traced back to its terms.
 """
 
@@ -16,14 +16,14 @@ from graphopt.ir.translate.gradients.versions import OpPosition, Value, Versions
 
 
 class Contribution(NamedTuple):
-    """The gradient that the operator `at` gives for an input of its forward operator."""
+    """The gradient that the operator `at` computes for an input of its forward operator."""
 
     at: int
     place: OpPosition
 
 
 class Seed(NamedTuple):
-    """A gradient that no gradient operator gives: where a derivative starts."""
+    """A gradient that no gradient operator computes: the start of a derivative."""
 
     value: Value
 
@@ -44,7 +44,7 @@ class GradientFlow:
         self.links: dict[int, Link] = {}
         self.zeros: set[Value] = set()
         self.pure: dict[Value, tuple[Value, Terms]] = {}
-        """Sums of contributions only: what they are the gradient of, and their terms."""
+        """Sums of contributions only: the value whose gradient they are, and their terms."""
         self.sums: dict[Value, int] = {}
         taken: dict[int, set[OpPosition]] = {}
         for at, op in enumerate(ops):
@@ -71,7 +71,7 @@ class GradientFlow:
         return -1
 
     def owner(self, gradient: Value) -> Value | None:
-        """The value that a gradient belongs to, as far as its terms say."""
+        """The value that a gradient belongs to, according to its terms."""
         return self.pure[gradient][0] if gradient in self.pure else None
 
     def _enter(self, link: Link) -> None:

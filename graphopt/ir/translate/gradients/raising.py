@@ -26,10 +26,10 @@ from graphopt.ir.translate.gradients.versions import OpPosition, Value
 
 @dataclass
 class GradientPlan:
-    """The plan for turning the operators of a block into `pd` ops.
+    """The plan for translating the operators of a block to `pd` ops.
 
-    `grads` come before the operator of their index; those in `absorbed` become nothing, those in
-    `links` a `pd.vjp` each. `reasons` says of each pass that was not raised why.
+    `grads` come before the operator of their index; those in `absorbed` are dropped, those in
+    `links` become a `pd.vjp` each. `reasons` has the reason for each pass that was not raised.
     """
 
     ops: Sequence[Operator]

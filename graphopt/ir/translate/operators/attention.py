@@ -39,8 +39,8 @@ def attention(
 def _heads(make: Maker, mixed: SSAValue, heads: int, size: int) -> list[SSAValue]:
     """Queries, keys and values [batch, heads, length, size] of [batch, length, 3 heads size]."""
     apart = make.reshaped(mixed, 0, 0, 3, heads, size)
-    turned = make(Transpose, apart, perm=(2, 0, 3, 1, 4))
-    return [make(Squeeze, part, axis=(0,)) for part in make.all(Split, turned, axis=0, num=3)]
+    transposed = make(Transpose, apart, perm=(2, 0, 3, 1, 4))
+    return [make(Squeeze, part, axis=(0,)) for part in make.all(Split, transposed, axis=0, num=3)]
 
 
 def _joined_heads(make: Maker, x: SSAValue) -> SSAValue:

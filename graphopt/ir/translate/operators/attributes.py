@@ -1,8 +1,7 @@
 """Meaningful attributes of operators: none is ignored that could change a result.
 
 A translation reads the attributes of its operator through `Attributes`, which notes their names.
-What it did not read must be a hint about how to compute, or have the value that Paddle takes
-where nothing is said.
+Unread attributes must be hints about how to compute, or have Paddle's default value.
 """
 
 from __future__ import annotations
@@ -58,7 +57,7 @@ def noting(op: Operator) -> Operator:
 
 
 def check_read(op: Operator) -> None:
-    """Refuse an attribute that the translation of `op` left out and that could mean something.
+    """Refuse a meaningful attribute that the translation of `op` did not read.
 
     `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value; an
     attribute that no Paddle knows is a warning when it comes from a file.
@@ -102,7 +101,7 @@ HINTS = _words(
     "use_mkldnn use_onednn use_cudnn mkldnn_data_type use_quantizer workspace_size_MB "
     "exhaustive_search is_test im2col_step min_row_size_to_use_multithread numeric_stable_mode "
     "multi_precision save_intermediate_out rng_name use_addto force_fp32_output stable "
-    # what other attributes, slots and variables say as well
+    # repeats other attributes, slots and variables
     "in_dtype infer_flags interp_method num return_index return_inverse return_counts is_sorted "
     "return_softmax is_forward fix_seed dropout_fix_seed unpooling_type "
     # Paddle's static kernels ignore it as well
@@ -151,7 +150,7 @@ USUAL: Mapping[str, Sequence[Any]] = {
     "quant_min_bound": (0.0,),
     "use_global_beta_pow": (False,),
 }
-"""Attributes that mean something, of which only these values are understood."""
+"""Meaningful attributes with the values that are understood."""
 
 OLD_NAMES: Mapping[str, Mapping[str, str]] = {
     "roll": {"dims": "axis"},

@@ -1,4 +1,4 @@
-"""Legacy operators on boxes of which a row of `table.py` cannot say all."""
+"""Legacy operators on boxes that a row of `table.py` cannot describe."""
 
 from __future__ import annotations
 

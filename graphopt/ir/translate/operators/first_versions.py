@@ -95,7 +95,7 @@ def _top_k(self: Translator, op: Operator) -> Written:
 
 
 def _one_hot(self: Translator, op: Operator) -> Written:
-    """The first version wants numbers with a trailing 1, which the classes replace."""
+    """The first version takes numbers with a trailing 1, which the classes replace."""
     _only(op, "X")
     x = self.read(op.input("X")[0])
     if shape_of(x.type)[-1:] != (1,):
@@ -226,7 +226,7 @@ def _interpolate(self: Translator, op: Operator) -> Written:
 def _without_copy(
     successor: type[Reshape | Squeeze | Unsqueeze], **renamed: str
 ) -> Callable[[Translator, Operator], Written]:
-    """The successor also gives a copy of the shape, which nothing here needs."""
+    """The successor also gives a copy of the shape, which is not needed here."""
 
     def translate(self: Translator, op: Operator) -> Written:
         _only(op, "X")

@@ -32,7 +32,7 @@ Written = dict[str, SSAValue]
 class Maker:
     """Translation of one operator: `make(Add, x, y)` is a value, `make.results(Out=value)` the end.
 
-    `default` attributes are what Paddle takes where the file says nothing.
+    `default` attributes are Paddle's defaults for a file without them.
     """
 
     def __init__(self, translator: Translator, op: Operator) -> None:
@@ -142,7 +142,7 @@ class Maker:
         return self.reshaped(vector, *(-1 if i == axis else 1 for i in range(rank)))
 
     def activated(self, x: SSAValue, name: str, alpha: float = 0.0, beta: float = 0.0) -> SSAValue:
-        """An activation by the name that fused operators call it by; '' is none.
+        """An activation by its name in fused operators; '' is none.
 
         UnsupportedError for an unknown one.
         """

@@ -124,7 +124,7 @@ def _fake_moving(make: Maker) -> Written:
 
 
 def _moving_scale(make: Maker) -> Written:
-    """Only watches: x stays as it is."""
+    """Only observes: x is not changed."""
     make.only("X", "InAccum", "InState")
     x = make.input("X")
     if make.attr("is_test", False):

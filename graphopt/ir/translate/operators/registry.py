@@ -1,4 +1,4 @@
-"""Translations of operators of which a row of `table.py` cannot say all, by operator type.
+"""Translations of operators that a row of `table.py` cannot describe, by operator type.
 
 The package imports the files that enter them.
 """

@@ -1,7 +1,7 @@
 """Sparse gradients of embeddings (Paddle: SelectedRows), which have the size of the table here.
 
-What is left of them: that a gradient is one, which its variable declares, and of which lookups it
-is, for the optimizers that compute something else from sparse gradients.
+Their variables still declare them, and their lookups are noted, for the optimizers that treat
+sparse gradients differently.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Legacy operators of which a row of `table.py` cannot say all: flags, flattening, text, tensors.
+"""Legacy operators that a row of `table.py` cannot describe: flags, flattening, text, tensors.
 
-Each takes the translator and the operator, and gives the values of the names that it writes.
+Each takes the translator and the operator, and returns the values of the names that it writes.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def _assign_value(self: Translator, op: Operator) -> dict[str, SSAValue]:
 
 
 def _lookup_table(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """The first version of the operator wants ids with a trailing 1 and drops it."""
+    """The first version of the operator takes ids with a trailing 1 and drops it."""
     ids = self.read(op.input("Ids")[0])
     if shape_of(ids.type)[-1:] == (1,):
         ids = self.emit(Squeeze, op, ids, axis=(-1,)).results[0]

@@ -45,7 +45,7 @@ class Translator:
         self.read = read
         self.random_ops = 0
         self.trains = False
-        """True when gradients are taken of what is translated."""
+        """True when gradients are taken of the translated program."""
 
     def translate(self, op: Operator) -> dict[str, SSAValue]:
         """Append `op` and return the values of the variable names it writes.
@@ -97,7 +97,7 @@ class Translator:
         return self._placed(made, source)
 
     def operand(self, op: Operator, row: Row, index: int) -> Any:
-        """The value of the row's `index`-th slot in the form that the op's field wants."""
+        """The value of the row's `index`-th slot in the form that the op's field needs."""
         names = [name for name in op.input(row.inputs[index]) if name != EMPTY]
         field = definition(row.op).operands[index][1]
         if isinstance(field, VarOperandDef):
@@ -196,7 +196,7 @@ def errors_of(op: Operator) -> Generator[None]:
 
 
 def _malformed(error: Exception, op: Operator) -> Exception:
-    """The error for an operator of a file that is not as its type wants it."""
+    """The error for an operator of a file that does not fit its type."""
     slots = ", ".join(f"{slot}={names}" for slot, names in op.inputs.items())
     problem = f"operator {op.type} is malformed: {type(error).__name__}: {str(error)[:200]}"
     return located(ProgramError(f"{problem} (inputs {slots[:200] or 'none'})"), op)

@@ -87,7 +87,7 @@ def _update(self: Translator, op: Operator, row: Row, *more: SSAValue) -> dict[s
 
 
 def _rate_of_one(self: Translator, op: Operator) -> SSAValue:
-    """The learning rate of Paddle 1.8's adadelta, which has none."""
+    """The learning rate for Paddle 1.8's adadelta, which does not take one."""
     dtype = dtype_of(self.read(op.input("Param")[0]).type)
     return self.emit(Full, op, shape=(1,), value=1.0, dtype=dtype).results[0]
 
