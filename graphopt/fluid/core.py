@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.errors import EOFException as EOFException
 from graphopt.errors import OperatorError
 from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
 from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
@@ -17,10 +18,6 @@ from graphopt.runtime.scope import Scope as Scope
 
 # what Paddle raises where an operator cannot be built or run
 EnforceNotMet = OperatorError
-
-
-class EOFException(Exception):
-    """Raised in Paddle by readers inside programs at their end. Graphopt has no such readers."""
 
 
 class VarDesc:
