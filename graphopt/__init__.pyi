@@ -4,6 +4,7 @@ from graphopt import device as device
 from graphopt import distributed as distributed
 from graphopt import fluid as fluid
 from graphopt import incubate as incubate
+from graphopt import inference as inference
 from graphopt import io as io
 from graphopt import linalg as linalg
 from graphopt import metric as metric

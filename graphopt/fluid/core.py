@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
 from graphopt.errors import EOFException as EOFException
 from graphopt.errors import OperatorError
@@ -15,6 +18,26 @@ from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime.places import CUDAPlace as CUDAPlace
 from graphopt.runtime.places import cuda_places
 from graphopt.runtime.scope import Scope as Scope
+
+# The predictors of 1.8, which few scripts use, and which bring the readers of saved models.
+_INFERENCE = frozenset(
+    (
+        "AnalysisConfig",
+        "PaddleBuf",
+        "PaddleDType",
+        "PaddlePredictor",
+        "PaddleTensor",
+        "ZeroCopyTensor",
+        "create_paddle_predictor",
+    )
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _INFERENCE:
+        return getattr(import_module("graphopt.fluid.inference"), name)
+    raise AttributeError(f"module 'graphopt.fluid.core' has no attribute '{name}'")
+
 
 # what Paddle raises where an operator cannot be built or run
 EnforceNotMet = OperatorError
