@@ -67,7 +67,7 @@ class Tensor:
         self._lod = [list(level) for level in lod]
 
     def lod(self) -> list[list[int]]:
-        """Where the sequences in the value begin, level by level."""
+        """The offsets at which the sequences in the value begin, level by level."""
         return self._lod
 
     def _array(self) -> Array:

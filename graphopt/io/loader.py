@@ -113,7 +113,7 @@ class DataLoader:
         return prefetch(self._epoch, self.prefetch_factor)
 
     def _indices(self) -> Iterable[Any]:
-        """What the dataset is asked for, batch by batch."""
+        """The requests to the dataset, batch by batch."""
         if isinstance(self.dataset, IterableDataset):
             return repeat(None)
         return range(len(self.dataset)) if self.batch_sampler is None else self.batch_sampler
