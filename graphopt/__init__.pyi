@@ -4,10 +4,13 @@ from graphopt import device as device
 from graphopt import distributed as distributed
 from graphopt import fluid as fluid
 from graphopt import incubate as incubate
+from graphopt import inference as inference
+from graphopt import io as io
 from graphopt import linalg as linalg
 from graphopt import metric as metric
 from graphopt import nn as nn
 from graphopt import optimizer as optimizer
+from graphopt import reader as reader
 from graphopt import regularizer as regularizer
 from graphopt import static as static
 from graphopt import utils as utils
@@ -50,6 +53,7 @@ from graphopt.ir.program import Variable
 from graphopt.models.model import ImportedModel as ImportedModel
 from graphopt.models.model import import_model as import_model
 from graphopt.nn.functional.activation import sigmoid as sigmoid
+from graphopt.reader.decorator import batch as batch
 from graphopt.runtime import CPUPlace as CPUPlace
 from graphopt.runtime import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime import CUDAPlace as CUDAPlace

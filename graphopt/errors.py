@@ -47,6 +47,10 @@ class FeedError(OperatorError, ValueError):
     """A feed is missing, or has a dtype, rank, shape or row count that its variable refuses."""
 
 
+class EOFException(GraphoptError):
+    """A loader inside a program is at the end of its epoch (Paddle: fluid.core.EOFException)."""
+
+
 class FeedSizeError(FeedError, RuntimeError):
     """Fewer samples than devices; Paddle 2.x raises RuntimeError here."""
 

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module
+from typing import Any
+
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.errors import EOFException as EOFException
 from graphopt.errors import OperatorError
 from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
 from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
@@ -15,12 +19,28 @@ from graphopt.runtime.places import CUDAPlace as CUDAPlace
 from graphopt.runtime.places import cuda_places
 from graphopt.runtime.scope import Scope as Scope
 
+# The predictors of 1.8, which few scripts use, and which bring the readers of saved models.
+_INFERENCE = frozenset(
+    (
+        "AnalysisConfig",
+        "PaddleBuf",
+        "PaddleDType",
+        "PaddlePredictor",
+        "PaddleTensor",
+        "ZeroCopyTensor",
+        "create_paddle_predictor",
+    )
+)
+
+
+def __getattr__(name: str) -> Any:
+    if name in _INFERENCE:
+        return getattr(import_module("graphopt.fluid.inference"), name)
+    raise AttributeError(f"module 'graphopt.fluid.core' has no attribute '{name}'")
+
+
 # Paddle's error for an operator that cannot be built or run
 EnforceNotMet = OperatorError
-
-
-class EOFException(Exception):
-    """Raised in Paddle by readers inside programs at their end. Graphopt has no such readers."""
 
 
 class VarDesc:

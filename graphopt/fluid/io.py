@@ -14,7 +14,9 @@ import numpy as np
 import graphopt.static as static
 from graphopt.errors import ScopeError
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
+from graphopt.fluid.reader import PyReader as PyReader
 from graphopt.frontend.calls import publish
+from graphopt.io.loader import DataLoader as DataLoader
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.files import read_one
 from graphopt.ir.formats.parameters import (
@@ -27,6 +29,17 @@ from graphopt.ir.formats.parameters import (
 from graphopt.ir.formats.seal import Piece, sealed_message
 from graphopt.ir.formats.tensor_stream import SavedTensor, write_tensor
 from graphopt.ir.program import Parameter, Program, Variable, default_main_program
+from graphopt.reader.decorator import ComposeNotAligned as ComposeNotAligned
+from graphopt.reader.decorator import batch as batch
+from graphopt.reader.decorator import buffered as buffered
+from graphopt.reader.decorator import cache as cache
+from graphopt.reader.decorator import chain as chain
+from graphopt.reader.decorator import compose as compose
+from graphopt.reader.decorator import firstn as firstn
+from graphopt.reader.decorator import map_readers as map_readers
+from graphopt.reader.decorator import multiprocess_reader as multiprocess_reader
+from graphopt.reader.decorator import shuffle as shuffle
+from graphopt.reader.decorator import xmap_readers as xmap_readers
 from graphopt.runtime.scope import global_scope
 
 _SAME = ("load", "load_program_state", "save", "set_program_state")

@@ -14,6 +14,8 @@ from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
+from graphopt.frontend.absent import AbsentModule
+
 # modules of paddle that have another name here
 _RENAMED: Mapping[str, str] = {
     "paddle.base": "graphopt.fluid",
@@ -27,25 +29,27 @@ MISSING: Mapping[str, str] = {
     "paddle.amp": "cast where it pays, or set strategy flags; XLA does not change float32",
     "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
-    "paddle.batch": f"group rows with a generator of your own; {_FEED}",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
     "paddle.dataset": f"load the data with NumPy, scikit-learn or another library; {_FEED}",
     "paddle.distributed.fleet": "static.CompiledProgram(program).with_data_parallel(loss_name)",
     "paddle.distributed.launch": "python -m graphopt.launch --nproc N script.py",
     "paddle.distribution": "paddle.fluid.layers has Normal, Uniform, Categorical",
     "paddle.fft": "numpy.fft on what you feed and fetch; saved models may have the operators",
+    "paddle.fluid.contrib": "the layers and optimizers of paddle.fluid",
+    "paddle.fluid.dygraph": f"{_DYNAMIC}: fluid.layers and fluid.Executor",
+    "paddle.fluid.incubate": "fluid.CompiledProgram(program).with_data_parallel(loss_name)",
+    "paddle.fluid.transpiler": "fluid.CompiledProgram(program).with_data_parallel(loss_name)",
     "paddle.geometric": "gather and scatter_nd_add",
     "paddle.hapi": f"{_DYNAMIC}: a Program, an optimizer's minimize and static.Executor.run",
     "paddle.hub": "download the model by hand, and static.load_inference_model",
-    "paddle.inference": "static.load_inference_model and static.Executor",
-    "paddle.io": f"{_FEED}",
     "paddle.jit": f"{_DYNAMIC}: build the Program with paddle.static.program_guard",
     "paddle.onnx": "static.save_inference_model",
     "paddle.profiler": "program.explain() of a CompiledProgram, and jax.profiler",
     "paddle.quantization": "saved quantised models are read without conversion",
-    "paddle.reader": f"itertools and a generator of your own; {_FEED}",
     "paddle.signal": "frames with NumPy before feeding",
     "paddle.sparse": "dense tensors and masks",
+    "paddle.static.amp": "nothing: XLA does not change float32",
+    "paddle.static.quantization": "saved quantised models are read without conversion",
     "paddle.sysconfig": "nothing: there is no native library",
     "paddle.text": f"load the data with another library; {_FEED}",
     "paddle.version": "paddle.__version__",
@@ -72,7 +76,8 @@ class PaddleFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """The spec of a module of paddle; None for other modules.
 
-        ModuleNotFoundError names what is missing and what to use instead.
+        A module that graphopt is known to lack can be imported, and refuses each call; for others
+        ModuleNotFoundError is raised.
         """
         if fullname.partition(".")[0] != "paddle":
             return None
@@ -82,8 +87,10 @@ class PaddleFinder(MetaPathFinder):
         except (ModuleNotFoundError, ValueError):
             found = None
         if found is None:
-            why = missing(fullname) or f"graphopt has no module {fullname}"
-            raise ModuleNotFoundError(why, name=fullname)
+            words = missing(fullname)
+            if words is None:
+                raise ModuleNotFoundError(f"graphopt has no module {fullname}", name=fullname)
+            return ModuleSpec(fullname, _Absent(words), is_package=True)
         return ModuleSpec(
             fullname,
             _SameModule(own),
@@ -116,10 +123,27 @@ class _SameModule(Loader):
         module.__spec__ = self.spec
 
 
+class _Absent(Loader):
+    """Makes the module that stands for one that graphopt lacks."""
+
+    def __init__(self, words: str) -> None:
+        self.words = words
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        return AbsentModule(spec.name, self.words)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Nothing is left to do."""
+
+
 def forget() -> None:
     """Take every `paddle` module out of those that are imported."""
     for name in [n for n in sys.modules if n.partition(".")[0] == "paddle"]:
-        del sys.modules[name]
+        module = sys.modules.pop(name)
+        if isinstance(module, AbsentModule):
+            # the import system has put it into the module of graphopt that is above it
+            parent, _, last = name.rpartition(".")
+            vars(sys.modules.get(own_name(parent), module)).pop(last, None)
 
 
 def hint(error: BaseException) -> str | None:

@@ -6,10 +6,9 @@ UnsupportedError, which is a NotImplementedError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from collections.abc import Mapping
 
-from graphopt.errors import UnsupportedError
+from graphopt.frontend.absent import Absent, absent
 
 _DYNAMIC = "it belongs to dynamic mode, which graphopt does not have"
 _CUDA = "random numbers do not come from CUDA's generators here"
@@ -26,13 +25,7 @@ NAMES: Mapping[str, tuple[str, str]] = {
 }
 
 
-def refuse(space: str, name: str, table: Mapping[str, tuple[str, str]]) -> Callable[..., NoReturn]:
-    """The function that stands for a refused name: it raises when it is called."""
+def refuse(space: str, name: str, table: Mapping[str, tuple[str, str]]) -> Absent:
+    """The class that stands for a refused name: it raises when it is called."""
     reason, instead = table[name]
-
-    def refused(*args: Any, **kwargs: Any) -> NoReturn:
-        raise UnsupportedError(f"{space}.{name} is not supported: {reason}. Instead: {instead}")
-
-    refused.__name__ = refused.__qualname__ = name
-    refused.__doc__ = f"Not supported: {reason}. Instead: {instead}."
-    return refused
+    return absent(name, f"{space}.{name} is not supported: {reason}. Instead: {instead}")

@@ -69,6 +69,14 @@ def import_model(
     variable or hold others than the program; LimitError and UnsafeError for files that cannot be
     trusted; UnsupportedError for what is no program; ValueError for a folder with several models.
     """
+    model = read_model(path, params)
+    for name, array in model.parameters.items():
+        (global_scope().find_var(name) or global_scope().var(name)).put(np.array(array))
+    return model
+
+
+def read_model(path: PathLike, params: PathLike | Mapping[str, Any] | None = None) -> ImportedModel:
+    """As `import_model`, with the parameters in the model's own scope alone."""
     read, parameters = _of_one_save(path, params)
     stored = stored_variables(read.program)
     if parameters is None and read.is_inference and stored:
@@ -79,7 +87,6 @@ def import_model(
     parameters = parameters or {}
     scope = Scope()
     for name, array in parameters.items():
-        (global_scope().find_var(name) or global_scope().var(name)).put(np.array(array))
         scope.var(name).put(array)
     return ImportedModel(
         read.program, read.feed_names, read.fetch_names, parameters, read.path, scope, {}

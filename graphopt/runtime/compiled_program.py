@@ -160,6 +160,10 @@ class CompiledProgram:
         results = [as_result(array, return_numpy=return_numpy) for array in fetches]
         return results if return_merged else [[result] for result in results]
 
+    def _count(self, place: Place) -> int:
+        """The number of devices of a run, which each take a feed."""
+        return 1 if self._data_parallel is None else len(self._data_parallel._places(place))
+
     def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
         """The compilation for these feeds and fetches; before the first run, on a likely place."""
         place = self._bound[1] if self._bound is not None else likely_place()

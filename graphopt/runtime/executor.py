@@ -13,6 +13,7 @@ from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.fetch import as_result, fetch_names, split_updates
 from graphopt.runtime.places import Place, as_place, check_place, default_place
+from graphopt.runtime.readers import with_readers
 from graphopt.runtime.runner import Runner
 from graphopt.runtime.scope import Scope, global_scope
 from graphopt.runtime.strategies import BuildStrategy
@@ -90,6 +91,8 @@ class Executor:
             )
         program = default_main_program() if program is None else program
         if isinstance(program, Program):
+            if program.readers:
+                feed = with_readers(program.readers, feed, 1)
             fetch_list, updates = split_updates(fetch_list)
             names = fetch_names(fetch_list)
             prune = use_prune or bool(updates)
@@ -103,6 +106,8 @@ class Executor:
             raise TypeError(
                 f"Executor requires Program as its Parameter. But you passed in {type(program)}"
             )
+        if program._program.readers:
+            feed = with_readers(program._program.readers, feed, program._count(self.place))
         names = fetch_names(fetch_list)
         try:
             return run_compiled(self, feed, names, scope, return_numpy, return_merged)

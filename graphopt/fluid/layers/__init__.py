@@ -193,6 +193,10 @@ from graphopt.fluid.layers.random import uniform_random as uniform_random
 from graphopt.fluid.layers.random import (
     uniform_random_batch_size_like as uniform_random_batch_size_like,
 )
+from graphopt.fluid.layers.readers import create_py_reader_by_data as create_py_reader_by_data
+from graphopt.fluid.layers.readers import double_buffer as double_buffer
+from graphopt.fluid.layers.readers import py_reader as py_reader
+from graphopt.fluid.layers.readers import read_file as read_file
 from graphopt.fluid.layers.reduction import has_inf as has_inf
 from graphopt.fluid.layers.reduction import has_nan as has_nan
 from graphopt.fluid.layers.reduction import isfinite as isfinite

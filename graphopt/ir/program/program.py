@@ -17,6 +17,7 @@ from typing import Any, ClassVar, cast
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import undo, unique_name
+from graphopt.ir.program.feed_source import FeedSource
 from graphopt.ir.program.gradient_types import forward_type
 from graphopt.ir.program.kinds import EMPTY, GRAD_SUFFIX, AttrKind, OpRole, VarKind
 from graphopt.ir.program.location import Location, caller_location
@@ -599,6 +600,7 @@ class Program:
         self.serial = next(_serial)
         self.version = 0
         self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
+        self.readers: list[FeedSource] = []  # loaders that runs take batches from
         self.op_role = OpRole.FORWARD
 
     def touch(self) -> None:
@@ -672,6 +674,7 @@ class Program:
         twin.random_seed = self.random_seed
         twin.saved = self.saved
         twin.is_fluid = self.is_fluid
+        twin.readers = list(self.readers)
         twin.blocks = []
         for block in self.blocks:
             copied = Block(twin, block.idx, block.parent_idx)

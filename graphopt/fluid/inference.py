@@ -1,0 +1,123 @@
+"""The predictors of 1.8 (paddle.fluid.core): AnalysisConfig, PaddleTensor, PaddlePredictor."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import Any
+
+import numpy as np
+
+from graphopt.inference.config import Config, PrecisionType
+from graphopt.inference.predictor import Predictor
+from graphopt.inference.predictor import Tensor as ZeroCopyTensor
+
+
+class PaddleDType(IntEnum):
+    """The element types of a PaddleTensor."""
+
+    FLOAT32 = 0
+    INT64 = 1
+    INT32 = 2
+
+
+class AnalysisConfig(Config):
+    """The Config of 1.8; see `graphopt.inference.Config`."""
+
+    Precision = PrecisionType
+
+
+class PaddleTensor:
+    """An array with a name, as `PaddlePredictor.run` takes and returns them."""
+
+    def __init__(self, data: Any = None, name: str = "") -> None:
+        self.name = name
+        self.data = PaddleBuf(data)
+        self.lod: list[list[int]] = []
+
+    @property
+    def shape(self) -> list[int]:
+        """The sizes of the array; setting them reshapes it."""
+        return list(self.data.array.shape)
+
+    @shape.setter
+    def shape(self, shape: Sequence[int]) -> None:
+        self.data.array = self.data.array.reshape(shape)
+
+    @property
+    def dtype(self) -> PaddleDType:
+        """The element type of the array; setting it converts the elements."""
+        return PaddleDType[self.data.array.dtype.name.upper()]
+
+    @dtype.setter
+    def dtype(self, dtype: PaddleDType) -> None:
+        self.data.array = self.data.array.astype(dtype.name.lower())
+
+    def as_ndarray(self) -> np.ndarray[Any, Any]:
+        """The array."""
+        return self.data.array
+
+
+class PaddleBuf:
+    """The elements of a PaddleTensor."""
+
+    def __init__(self, data: Any = None) -> None:
+        self.array = np.array([] if data is None else data)
+
+    def reset(self, data: Any) -> None:
+        """Replace the elements."""
+        self.array = np.array(data)
+
+    def empty(self) -> bool:
+        """True if there are no elements."""
+        return self.array.size == 0
+
+    def length(self) -> int:
+        """The size of the elements in bytes."""
+        return self.array.nbytes
+
+    def tolist(self) -> list[Any]:
+        """The elements in one list."""
+        return self.array.reshape(-1).tolist()
+
+    float_data = int32_data = int64_data = tolist
+
+
+class PaddlePredictor(Predictor):
+    """The Predictor of 1.8: `run` on PaddleTensors, or `zero_copy_run` on its handles."""
+
+    def run(self, inputs: Sequence[Any] | None = None) -> Any:
+        """Run on PaddleTensors, by their names or else in order, and return PaddleTensors."""
+        if inputs is None:
+            return super().run()
+        names = self.get_input_names()
+        by_name = all(tensor.name in names for tensor in inputs)
+        for at, tensor in enumerate(inputs):
+            handle = self.get_input_handle(tensor.name if by_name else names[at])
+            handle.copy_from_cpu(tensor.as_ndarray())
+            handle.set_lod(tensor.lod)
+        super().run()
+        return [self._output(name) for name in self.get_output_names()]
+
+    def _output(self, name: str) -> PaddleTensor:
+        handle = self.get_output_handle(name)
+        made = PaddleTensor(handle.copy_to_cpu(), name)
+        made.lod = handle.lod()
+        return made
+
+    def zero_copy_run(self) -> bool:
+        """Run on the arrays of the input handles."""
+        return super().run()
+
+    def get_input_tensor(self, name: str) -> ZeroCopyTensor:
+        """As `get_input_handle`."""
+        return self.get_input_handle(name)
+
+    def get_output_tensor(self, name: str) -> ZeroCopyTensor:
+        """As `get_output_handle`."""
+        return self.get_output_handle(name)
+
+
+def create_paddle_predictor(config: AnalysisConfig) -> PaddlePredictor:
+    """The predictor of a config (fluid.core.create_paddle_predictor)."""
+    return PaddlePredictor(config)

@@ -1,0 +1,52 @@
+"""Readers inside programs (paddle.fluid.layers): py_reader and its companions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt.fluid.reader import PyReader
+from graphopt.ir.program import Variable, unique_name
+from graphopt.static.input import data
+
+
+def py_reader(
+    capacity: int,
+    shapes: Sequence[Sequence[int]],
+    dtypes: Sequence[Any],
+    lod_levels: Sequence[int] | None = None,
+    name: str | None = None,
+    use_double_buffer: bool = True,
+) -> PyReader:
+    """A loader of variables with these shapes and dtypes, which `read_file` returns.
+
+    Paddle page: fluid.layers.py_reader.
+    """
+    levels = [0] * len(shapes) if lod_levels is None else lod_levels
+    prefix = unique_name.generate(name or "read_file")
+    made = [
+        data(f"{prefix}.tmp_{at}", *declared)
+        for at, declared in enumerate(zip(shapes, dtypes, levels, strict=True))
+    ]
+    return create_py_reader_by_data(capacity, made, name, use_double_buffer)
+
+
+def create_py_reader_by_data(
+    capacity: int,
+    feed_list: Sequence[Variable],
+    name: str | None = None,
+    use_double_buffer: bool = True,
+) -> PyReader:
+    """A loader of these variables (Paddle page: fluid.layers.create_py_reader_by_data)."""
+    return PyReader(feed_list, capacity, use_double_buffer, iterable=False)
+
+
+def read_file(reader: PyReader) -> Variable | list[Variable]:
+    """The variables of a loader; one alone is not in a list (fluid.layers.read_file)."""
+    variables = list(reader._variables)
+    return variables[0] if len(variables) == 1 else variables
+
+
+def double_buffer(reader: Any, place: Any = None, name: str | None = None) -> Any:
+    """The reader itself, which reads ahead already (fluid.layers.double_buffer)."""
+    return reader

@@ -1,0 +1,44 @@
+"""Names that graphopt lacks: a script may import and mention them, and is refused at a call."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any, NoReturn
+
+from graphopt.errors import UnsupportedError
+
+
+class Absent(type):
+    """The class of what stands for a name: a class, since scripts call and subclass such names."""
+
+    _words: str
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> NoReturn:
+        raise UnsupportedError(cls._words)
+
+    def __getattr__(cls, name: str) -> Absent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(name, cls._words)
+
+    def __repr__(cls) -> str:
+        return f"<{cls.__name__}: {cls._words}>"
+
+
+def absent(name: str, words: str) -> Absent:
+    """The class that stands for a name; UnsupportedError with these words when it is called."""
+    return Absent(name, (), {"_words": words, "__doc__": words})
+
+
+class AbsentModule(ModuleType):
+    """A module that graphopt lacks: every name in it is `absent`."""
+
+    def __init__(self, name: str, words: str) -> None:
+        super().__init__(name, words)
+        self.words = words
+        self.__path__ = list[str]()  # a package, whose modules can be imported
+
+    def __getattr__(self, name: str) -> Absent:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return absent(name, self.words)

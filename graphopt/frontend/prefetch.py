@@ -1,0 +1,70 @@
+"""Iteration ahead of its consumer, in a thread."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Callable, Generator, Iterable
+from typing import Any
+
+
+class _Ahead:
+    """The items that a thread has made and the consumer has not taken yet."""
+
+    def __init__(self, size: int) -> None:
+        self.size = max(size, 1)
+        self.items = deque[Any]()
+        self.changed = threading.Condition()
+        self.ended = False
+        self.closed = False
+        self.error: BaseException | None = None
+
+    def fill(self, source: Callable[[], Iterable[Any]]) -> None:
+        """Make items until the source ends or fails, or the consumer has gone."""
+        try:
+            for item in source():
+                with self.changed:
+                    self.changed.wait_for(lambda: self.closed or len(self.items) < self.size)
+                    if self.closed:
+                        return
+                    self.items.append(item)
+                    self.changed.notify_all()
+        except BaseException as error:
+            self.error = error
+        finally:
+            with self.changed:
+                self.ended = True
+                self.changed.notify_all()
+
+    def take(self) -> Generator[Any]:
+        """The items in order; then the error of the source, if it failed."""
+        while True:
+            with self.changed:
+                self.changed.wait_for(lambda: self.items or self.ended)
+                if not self.items:
+                    break
+                item = self.items.popleft()
+                self.changed.notify_all()
+            yield item
+        if self.error is not None:
+            raise self.error
+
+    def close(self) -> None:
+        """Let the thread end at its next item."""
+        with self.changed:
+            self.closed = True
+            self.changed.notify_all()
+
+
+def prefetch(source: Callable[[], Iterable[Any]], size: int) -> Generator[Any]:
+    """The items of `source()`, of which a thread of its own makes up to `size` ahead.
+
+    An error of the source is raised here, after the items before it. Closing the generator, or
+    dropping it, ends the thread.
+    """
+    ahead = _Ahead(size)
+    threading.Thread(target=ahead.fill, args=(source,), name="prefetch", daemon=True).start()
+    try:
+        yield from ahead.take()
+    finally:
+        ahead.close()

@@ -1,0 +1,191 @@
+"""Predictor: runs a saved model on arrays (paddle.inference)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import numpy as np
+
+import graphopt
+from graphopt.errors import FeedError
+from graphopt.fluid.executor import Executor
+from graphopt.fluid.lod_tensor import LoDTensor, lengths_between
+from graphopt.inference.config import Config, DataType
+from graphopt.models.model import ImportedModel, read_model
+
+Array = np.ndarray[Any, Any]
+
+
+class Tensor:
+    """An input or an output of a predictor (Paddle page: paddle.inference.Tensor)."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._value: Array | None = None
+        self._shape: list[int] = []
+        self._lod: list[list[int]] = []
+
+    def name(self) -> str:
+        """The name of the variable."""
+        return self._name
+
+    def reshape(self, shape: Sequence[int]) -> None:
+        """Set the shape; a value that was copied before takes it, if it has as many elements."""
+        self._shape = [int(size) for size in shape]
+        if self._value is not None and self._value.size == int(np.prod(self._shape)):
+            self._value = self._value.reshape(self._shape)
+
+    def copy_from_cpu(self, data: Any) -> None:
+        """Copy an array in. Raises TypeError for anything else."""
+        if not isinstance(data, (np.ndarray, list, tuple)):
+            raise TypeError(
+                "In copy_from_cpu, we only support numpy ndarray data type, found "
+                f"{type(data).__name__}"
+            )
+        self._value = np.array(data)
+        self._shape = list(self._value.shape)
+
+    share_external_data = copy_from_cpu
+
+    def copy_to_cpu(self) -> Array:
+        """The value as an array of the caller's own; FeedError where there is none."""
+        return self._array().copy()
+
+    def shape(self) -> list[int]:
+        """The sizes of the value, or those that `reshape` gave."""
+        return list(self._shape)
+
+    def type(self) -> DataType:
+        """The element type; FeedError where there is no value."""
+        return DataType[self._array().dtype.name.upper()]
+
+    def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
+        """Set where the sequences in the value begin, level by level."""
+        self._lod = [list(level) for level in lod]
+
+    def lod(self) -> list[list[int]]:
+        """The offsets at which the sequences in the value begin, level by level."""
+        return self._lod
+
+    def _array(self) -> Array:
+        if self._value is None:
+            raise FeedError(f"'{self._name}' has no value: copy_from_cpu() an input, run() first")
+        return self._value
+
+    def _feed(self) -> Any:
+        lengths = [lengths_between(level) for level in self._lod]
+        return LoDTensor(self._array(), lengths) if lengths else self._array()
+
+    def _take(self, fetched: LoDTensor) -> None:
+        self._value = np.asarray(fetched)
+        self._shape = list(self._value.shape)
+        self._lod = fetched.lod()
+
+
+class Predictor:
+    """A saved model that runs on the arrays of its input handles.
+
+    `clone()` gives a predictor for another thread: parameters are shared, handles are not.
+    Raises as `import_model` and `Executor.run`. Paddle page: paddle.inference.Predictor.
+    """
+
+    def __init__(self, config: Config, model: ImportedModel | None = None) -> None:
+        self._config = config
+        self._model = _read(config) if model is None else model
+        self._executor = Executor(config.place())
+        self._inputs = {name: Tensor(name) for name in self._model.feed_names}
+        self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
+
+    def get_input_names(self) -> list[str]:
+        """The names of the inputs, in order."""
+        return list(self._inputs)
+
+    def get_output_names(self) -> list[str]:
+        """The names of the outputs, in order."""
+        return list(self._outputs)
+
+    def get_input_handle(self, name: str) -> Tensor:
+        """The input of this name; FeedError where there is none."""
+        return _handle(self._inputs, name, "input")
+
+    def get_output_handle(self, name: str) -> Tensor:
+        """The output of this name, which has a value after a run; FeedError if there is none."""
+        return _handle(self._outputs, name, "output")
+
+    def run(self, inputs: Sequence[Any] | None = None) -> Any:
+        """Run the model on its input handles, and return True; or on arrays, and return arrays."""
+        if inputs is not None:
+            for name, value in self._model.feed(list(inputs)).items():
+                self._inputs[name].copy_from_cpu(np.asarray(value))
+        feed = {name: tensor._feed() for name, tensor in self._inputs.items()}
+        names = list(self._outputs)
+        model = self._model
+        fetched = self._executor.run(
+            model.program, feed, names, scope=model.scope, return_numpy=False
+        )
+        for name, value in zip(names, fetched, strict=True):
+            self._outputs[name]._take(value)
+        if inputs is None:
+            return True
+        return [self._outputs[name].copy_to_cpu() for name in names]
+
+    def clone(self) -> Predictor:
+        """A predictor with handles of its own and the same parameters."""
+        return type(self)(self._config, self._model)
+
+    def clear_intermediate_tensor(self) -> None:
+        """Nothing: intermediate tensors do not outlive a run."""
+
+    def try_shrink_memory(self) -> int:
+        """0, the number of bytes that were freed: nothing is held between runs."""
+        return 0
+
+
+def _handle(handles: dict[str, Tensor], name: str, kind: str) -> Tensor:
+    if name not in handles:
+        raise FeedError(f"the model has no {kind} '{name}'; it has {', '.join(handles) or 'none'}")
+    return handles[name]
+
+
+def _read(config: Config) -> ImportedModel:
+    if config._buffers is not None:
+        with TemporaryDirectory() as folder:
+            program, parameters = Path(folder, "model.pdmodel"), Path(folder, "model.pdiparams")
+            program.write_bytes(config._buffers[0])
+            parameters.write_bytes(config._buffers[1])
+            return read_model(program, parameters)
+    if config.prog_file():
+        return read_model(config.prog_file(), config.params_file() or None)
+    return read_model(config.model_dir())
+
+
+def create_predictor(config: Config) -> Predictor:
+    """The predictor of a Config (paddle.inference.create_predictor)."""
+    return Predictor(config)
+
+
+class PredictorPool:
+    """Several predictors of one model, a thread each (paddle.inference.PredictorPool)."""
+
+    def __init__(self, config: Config, size: int) -> None:
+        first = Predictor(config)
+        self._all = [first, *(first.clone() for _ in range(size - 1))]
+
+    def retrieve(self, index: int) -> Predictor:
+        """The predictor with this number."""
+        return self._all[index]
+
+    retrive = retrieve  # Paddle's spelling
+
+
+def get_version() -> str:
+    """The version of this package (paddle.inference.get_version)."""
+    return f"version: {graphopt.__version__}\n"
+
+
+def get_num_bytes_of_data_type(dtype: DataType) -> int:
+    """The size of an element in bytes (paddle.inference.get_num_bytes_of_data_type)."""
+    return np.dtype(dtype.name.lower()).itemsize

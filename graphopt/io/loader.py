@@ -1,0 +1,188 @@
+"""DataLoader: batches of a dataset, made ahead of the steps that use them (paddle.io)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, repeat
+from typing import Any
+
+from graphopt.frontend.prefetch import prefetch
+from graphopt.io.batch_sampler import BatchSampler
+from graphopt.io.collate import arrays_in, default_collate_fn, default_convert_fn, map_arrays
+from graphopt.io.dataset import IterableDataset
+from graphopt.io.fetcher import Recipe
+from graphopt.io.worker import Workers
+from graphopt.runtime.slots import Slot, Tensor
+
+
+class DataLoader:
+    """The batches of a dataset: iterate over it once for each epoch, or over a call of it.
+
+    With `return_list` a batch is a list of Tensors, with the structure that the samples have; for
+    several `places` it is a list of such lists, one for each. Without, it is a list with one feed
+    for each place, {name: Tensor}, by the names of `feed_list`. `batch_size` None leaves the
+    making of batches to the dataset.
+
+    A thread makes `prefetch_factor` batches ahead, unless `use_buffer_reader` is False.
+    `num_workers` processes make them, started anew for each epoch unless `persistent_workers`;
+    they are forks of this process, and must not run programs. `timeout` seconds without a batch,
+    and an error in a worker, raise RuntimeError. `use_shared_memory` has no effect: batches travel
+    by pipes.
+
+    Raises AssertionError and ValueError for arguments that do not fit. Paddle page:
+    paddle.io.DataLoader.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        feed_list: Sequence[Any] | None = None,
+        places: Any = None,
+        return_list: bool = True,
+        batch_sampler: Any = None,
+        batch_size: int | None = 1,
+        shuffle: bool = False,
+        drop_last: bool = False,
+        collate_fn: Callable[[Any], Any] | None = None,
+        num_workers: int = 0,
+        use_buffer_reader: bool = True,
+        prefetch_factor: int = 2,
+        use_shared_memory: bool = True,
+        timeout: float = 0,
+        worker_init_fn: Callable[[int], Any] | None = None,
+        persistent_workers: bool = False,
+    ) -> None:
+        if not return_list and not feed_list:
+            raise AssertionError("feed_list should be set when return_list=False")
+        for name, value, least in (
+            ("num_workers", num_workers, 0),
+            ("prefetch_factor", prefetch_factor, 1),
+            ("timeout", timeout, 0),
+        ):
+            if value < least:
+                raise AssertionError(f"{name} should be at least {least}, but got {value}")
+        self.dataset = dataset
+        self.feed_list = feed_list
+        self.places = list(places) if isinstance(places, (list, tuple)) else [places]
+        self.return_list = return_list
+        self.num_workers = num_workers
+        self.use_buffer_reader = use_buffer_reader
+        self.prefetch_factor = prefetch_factor
+        self.timeout = timeout
+        self.worker_init_fn = worker_init_fn
+        self.drop_last = drop_last
+        self.batch_size = None if batch_sampler is not None else batch_size
+        self.batch_sampler = self._sampler(batch_sampler, batch_size, shuffle, drop_last)
+        whole = batch_sampler is None and batch_size is None
+        self.collate_fn = collate_fn
+        collate = collate_fn or (default_convert_fn if whole else default_collate_fn)
+        self._recipe = Recipe(dataset, collate, self.batch_size, drop_last)
+        self._persistent = persistent_workers
+        self._workers: Workers | None = None
+
+    def _sampler(self, given: Any, batch_size: int | None, shuffle: bool, drop_last: bool) -> Any:
+        """The sampler of batches; None where there are no indices, or the dataset makes batches."""
+        if given is not None and (batch_size != 1 or shuffle or drop_last):
+            raise AssertionError(
+                "batch_size/shuffle/drop_last should not be set when batch_sampler is given"
+            )
+        if batch_size is not None and batch_size <= 0:
+            raise AssertionError(f"batch_size should be None or positive, but got {batch_size}")
+        if isinstance(self.dataset, IterableDataset):
+            if shuffle:
+                raise ValueError(f"IterableDataset not support shuffle, but got shuffle={shuffle}")
+            if given is not None:
+                raise ValueError("IterableDataset expect unspecified batch_sampler")
+            return None
+        if given is not None or batch_size is None:
+            return given
+        return BatchSampler(self.dataset, None, shuffle, batch_size, drop_last)
+
+    def __len__(self) -> int:
+        """The number of batches in an epoch; ValueError for an IterableDataset."""
+        if isinstance(self.dataset, IterableDataset):
+            raise ValueError("length of IterableDataset not supported")
+        return len(self.dataset if self.batch_sampler is None else self.batch_sampler)
+
+    def __call__(self) -> Iterator[Any]:
+        return iter(self)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.use_buffer_reader:
+            return self._epoch()
+        return prefetch(self._epoch, self.prefetch_factor)
+
+    def _indices(self) -> Iterable[Any]:
+        """The requests to the dataset, batch by batch."""
+        if isinstance(self.dataset, IterableDataset):
+            return repeat(None)
+        return range(len(self.dataset)) if self.batch_sampler is None else self.batch_sampler
+
+    def _batches(self) -> Iterator[Any]:
+        if not self.num_workers:
+            fetch = self._recipe.fetcher()
+            for indices in self._indices():
+                try:
+                    batch = fetch(indices)
+                except StopIteration:
+                    return
+                yield batch
+            return
+        workers, self._workers = self._workers, None
+        if workers is None:
+            workers = Workers(
+                self._recipe,
+                self.num_workers,
+                self.prefetch_factor,
+                self.timeout,
+                self.worker_init_fn,
+            )
+        try:
+            yield from workers.batches(self._indices())
+        except BaseException:
+            workers.close()
+            raise
+        # those of an epoch that is left early are not kept: a thread may still wait for them
+        if self._persistent and self._workers is None:
+            self._workers = workers
+        else:
+            workers.close()
+
+    def __del__(self) -> None:
+        workers: Workers | None = getattr(self, "_workers", None)
+        if workers is not None:
+            workers.close()
+
+    def _epoch(self) -> Iterator[Any]:
+        """The batches of an epoch as scripts get them."""
+        batches = self._batches()
+        while group := list(islice(batches, len(self.places))):
+            if self.return_list:
+                lists = [map_arrays(_tensor, batch) for batch in group]
+                yield lists[0] if len(self.places) == 1 else lists
+            else:
+                yield [self._feed(batch) for batch in group]
+
+    def _feed(self, batch: Any) -> dict[str, Tensor]:
+        arrays = list(arrays_in(batch))
+        names = [variable.name for variable in self.feed_list or ()]
+        if len(arrays) != len(names):
+            raise ValueError(
+                f"DataLoader: a batch has {len(arrays)} arrays, but feed_list has {len(names)} "
+                f"variables ({', '.join(names)})"
+            )
+        return {name: _tensor(array) for name, array in zip(names, arrays, strict=True)}
+
+    @staticmethod
+    def from_generator(*args: Any, **kwargs: Any) -> Any:
+        """A loader of the batches of a generator; see `fluid.reader.GeneratorLoader`."""
+        from graphopt.fluid.reader import GeneratorLoader
+
+        kwargs.pop("use_multiprocess", None)
+        return GeneratorLoader(*args, **kwargs)
+
+
+def _tensor(array: Any) -> Tensor:
+    slot = Slot("batch")
+    slot.put(array)
+    return Tensor(slot)

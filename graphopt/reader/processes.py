@@ -1,0 +1,73 @@
+"""Readers in processes of their own."""
+
+from __future__ import annotations
+
+import multiprocessing
+import traceback
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import Any
+
+_SAMPLE, _FAILED, _END = "sample", "failed", "end"
+
+
+def _read(reader: Callable[[], Iterable[Any]], pipe: Connection) -> None:
+    """Send every sample of a reader, then its end; runs in the other process."""
+    try:
+        for sample in reader():
+            if sample is None:
+                raise ValueError("sample has None")
+            pipe.send((_SAMPLE, sample))
+        pipe.send((_END, None))
+    except (BrokenPipeError, KeyboardInterrupt):
+        pass
+    except Exception:
+        pipe.send((_FAILED, traceback.format_exc()))
+
+
+def start(target: Callable[..., None], *args: Any) -> BaseProcess:
+    """A daemon process that runs `target`; it sees what this process has in memory.
+
+    The process is a fork, as in Paddle: readers and datasets are often local functions, which no
+    other way of starting could pass on. JAX warns of forks, because a child that calls it may wait
+    for ever; these only read.
+    """
+    process = multiprocessing.get_context("fork").Process(target=target, args=args, daemon=True)
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", ".*fork", RuntimeWarning)
+        warnings.filterwarnings("ignore", ".*fork", DeprecationWarning)
+        process.start()
+    return process
+
+
+def read_in_processes(readers: Sequence[Callable[[], Iterable[Any]]]) -> Iterator[Any]:
+    """The samples of all readers as they come; RuntimeError when one fails or is killed."""
+    pipes = dict[Any, BaseProcess]()
+    try:
+        for reader in readers:
+            ours, theirs = multiprocessing.Pipe(duplex=False)
+            pipes[ours] = start(_read, reader, theirs)
+            theirs.close()
+        while pipes:
+            for pipe in wait(list(pipes)):
+                kind, value = _received(pipe, pipes[pipe])
+                if kind == _SAMPLE:
+                    yield value
+                elif kind == _END:
+                    pipes.pop(pipe).join()
+                else:
+                    raise RuntimeError(f"multiprocess_reader: a reader failed:\n{value}")
+    finally:
+        for process in pipes.values():
+            process.terminate()
+
+
+def _received(pipe: Any, process: BaseProcess) -> tuple[str, Any]:
+    """The next message of a process; one that says so when it ended without a word."""
+    try:
+        return pipe.recv()
+    except EOFError:
+        process.join()
+        return _FAILED, f"its process ended with code {process.exitcode}"

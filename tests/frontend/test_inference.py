@@ -1,0 +1,155 @@
+"""Predictors of saved models (paddle.inference, and those of 1.8 in fluid.core)."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from threading import Thread
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt import fluid, inference
+from graphopt.errors import DeviceError, FeedError
+from graphopt.inference.config import TOLD, WITHOUT_EFFECT
+from graphopt.runtime.scope import Scope, global_scope, scope_guard
+from graphopt_tests.model_files import MODELS
+
+LENET = MODELS / "infer_lenet"
+FILES = str(LENET / "model.pdmodel"), str(LENET / "model.pdiparams")
+
+
+@pytest.fixture(scope="module")
+def recorded() -> tuple[Any, Any]:
+    """An input of the model, and Paddle's output for it."""
+    return np.load(LENET / "inputs.npz")["x"], np.load(LENET / "outputs.npz")["out0"]
+
+
+@pytest.fixture(scope="module")
+def predictor() -> inference.Predictor:
+    return inference.create_predictor(inference.Config(*FILES))
+
+
+def test_handles(predictor: inference.Predictor, recorded: tuple[Any, Any]) -> None:
+    """Arrays go in and out through handles."""
+    x, expected = recorded
+    assert predictor.get_input_names() == ["x"]
+    handle = predictor.get_input_handle("x")
+    handle.reshape(x.shape)
+    assert handle.shape() == list(x.shape)
+    given = x.copy()
+    handle.copy_from_cpu(given)
+    given[:] = 0  # the handle has a copy
+    assert predictor.run() is True
+    (name,) = predictor.get_output_names()
+    output = predictor.get_output_handle(name)
+    np.testing.assert_allclose(output.copy_to_cpu(), expected, rtol=1e-5, atol=1e-5)
+    assert output.shape() == list(expected.shape)
+    assert output.type() is inference.DataType.FLOAT32
+    assert inference.get_num_bytes_of_data_type(output.type()) == 4
+
+
+def test_arrays_and_clones(predictor: inference.Predictor, recorded: tuple[Any, Any]) -> None:
+    """`run` takes arrays too; clones and pools run in threads, on the same parameters."""
+    x, expected = recorded
+    found: dict[int, Any] = {}
+    pool = inference.PredictorPool(inference.Config(*FILES), 2)
+
+    def run(at: int, one: inference.Predictor) -> None:
+        found[at] = one.run([x])[0]
+
+    all_of_them = [predictor.clone(), pool.retrieve(0), pool.retrive(1)]
+    threads = [Thread(target=run, args=pair) for pair in enumerate(all_of_them)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 3
+    for value in found.values():
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_parameters_stay_with_the_predictor() -> None:
+    """Nothing is put into the global scope."""
+    with scope_guard(Scope()):
+        inference.create_predictor(inference.Config(*FILES))
+        assert global_scope().find_var("conv2d_0.w_0") is None
+
+
+@pytest.mark.parametrize("how", ["folder", "setters", "buffer"])
+def test_ways_to_name_a_model(how: str, recorded: tuple[Any, Any], tmp_path: Path) -> None:
+    """A folder, the two files, or their contents."""
+    config = inference.Config()
+    if how == "folder":
+        for file in FILES:
+            (tmp_path / Path(file).name).write_bytes(Path(file).read_bytes())
+        config = inference.Config(str(tmp_path))
+        assert config.model_dir() == str(tmp_path)
+    elif how == "setters":
+        config.set_prog_file(FILES[0])
+        config.set_params_file(FILES[1])
+    else:
+        program, params = (Path(file).read_bytes() for file in FILES)
+        config.set_model_buffer(program, len(program), params, len(params))
+        assert config.model_from_memory()
+    x, expected = recorded
+    found = inference.create_predictor(config).run([x])[0]
+    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
+
+
+def test_settings_without_effect_say_so() -> None:
+    """Every setting is accepted; `summary` says for each that is set why it changes nothing."""
+    config = inference.Config(*FILES)
+    for name in WITHOUT_EFFECT:
+        getattr(config, name)()
+        assert f"| {WITHOUT_EFFECT[name][0]} " in config.summary()
+    config.set_cpu_math_library_num_threads(4)
+    config.switch_ir_optim(False)
+    config.pass_builder().delete_pass("conv_bn_fuse_pass")
+    assert config.cpu_math_library_num_threads() == 4
+    assert config.ir_optim() is False
+    lines = config.summary().splitlines()
+    assert all("obeyed" in line or "no effect: " in line for line in lines[3:-1])
+    for name in TOLD:
+        getattr(config, name)()
+    with pytest.raises(AttributeError, match="Config has no setting 'enable_foo'"):
+        config.enable_foo()
+
+
+def test_errors(predictor: inference.Predictor) -> None:
+    """Wrong names, values that are no arrays and missing devices are named."""
+    with pytest.raises(FeedError, match="no input 'y'; it has x"):
+        predictor.get_input_handle("y")
+    with pytest.raises(FeedError, match="'x' has no value: copy_from_cpu"):
+        predictor.clone().run()
+    with pytest.raises(TypeError, match="only support numpy ndarray"):
+        predictor.get_input_handle("x").copy_from_cpu("text")
+    config = inference.Config(*FILES)
+    config.enable_use_gpu(100, 0)
+    assert (config.use_gpu(), config.gpu_device_id()) == (True, 0)
+    with pytest.raises(DeviceError):
+        inference.create_predictor(config)
+
+
+def test_predictors_of_1_8(recorded: tuple[Any, Any]) -> None:
+    """PaddleTensors by name or in order, and the handles under their first names."""
+    x, expected = recorded
+    config = fluid.core.AnalysisConfig(*FILES)
+    config.disable_gpu()
+    config.switch_use_feed_fetch_ops(False)
+    predictor = fluid.core.create_paddle_predictor(config)
+    for name in ("x", ""):
+        (output,) = predictor.run([fluid.core.PaddleTensor(x, name)])
+        np.testing.assert_allclose(output.as_ndarray(), expected, rtol=1e-5, atol=1e-5)
+    assert output.shape == list(expected.shape)
+    assert output.dtype is fluid.core.PaddleDType.FLOAT32
+    assert output.data.length() == expected.nbytes
+    predictor.get_input_tensor("x").copy_from_cpu(x)
+    assert predictor.zero_copy_run()
+    again = predictor.get_output_tensor(predictor.get_output_names()[0]).copy_to_cpu()
+    np.testing.assert_array_equal(again, output.as_ndarray())
+    flat = fluid.core.PaddleTensor()
+    flat.data = fluid.core.PaddleBuf([1.0, 2.0, 3.0, 4.0])
+    flat.dtype = fluid.core.PaddleDType.INT32
+    flat.shape = [2, 2]
+    assert (flat.data.tolist(), flat.shape) == ([1, 2, 3, 4], [2, 2])
