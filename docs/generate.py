@@ -455,7 +455,7 @@ def commands_page() -> str:
 
 
 def argument_row(action: argparse.Action) -> tuple[str, str]:
-    """An argument as it is written, and what it is for."""
+    """An argument as users write it, and its purpose."""
     value = action.metavar or ("|".join(map(str, action.choices)) if action.choices else "")
     takes_value = action.nargs != 0
     if takes_value and not value:

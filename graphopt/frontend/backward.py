@@ -125,7 +125,7 @@ def _check_extras(block: Block, callbacks: Any, checkpoints: Any) -> None:
         )
     for name in _names(checkpoints, "checkpoints"):
         if block.find_var(name) is None:
-            raise ValueError(f"append_backward(): '{name}' in checkpoints is no variable")
+            raise ValueError(f"append_backward(): '{name}' in checkpoints is not a variable")
     if checkpoints:
         warnings.warn(
             "append_backward(): checkpoints have no effect; the backward pass is one operator, "
@@ -175,7 +175,7 @@ def _parameters(block: Block, given: Sequence[Any] | None) -> list[Variable]:
     names = [item if isinstance(item, str) else item.name for item in given]
     for name in names:
         if block.find_var(name) is None:
-            raise ValueError(f"append_backward(): '{name}' in parameter_list is no variable")
+            raise ValueError(f"append_backward(): '{name}' in parameter_list is not a variable")
     order = [p.name for p in everything]
     found = [block.find_var(name) for name in dict.fromkeys(names)]
     chosen = [v for v in found if v is not None]

@@ -99,7 +99,7 @@ def checked(program: Program, given: Mapping[str, Any], source: str) -> dict[str
     unexpected = [name for name in given if name not in declared]
     if unexpected:
         raise FormatError(
-            f"{source}: {len(unexpected)} names are no stored variables of the program: "
+            f"{source}: {len(unexpected)} names are not stored variables of the program: "
             f"{_some(unexpected)}"
         )
     return {name: read_only(_fitting(v, given[name], source)) for name, v in declared.items()}

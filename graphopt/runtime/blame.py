@@ -57,7 +57,7 @@ def unknown_names(program: Program, feed: Any) -> str:
     block = program.global_block()
     names = dict.fromkeys(name for one in _dicts(feed) for name in one)
     return "; ".join(
-        f"'{name}' was fed, which is no variable of the program; {nearest(program, name)}"
+        f"'{name}' was fed, which is not a variable of the program; {nearest(program, name)}"
         for name in names
         if isinstance(name, str) and block.find_var(name) is None
     )

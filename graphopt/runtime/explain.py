@@ -102,9 +102,9 @@ def read_lock(path: Path) -> Mapping[str, int]:
         data = json.loads(path.read_text("utf-8"))
         applied = data["applied"] if data["schema"] == 1 else None
     except (json.JSONDecodeError, KeyError, TypeError) as error:
-        raise ValueError(f"{path} is no lock file of graphopt.explain: {error!r}") from error
+        raise ValueError(f"{path} is not a lock file of graphopt.explain: {error!r}") from error
     if not isinstance(applied, dict) or not all(type(n) is int for n in applied.values()):
-        raise ValueError(f"{path} is no lock file of graphopt.explain, schema 1")
+        raise ValueError(f"{path} is not a lock file of graphopt.explain, schema 1")
     return applied
 
 

@@ -131,7 +131,7 @@ def _known(name: str) -> Any:
 def _unknown(name: str) -> str:
     near = get_close_matches(name.removeprefix(_PREFIX), FLAGS, 1)
     hint = f"; did you mean '{_PREFIX}{near[0]}'?" if near else ""
-    return f"'{name}' is no flag of Paddle that graphopt knows{hint}"
+    return f"'{name}' is not a flag of Paddle that graphopt knows{hint}"
 
 
 def _value(name: str) -> Any:

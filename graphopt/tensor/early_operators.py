@@ -49,7 +49,7 @@ def operate(type: str, x: Variable, other: Any, *, reverse: bool = False) -> Any
     if scaled is not None:
         if integral and value != int(value):
             raise ProgramError(
-                f"'{x.name}' is {x.dtype!s}, and {value} is no integer; cast one of them: "
+                f"'{x.name}' is {x.dtype!s}, and {value} is not an integer; cast one of them: "
                 "x.astype('float32')"
             )
         return append("scale", {"X": x}, scaled)

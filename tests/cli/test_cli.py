@@ -106,7 +106,7 @@ def test_info_of_what_cannot_be_run(tmp_path: Path) -> None:
     out = output("info", tmp_path)
     assert "2 operators are not supported:" in out and "conv2d_0.tmp_0" in out
     assert "conv2dd: needs a row" in out and "known are conv2d" in out
-    assert "no parameters beside the program" in out
+    assert "no parameters in the folder of the program" in out
     found = json.loads(output("info", tmp_path, "--json"))["unsupported"]
     assert (found[0]["block"], found[0]["output"]) == (0, "conv2d_0.tmp_0")
     shutil.copy(RESNET / "model.pdiparams", tmp_path / "odd.pdiparams")

@@ -183,7 +183,7 @@ def test_errors_end_with_two(capsys: pytest.CaptureFixture[str]) -> None:
     Path("mine.txt").write_text("precious")
     Path("broken.mlir").write_text("func.func @main(")
     for args, words in (
-        (["bisect", chain(), "-p", "cse", "-o", "mine.txt"], "is no replay file"),
+        (["bisect", chain(), "-p", "cse", "-o", "mine.txt"], "is not a replay file"),
         (["bisect", chain(), "-p", "no-such-pass"], "no-such-pass"),
         (["bisect", "broken.mlir", "-p", "cse"], "expected"),
         (["bisect", chain(), "-p", "cse{a=/}"], "pipeline"),

@@ -83,7 +83,7 @@ WRONG: dict[str, tuple[type[Exception], Callable[[Any, Any], Any]]] = {
         TypeError,
         lambda x, p: while_loop(lambda y: paddle.sum(y), lambda y: [y], [x * 1]),
     ),
-    "which is no Variable; make it one": (
+    "which is not a Variable; make it one": (
         ProgramError,
         lambda x, p: while_loop(lambda i, y: p, lambda i, y: [x, y], [0, x * 1]),
     ),

@@ -108,5 +108,5 @@ def test_methods_in_the_wrong_place() -> None:
             rnn.memory(shape=[2])
         dense = fluid.data("dense", [None, 2], "float32")
         other = layers.DynamicRNN()
-        with pytest.raises(UnsupportedError, match="no sequences"), other.block():
+        with pytest.raises(UnsupportedError, match="not sequences"), other.block():
             other.step_input(dense)

@@ -80,7 +80,7 @@ def test_the_left_operand_decides_the_dtype() -> None:
     assert found.tolist() == [-1, 4, 0, 1] and found.dtype == "float32"
     with fresh():
         x, i = fluid.data("x", [None]), fluid.data("i", [None], "int64")
-        with pytest.raises(ProgramError, match=r"'i' is int64, and 1\.5 is no integer"):
+        with pytest.raises(ProgramError, match=r"'i' is int64, and 1\.5 is not an integer"):
             i + 1.5
         with pytest.raises(TypeError, match="// needs int32 or int64, found float32: 'x'"):
             x // 2

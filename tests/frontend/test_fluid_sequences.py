@@ -270,7 +270,7 @@ def test_distances_between_sequences_of_tokens() -> None:
         assert out.name.endswith(".tmp_2")
         ((found, _),) = run({"a": a, "b": b}, out)
     assert found == [[1], [2]]
-    with fresh(), pytest.raises(UnsupportedError, match="'x', whose rows are no sequences"):
+    with fresh(), pytest.raises(UnsupportedError, match="'x', whose rows are not sequences"):
         layers.edit_distance(fluid.data("x", [None, 1], "int64"), tokens_of("b"))
 
 

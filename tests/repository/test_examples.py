@@ -271,7 +271,7 @@ def test_broken_entry_points_name_themselves(
     )
     (info / "entry_points.txt").write_text(f"[graphopt.passes]\n{points}\n")
     monkeypatch.syspath_prepend(str(tmp_path))
-    for name, text in (("gone", "does not load"), ("no-pass", "is no subclass")):
+    for name, text in (("gone", "does not load"), ("no-pass", "is not a subclass")):
         with pytest.raises(PassError, match=f"{name} = .* of broken {text}"):
             all_passes()[name]()
     (info / "entry_points.txt").write_text("[graphopt.passes]\ncse = json:JSONDecoder\n")

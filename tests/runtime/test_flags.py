@@ -73,7 +73,7 @@ def test_unknown_names_warn() -> None:
     with pytest.warns(UserWarning, match="did you mean 'FLAGS_check_nan_inf'"):
         paddle.set_flags({"FLAGS_check_naninf": 1})
     assert paddle.get_flags("FLAGS_check_naninf") == {"FLAGS_check_naninf": 1}
-    with pytest.raises(ValueError, match="is no flag of Paddle"):
+    with pytest.raises(ValueError, match="is not a flag of Paddle"):
         paddle.get_flags("FLAGS_nonsense")
     with pytest.raises(TypeError, match="should be a list, tuple or string"):
         paddle.get_flags(3)  # type: ignore[arg-type]

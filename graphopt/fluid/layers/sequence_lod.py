@@ -160,7 +160,9 @@ def sequence_expand(
     arguments.variable(y, "y", function)
     level, count = arguments.integer(ref_level, "ref_level", function), len(levels_of(y))
     if not -1 <= level < max(count, 1):
-        raise ValueError(f"{function}(): 'ref_level' {level} is no level of '{y.name}' ({count})")
+        raise ValueError(
+            f"{function}(): 'ref_level' {level} is not a level of '{y.name}' ({count})"
+        )
     counts = variable_of(y, function, "y", level)
     helper = LayerHelper(function, name)
     attrs = {"ref_level": level}

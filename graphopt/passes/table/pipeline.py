@@ -207,7 +207,7 @@ ROWS: tuple[Row, ...] = (
         Phase.FUSE,
         "fused-feedforward",
         asked,
-        "two linear layers with what is around them; before they are taken one by one",
+        "two linear layers with the ops around them; before they are taken one by one",
     ),
     Row(
         "fuse_dot_product_attention",
@@ -460,7 +460,7 @@ WITHOUT_PASS: Mapping[str, str] = {
     "nccl_comm_num": "XLA owns the communicators of GPUs, and CPUs have none",
     "bkcl_comm_num": "JAX has no backend for Kunlun devices",
     "remove_unnecessary_lock": "the runtime has no locks per operator",
-    "cache_runtime_context": "what is compiled, with its buffers, is always kept and used again",
+    "cache_runtime_context": "the executable, with its buffers, is always kept and used again",
     "allow_cuda_graph_capture": "XLA captures CUDA graphs on GPUs by itself; CPUs have none",
     "mkldnn_enabled_op_types": "XLA chooses the library of each op on CPUs; GPUs have no oneDNN",
 }

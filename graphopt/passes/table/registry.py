@@ -128,7 +128,9 @@ def _entry_loader(point: EntryPoint) -> Loader:
         except Exception as error:
             raise PassError(f"the entry point {_origin(point)} does not load: {error}") from error
         if not isinstance(found, type) or not issubclass(found, ModulePass):
-            raise PassError(f"the entry point {_origin(point)} is no subclass of xdsl's ModulePass")
+            raise PassError(
+                f"the entry point {_origin(point)} is not a subclass of xdsl's ModulePass"
+            )
         if found.name != point.name:
             raise PassError(
                 f"the entry point {_origin(point)} loads a pass named '{found.name}'; "

@@ -66,7 +66,7 @@ class _Folded(Fusion):
             return Reason(
                 "weight-not-parameter",
                 "`weight` is computed, not a parameter",
-                "keep what is computed in a parameter",
+                "store the computed value in a parameter",
             )
         axis, rank = _channels(norm), rank_of(norm.operands[0].type)
         if isinstance(layer, Matmul) and rank_of(weight.type) != 2:

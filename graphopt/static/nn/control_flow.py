@@ -372,7 +372,7 @@ def _carry(new: Any, old: Any) -> None:
         if isinstance(new, Variable):
             raise ProgramError(
                 f"body in while_loop returns {_shown(new)} for the loop variable {old!r}, which "
-                "is no Variable; make it one with paddle.full before the loop"
+                f"is not a Variable; make it one with paddle.full before the loop"
             )
         return
     if is_array(new) or is_array(old):

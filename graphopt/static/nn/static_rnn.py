@@ -158,7 +158,9 @@ class StaticRNN:
         arguments.variable(mem, "mem", "StaticRNN.update_memory")
         arguments.variable(var, "var", "StaticRNN.update_memory")
         if mem.name not in self.memories:
-            raise ProgramError(f"StaticRNN.update_memory(): '{mem.name}' is no memory of this RNN")
+            raise ProgramError(
+                f"StaticRNN.update_memory(): '{mem.name}' is not a memory of this RNN"
+            )
         self.memories[mem.name].after = var
 
     def __call__(self) -> Variable | list[Variable]:

@@ -65,7 +65,7 @@ def test_alone(environment: dict[str, str]) -> None:
         ({"PADDLE_TRAINERS_NUM": "0"}, "must be 1 or more"),
         ({"PADDLE_TRAINER_ENDPOINTS": ""}, "PADDLE_TRAINER_ENDPOINTS does not say where"),
         ({"PADDLE_TRAINER_ENDPOINTS": "a:1,a:1"}, "the same endpoint"),
-        ({"PADDLE_TRAINER_ENDPOINTS": "a:1,b"}, "'b' is no endpoint"),
+        ({"PADDLE_TRAINER_ENDPOINTS": "a:1,b"}, "'b' is not an endpoint"),
         ({"PADDLE_CURRENT_ENDPOINT": "10.0.0.1:6170"}, "PADDLE_CURRENT_ENDPOINT is 10.0.0.1"),
         ({"GRAPHOPT_STEP_TIMEOUT": "0"}, "GRAPHOPT_STEP_TIMEOUT is '0'"),
         ({"GRAPHOPT_START_TIMEOUT": "soon"}, "GRAPHOPT_START_TIMEOUT is 'soon'"),
@@ -81,7 +81,7 @@ def test_endpoints() -> None:
     """Host and port, also of IPv6."""
     assert split_endpoint("[::1]:80") == ("::1", 80)
     for wrong in ("", "host", ":1", "host:", "host:0", "host:65536", "host:x", "host:²"):
-        with pytest.raises(WorldError, match="is no endpoint"):
+        with pytest.raises(WorldError, match="is not an endpoint"):
             split_endpoint(wrong)
 
 

@@ -137,7 +137,7 @@ class AllGather(Collective):
         found: list[Tensor] = []
         for value, shape in zip((x, *rest), split_shapes(sizes, ranks), strict=True):
             if shape_of(value) != (part_length(shape, parts),):
-                raise ProgramError(f"{show(value)} is no part of {list(shape)} in {parts} parts")
+                raise ProgramError(f"{show(value)} is not a part of {list(shape)} in {parts} parts")
             found.append(like(value, shape=shape))
         return found
 
