@@ -22,13 +22,13 @@ from graphopt.ir.dialect.ops.reduce import All
 from graphopt.ir.dialect.ops.shape import Reshape
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import EMPTY, Operator
-from graphopt.ir.translate.operators.making import Maker
+from graphopt.ir.translate.operators.emitter import Emitter
 from graphopt.ir.translate.operators.translator import Translator
 
 
 def _check_finite_and_unscale(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """Gradients divided by the scale; from the first that is not finite on, zeros."""
-    emit = Maker(self, op)
+    emit = Emitter(self, op)
     emit.only("X", "Scale")
     scale = emit.input("Scale")
     inverse = emit(Divide, emit(FullLike, scale, value=1.0), scale)
@@ -52,7 +52,7 @@ def _update_loss_scaling(self: Translator, op: Operator) -> dict[str, SSAValue]:
     Gradients that are not finite become zeros.
     """
     counters = ("PrevLossScaling", "InGoodSteps", "InBadSteps")
-    emit = Maker(self, op)
+    emit = Emitter(self, op)
     emit.only("X", "FoundInfinite", "StopUpdate", *counters)
     found = emit.input("FoundInfinite")
     whole = emit(Reshape, found, shape=())
@@ -84,7 +84,7 @@ def _update_loss_scaling(self: Translator, op: Operator) -> dict[str, SSAValue]:
     return written
 
 
-def _number(emit: Maker, like: SSAValue, value: int) -> SSAValue:
+def _number(emit: Emitter, like: SSAValue, value: int) -> SSAValue:
     return emit(FullLike, like, value=value, dtype=dtype_of(like.type))
 
 

@@ -31,10 +31,10 @@ from graphopt.ir.translate.operators.attention import ATTENTION
 from graphopt.ir.translate.operators.boxes import BOXES
 from graphopt.ir.translate.operators.callbacks import CALLBACKS
 from graphopt.ir.translate.operators.control import CONTROL
+from graphopt.ir.translate.operators.emitter import Emitter
 from graphopt.ir.translate.operators.first_versions import FIRST_VERSIONS
 from graphopt.ir.translate.operators.fused import FUSED, aligned
 from graphopt.ir.translate.operators.losses import LOSSES
-from graphopt.ir.translate.operators.making import Maker
 from graphopt.ir.translate.operators.properties import row_attrs
 from graphopt.ir.translate.operators.quantised import QUANTISED
 from graphopt.ir.translate.operators.registry import SPECIAL as SPECIAL
@@ -80,7 +80,7 @@ _COMPARISONS = ("equal", "not_equal", "less_than", "less_equal", "greater_than",
 def _elementwise(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """`axis` says where y's dimensions start in x."""
     x, y = self.read(op.input("X")[0]), self.read(op.input("Y")[0])
-    x, y = aligned(Maker(self, op), x, y, int(op.attrs.get("axis", -1)))
+    x, y = aligned(Emitter(self, op), x, y, int(op.attrs.get("axis", -1)))
     return self.by_row(op, BY_TYPE[op.type], x, y)
 
 

@@ -18,13 +18,13 @@ from graphopt.ir.dialect.ops.shape import Assign, Concat, Reshape
 from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Operator
-from graphopt.ir.translate.operators.making import Maker
+from graphopt.ir.translate.operators.emitter import Emitter
 from graphopt.ir.translate.operators.translator import Translator
 
 
 def _coalesce_tensor(self: Translator, op: Operator) -> dict[str, SSAValue]:
     """The inputs, or a constant in their shapes, and a flat copy of them all."""
-    Maker(self, op).only("Input")
+    Emitter(self, op).only("Input")
     if op.attrs.get("use_align", True):
         raise UnsupportedError("coalesce_tensor with use_align, which leaves gaps in its result")
     values = [self.read(name) for name in op.input("Input")]

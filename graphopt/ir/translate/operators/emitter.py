@@ -29,8 +29,8 @@ from graphopt.ir.translate.operators.translator import Translator
 Written = dict[str, SSAValue]
 
 
-class Maker:
-    """Translation of one operator: `make(Add, x, y)` is a value, `make.results(Out=value)` the end.
+class Emitter:
+    """Translation of one operator: `emit(Add, x, y)` is a value, `emit.results(Out=value)` the end.
 
     `default` attributes are what Paddle takes where the file says nothing.
     """
@@ -169,9 +169,9 @@ class Maker:
 _PLAIN = frozenset(("relu", "gelu", "sigmoid", "tanh", "sqrt", "silu", "mish", "abs", "square"))
 
 Translation = Callable[["Translator", Operator], Written]
-Made = Callable[[Maker], Written]
+Made = Callable[[Emitter], Written]
 
 
 def translation(made: Made) -> Translation:
-    """The translation that calls `made` with a Maker."""
-    return lambda translator, op: made(Maker(translator, op))
+    """The translation that calls `made` with a Emitter."""
+    return lambda translator, op: made(Emitter(translator, op))
