@@ -6,12 +6,11 @@ them (by shape inference), so both agree by construction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import SSAValue
 from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 from xdsl.utils.exceptions import VerifyException
 
@@ -19,33 +18,18 @@ from graphopt.errors import GraphoptError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.definition import attr_kinds, definition
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Cast
-from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.ops.shape import Concat, Reshape
-from graphopt.ir.dialect.types import check_size, dtype_of, shape_of
+from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.ir.program import EMPTY, Operator
 from graphopt.ir.translate.operators.attributes import check_read, noting
-from graphopt.ir.translate.operators.properties import (
-    constant_property,
-    make_dynamic,
-    names_variables,
-    row_attrs,
-)
+from graphopt.ir.translate.operators.builder import OpBuilder
+from graphopt.ir.translate.operators.properties import names_variables, row_attrs
 from graphopt.ir.translate.operators.registry import SPECIAL
 from graphopt.ir.translate.operators.table import BY_TYPE, TENSOR_PROPERTIES, Row
 
 
-class Translator:
-    """Appends the translation of operators to a block of `pd` ops.
-
-    `read` gives the value of a variable name at this point of the program.
-    """
-
-    def __init__(self, block: Block, read: Callable[[str], SSAValue]) -> None:
-        self.block = block
-        self.read = read
-        self.random_ops = 0
-        self.trains = False
-        """True when gradients are taken of what is translated."""
+class Translator(OpBuilder):
+    """Appends the translation of operators to a block of `pd` ops."""
 
     def translate(self, op: Operator) -> dict[str, SSAValue]:
         """Append `op` and return the values of the variable names it writes.
@@ -75,26 +59,6 @@ class Translator:
         merged = {**row_attrs(op, row), **attrs}
         tensors = self.tensor_properties(op, row)
         return self.results(op, row, self.emit_late(row.op, op, given, merged, tensors))
-
-    def emit_late(
-        self,
-        op_class: type[PdOp],
-        source: Operator,
-        operands: Sequence[Any],
-        attrs: Mapping[str, Any],
-        tensors: Mapping[str, SSAValue],
-    ) -> PdOp:
-        """An op some of whose properties are tensors; the plain op when these are constants."""
-        known = {name: constant_property(op_class, name, v) for name, v in tensors.items()}
-        dynamic = {name: value for name, value in tensors.items() if known[name] is None}
-        merged = {**attrs, **{name: value for name, value in known.items() if value is not None}}
-        if not dynamic:
-            return self.emit(op_class, source, *operands, **merged)
-        if issubclass(op_class, RandomOp) and not merged.get("seed"):
-            self.random_ops += 1
-            merged["rng_id"] = self.random_ops
-        made = make_dynamic(op_class, operands, merged, dynamic)
-        return self._placed(made, source)
 
     def operand(self, op: Operator, row: Row, index: int) -> Any:
         """The value of the row's `index`-th slot in the form that the op's field wants."""
@@ -135,24 +99,6 @@ class Translator:
                 value = self.emit(Reshape, op, value, shape=(1,)).results[0]
             parts.append(value)
         return self.emit(Concat, op, parts, axis=0).results[0]
-
-    def emit(
-        self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any
-    ) -> PdOp:
-        """Make an op at the end of the block."""
-        if issubclass(op_class, RandomOp) and not attrs.get("seed"):
-            self.random_ops += 1
-            attrs["rng_id"] = self.random_ops
-        return self._placed(op_class.make(*operands, **attrs), source)
-
-    def _placed(self, made: PdOp, source: Operator | None) -> PdOp:
-        for result in made.results:
-            check_size(result.type)
-        if source is not None and source.location is not None:
-            file, line = source.location
-            made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
-        self.block.add_op(made)
-        return made
 
     def results(self, op: Operator, row: Row, made: PdOp) -> dict[str, SSAValue]:
         """The names in the row's output slots with the results of the op made for it."""
