@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
@@ -15,8 +14,9 @@ from graphopt.ir.dialect.ops.rearrange import TriangleOf
 from graphopt.ir.dialect.ops.reduce import Max, Sum
 from graphopt.ir.dialect.ops.shape import Flatten, Reshape, Split, Squeeze, Transpose
 from graphopt.ir.dialect.types import rank_of, shape_of
-from graphopt.ir.translate.operators.emitter import Emitter, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.fused import dropout, norm, plus
+from graphopt.ir.translate.operators.registry import translates
 
 
 def attention(
@@ -48,7 +48,8 @@ def _joined_heads(emit: Emitter, x: SSAValue) -> SSAValue:
     return emit(Flatten, emit(Transpose, x, perm=(0, 2, 1, 3)), start_axis=2, stop_axis=3)
 
 
-def _multihead_matmul(emit: Emitter) -> Written:
+@translates("multihead_matmul")
+def multihead_matmul(emit: Emitter) -> Written:
     """One weight [hidden, 3, heads, size] for queries, keys and values."""
     emit.only("Input", "W", "Bias", "BiasQK")
     x, weight = emit.input("Input"), emit.input("W")
@@ -66,7 +67,8 @@ def _multihead_matmul(emit: Emitter) -> Written:
     return emit.results(Out=_joined_heads(emit, out))
 
 
-def _fused_attention(emit: Emitter) -> Written:
+@translates("fused_attention")
+def fused_attention(emit: Emitter) -> Written:
     """A layer of self-attention with its norm, residual and dropouts."""
     emit.only(
         *("X", "LnScale", "LnBias", "QKVW", "QKVBias", "SrcMask", "OutLinearW", "OutLinearBias"),
@@ -100,7 +102,8 @@ def _fused_attention(emit: Emitter) -> Written:
     return emit.results(Y=out)
 
 
-def _fused_feedforward(emit: Emitter) -> Written:
+@translates("fused_feedforward")
+def fused_feedforward(emit: Emitter) -> Written:
     """Two linear layers with a norm, a residual and dropouts."""
     names = [f"Linear{i}{part}" for i in "12" for part in ("Weight", "Bias")]
     names += [f"Ln{i}{part}" for i in "12" for part in ("Scale", "Bias")]
@@ -131,7 +134,8 @@ def _lower_softmax(emit: Emitter, scores: SSAValue) -> SSAValue:
     return emit(Divide, powers, emit(Sum, powers, axis=(-1,), keepdim=True))
 
 
-def _flash_attention(emit: Emitter) -> Written:
+@translates("flash_attn")
+def flash_attention(emit: Emitter) -> Written:
     """Attention of [batch, length, heads, size]."""
     emit.only("q", "k", "v", "attn_mask")
     if emit.attr("dropout", 0.0) and not emit.attr("is_test", False):
@@ -150,25 +154,14 @@ def _flash_attention(emit: Emitter) -> Written:
     return emit.results(out=emit(Transpose, out, perm=(0, 2, 1, 3)))
 
 
-def _softmax_mask(emit: Emitter) -> Written:
+@translates("fused_softmax_mask")
+def softmax_mask(emit: Emitter) -> Written:
     emit.only("X", "Mask")
     total = emit(Add, emit.input("X"), emit.input("Mask"))
     return emit.results(Out=emit(Softmax, total, axis=-1))
 
 
-def _softmax_triangle(emit: Emitter) -> Written:
+@translates("fused_softmax_mask_upper_triangle")
+def softmax_triangle(emit: Emitter) -> Written:
     emit.only("X")
     return emit.results(Out=_lower_softmax(emit, emit.input("X")))
-
-
-ATTENTION: Mapping[str, Translation] = {
-    type: translation(made)
-    for type, made in {
-        "multihead_matmul": _multihead_matmul,
-        "fused_attention": _fused_attention,
-        "fused_feedforward": _fused_feedforward,
-        "flash_attn": _flash_attention,
-        "fused_softmax_mask": _softmax_mask,
-        "fused_softmax_mask_upper_triangle": _softmax_triangle,
-    }.items()
-}

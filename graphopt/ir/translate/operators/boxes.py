@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.ops.proposals import DistributeFpnProposals, MulticlassNms
-from graphopt.ir.translate.operators.emitter import Emitter, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
 
 
-def _multiclass_nms(emit: Emitter) -> Written:
+@translates("multiclass_nms", "multiclass_nms2")
+def multiclass_nms(emit: Emitter) -> Written:
     """The older operators give no numbers of rows, and the first no indices."""
     emit.only("BBoxes", "Scores")
     names = ("score_threshold", "nms_top_k", "keep_top_k", "nms_threshold", "normalized", "nms_eta")
@@ -20,7 +20,8 @@ def _multiclass_nms(emit: Emitter) -> Written:
     return emit.results(Out=made[0], Index=made[1])
 
 
-def _distribute(emit: Emitter) -> Written:
+@translates("distribute_fpn_proposals")
+def distribute_fpn_proposals(emit: Emitter) -> Written:
     emit.only("FpnRois", "RoisNum")
     rois, number = emit.input("FpnRois"), emit.optional("RoisNum")
     if number is None:
@@ -38,10 +39,3 @@ def _distribute(emit: Emitter) -> Written:
     if emit.op.output("MultiLevelRoIsNum"):
         written |= emit.results(MultiLevelRoIsNum=made[levels + 1 :])
     return written
-
-
-BOXES: Mapping[str, Translation] = {
-    "multiclass_nms": translation(_multiclass_nms),
-    "multiclass_nms2": translation(_multiclass_nms),
-    "distribute_fpn_proposals": translation(_distribute),
-}

@@ -22,7 +22,8 @@ from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.reduce import Mean
 from graphopt.ir.dialect.ops.shape import Concat, Flatten, Reshape, Squeeze, Transpose
 from graphopt.ir.dialect.types import rank_of, shape_of, show
-from graphopt.ir.translate.operators.emitter import Emitter, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.table import BY_TYPE
 
 _MODES = ("downgrade_in_infer", "upscale_in_train")
@@ -62,7 +63,8 @@ def dropout(emit: Emitter, x: SSAValue, rate: str, mode: str) -> SSAValue:
     return x if p == 0 else emit(Dropout, x, p=p, **training)
 
 
-def _fc(emit: Emitter) -> Written:
+@translates("fc")
+def fc(emit: Emitter) -> Written:
     emit.only("Input", "W", "Bias")
     if emit.attr("padding_weights", False):
         raise UnsupportedError("operator fc with padded weights")
@@ -72,7 +74,8 @@ def _fc(emit: Emitter) -> Written:
     return emit.results(Out=emit.activated(out, emit.attr("activation_type", "")))
 
 
-def _repeated_fc(emit: Emitter) -> Written:
+@translates("fusion_repeated_fc_relu")
+def repeated_fc(emit: Emitter) -> Written:
     """Layers of x W + b with relu after each."""
     emit.only("X", "W", "Bias")
     out = emit.input("X")
@@ -81,7 +84,8 @@ def _repeated_fc(emit: Emitter) -> Written:
     return emit.results(Out=out)
 
 
-def _gemm_epilogue(emit: Emitter) -> Written:
+@translates("fused_gemm_epilogue")
+def gemm_epilogue(emit: Emitter) -> Written:
     """x is a matrix of rows, or of columns when it is transposed."""
     emit.only("X", "Y", "Bias")
     x = emit.input("X")
@@ -92,7 +96,8 @@ def _gemm_epilogue(emit: Emitter) -> Written:
     return emit.results(Out=emit.activated(out, emit.attr("activation", "none")))
 
 
-def _skip_layernorm(emit: Emitter) -> Written:
+@translates("skip_layernorm")
+def skip_layernorm(emit: Emitter) -> Written:
     emit.only("X", "Y", "Scale", "Bias")
     total = emit(Add, emit.input("X"), emit.input("Y"))
     at, epsilon = emit.attr("begin_norm_axis", 2), emit.attr("epsilon", 1e-5)
@@ -100,7 +105,8 @@ def _skip_layernorm(emit: Emitter) -> Written:
     return emit.results(Out=out[0])
 
 
-def _fc_layernorm(emit: Emitter) -> Written:
+@translates("fused_fc_elementwise_layernorm")
+def fc_layernorm(emit: Emitter) -> Written:
     emit.only("X", "W", "Y", "Bias0", "Scale", "Bias1")
     axis = emit.attr("x_num_col_dims", 1)
     out = plus(emit, _linear(emit, emit.input("X"), emit.input("W"), axis), emit.optional("Bias0"))
@@ -112,7 +118,8 @@ def _fc_layernorm(emit: Emitter) -> Written:
     return emit.results(Out=out, Mean=mean, Variance=variance)
 
 
-def _embeddings_layernorm(emit: Emitter) -> Written:
+@translates("fused_embedding_eltwise_layernorm")
+def embeddings_layernorm(emit: Emitter) -> Written:
     """The sum of several embeddings, normalised."""
     emit.only("Ids", "Embs", "Bias", "Scale")
     ids, tables = emit.inputs("Ids"), emit.inputs("Embs")
@@ -129,7 +136,8 @@ def _embeddings_layernorm(emit: Emitter) -> Written:
     return emit.results(Out=norm(emit, total, scale, bias, epsilon, -1)[0])
 
 
-def _bias_dropout_norm(emit: Emitter) -> Written:
+@translates("fused_bias_dropout_residual_layer_norm")
+def bias_dropout_norm(emit: Emitter) -> Written:
     """The norm of residual + dropout(x + bias)."""
     emit.only("X", "Residual", "Bias", "LnScale", "LnBias")
     x = plus(emit, emit.input("X"), emit.optional("Bias"))
@@ -141,7 +149,8 @@ def _bias_dropout_norm(emit: Emitter) -> Written:
     return emit.results(Y=out, BiasDropoutResidualOut=total, LnMean=mean, LnVariance=variance)
 
 
-def _dropout_add(emit: Emitter) -> Written:
+@translates("fused_dropout_add")
+def dropout_add(emit: Emitter) -> Written:
     emit.only("x", "y")
     mode = emit.choice("mode", _MODES[1], _MODES)
     attrs = {"p": emit.attr("p", 0.5), "is_test": emit.attr("is_test", False), "mode": mode}
@@ -150,7 +159,8 @@ def _dropout_add(emit: Emitter) -> Written:
     return emit.results(out=emit(Add, kept, emit.input("y")))
 
 
-def _rms_norm(emit: Emitter) -> Written:
+@translates("rms_norm")
+def rms_norm(emit: Emitter) -> Written:
     """x over its root mean square, times a weight, after adding the residual if there is one."""
     emit.only("x", "bias", "residual", "norm_weight", "norm_bias")
     if emit.attr("quant_scale", -1.0) > 0:
@@ -166,7 +176,8 @@ def _rms_norm(emit: Emitter) -> Written:
     return emit.results(out=plus(emit, out, emit.optional("norm_bias")), residual_out=x)
 
 
-def _square_difference(emit: Emitter) -> Written:
+@translates("fusion_squared_mat_sub")
+def square_difference(emit: Emitter) -> Written:
     """scalar * ((x y)² - x² y²)."""
     emit.only("X", "Y")
     x, y = emit.input("X"), emit.input("Y")
@@ -176,7 +187,8 @@ def _square_difference(emit: Emitter) -> Written:
     return emit.results(SquaredX=squares[0], SquaredY=squares[1], SquaredXY=squares[2], Out=out)
 
 
-def _transpose_flatten_concat(emit: Emitter) -> Written:
+@translates("fusion_transpose_flatten_concat")
+def transpose_flatten_concat(emit: Emitter) -> Written:
     emit.only("X")
     perm, at = tuple(emit.attr("trans_axis", ())), emit.attr("flatten_axis", 1)
     parts: list[SSAValue] = []
@@ -200,7 +212,8 @@ _CONVS: Mapping[str, type[Conv2d | DepthwiseConv2d | Conv3d | Conv2dTranspose]] 
 }
 
 
-def _conv(emit: Emitter) -> Written:
+@translates(*_CONVS)
+def conv(emit: Emitter) -> Written:
     """A convolution with the ops that fusions append: a bias, a residual, an activation."""
     emit.only("Input", "Filter", "Bias", "ResidualData")
     op_class, given = _CONVS[emit.op.type], emit.op.attrs
@@ -224,7 +237,8 @@ def _conv(emit: Emitter) -> Written:
     return emit.results(Output=out)
 
 
-def _add_activation(emit: Emitter) -> Written:
+@translates("fused_elemwise_add_activation")
+def add_activation(emit: Emitter) -> Written:
     """The two functions, outer first."""
     emit.only("X", "Y")
     x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
@@ -260,29 +274,11 @@ def aligned(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValu
 _BINARY = {"add": Add, "sub": Subtract, "mul": Multiply, "div": Divide}
 
 
-def _binary(emit: Emitter) -> Written:
+@translates(*(f"fused_elementwise_{name}" for name in _BINARY))
+def binary(emit: Emitter) -> Written:
     """Arithmetic and an activation."""
     emit.only("X", "Y")
     x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
     out = emit(_BINARY[emit.op.type.removeprefix("fused_elementwise_")], x, y)
     names = emit.attr("fuse_activation", ""), emit.attr("fuse_alpha", 0.0)
     return emit.results(Out=emit.activated(out, *names, emit.attr("fuse_beta", 0.0)))
-
-
-_MADE = {
-    "fc": _fc,
-    "fusion_repeated_fc_relu": _repeated_fc,
-    "fused_gemm_epilogue": _gemm_epilogue,
-    "skip_layernorm": _skip_layernorm,
-    "fused_fc_elementwise_layernorm": _fc_layernorm,
-    "fused_embedding_eltwise_layernorm": _embeddings_layernorm,
-    "fused_bias_dropout_residual_layer_norm": _bias_dropout_norm,
-    "fused_dropout_add": _dropout_add,
-    "rms_norm": _rms_norm,
-    "fusion_squared_mat_sub": _square_difference,
-    "fusion_transpose_flatten_concat": _transpose_flatten_concat,
-    "fused_elemwise_add_activation": _add_activation,
-    **dict.fromkeys((f"fused_elementwise_{name}" for name in _BINARY), _binary),
-    **dict.fromkeys(_CONVS, _conv),
-}
-FUSED: Mapping[str, Translation] = {type: translation(made) for type, made in _MADE.items()}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
@@ -34,21 +32,24 @@ from graphopt.ir.dialect.ops.reduce import PNorm, Sum
 from graphopt.ir.dialect.ops.scatter import TakeAlongAxis
 from graphopt.ir.dialect.ops.shape import Reshape, Slice
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
-from graphopt.ir.translate.operators.emitter import Emitter, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.fused import aligned
+from graphopt.ir.translate.operators.registry import translates
 
 # the end of a dimension, whatever its size
 _END = 2**31 - 1
 
 
-def _dot(emit: Emitter) -> Written:
+@translates("dot")
+def dot(emit: Emitter) -> Written:
     emit.only("X", "Y")
     x = emit.input("X")
     products = emit(Multiply, x, emit.input("Y"))
     return emit.results(Out=emit(Sum, products, axis=(-1,), dtype=dtype_of(x.type)))
 
 
-def _addmm(emit: Emitter) -> Written:
+@translates("addmm")
+def addmm(emit: Emitter) -> Written:
     emit.only("Input", "X", "Y")
     product = emit.scaled(emit(Matmul, emit.input("X"), emit.input("Y")), emit.attr("Alpha", 1.0))
     return emit.results(
@@ -56,25 +57,29 @@ def _addmm(emit: Emitter) -> Written:
     )
 
 
-def _sum_of_two(emit: Emitter) -> Written:
+@translates("minus")
+def sum_of_two(emit: Emitter) -> Written:
     emit.only("X", "Y")
     x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
     return emit.results(Out=emit(Subtract if emit.op.type == "minus" else Add, x, y))
 
 
-def _distance(emit: Emitter) -> Written:
+@translates("dist")
+def distance(emit: Emitter) -> Written:
     """The norm of x - y, a number."""
     emit.only("X", "Y")
     difference = emit(Subtract, emit.input("X"), emit.input("Y"))
     return emit.results(Out=emit(PNorm, difference, porder=emit.attr("p", 2.0)))
 
 
-def _l1_norm(emit: Emitter) -> Written:
+@translates("l1_norm")
+def l1_norm(emit: Emitter) -> Written:
     emit.only("X")
     return emit.results(Out=emit(Sum, emit(Abs, emit.input("X"))))
 
 
-def _affine_channel(emit: Emitter) -> Written:
+@translates("affine_channel")
+def affine_channel(emit: Emitter) -> Written:
     """A factor and a number to add for each channel."""
     emit.only("X", "Scale", "Bias")
     x = emit.input("X")
@@ -84,7 +89,8 @@ def _affine_channel(emit: Emitter) -> Written:
     return emit.results(Out=emit(Add, emit(Multiply, x, scale), bias))
 
 
-def _lrn(emit: Emitter) -> Written:
+@translates("lrn")
+def lrn(emit: Emitter) -> Written:
     """x over (k + alpha * the sum of squares of n neighbouring channels) ** beta."""
     emit.only("X")
     x, count = emit.input("X"), emit.attr("n", 5)
@@ -113,7 +119,8 @@ def _row_sum(emit: Emitter, x: SSAValue) -> SSAValue:
     return emit(Sum, _rows(emit, x), axis=(1,), keepdim=True)
 
 
-def _cos_sim(emit: Emitter) -> Written:
+@translates("cos_sim")
+def cos_sim(emit: Emitter) -> Written:
     """The cosine between rows; y may have a single one."""
     emit.only("X", "Y")
     x, y = (_rows(emit, emit.input(slot)) for slot in ("X", "Y"))
@@ -123,14 +130,16 @@ def _cos_sim(emit: Emitter) -> Written:
     return emit.results(Out=out, XNorm=lengths[0], YNorm=lengths[1])
 
 
-def _squared_distance(emit: Emitter) -> Written:
+@translates("squared_l2_distance")
+def squared_distance(emit: Emitter) -> Written:
     emit.only("X", "Y")
     difference = emit(Subtract, _rows(emit, emit.input("X")), _rows(emit, emit.input("Y")))
     out = _row_sum(emit, emit(Square, difference))
     return emit.results(Out=out, sub_result=difference)
 
 
-def _smooth_l1(emit: Emitter) -> Written:
+@translates("smooth_l1_loss")
+def smooth_l1(emit: Emitter) -> Written:
     """Quadratic near 0 and linear far off, summed over each row."""
     emit.only("X", "Y", "InsideWeight", "OutsideWeight")
     squared_sigma = emit.attr("sigma", 1.0) ** 2
@@ -146,7 +155,8 @@ def _smooth_l1(emit: Emitter) -> Written:
     return emit.results(Diff=difference, Out=_row_sum(emit, loss))
 
 
-def _log_loss(emit: Emitter) -> Written:
+@translates("log_loss")
+def log_loss(emit: Emitter) -> Written:
     """-label log(p + ε) - (1 - label) log(1 - p + ε)."""
     emit.only("Predicted", "Labels")
     _same_shape(emit, "Predicted", "Labels")
@@ -157,7 +167,8 @@ def _log_loss(emit: Emitter) -> Written:
     return emit.results(Loss=emit.scaled(emit(Add, yes, no), -1.0))
 
 
-def _hinge_loss(emit: Emitter) -> Written:
+@translates("hinge_loss")
+def hinge_loss(emit: Emitter) -> Written:
     emit.only("Logits", "Labels")
     _same_shape(emit, "Logits", "Labels")
     signs = emit.scaled(emit.input("Labels"), 2.0, -1.0)
@@ -165,7 +176,8 @@ def _hinge_loss(emit: Emitter) -> Written:
     return emit.results(Loss=emit(Relu, margin))
 
 
-def _rank_loss(emit: Emitter) -> Written:
+@translates("rank_loss")
+def rank_loss(emit: Emitter) -> Written:
     """log(1 + exp(left - right)) - label (left - right), element by element, in label's shape."""
     emit.only("Label", "Left", "Right")
     label = emit.input("Label")
@@ -197,7 +209,8 @@ def _same_shape(emit: Emitter, *slots: str) -> None:
             raise ProgramError(f"{emit.op.type} needs inputs of one shape, found {shown}")
 
 
-def _margin_rank_loss(emit: Emitter) -> Written:
+@translates("margin_rank_loss")
+def margin_rank_loss(emit: Emitter) -> Written:
     """max(0, margin - label (x1 - x2))."""
     emit.only("X1", "X2", "Label")
     _same_shape(emit, "Label", "X1", "X2")
@@ -208,7 +221,8 @@ def _margin_rank_loss(emit: Emitter) -> Written:
     return emit.results(Out=out, Activated=emit.like(active, out))
 
 
-def _bpr_loss(emit: Emitter) -> Written:
+@translates("bpr_loss")
+def bpr_loss(emit: Emitter) -> Written:
     """-log sigmoid(x[label] - x[j]) in the mean over the other classes j."""
     emit.only("X", "Label")
     x, label = emit.input("X"), emit.input("Label")
@@ -224,7 +238,8 @@ def _bpr_loss(emit: Emitter) -> Written:
     return emit.results(Y=emit.scaled(total, -1.0 / (classes - 1)))
 
 
-def _modified_huber(emit: Emitter) -> Written:
+@translates("modified_huber_loss")
+def modified_huber(emit: Emitter) -> Written:
     """Of v = (2 y - 1) x: -4 v below -1, (1 - v)² up to 1, then 0."""
     emit.only("X", "Y")
     _same_shape(emit, "X", "Y")
@@ -235,7 +250,8 @@ def _modified_huber(emit: Emitter) -> Written:
     return emit.results(Out=out, IntermediateVal=v)
 
 
-def _label_smooth(emit: Emitter) -> Written:
+@translates("label_smooth")
+def label_smooth(emit: Emitter) -> Written:
     """(1 - ε) x + ε of the prior, which is uniform unless given."""
     emit.only("X", "PriorDist")
     x, prior, share = emit.input("X"), emit.optional("PriorDist"), emit.attr("epsilon", 0.0)
@@ -248,7 +264,8 @@ def _label_smooth(emit: Emitter) -> Written:
     return emit.results(Out=emit(Add, emit.scaled(x, 1.0 - share), smooth))
 
 
-def _focal_loss(emit: Emitter) -> Written:
+@translates("sigmoid_focal_loss")
+def focal_loss(emit: Emitter) -> Written:
     """Of logits [n, classes] and labels [n, 1] from 0, the background, or -1, which counts not."""
     emit.only("X", "Label", "FgNum")
     x, label = emit.input("X"), emit.input("Label")
@@ -271,7 +288,8 @@ def _focal_loss(emit: Emitter) -> Written:
     return emit.results(Out=emit(Divide, emit(Add, near, far), number))
 
 
-def _scale(emit: Emitter) -> Written:
+@translates("scale")
+def scale(emit: Emitter) -> Written:
     """The factor is an attribute or a tensor."""
     emit.only("X", "ScaleTensor", "BiasTensor")
     factor, more = emit.optional("ScaleTensor"), emit.optional("BiasTensor")
@@ -291,7 +309,8 @@ def _scale(emit: Emitter) -> Written:
     return emit.results(Out=emit(Multiply, emit(Add, x, plus), times))
 
 
-def _clip(emit: Emitter) -> Written:
+@translates("clip")
+def clip(emit: Emitter) -> Written:
     """The bounds are attributes or tensors."""
     emit.only("X", "Min", "Max")
     x, low, high = emit.input("X"), emit.optional("Min"), emit.optional("Max")
@@ -309,30 +328,3 @@ def _clip(emit: Emitter) -> Written:
     upper = bound(high, emit.attr("max", largest))
     out = emit(Where, emit(LessThan, x, lower), lower, x)
     return emit.results(Out=emit(Where, emit(LessThan, upper, out), upper, out))
-
-
-LOSSES: Mapping[str, Translation] = {
-    type: translation(made)
-    for type, made in {
-        "dot": _dot,
-        "addmm": _addmm,
-        "minus": _sum_of_two,
-        "dist": _distance,
-        "l1_norm": _l1_norm,
-        "affine_channel": _affine_channel,
-        "lrn": _lrn,
-        "cos_sim": _cos_sim,
-        "squared_l2_distance": _squared_distance,
-        "smooth_l1_loss": _smooth_l1,
-        "log_loss": _log_loss,
-        "hinge_loss": _hinge_loss,
-        "rank_loss": _rank_loss,
-        "margin_rank_loss": _margin_rank_loss,
-        "bpr_loss": _bpr_loss,
-        "modified_huber_loss": _modified_huber,
-        "label_smooth": _label_smooth,
-        "sigmoid_focal_loss": _focal_loss,
-        "scale": _scale,
-        "clip": _clip,
-    }.items()
-}

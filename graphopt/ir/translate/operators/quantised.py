@@ -6,8 +6,6 @@ multiplies them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
@@ -27,7 +25,8 @@ from graphopt.ir.dialect.ops.math import (
 )
 from graphopt.ir.dialect.ops.reduce import Max
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
-from graphopt.ir.translate.operators.emitter import Emitter, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
 
 
 def _steps(emit: Emitter) -> float:
@@ -85,7 +84,13 @@ def _restored(emit: Emitter, whole: SSAValue, scale: SSAValue) -> SSAValue:
     return emit.scaled(emit(Multiply, whole, scale), 1.0 / _steps(emit))
 
 
-def _fake_abs_max(emit: Emitter) -> Written:
+@translates(
+    "fake_quantize_abs_max",
+    "fake_quantize_dequantize_abs_max",
+    "fake_channel_wise_quantize_abs_max",
+    "fake_channel_wise_quantize_dequantize_abs_max",
+)
+def fake_abs_max(emit: Emitter) -> Written:
     """By the largest element, of x or for each channel."""
     emit.only("X", "InScale")
     x, axis = emit.input("X"), -1
@@ -113,7 +118,10 @@ def _moving(emit: Emitter, x: SSAValue) -> dict[str, SSAValue]:
     return {"OutState": state, "OutAccum": total, "OutScale": emit(Divide, total, state)}
 
 
-def _fake_moving(emit: Emitter) -> Written:
+@translates(
+    "fake_quantize_moving_average_abs_max", "fake_quantize_dequantize_moving_average_abs_max"
+)
+def fake_moving(emit: Emitter) -> Written:
     emit.only("X", "InScale", "InAccum", "InState")
     x = emit.input("X")
     if emit.attr("is_test", False):
@@ -123,7 +131,8 @@ def _fake_moving(emit: Emitter) -> Written:
     return _fake(emit, x, moved["OutScale"], -1, **moved)
 
 
-def _moving_scale(emit: Emitter) -> Written:
+@translates("moving_average_abs_max_scale")
+def moving_scale(emit: Emitter) -> Written:
     """Only watches: x stays as it is."""
     emit.only("X", "InAccum", "InState")
     x = emit.input("X")
@@ -132,7 +141,8 @@ def _moving_scale(emit: Emitter) -> Written:
     return emit.results(Out=x, **_moving(emit, x))
 
 
-def _fake_range(emit: Emitter) -> Written:
+@translates("fake_quantize_range_abs_max")
+def fake_range(emit: Emitter) -> Written:
     emit.only("X", "InScale", "Iter")
     if not emit.attr("is_test", False):
         raise UnsupportedError(
@@ -142,7 +152,8 @@ def _fake_range(emit: Emitter) -> Written:
     return _fake(emit, emit.input("X"), scale, -1, OutScale=scale)
 
 
-def _linear(emit: Emitter) -> Written:
+@translates("quantize_linear")
+def quantize_linear(emit: Emitter) -> Written:
     """quantize_linear: x / scale in whole steps."""
     emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
     _check_zero(emit)
@@ -155,7 +166,8 @@ def _linear(emit: Emitter) -> Written:
     return emit.results(Y=_quantised(emit, x, fitted))
 
 
-def _from_linear(emit: Emitter) -> Written:
+@translates("dequantize_linear")
+def dequantize_linear(emit: Emitter) -> Written:
     """dequantize_linear: whole steps times the scale."""
     emit.only("X", "Scale", "ZeroPoint", "InAccum", "InState")
     _check_zero(emit)
@@ -174,7 +186,8 @@ def _check_zero(emit: Emitter) -> None:
         raise ProgramError(f"a zero point of {dtype_of(zero.type)!s}")
 
 
-def _from_max(emit: Emitter) -> Written:
+@translates("fake_dequantize_max_abs")
+def from_max(emit: Emitter) -> Written:
     emit.only("X", "Scale")
     scale = emit.input("Scale")
     x = emit.like(emit.input("X"), scale)
@@ -182,7 +195,8 @@ def _from_max(emit: Emitter) -> Written:
     return emit.results(Out=emit.scaled(product, 1.0 / emit.attr("max_range", 127.0)))
 
 
-def _from_channel_max(emit: Emitter) -> Written:
+@translates("fake_channel_wise_dequantize_max_abs")
+def from_channel_max(emit: Emitter) -> Written:
     """By a scale for each channel, then by one for all."""
     emit.only("X", "Scales")
     scales = emit.inputs("Scales")
@@ -195,22 +209,3 @@ def _from_channel_max(emit: Emitter) -> Written:
         product = emit(Multiply, out, _fitted(emit, scale, out, axis))
         out = emit.scaled(product, 1.0 / (2 ** (int(count) - 1) - 1))
     return emit.results(Out=out)
-
-
-QUANTISED: Mapping[str, Translation] = {
-    type: translation(made)
-    for type, made in {
-        "quantize_linear": _linear,
-        "dequantize_linear": _from_linear,
-        "fake_quantize_abs_max": _fake_abs_max,
-        "fake_quantize_dequantize_abs_max": _fake_abs_max,
-        "fake_channel_wise_quantize_abs_max": _fake_abs_max,
-        "fake_channel_wise_quantize_dequantize_abs_max": _fake_abs_max,
-        "fake_quantize_moving_average_abs_max": _fake_moving,
-        "fake_quantize_dequantize_moving_average_abs_max": _fake_moving,
-        "moving_average_abs_max_scale": _moving_scale,
-        "fake_quantize_range_abs_max": _fake_range,
-        "fake_dequantize_max_abs": _from_max,
-        "fake_channel_wise_dequantize_max_abs": _from_channel_max,
-    }.items()
-}

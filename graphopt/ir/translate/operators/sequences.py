@@ -8,8 +8,6 @@ first input on, as Paddle's do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
@@ -40,7 +38,8 @@ from graphopt.ir.dialect.ops.sequence_rows import (
     SequenceSlice,
 )
 from graphopt.ir.program import LENGTHS, Operator, Program
-from graphopt.ir.translate.operators.emitter import Emitter, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import TRANSLATIONS, translates
 
 # the slot of operators of the front end with the lengths of their first input
 SLOT = "Lengths"
@@ -51,7 +50,9 @@ _DENSE = ("sequence_pool", "sequence_pad", "reduce_sum", "reduce_mean", "reduce_
 def declare_lengths(program: Program) -> None:
     """Give a program with operators on sequences the variables through which lengths are fed."""
     block = program.global_block()
-    if not any(op.type in SEQUENCES for op in block.ops):
+    # on sequences are the operators that this file translates
+    translations = (TRANSLATIONS.get(op.type) for op in block.ops)
+    if not any(found is not None and found.__module__ == __name__ for found in translations):
         return
     for op in list(block.ops):
         for name in op.output_arg_names if op.type == "feed" else ():
@@ -100,16 +101,18 @@ def sequences(emit: Emitter, slot: str = "X") -> tuple[SSAValue, SSAValue]:
     """The rows in a slot and their lengths."""
     given = emit.op.input(SLOT)
     name = given[0] if given else _lengths_of(emit.op, slot)
-    return emit.input(slot), emit.reshaped(emit.translator.read(name), -1)
+    return emit.input(slot), emit.reshaped(emit.read(name), -1)
 
 
-def _pool(emit: Emitter) -> Written:
+@translates("sequence_pool")
+def sequence_pool(emit: Emitter) -> Written:
     emit.only("X", SLOT)
     attrs = {"pooltype": emit.attr("pooltype", "AVERAGE"), "pad_value": emit.attr("pad_value", 0.0)}
     return emit.results(Out=emit(SequencePool, *sequences(emit), **attrs))
 
 
-def _conv(emit: Emitter) -> Written:
+@translates("sequence_conv")
+def sequence_conv(emit: Emitter) -> Written:
     emit.only("X", "Filter", SLOT)
     if emit.attr("contextStride", 1) != 1 or emit.attr("paddingTrainable", False):
         raise UnsupportedError("sequence_conv with a stride or with trainable padding")
@@ -120,17 +123,20 @@ def _conv(emit: Emitter) -> Written:
     return emit.results(Out=emit(SequenceConv, *sequences(emit), emit.input("Filter"), **attrs))
 
 
-def _softmax(emit: Emitter) -> Written:
+@translates("sequence_softmax")
+def sequence_softmax(emit: Emitter) -> Written:
     emit.only("X", SLOT)
     return emit.results(Out=emit(SequenceSoftmax, *sequences(emit)))
 
 
-def _reverse(emit: Emitter) -> Written:
+@translates("sequence_reverse")
+def sequence_reverse(emit: Emitter) -> Written:
     emit.only("X", SLOT)
     return emit.results(Y=emit(SequenceReverse, *sequences(emit)))
 
 
-def _expand(emit: Emitter) -> Written:
+@translates("sequence_expand", "sequence_expand_as")
+def sequence_expand(emit: Emitter) -> Written:
     """Rows without lengths of their own, each as often as a sequence of y has rows.
 
     The front end gives the counts of sequences that are repeated as a whole.
@@ -152,7 +158,8 @@ def _expand(emit: Emitter) -> Written:
     return emit.results(Out=emit(SequenceExpand, emit.input("X"), rows, lengths))
 
 
-def _pad(emit: Emitter) -> Written:
+@translates("sequence_pad")
+def sequence_pad(emit: Emitter) -> Written:
     emit.only("X", "PadValue", SLOT)
     rows, lengths = sequences(emit)
     length = emit.attr("padded_length", -1)
@@ -160,13 +167,15 @@ def _pad(emit: Emitter) -> Written:
     return emit.results(Out=out, Length=lengths)
 
 
-def _unpad(emit: Emitter) -> Written:
+@translates("sequence_unpad")
+def sequence_unpad(emit: Emitter) -> Written:
     emit.only("X", "Length", SLOT)
     lengths = emit.reshaped(emit.input("Length"), -1)
     return emit.results(Out=emit(SequenceUnpad, emit.input("X"), lengths))
 
 
-def _lstm(emit: Emitter) -> Written:
+@translates("lstm")
+def lstm(emit: Emitter) -> Written:
     emit.only("Input", "Weight", "Bias", "H0", "C0", SLOT)
     rows, lengths = sequences(emit, "Input")
     states = emit.optional("H0"), emit.optional("C0")
@@ -182,7 +191,8 @@ def _lstm(emit: Emitter) -> Written:
     return emit.results(Hidden=hidden, Cell=cell)
 
 
-def _lstmp(emit: Emitter) -> Written:
+@translates("lstmp")
+def lstmp(emit: Emitter) -> Written:
     emit.only("Input", "Weight", "ProjWeight", "Bias", "H0", "C0", SLOT)
     rows, lengths = sequences(emit, "Input")
     needed = [emit.input(slot) for slot in ("Weight", "ProjWeight", "Bias")]
@@ -205,7 +215,8 @@ def _lstmp(emit: Emitter) -> Written:
     return emit.results(Projection=projection, Cell=cell)
 
 
-def _gru(emit: Emitter) -> Written:
+@translates("gru")
+def gru(emit: Emitter) -> Written:
     emit.only("Input", "Weight", "Bias", "H0", SLOT)
     hidden = emit(
         SequenceGru,
@@ -219,7 +230,8 @@ def _gru(emit: Emitter) -> Written:
     return emit.results(Hidden=hidden)
 
 
-def _concat(emit: Emitter) -> Written:
+@translates("sequence_concat")
+def sequence_concat(emit: Emitter) -> Written:
     emit.only("X", SLOT)
     lengths = [emit.reshaped(each, -1) for each in emit.inputs(SLOT)]
     if not lengths:
@@ -227,39 +239,45 @@ def _concat(emit: Emitter) -> Written:
     return emit.results(Out=emit(SequenceConcat, emit.inputs("X"), lengths))
 
 
-def _reshape(emit: Emitter) -> Written:
+@translates("sequence_reshape")
+def sequence_reshape(emit: Emitter) -> Written:
     emit.only("X", SLOT)
     out, lengths = emit.all(SequenceReshape, *sequences(emit), new_dim=emit.attr("new_dim", 1))
     return emit.results(Out=out, OutLengths=lengths)
 
 
-def _scatter(emit: Emitter) -> Written:
+@translates("sequence_scatter")
+def sequence_scatter(emit: Emitter) -> Written:
     emit.only("X", "Ids", "Updates", SLOT)
     index, lengths = sequences(emit, "Ids")
     out = emit(SequenceScatter, emit.input("X"), index, emit.input("Updates"), lengths)
     return emit.results(Out=out)
 
 
-def _enumerate(emit: Emitter) -> Written:
+@translates("sequence_enumerate")
+def sequence_enumerate(emit: Emitter) -> Written:
     emit.only("X", SLOT)
     attrs = {"win_size": emit.attr("win_size", 1), "pad_value": emit.attr("pad_value", 0)}
     return emit.results(Out=emit(SequenceEnumerate, *sequences(emit), **attrs))
 
 
-def _slice(emit: Emitter) -> Written:
+@translates("sequence_slice")
+def sequence_slice(emit: Emitter) -> Written:
     emit.only("X", "Offset", "Length", SLOT)
     numbers = [emit.reshaped(emit.input(slot), -1) for slot in ("Offset", "Length")]
     return emit.results(Out=emit(SequenceSlice, *sequences(emit), *numbers))
 
 
-def _erase(emit: Emitter) -> Written:
+@translates("sequence_erase")
+def sequence_erase(emit: Emitter) -> Written:
     emit.only("X", SLOT)
     tokens = emit.attr("tokens", [])
     out, lengths = emit.all(SequenceErase, *sequences(emit), tokens=tuple(tokens))
     return emit.results(Out=out, OutLengths=lengths)
 
 
-def _reorder(emit: Emitter) -> Written:
+@translates("reorder_lod_tensor_by_rank")
+def reorder_by_rank(emit: Emitter) -> Written:
     emit.only("X", "RankTable", SLOT)
     return emit.results(Out=emit(SequenceReorder, *sequences(emit), emit.input("RankTable")))
 
@@ -272,14 +290,16 @@ def _are_sequences(emit: Emitter, slot: str) -> bool:
     return variable is not None and bool(variable.lod_level)
 
 
-def _row_conv(emit: Emitter) -> Written:
+@translates("row_conv")
+def row_conv(emit: Emitter) -> Written:
     if not _are_sequences(emit, "X"):
         return emit.by_row()
     emit.only("X", "Filter", SLOT)
     return emit.results(Out=emit(SequenceRowConv, *sequences(emit), emit.input("Filter")))
 
 
-def _align(emit: Emitter) -> Written:
+@translates("ctc_align")
+def ctc_align(emit: Emitter) -> Written:
     if emit.op.input("InputLength") or not _are_sequences(emit, "Input"):
         return emit.by_row()
     emit.only("Input", SLOT)
@@ -288,41 +308,14 @@ def _align(emit: Emitter) -> Written:
     return emit.results(Output=out, OutLengths=lengths)
 
 
-def _edit_distance(emit: Emitter) -> Written:
+@translates("edit_distance")
+def edit_distance(emit: Emitter) -> Written:
     if emit.op.input("HypsLength") or not _are_sequences(emit, "Hyps"):
         return emit.by_row()
     emit.only("Hyps", "Refs", SLOT)
     given = emit.op.input(SLOT) or [_lengths_of(emit.op, slot) for slot in ("Hyps", "Refs")]
-    lengths = [emit.reshaped(emit.translator.read(name), -1) for name in given]
+    lengths = [emit.reshaped(emit.read(name), -1) for name in given]
     rows = emit.input("Hyps"), emit.input("Refs")
     attrs = {"normalized": emit.attr("normalized", False)}
     out, count = emit.all(SequenceEditDistance, *rows, *lengths, **attrs)
     return emit.results(Out=out, SequenceNum=count)
-
-
-SEQUENCES: Mapping[str, Translation] = {
-    type: translation(made)
-    for type, made in {
-        "sequence_pool": _pool,
-        "sequence_conv": _conv,
-        "sequence_softmax": _softmax,
-        "sequence_reverse": _reverse,
-        "sequence_expand": _expand,
-        "sequence_expand_as": _expand,
-        "sequence_pad": _pad,
-        "sequence_unpad": _unpad,
-        "sequence_concat": _concat,
-        "sequence_reshape": _reshape,
-        "sequence_scatter": _scatter,
-        "sequence_enumerate": _enumerate,
-        "sequence_slice": _slice,
-        "sequence_erase": _erase,
-        "reorder_lod_tensor_by_rank": _reorder,
-        "row_conv": _row_conv,
-        "ctc_align": _align,
-        "edit_distance": _edit_distance,
-        "lstm": _lstm,
-        "lstmp": _lstmp,
-        "gru": _gru,
-    }.items()
-}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,26 +27,31 @@ from graphopt.ir.dialect.ops.shape import (
 )
 from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes, dtype_of, rank_of, shape_of
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.translate.operators.emitter import Emitter, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
 
 
-def _transpose(emit: Emitter) -> Written:
+@translates("transpose")
+def transpose(emit: Emitter) -> Written:
     emit.only("X")
     return emit.results(Out=emit(Transpose, emit.input("X"), perm=emit.attr("axis", ())))
 
 
-def _reverse(emit: Emitter) -> Written:
+@translates("reverse")
+def reverse(emit: Emitter) -> Written:
     emit.only("X")
     return emit.results(Out=emit(Flip, emit.input("X"), axis=emit.attr("axis", ())))
 
 
-def _copy(emit: Emitter) -> Written:
+@translates("memcpy_h2d", "memcpy_d2h", "lod_reset")
+def copy(emit: Emitter) -> Written:
     """The same values: places and lengths of sequences are not part of a value here."""
     slot = "X" if emit.op.input("X") else "x"
     return emit.results(**{out: emit(Assign, emit.input(slot)) for out in emit.op.outputs})
 
 
-def _filled(emit: Emitter) -> Written:
+@translates("fill_any")
+def filled(emit: Emitter) -> Written:
     """A number in the shape of x."""
     emit.only("X")
     x, value = emit.input("X"), 0.0
@@ -59,20 +64,23 @@ def _filled(emit: Emitter) -> Written:
     return emit.results(Out=emit(FullLike, x, value=value, dtype=dtype))
 
 
-def _fill(emit: Emitter) -> Written:
+@translates("fill")
+def fill(emit: Emitter) -> Written:
     """Listed values."""
     shape, values = emit.attr("shape", ()), emit.attr("value", ())
     dtype = as_dtype(emit.attr("dtype", 5))
     return emit.results(Out=emit(AssignValue, shape=shape, values=values, dtype=dtype))
 
 
-def _is_empty(emit: Emitter) -> Written:
+@translates("is_empty")
+def is_empty(emit: Emitter) -> Written:
     emit.only("X")
     count = emit(Numel, emit.input("X"))
     return emit.results(Out=emit(Equal, count, emit(FullLike, count, value=0)))
 
 
-def _triangle_indices(emit: Emitter) -> Written:
+@translates("tril_indices", "triu_indices")
+def triangle_indices(emit: Emitter) -> Written:
     """Rows and columns of a triangle."""
     rows = emit.attr("rows", emit.attr("row", 0))
     columns = emit.attr("cols", emit.attr("col", 0))
@@ -89,7 +97,8 @@ def _triangle_indices(emit: Emitter) -> Written:
     return emit.results(out=made)
 
 
-def _broadcast(emit: Emitter) -> Written:
+@translates("broadcast_tensors")
+def broadcast(emit: Emitter) -> Written:
     """All in one shape."""
     emit.only("X")
     given = emit.inputs("X")
@@ -112,7 +121,8 @@ def _widest(emit: Emitter, x: SSAValue, other: SSAValue) -> SSAValue:
     return emit(Add, *zeros)
 
 
-def _crop(emit: Emitter) -> Written:
+@translates("crop", "crop_tensor")
+def crop(emit: Emitter) -> Written:
     """A window of x at an offset; -1 is up to the end."""
     emit.only("X", "Y", "Shape", "ShapeTensor", "Offsets", "OffsetsTensor")
     x = emit.input("X")
@@ -152,7 +162,8 @@ def _numbers(emit: Emitter, slots: Sequence[str], name: str) -> tuple[int, ...]:
     return tuple(int(n) for n in found or emit.attr(name, ()))
 
 
-def _random_like(emit: Emitter) -> Written:
+@translates("uniform_random_batch_size_like", "gaussian_random_batch_size_like")
+def random_like(emit: Emitter) -> Written:
     """Random numbers with one dimension taken from a tensor."""
     emit.only("Input")
     x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape", ())]
@@ -182,18 +193,19 @@ def _random_like(emit: Emitter) -> Written:
     ]
     tensors = {"shape": emit(Concat, parts, axis=0)}
     shape[target] = -1
-    made = emit.translator.emit_late(op_class, emit.op, (), {**attrs, "shape": shape}, tensors)
-    return emit.results(Out=made.results[0])
+    return emit.results(Out=emit.late(op_class, (), {**attrs, "shape": shape}, tensors)[0])
 
 
-def _sampling_id(emit: Emitter) -> Written:
+@translates("sampling_id")
+def sampling_id(emit: Emitter) -> Written:
     """A class for each row of probabilities."""
     emit.only("X")
     drawn = emit(Multinomial, emit.input("X"), num_samples=1, seed=emit.attr("seed", 0))
     return emit.results(Out=emit(Squeeze, drawn, axis=(-1,)))
 
 
-def _expand_as(emit: Emitter) -> Written:
+@translates("expand_as_v2")
+def expand_as_v2(emit: Emitter) -> Written:
     """Like another tensor, or in a shape that the file names."""
     if emit.inputs("Y"):
         return emit.by_row()
@@ -202,23 +214,3 @@ def _expand_as(emit: Emitter) -> Written:
 
 
 _COPIES = ("memcpy_h2d", "memcpy_d2h", "lod_reset")
-SHAPES: Mapping[str, Translation] = {
-    type: translation(made)
-    for type, made in {
-        "transpose": _transpose,
-        "reverse": _reverse,
-        "fill_any": _filled,
-        "fill": _fill,
-        "is_empty": _is_empty,
-        "tril_indices": _triangle_indices,
-        "triu_indices": _triangle_indices,
-        "broadcast_tensors": _broadcast,
-        "crop": _crop,
-        "crop_tensor": _crop,
-        "uniform_random_batch_size_like": _random_like,
-        "gaussian_random_batch_size_like": _random_like,
-        "sampling_id": _sampling_id,
-        "expand_as_v2": _expand_as,
-        **dict.fromkeys(_COPIES, _copy),
-    }.items()
-}

@@ -1,7 +1,4 @@
-"""Legacy operators of which a row of `table.py` cannot say all: flags, flattening, text, tensors.
-
-Each takes the translator and the operator, and gives the values of the names that it writes.
-"""
+"""Legacy operators of which a row of `table.py` cannot say all."""
 
 from __future__ import annotations
 
@@ -22,214 +19,205 @@ from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.ops.norm import BatchNorm
 from graphopt.ir.dialect.ops.rearrange import Pad, RepeatInterleave
 from graphopt.ir.dialect.ops.reduce import Max
-from graphopt.ir.dialect.ops.shape import Expand, Flatten, Reshape, Squeeze
+from graphopt.ir.dialect.ops.shape import Expand, Flatten, Squeeze
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.program import EMPTY, Operator
+from graphopt.ir.program import EMPTY
 from graphopt.ir.program.gradient_types import GRAD_TYPE
-from graphopt.ir.translate.operators.attention import ATTENTION
-from graphopt.ir.translate.operators.boxes import BOXES
-from graphopt.ir.translate.operators.callbacks import CALLBACKS
-from graphopt.ir.translate.operators.control import CONTROL
-from graphopt.ir.translate.operators.emitter import Emitter
-from graphopt.ir.translate.operators.first_versions import FIRST_VERSIONS
-from graphopt.ir.translate.operators.fused import FUSED, aligned
-from graphopt.ir.translate.operators.losses import LOSSES
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.fused import aligned
 from graphopt.ir.translate.operators.properties import row_attrs
-from graphopt.ir.translate.operators.quantised import QUANTISED
-from graphopt.ir.translate.operators.registry import SPECIAL as SPECIAL
-from graphopt.ir.translate.operators.scaling import SCALING
-from graphopt.ir.translate.operators.sequences import SEQUENCES
-from graphopt.ir.translate.operators.shapes import SHAPES
-from graphopt.ir.translate.operators.slices import SLICES
+from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import is_sparse_lookup, sparse_embedding
-from graphopt.ir.translate.operators.storage import STORAGE
 from graphopt.ir.translate.operators.table import BY_TYPE
-from graphopt.ir.translate.operators.tagging import TAGGING
-from graphopt.ir.translate.operators.translator import Translator
-from graphopt.ir.translate.operators.updates import UPDATES, translate_update
 
 
-def _mul(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("mul")
+def mul(emit: Emitter) -> Written:
     """Paddle's `mul` flattens both operands to matrices; here only the contracted axes are."""
-    x, y = self.read(op.input("X")[0]), self.read(op.input("Y")[0])
-    x_axes = int(op.attrs.get("x_num_col_dims", 1))
-    y_axes = int(op.attrs.get("y_num_col_dims", 1))
+    x, y = emit.input("X"), emit.input("Y")
+    x_axes, y_axes = emit.attr("x_num_col_dims", 1), emit.attr("y_num_col_dims", 1)
     if not 0 < x_axes < rank_of(x.type) or not 0 < y_axes < rank_of(y.type):
         raise ProgramError(
             f"mul splits x {list(shape_of(x.type))} after {x_axes} and "
             f"y {list(shape_of(y.type))} after {y_axes} dimensions, which must leave some on "
             "each side"
         )
-    if rank_of(x.type) > x_axes + 1:
-        x = self.emit(Flatten, op, x, start_axis=x_axes).results[0]
-    tail = shape_of(y.type)[y_axes:]
+    x, tail = emit.matrix(x, x_axes), shape_of(y.type)[y_axes:]
     if y_axes > 1:
-        y = self.emit(Flatten, op, y, start_axis=0, stop_axis=y_axes - 1).results[0]
+        y = emit(Flatten, y, start_axis=0, stop_axis=y_axes - 1)
     if len(tail) > 1:
-        y = self.emit(Flatten, op, y, start_axis=1).results[0]
-    out = self.emit(Matmul, op, x, y).results[0]
+        y = emit(Flatten, y, start_axis=1)
+    out = emit(Matmul, x, y)
     if len(tail) > 1:
-        out = self.emit(Reshape, op, out, shape=(0,) * x_axes + tuple(tail)).results[0]
-    return {op.output("Out")[0]: out}
+        out = emit.reshaped(out, *(0,) * x_axes, *tail)
+    return emit.results(Out=out)
 
 
 _COMPARISONS = ("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal")
 
 
-def _elementwise(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates(*(t for t in BY_TYPE if t.startswith("elementwise_")), *_COMPARISONS)
+def elementwise(emit: Emitter) -> Written:
     """`axis` says where y's dimensions start in x."""
-    x, y = self.read(op.input("X")[0]), self.read(op.input("Y")[0])
-    x, y = aligned(Emitter(self, op), x, y, int(op.attrs.get("axis", -1)))
-    return self.by_row(op, BY_TYPE[op.type], x, y)
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
+    return emit.by_row(x, y)
 
 
-def _reduce(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates(*(t for t in BY_TYPE if t.startswith("reduce_")), "logsumexp", "frobenius_norm")
+def reduction(emit: Emitter) -> Written:
     """`reduce_all` wins over the axes; `out_dtype` is -1 when it is not given."""
-    row = BY_TYPE[op.type]
+    row, given = emit.row, emit.op.attrs
     attrs: dict[str, Any] = {}
-    dim = op.attrs.get(row.renamed.get("axis", "axis"), ())
-    attrs["axis"] = () if op.attrs.get("reduce_all") else dim if _is_list(dim) else (dim,)
-    out_dtype = op.attrs.get("out_dtype", -1)
+    dim = given.get(row.renamed.get("axis", "axis"), ())
+    attrs["axis"] = () if given.get("reduce_all") else dim if _is_list(dim) else (dim,)
+    out_dtype = given.get("out_dtype", -1)
     if "dtype" in attr_kinds(row.op):
         attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
-    return self.by_row(op, row, **attrs)
+    return emit.by_row(**attrs)
 
 
-def _p_norm(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("p_norm")
+def p_norm(emit: Emitter) -> Written:
     """`asvector` means all axes, else there is one."""
-    axis = () if op.attrs.get("asvector") else (op.attrs.get("axis", -1),)
-    return self.by_row(op, BY_TYPE[op.type], axis=axis)
+    axis = () if emit.attr("asvector", False) else (emit.attr("axis", -1),)
+    return emit.by_row(axis=axis)
 
 
-def _close(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("isclose", "allclose")
+def close(emit: Emitter) -> Written:
     """The tolerances are stored as text."""
-    given = {name: float(op.attrs[name]) for name in ("rtol", "atol") if name in op.attrs}
-    return self.by_row(op, BY_TYPE[op.type], **given)
+    names = (name for name in ("rtol", "atol") if name in emit.op.attrs)
+    given: dict[str, Any] = {name: float(emit.op.attrs[name]) for name in names}
+    return emit.by_row(**given)
 
 
-def _fill_constant(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("fill_constant")
+def fill_constant(emit: Emitter) -> Written:
     """Large and special values are stored as text in `str_value`."""
-    text = op.attrs.get("str_value") or ""
-    value = op.attrs.get("value", 0.0)
+    text = emit.op.attrs.get("str_value") or ""
+    value = emit.op.attrs.get("value", 0.0)
     if text:
         value = int(text) if text.lstrip("+-").isdigit() else float(text)
-    row, given = BY_TYPE[op.type], [n for n in op.input("ValueTensor") if n != EMPTY]
-    if not given:
-        return self.by_row(op, row, value=value)
-    number = self.emit(Reshape, op, self.read(given[0]), shape=()).results[0]
-    cast = self.emit(Cast, op, number, dtype=op.attrs.get("dtype", "float32")).results[0]
-    attrs = {"shape": op.attrs.get("shape", ())}
-    made = self.emit_late(Expand, op, [cast], attrs, self.tensor_properties(op, row))
-    return self.results(op, row, made)
+    given = emit.optional("ValueTensor")
+    if given is None:
+        return emit.by_row(value=value)
+    cast = emit(Cast, emit.reshaped(given), dtype=emit.op.attrs.get("dtype", "float32"))
+    attrs = {"shape": emit.op.attrs.get("shape", ())}
+    made = emit.late(Expand, [cast], attrs, emit.tensor_properties(emit.row))
+    return emit.results(Out=made[0])
 
 
-def _empty(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("empty")
+def empty(emit: Emitter) -> Written:
     """Memory that nothing was written to: zeros."""
-    return self.by_row(op, BY_TYPE[op.type], value=0.0)
+    return emit.by_row(value=0.0)
 
 
-def _fill_any_like(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    dtype = op.attrs.get("dtype", -1)
-    return self.by_row(op, BY_TYPE[op.type], dtype=None if dtype in (-1, None) else dtype)
+@translates("fill_any_like")
+def fill_any_like(emit: Emitter) -> Written:
+    dtype = emit.op.attrs.get("dtype", -1)
+    return emit.by_row(dtype=None if dtype in (-1, None) else dtype)
 
 
-def _assign_value(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("assign_value")
+def assign_value(emit: Emitter) -> Written:
     """The values are in one of several attributes, by dtype."""
-    dtype = as_dtype(op.attr("dtype"))
-    lists = [v for name, v in op.attrs.items() if name.endswith("values") and v]
-    made = self.emit(
-        AssignValue, op, shape=op.attr("shape"), values=lists[0] if lists else (), dtype=dtype
-    )
-    return {op.output("Out")[0]: made.results[0]}
+    dtype = as_dtype(emit.op.attr("dtype"))
+    lists = [v for name, v in emit.op.attrs.items() if name.endswith("values") and v]
+    values = lists[0] if lists else ()
+    made = emit(AssignValue, shape=emit.op.attr("shape"), values=values, dtype=dtype)
+    return emit.results(Out=made)
 
 
-def _lookup_table(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("lookup_table")
+def lookup_table(emit: Emitter) -> Written:
     """The first version of the operator wants ids with a trailing 1 and drops it."""
-    ids = self.read(op.input("Ids")[0])
+    ids = emit.input("Ids")
     if shape_of(ids.type)[-1:] == (1,):
-        ids = self.emit(Squeeze, op, ids, axis=(-1,)).results[0]
-    return _looked_up(self, op, ids)
+        ids = emit(Squeeze, ids, axis=(-1,))
+    return _looked_up(emit, ids)
 
 
-def _lookup_table_v2(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    return _looked_up(self, op, self.read(op.input("Ids")[0]))
+@translates("lookup_table_v2")
+def lookup_table_v2(emit: Emitter) -> Written:
+    return _looked_up(emit, emit.input("Ids"))
 
 
-def _looked_up(self: Translator, op: Operator, ids: SSAValue) -> dict[str, SSAValue]:
-    table, padding = self.read(op.input("W")[0]), int(op.attrs.get("padding_idx", -1))
-    if self.trains and padding != -1 and is_sparse_lookup(op):
-        return {op.output("Out")[0]: sparse_embedding(self, op, ids, table, padding)}
-    made = self.emit(Embedding, op, ids, table, padding_idx=padding)
-    return {op.output("Out")[0]: made.results[0]}
+def _looked_up(emit: Emitter, ids: SSAValue) -> Written:
+    table, padding = emit.input("W"), emit.attr("padding_idx", -1)
+    if emit.builder.trains and padding != -1 and is_sparse_lookup(emit.op):
+        return emit.results(Out=sparse_embedding(emit, ids, table, padding))
+    return emit.results(Out=emit(Embedding, ids, table, padding_idx=padding))
 
 
-def _swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("swish")
+def swish(emit: Emitter) -> Written:
     """With beta 1 it is the silu that fusions know."""
-    plain = float(op.attrs.get("beta", 1.0)) == 1.0
-    return self.by_row(op, BY_TYPE["silu" if plain else "swish"])
+    plain = emit.attr("beta", 1.0) == 1.0
+    return emit.by_row(row=BY_TYPE["silu" if plain else "swish"])
 
 
-def _relu6(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("relu6")
+def relu6(emit: Emitter) -> Written:
     """The bound may be another one than 6."""
-    bound = float(op.attrs.get("threshold", 6.0))
+    bound = emit.attr("threshold", 6.0)
     if bound == 6.0:
-        return self.by_row(op, BY_TYPE["relu6"])
-    made = self.emit(Hardtanh, op, self.read(op.input("X")[0]), t_min=0.0, t_max=bound)
-    return {op.output("Out")[0]: made.results[0]}
+        return emit.by_row()
+    return emit.results(Out=emit(Hardtanh, emit.input("X"), t_min=0.0, t_max=bound))
 
 
-def _hard_swish(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    constants = [float(op.attrs.get(n, d)) for n, d in _HARD_SWISH_DEFAULTS.items()]
-    if constants != list(_HARD_SWISH_DEFAULTS.values()):
+_HARD_SWISH = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
+
+
+@translates("hard_swish")
+def hard_swish(emit: Emitter) -> Written:
+    if any(emit.attr(name, usual) != usual for name, usual in _HARD_SWISH.items()):
         raise UnsupportedError(
             "hard_swish with other constants than threshold 6, scale 6, offset 3"
         )
-    made = self.emit(Hardswish, op, self.read(op.input("X")[0]))
-    return {op.output("Out")[0]: made.results[0]}
+    return emit.results(Out=emit(Hardswish, emit.input("X")))
 
 
-_HARD_SWISH_DEFAULTS = {"threshold": 6.0, "scale": 6.0, "offset": 3.0}
-
-
-def _batch_norm(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("batch_norm", "sync_batch_norm")
+def batch_norm(emit: Emitter) -> Written:
     """Batch norm. If the moving statistics only pass through, their names keep their values."""
-    sync = {"sync": True} if op.type == "sync_batch_norm" else {}
-    written = self.by_row(op, BY_TYPE["batch_norm"], **sync)
-    norm = written[op.output("Y")[0]].owner
+    sync = {"sync": True} if emit.op.type == "sync_batch_norm" else {}
+    written = emit.by_row(row=BY_TYPE["batch_norm"], **sync)
+    norm = written[emit.op.output("Y")[0]].owner
     if isinstance(norm, BatchNorm) and norm.keeps_statistics:
-        for slot, value in (("MeanOut", norm.mean), ("VarianceOut", norm.variance)):
-            written.update(dict.fromkeys(op.output(slot), value))
+        written |= emit.results(MeanOut=norm.mean, VarianceOut=norm.variance)
     return written
 
 
-def _sequence_mask(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("sequence_mask")
+def sequence_mask(emit: Emitter) -> Written:
     """Without a number of columns there are as many as the largest length."""
-    row = BY_TYPE[op.type]
-    x, given = self.read(op.input("X")[0]), [n for n in op.input("MaxLenTensor") if n != EMPTY]
+    x, given = emit.input("X"), emit.optional("MaxLenTensor")
     tensors: dict[str, SSAValue] = {}
-    if given:
-        tensors["max_len"] = self.read(given[0])
-    elif int(op.attrs.get("maxlen", -1)) < 0:
-        tensors["max_len"] = self.emit(Max, op, x).results[0]
-    made = self.emit_late(row.op, op, [x], row_attrs(op, row), tensors)
-    return self.results(op, row, made)
+    if given is not None:
+        tensors["max_len"] = given
+    elif emit.attr("maxlen", -1) < 0:
+        tensors["max_len"] = emit(Max, x)
+    made = emit.late(emit.row.op, [x], row_attrs(emit.op, emit.row), tensors)
+    return emit.results(Y=made[0])
 
 
-def _interpolate(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates(*(t for t in BY_TYPE if t.endswith("_interp_v2")))
+def interpolate(emit: Emitter) -> Written:
     """The size is in three attributes, or in tensors; the mode is in the type."""
-    row, x = BY_TYPE[op.type], self.read(op.input("X")[0])
-    size = [int(op.attrs.get(name, -1)) for name in ("out_d", "out_h", "out_w")]
+    op, row, x = emit.op, emit.row, emit.input("X")
+    size = [emit.attr(name, -1) for name in ("out_d", "out_h", "out_w")]
     size = size[5 - rank_of(x.type) :]
     # one tensor has all sizes, or each has a tensor of its own; Paddle looks there first
     given = [name for slot in ("SizeTensor", "OutSize") for name in op.input(slot)]
-    like = measured(self.read(given[0])) if len(given) == 1 else None
+    like = measured(emit.read(given[0])) if len(given) == 1 else None
     tensors: dict[str, SSAValue] = {}
     if given and like is None:
-        tensors["size"] = self.joined(op, given)
+        tensors["size"] = emit.joined(given)
     factors = [name for name in op.input("Scale") if name != EMPTY]
     if factors and not given:
-        tensors["scale"] = self.joined(op, factors)
+        tensors["scale"] = emit.joined(factors)
     scale = op.attrs.get("scale") or ()
     mode = op.type.removesuffix("_interp_v2")
     attrs = {
@@ -238,137 +226,79 @@ def _interpolate(self: Translator, op: Operator) -> dict[str, SSAValue]:
         "scale": scale if _is_list(scale) else (scale,),
         "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
     }
-    return self.results(op, row, self.emit_late(row.op, op, [x, like], attrs, tensors))
+    return emit.results(Out=emit.late(row.op, [x, like], attrs, tensors)[0])
 
 
-def _pad3d(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("pad3d")
+def pad3d(emit: Emitter) -> Written:
     """Two numbers for width, then height, then depth."""
-    paddings = [int(n) for name in op.input("Paddings") for n in _constants(self, op, name)]
-    paddings = paddings or op.attr("paddings")
+    paddings = [int(n) for name in emit.op.input("Paddings") for n in _constants(emit, name)]
+    paddings = paddings or emit.op.attr("paddings")
     spatial = [paddings[2 * at : 2 * at + 2] for at in (2, 1, 0)]
     pairs = [[0, 0], *spatial]
-    pairs.insert(4 if op.attrs.get("data_format") == "NDHWC" else 1, [0, 0])
+    pairs.insert(4 if emit.op.attrs.get("data_format") == "NDHWC" else 1, [0, 0])
     flat = [number for pair in pairs for number in pair]
-    attrs = {"mode": op.attrs.get("mode", "constant"), "value": op.attrs.get("value", 0.0)}
-    made = self.emit(Pad, op, self.read(op.input("X")[0]), paddings=flat, **attrs)
-    return {op.output("Out")[0]: made.results[0]}
+    attrs = {"mode": emit.attr("mode", "constant"), "value": emit.op.attrs.get("value", 0.0)}
+    return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
 
 
-def _set_value(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """The value is a tensor or listed in the attributes."""
-    if op.attrs.get("none_axes"):
-        raise UnsupportedError("set_value with new axes (None) in the index")
-    row, target = BY_TYPE[op.type], self.read(op.input("Input")[0])
-    if any(name != EMPTY for name in op.input("ValueTensor")):
-        return self.by_row(op, row)
-    listed = next((v for n, v in op.attrs.items() if n.endswith("values") and v), ())
-    shape, dtype = op.attrs.get("shape") or (len(listed),), dtype_of(target.type)
-    value = self.emit(AssignValue, op, shape=shape, values=listed, dtype=dtype).results[0]
-    return self.by_row(op, row, target, value)
-
-
-def _repeat_interleave(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """One number for all slices is an attribute, one for each a tensor."""
-    if any(name != EMPTY for name in op.input("RepeatsTensor")):
-        return self.by_row(op, BY_TYPE[op.type])
-    x, attrs = self.read(op.input("X")[0]), op.attrs
-    made = self.emit(
-        RepeatInterleave, op, x, repeats=attrs.get("Repeats", 1), axis=attrs.get("dim", 0)
-    )
-    return {op.output("Out")[0]: made.results[0]}
-
-
-def _range(self: Translator, op: Operator) -> dict[str, SSAValue]:
-    """The bounds are attributes or tensors."""
-    row = BY_TYPE[op.type]
-    tensors, attrs = self.tensor_properties(op, row), row_attrs(op, row)
-    if tensors:
-        attrs["dtype"] = op.attrs.get("dtype", dtype_of(next(iter(tensors.values())).type))
-    made = self.emit_late(row.op, op, (), attrs, tensors)
-    return {op.output("Out")[0]: made.results[0]}
-
-
-def _constants(self: Translator, op: Operator, name: str) -> Sequence[float]:
+def _constants(emit: Emitter, name: str) -> Sequence[float]:
     """The elements of a tensor that must be fixed; UnsupportedError when a run decides them."""
-    numbers = known_numbers(self.read(name))
+    numbers = known_numbers(emit.read(name))
     if numbers is None:
         raise UnsupportedError(
-            f"operator {op.type} takes the variable {name}, whose value is not known before the "
-            "program runs"
+            f"operator {emit.op.type} takes the variable {name}, whose value is not known before "
+            "the program runs"
         )
     return numbers
 
 
-def _grad(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("set_value")
+def set_value(emit: Emitter) -> Written:
+    """The value is a tensor or listed in the attributes."""
+    attrs = emit.op.attrs
+    if attrs.get("none_axes"):
+        raise UnsupportedError("set_value with new axes (None) in the index")
+    target = emit.input("Input")
+    if emit.inputs("ValueTensor"):
+        return emit.by_row()
+    listed = next((v for n, v in attrs.items() if n.endswith("values") and v), ())
+    shape, dtype = attrs.get("shape") or (len(listed),), dtype_of(target.type)
+    return emit.by_row(target, emit(AssignValue, shape=shape, values=listed, dtype=dtype))
+
+
+@translates("repeat_interleave")
+def repeat_interleave(emit: Emitter) -> Written:
+    """One number for all slices is an attribute, one for each a tensor."""
+    if emit.inputs("RepeatsTensor"):
+        return emit.by_row()
+    repeats, axis = emit.attr("Repeats", 1), emit.attr("dim", 0)
+    return emit.results(Out=emit(RepeatInterleave, emit.input("X"), repeats=repeats, axis=axis))
+
+
+@translates("range", "linspace", "logspace")
+def spaced(emit: Emitter) -> Written:
+    """The bounds are attributes or tensors."""
+    tensors, attrs = emit.tensor_properties(emit.row), row_attrs(emit.op, emit.row)
+    if tensors:
+        usual = dtype_of(next(iter(tensors.values())).type)
+        attrs["dtype"] = emit.op.attrs.get("dtype", usual)
+    return emit.results(Out=emit.late(emit.row.op, (), attrs, tensors)[0])
+
+
+@translates(GRAD_TYPE)
+def derivative(emit: Emitter) -> Written:
     """The derivative; every target gets an explicit cotangent (ones unless one is given)."""
-    targets = [self.read(name) for name in op.input("Y")]
-    given = op.input("YGrad")
+    targets, op = emit.inputs("Y"), emit.op
+    given = op.input("YGrad") or [EMPTY] * len(targets)
     cotangents = [
-        self.read(name) if name != EMPTY else self.emit(FullLike, op, target, value=1.0).results[0]
-        for name, target in zip(given or [EMPTY] * len(targets), targets, strict=True)
+        emit.read(name) if name != EMPTY else emit(FullLike, target, value=1.0)
+        for name, target in zip(given, targets, strict=True)
     ]
-    made = self.emit(
-        Grad,
-        op,
-        targets,
-        [self.read(name) for name in op.input("X")],
-        cotangents,
-        [self.read(name) for name in op.input("NoGrad")],
-        parameters=op.attrs.get("parameters", ()),
-    )
-    names = op.output("XGrad")
-    return {n: v for n, v in zip(names, made.results, strict=True) if n != EMPTY}
+    parameters = op.attrs.get("parameters", ())
+    operands = (targets, emit.inputs("X"), cotangents, emit.inputs("NoGrad"))
+    return emit.results(XGrad=emit.all(Grad, *operands, parameters=parameters))
 
 
 def _is_list(value: Any) -> bool:
     return isinstance(value, Sequence) and not isinstance(value, str)
-
-
-SPECIAL.update(
-    {
-        "mul": _mul,
-        "lookup_table": _lookup_table,
-        "lookup_table_v2": _lookup_table_v2,
-        "fill_constant": _fill_constant,
-        "empty": _empty,
-        "fill_any_like": _fill_any_like,
-        "assign_value": _assign_value,
-        "swish": _swish,
-        "logsumexp": _reduce,
-        "frobenius_norm": _reduce,
-        "p_norm": _p_norm,
-        "isclose": _close,
-        "allclose": _close,
-        "hard_swish": _hard_swish,
-        "relu6": _relu6,
-        "batch_norm": _batch_norm,
-        "sync_batch_norm": _batch_norm,
-        "sequence_mask": _sequence_mask,
-        "pad3d": _pad3d,
-        "set_value": _set_value,
-        "repeat_interleave": _repeat_interleave,
-        "range": _range,
-        "linspace": _range,
-        "logspace": _range,
-        **CONTROL,
-        **STORAGE,
-        **SCALING,
-        GRAD_TYPE: _grad,
-        **dict.fromkeys(UPDATES, translate_update),
-        **CALLBACKS,
-        **SLICES,
-        **FIRST_VERSIONS,
-        **ATTENTION,
-        **BOXES,
-        **FUSED,
-        **LOSSES,
-        **QUANTISED,
-        **SEQUENCES,
-        **TAGGING,
-        **SHAPES,
-        **{t: _interpolate for t in BY_TYPE if t.endswith("_interp_v2")},
-        **{t: _elementwise for t in BY_TYPE if t.startswith("elementwise_")},
-        **dict.fromkeys(_COMPARISONS, _elementwise),
-        **{t: _reduce for t in BY_TYPE if t.startswith("reduce_")},
-    }
-)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.tagging import SCHEMES, ChunkEval, CrfDecoding, LinearChainCrf
-from graphopt.ir.translate.operators.emitter import Emitter, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sequences import SLOT, sequences
 
 
@@ -17,21 +16,24 @@ def _steps(emit: Emitter, slot: str, length: str) -> tuple[SSAValue, SSAValue]:
     return sequences(emit, slot) if given is None else (emit.input(slot), emit.reshaped(given, -1))
 
 
-def _crf(emit: Emitter) -> Written:
+@translates("linear_chain_crf")
+def linear_chain_crf(emit: Emitter) -> Written:
     emit.only("Emission", "Transition", "Label", "Length", SLOT)
     emission, lengths = _steps(emit, "Emission", "Length")
     rest = emit.input("Transition"), emit.input("Label"), lengths
     return emit.results(LogLikelihood=emit(LinearChainCrf, emission, *rest))
 
 
-def _decoding(emit: Emitter) -> Written:
+@translates("crf_decoding")
+def crf_decoding(emit: Emitter) -> Written:
     emit.only("Emission", "Transition", "Label", "Length", SLOT)
     emission, lengths = _steps(emit, "Emission", "Length")
     rest = emit.input("Transition"), lengths, emit.optional("Label")
     return emit.results(ViterbiPath=emit(CrfDecoding, emission, *rest))
 
 
-def _chunk_eval(emit: Emitter) -> Written:
+@translates("chunk_eval")
+def chunk_eval(emit: Emitter) -> Written:
     emit.only("Inference", "Label", "SeqLength", SLOT)
     inference, lengths = _steps(emit, "Inference", "SeqLength")
     found = emit.all(
@@ -47,13 +49,3 @@ def _chunk_eval(emit: Emitter) -> Written:
         *("NumInferChunks", "NumLabelChunks", "NumCorrectChunks"),
     )
     return emit.results(**dict(zip(slots, found, strict=True)))
-
-
-TAGGING: Mapping[str, Translation] = {
-    type: translation(made)
-    for type, made in {
-        "linear_chain_crf": _crf,
-        "crf_decoding": _decoding,
-        "chunk_eval": _chunk_eval,
-    }.items()
-}
