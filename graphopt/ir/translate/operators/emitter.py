@@ -115,6 +115,11 @@ class Emitter:
             raise ProgramError(f"operator {self.op.type}: attribute '{name}' is {value!r}")
         return value
 
+    def several(self, name: str) -> Sequence[Any]:
+        """The elements of an attribute that may be one element by itself; () when not set."""
+        value = self.op.attrs.get(name, ())
+        return value if _is_list(value) else (value,)
+
     def choice(self, name: str, default: str, options: Sequence[str]) -> str:
         """A text attribute that is one of the options."""
         value = self.attr(name, default)
@@ -254,3 +259,7 @@ class Emitter:
 
 
 _PLAIN = frozenset(("relu", "gelu", "sigmoid", "tanh", "sqrt", "silu", "mish", "abs", "square"))
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)

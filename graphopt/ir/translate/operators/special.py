@@ -69,8 +69,8 @@ def reduction(emit: Emitter) -> Written:
     """`reduce_all` wins over the axes; `out_dtype` is -1 when it is not given."""
     row, given = emit.row, emit.op.attrs
     attrs: dict[str, Any] = {}
-    dim = given.get(row.renamed.get("axis", "axis"), ())
-    attrs["axis"] = () if given.get("reduce_all") else dim if _is_list(dim) else (dim,)
+    axes = emit.several(row.renamed.get("axis", "axis"))
+    attrs["axis"] = () if given.get("reduce_all") else axes
     out_dtype = given.get("out_dtype", -1)
     if "dtype" in attr_kinds(row.op):
         attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
@@ -218,12 +218,11 @@ def interpolate(emit: Emitter) -> Written:
     factors = [name for name in op.input("Scale") if name != EMPTY]
     if factors and not given:
         tensors["scale"] = emit.joined(factors)
-    scale = op.attrs.get("scale") or ()
     mode = op.type.removesuffix("_interp_v2")
     attrs = {
         **row_attrs(op, row),
         "size": size if min(size) > 0 else (),
-        "scale": scale if _is_list(scale) else (scale,),
+        "scale": emit.several("scale") if op.attrs.get("scale") else (),
         "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
     }
     return emit.results(Out=emit.late(row.op, [x, like], attrs, tensors)[0])
@@ -298,7 +297,3 @@ def derivative(emit: Emitter) -> Written:
     parameters = op.attrs.get("parameters", ())
     operands = (targets, emit.inputs("X"), cotangents, emit.inputs("NoGrad"))
     return emit.results(XGrad=emit.all(Grad, *operands, parameters=parameters))
-
-
-def _is_list(value: Any) -> bool:
-    return isinstance(value, Sequence) and not isinstance(value, str)
