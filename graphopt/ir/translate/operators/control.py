@@ -2,37 +2,13 @@
 
 from __future__ import annotations
 
-from graphopt.errors import ProgramError
-from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.debug import PARTS, Assert, Print, PrintGradient
 from graphopt.ir.dialect.ops.index import FillRows
 from graphopt.ir.dialect.ops.math import Where
-from graphopt.ir.dialect.ops.reduce import Sum
-from graphopt.ir.dialect.ops.shape import Assign, Expand
-from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
-from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.dialect.ops.shape import Assign
+from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
-
-
-@translates("fill_constant_batch_size_like")
-def fill_constant_batch_size_like(emit: Emitter) -> Written:
-    """A constant with one dimension taken from a tensor, as a sum over the others has it."""
-    x, given = emit.input("Input"), emit.op.attrs
-    source, target = (emit.attr(f"{n}_dim_idx", 0) for n in ("input", "output"))
-    shape = [int(dim) for dim in emit.op.attr("shape")]
-    rank, value = rank_of(x.type), float(given.get("str_value") or given.get("value", 0.0))
-    if not (0 <= source < rank and 0 <= target < len(shape)):
-        raise ProgramError(
-            f"dimension {source} of {list(shape_of(x.type))} cannot be dimension {target} of "
-            f"{shape}"
-        )
-    axes = tuple(axis for axis in range(rank) if axis != source)
-    rows = emit(Sum, x, axis=axes) if axes else x
-    filled = emit(FullLike, rows, value=value, dtype=as_dtype(emit.op.attr("dtype")))
-    column = emit.along(filled, len(shape), target)
-    shape[target] = -1
-    return emit.results(Out=emit(Expand, column, shape=shape))
 
 
 @translates("split_lod_tensor")

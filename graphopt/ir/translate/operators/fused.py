@@ -20,8 +20,9 @@ from graphopt.ir.dialect.ops.math import Add, Divide, Multiply, Rsqrt, Square, S
 from graphopt.ir.dialect.ops.norm import LayerNorm
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.reduce import Mean
-from graphopt.ir.dialect.ops.shape import Concat, Flatten, Reshape, Squeeze, Transpose
-from graphopt.ir.dialect.types import rank_of, shape_of, show
+from graphopt.ir.dialect.ops.shape import Concat, Flatten, Squeeze, Transpose
+from graphopt.ir.dialect.types import rank_of
+from graphopt.ir.translate.operators.elementwise import aligned
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.table import BY_TYPE
@@ -252,23 +253,6 @@ def add_activation(emit: Emitter) -> Written:
         scale=emit.attr("scale", 1.0),
     )
     return emit.results(Out=out)
-
-
-def aligned(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValue, SSAValue]:
-    """Both, with 1s after the dimensions of the one of lower rank, which start at `axis`.
-
-    -1 is ordinary broadcasting. ProgramError for an axis that neither has.
-    """
-    if rank_of(x.type) < rank_of(y.type):
-        y, x = aligned(emit, y, x, axis)
-        return x, y
-    if not -1 <= axis <= rank_of(x.type):
-        raise ProgramError(f"axis {axis} is neither -1 nor an axis of x {show(x.type)}")
-    trailing = rank_of(x.type) - rank_of(y.type) - axis
-    if axis != -1 and trailing > 0:
-        shape = (*(d if d >= 0 else 0 for d in shape_of(y.type)), *(1,) * trailing)
-        y = emit(Reshape, y, shape=shape)
-    return x, y
 
 
 _BINARY = {"add": Add, "sub": Subtract, "mul": Multiply, "div": Divide}

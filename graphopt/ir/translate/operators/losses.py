@@ -1,4 +1,4 @@
-"""Legacy losses and arithmetic without a `pd` op of their own, as the formulas that they are."""
+"""Legacy losses without a `pd` op of their own, as the formulas that they are."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from graphopt.ir.dialect.ops.activation import LogSigmoid, Relu
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.elementary import Log1p
 from graphopt.ir.dialect.ops.index import OneHot
-from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax
 from graphopt.ir.dialect.ops.math import (
     Abs,
     Add,
-    AddN,
+    Clip,
     Divide,
     Exp,
     GreaterEqual,
@@ -27,87 +27,33 @@ from graphopt.ir.dialect.ops.math import (
     Subtract,
     Where,
 )
-from graphopt.ir.dialect.ops.rearrange import Pad
-from graphopt.ir.dialect.ops.reduce import PNorm, Sum
+from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.scatter import TakeAlongAxis
 from graphopt.ir.dialect.ops.shape import Reshape, Slice
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
-from graphopt.ir.translate.operators.fused import aligned
 from graphopt.ir.translate.operators.registry import translates
 
-# the end of a dimension, whatever its size
-_END = 2**31 - 1
+# the logarithm of zero is the negative of this
+_LARGEST = 1e20
 
 
-@translates("dot")
-def dot(emit: Emitter) -> Written:
-    emit.only("X", "Y")
-    x = emit.input("X")
-    products = emit(Multiply, x, emit.input("Y"))
-    return emit.results(Out=emit(Sum, products, axis=(-1,), dtype=dtype_of(x.type)))
-
-
-@translates("addmm")
-def addmm(emit: Emitter) -> Written:
-    emit.only("Input", "X", "Y")
-    product = emit.scaled(emit(Matmul, emit.input("X"), emit.input("Y")), emit.attr("Alpha", 1.0))
-    return emit.results(
-        Out=emit(Add, emit.scaled(emit.input("Input"), emit.attr("Beta", 1.0)), product)
-    )
-
-
-@translates("minus")
-def sum_of_two(emit: Emitter) -> Written:
-    emit.only("X", "Y")
-    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
-    return emit.results(Out=emit(Subtract if emit.op.type == "minus" else Add, x, y))
-
-
-@translates("dist")
-def distance(emit: Emitter) -> Written:
-    """The norm of x - y, a number."""
-    emit.only("X", "Y")
-    difference = emit(Subtract, emit.input("X"), emit.input("Y"))
-    return emit.results(Out=emit(PNorm, difference, porder=emit.attr("p", 2.0)))
-
-
-@translates("l1_norm")
-def l1_norm(emit: Emitter) -> Written:
-    emit.only("X")
-    return emit.results(Out=emit(Sum, emit(Abs, emit.input("X"))))
-
-
-@translates("affine_channel")
-def affine_channel(emit: Emitter) -> Written:
-    """A factor and a number to add for each channel."""
-    emit.only("X", "Scale", "Bias")
-    x = emit.input("X")
-    rank, layout = rank_of(x.type), emit.attr("data_layout", "NCHW")
-    axis = rank - 1 if layout == "NHWC" or rank < 2 else 1
-    scale, bias = (emit.along(emit.input(slot), rank, axis) for slot in ("Scale", "Bias"))
-    return emit.results(Out=emit(Add, emit(Multiply, x, scale), bias))
-
-
-@translates("lrn")
-def lrn(emit: Emitter) -> Written:
-    """x over (k + alpha * the sum of squares of n neighbouring channels) ** beta."""
-    emit.only("X")
-    x, count = emit.input("X"), emit.attr("n", 5)
-    rank = rank_of(x.type)
-    axis = rank - 1 if emit.attr("data_format", "NCHW") == "NHWC" else 1
-    if rank < 3 or count < 1:
-        raise ProgramError(f"lrn over {count} channels of {list(shape_of(x.type))}")
-    around = [0] * (2 * rank)
-    around[2 * axis : 2 * axis + 2] = [(count - 1) // 2, count - 1 - (count - 1) // 2]
-    squares = emit(Pad, emit(Square, x), paddings=around)
-    near = [
-        emit(Slice, squares, axes=(axis,), starts=(i,), ends=(i + 1 - count or _END,))
-        for i in range(count)
-    ]
-    middle = emit.scaled(emit(AddN, near), emit.attr("alpha", 1e-4), emit.attr("k", 2.0))
-    out = emit(Multiply, x, emit(Pow, middle, factor=-emit.attr("beta", 0.75)))
-    return emit.results(Out=out, MidOut=middle)
+@translates("cross_entropy", "cross_entropy2")
+def cross_entropy(emit: Emitter) -> Written:
+    """The entropy of probabilities; the logarithm of 0 counts as -1e20."""
+    emit.only_constants_besides("X", "Label")
+    x, label = emit.input("X"), emit.input("Label")
+    if emit.attr("soft_label", False):
+        logarithm = emit(Clip, emit(Log, x), min=-_LARGEST, max=_LARGEST)
+        terms = emit(Multiply, label, logarithm)
+        return emit.results(Y=emit.scaled(emit(Sum, terms, axis=(-1,), keepdim=True), -1.0))
+    loss = emit.all(
+        CrossEntropyWithSoftmax,
+        *(x, label),
+        ignore_index=emit.attr("ignore_index", -100),
+        use_softmax=False,
+    )[1]
+    return emit.results(Y=emit(Clip, loss, min=-_LARGEST, max=_LARGEST))
 
 
 def _rows(emit: Emitter, x: SSAValue) -> SSAValue:
@@ -286,45 +232,3 @@ def focal_loss(emit: Emitter) -> Written:
     near = emit.scaled(emit(Multiply, own, near), -alpha)
     far = emit.scaled(emit(Multiply, other, far), alpha - 1.0)
     return emit.results(Out=emit(Divide, emit(Add, near, far), number))
-
-
-@translates("scale")
-def scale(emit: Emitter) -> Written:
-    """The factor is an attribute or a tensor."""
-    emit.only("X", "ScaleTensor", "BiasTensor")
-    factor, more = emit.optional("ScaleTensor"), emit.optional("BiasTensor")
-    x, bias, after = emit.input("X"), emit.attr("bias", 0.0), emit.attr("bias_after_scale", True)
-    if factor is None and more is None:
-        return emit.by_row()
-    ones = (1,) * rank_of(x.type)
-
-    def number(tensor: SSAValue | None, constant: float) -> SSAValue:
-        if tensor is None:
-            return emit(FullLike, x, value=constant)
-        return emit.like(emit.reshaped(tensor, *ones), x)
-
-    times, plus = number(factor, emit.attr("scale", 1.0)), number(more, bias)
-    if after:
-        return emit.results(Out=emit(Add, emit(Multiply, x, times), plus))
-    return emit.results(Out=emit(Multiply, emit(Add, x, plus), times))
-
-
-@translates("clip")
-def clip(emit: Emitter) -> Written:
-    """The bounds are attributes or tensors."""
-    emit.only("X", "Min", "Max")
-    x, low, high = emit.input("X"), emit.optional("Min"), emit.optional("Max")
-    if low is None and high is None:
-        return emit.by_row()
-    shape = (1,) * rank_of(x.type)
-
-    def bound(tensor: SSAValue | None, constant: float) -> SSAValue:
-        if tensor is None:
-            return emit(FullLike, x, value=constant)
-        return emit.like(emit.reshaped(tensor, *shape), x)
-
-    largest = 3.4028234663852886e38
-    lower = bound(low, emit.attr("min", -largest))
-    upper = bound(high, emit.attr("max", largest))
-    out = emit(Where, emit(LessThan, x, lower), lower, x)
-    return emit.results(Out=emit(Where, emit(LessThan, upper, out), upper, out))

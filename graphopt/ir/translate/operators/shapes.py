@@ -1,4 +1,4 @@
-"""Legacy operators that create, copy or rearrange, without a `pd` op of their own."""
+"""Legacy operators that rearrange, repeat or cut, without a `pd` op of their own."""
 
 from __future__ import annotations
 
@@ -10,25 +10,50 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.constants import known_numbers
-from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
-from graphopt.ir.dialect.ops.math import Add, Equal
-from graphopt.ir.dialect.ops.random import Gaussian, Multinomial, Uniform
-from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip
-from graphopt.ir.dialect.ops.reduce import Numel
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.math import Add
+from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip, RepeatInterleave, Tile
 from graphopt.ir.dialect.ops.shape import (
-    Assign,
-    Concat,
     Expand,
-    ShapeOf,
+    Flatten,
+    Reshape,
     Slice,
     Squeeze,
     Transpose,
+    Unsqueeze,
 )
-from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes, dtype_of, rank_of, shape_of
-from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
+
+_SUCCESSORS = {
+    "reshape": (Reshape, "shape", "shape"),
+    "squeeze": (Squeeze, "axis", "axes"),
+    "unsqueeze": (Unsqueeze, "axis", "axes"),
+}
+
+
+@translates(*_SUCCESSORS)
+def without_copy(emit: Emitter) -> Written:
+    """The successor also gives a copy of the shape, which nothing here needs."""
+    emit.only_constants_besides("X")
+    op_class, name, legacy_name = _SUCCESSORS[emit.op.type]
+    attrs = {name: emit.op.attr(legacy_name)}
+    return emit.results(Out=emit(op_class, emit.input("X"), **attrs))
+
+
+@translates("flatten", "flatten2")
+def flatten(emit: Emitter) -> Written:
+    """A matrix: the dimensions before the axis by those after it."""
+    emit.only_constants_besides("X")
+    x, axis = emit.input("X"), emit.attr("axis", 1)
+    rank = rank_of(x.type)
+    if not 0 <= axis <= rank:
+        raise ProgramError(f"flatten at axis {axis} of {list(shape_of(x.type))}")
+    if axis in (0, rank):
+        return emit.results(Out=emit.reshaped(x, *((1, -1) if axis == 0 else (-1, 1))))
+    x = emit.matrix(x, axis)
+    return emit.results(Out=emit(Flatten, x, start_axis=0, stop_axis=axis - 1) if axis > 1 else x)
 
 
 @translates("transpose")
@@ -43,58 +68,44 @@ def reverse(emit: Emitter) -> Written:
     return emit.results(Out=emit(Flip, emit.input("X"), axis=emit.attr("axis", ())))
 
 
-@translates("memcpy_h2d", "memcpy_d2h", "lod_reset")
-def copy(emit: Emitter) -> Written:
-    """The same values: places and lengths of sequences are not part of a value here."""
-    slot = "X" if emit.op.input("X") else "x"
-    return emit.results(**{out: emit(Assign, emit.input(slot)) for out in emit.op.outputs})
+@translates("expand")
+def expand(emit: Emitter) -> Written:
+    emit.only_constants_besides("X")
+    x, times = emit.input("X"), tuple(emit.op.attr("expand_times"))
+    if len(times) != rank_of(x.type):
+        raise ProgramError(
+            f"expand needs a number for each axis of {list(shape_of(x.type))}, found {list(times)}"
+        )
+    return emit.results(Out=emit(Tile, x, repeat_times=times))
 
 
-@translates("fill_any")
-def filled(emit: Emitter) -> Written:
-    """A number in the shape of x."""
+@translates("expand_as")
+def expand_as(emit: Emitter) -> Written:
+    """As often as x fits into the target, along each axis."""
+    emit.only_constants_besides("X", "target_tensor")
+    x = emit.input("X")
+    sizes, wanted = shape_of(x.type), shape_of(emit.input("target_tensor").type)
+    fits = len(sizes) == len(wanted)
+    times: list[int] = []
+    for own, other in zip(sizes, wanted, strict=False):
+        if UNKNOWN in (own, other) and own != other:
+            raise UnsupportedError(
+                f"expand_as needs known shapes, found {list(sizes)} and {list(wanted)}"
+            )
+        fits = fits and (own == other or (own > 0 and other % own == 0))
+        times.append(1 if own == other else other // max(own, 1))
+    if not fits:
+        raise ProgramError(f"{list(sizes)} cannot be repeated to the shape {list(wanted)}")
+    return emit.results(Out=emit(Tile, x, repeat_times=times))
+
+
+@translates("expand_as_v2")
+def expand_as_v2(emit: Emitter) -> Written:
+    """Like another tensor, or in a shape that the file names."""
+    if emit.inputs("Y"):
+        return emit.by_row()
     emit.only("X")
-    x, value = emit.input("X"), 0.0
-    if emit.op.type == "fill_any":
-        value = emit.attr("value_float", 0.0) or emit.attr("value_int", 0)
-        value = emit.attr("value", value)
-    dtype = emit.op.attrs.get("dtype", -1)
-    if emit.op.type == "fill_any" or dtype in (-1, None):
-        dtype = None
-    return emit.results(Out=emit(FullLike, x, value=value, dtype=dtype))
-
-
-@translates("fill")
-def fill(emit: Emitter) -> Written:
-    """Listed values."""
-    shape, values = emit.attr("shape", ()), emit.attr("value", ())
-    dtype = as_dtype(emit.attr("dtype", 5))
-    return emit.results(Out=emit(AssignValue, shape=shape, values=values, dtype=dtype))
-
-
-@translates("is_empty")
-def is_empty(emit: Emitter) -> Written:
-    emit.only("X")
-    count = emit(Numel, emit.input("X"))
-    return emit.results(Out=emit(Equal, count, emit(FullLike, count, value=0)))
-
-
-@translates("tril_indices", "triu_indices")
-def triangle_indices(emit: Emitter) -> Written:
-    """Rows and columns of a triangle."""
-    rows = emit.attr("rows", emit.attr("row", 0))
-    columns = emit.attr("cols", emit.attr("col", 0))
-    if not (rows >= 0 and columns >= 0 and rows * columns <= 1 << 24):
-        raise ProgramError(f"{emit.op.type} of {rows} rows and {columns} columns")
-    find = np.tril_indices if emit.op.type == "tril_indices" else np.triu_indices
-    places = np.stack(find(rows, emit.attr("offset", 0), columns))
-    made = emit(
-        AssignValue,
-        shape=places.shape,
-        values=places.reshape(-1).tolist(),
-        dtype=as_dtype(emit.attr("dtype", 3)),
-    )
-    return emit.results(out=made)
+    return emit.results(Out=emit(Expand, emit.input("X"), shape=emit.attr("target_shape", ())))
 
 
 @translates("broadcast_tensors")
@@ -119,6 +130,15 @@ def _widest(emit: Emitter, x: SSAValue, other: SSAValue) -> SSAValue:
     """Zeros in the shape that both broadcast to."""
     zeros = [emit(FullLike, value, value=0.0, dtype="float32") for value in (x, other)]
     return emit(Add, *zeros)
+
+
+@translates("repeat_interleave")
+def repeat_interleave(emit: Emitter) -> Written:
+    """One number for all slices is an attribute, one for each a tensor."""
+    if emit.inputs("RepeatsTensor"):
+        return emit.by_row()
+    repeats, axis = emit.attr("Repeats", 1), emit.attr("dim", 0)
+    return emit.results(Out=emit(RepeatInterleave, emit.input("X"), repeats=repeats, axis=axis))
 
 
 @translates("crop", "crop_tensor")
@@ -160,57 +180,3 @@ def _numbers(emit: Emitter, slots: Sequence[str], name: str) -> tuple[int, ...]:
                 )
             found += numbers
     return tuple(int(n) for n in found or emit.attr(name, ()))
-
-
-@translates("uniform_random_batch_size_like", "gaussian_random_batch_size_like")
-def random_like(emit: Emitter) -> Written:
-    """Random numbers with one dimension taken from a tensor."""
-    emit.only("Input")
-    x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape", ())]
-    source, target = (emit.attr(f"{n}_dim_idx", 0) for n in ("input", "output"))
-    if not (0 <= source < rank_of(x.type) and 0 <= target < len(shape)):
-        raise ProgramError(
-            f"dimension {source} of {list(shape_of(x.type))} cannot be dimension {target} of "
-            f"{shape}"
-        )
-    size = int(shape_of(x.type)[int(source)])
-    attrs = {"dtype": as_dtype(emit.attr("dtype", 5)), "seed": emit.attr("seed", 0)}
-    if emit.op.type.startswith("uniform"):
-        op_class: type[PdOp] = Uniform
-        attrs |= {"min": emit.attr("min", -1.0), "max": emit.attr("max", 1.0)}
-    else:
-        op_class = Gaussian
-        attrs |= {"mean": emit.attr("mean", 0.0), "std": emit.attr("std", 1.0)}
-    if size != UNKNOWN:
-        shape[target] = size
-        return emit.results(Out=emit(op_class, shape=shape, **attrs))
-    own = emit(Slice, emit(ShapeOf, x), axes=(0,), starts=(source,), ends=(source + 1,))
-    parts = [
-        own
-        if at == target
-        else emit(AssignValue, shape=(1,), values=(dim,), dtype=dtype_of(own.type))
-        for at, dim in enumerate(shape)
-    ]
-    tensors = {"shape": emit(Concat, parts, axis=0)}
-    shape[target] = -1
-    return emit.results(Out=emit.late(op_class, (), {**attrs, "shape": shape}, tensors)[0])
-
-
-@translates("sampling_id")
-def sampling_id(emit: Emitter) -> Written:
-    """A class for each row of probabilities."""
-    emit.only("X")
-    drawn = emit(Multinomial, emit.input("X"), num_samples=1, seed=emit.attr("seed", 0))
-    return emit.results(Out=emit(Squeeze, drawn, axis=(-1,)))
-
-
-@translates("expand_as_v2")
-def expand_as_v2(emit: Emitter) -> Written:
-    """Like another tensor, or in a shape that the file names."""
-    if emit.inputs("Y"):
-        return emit.by_row()
-    emit.only("X")
-    return emit.results(Out=emit(Expand, emit.input("X"), shape=emit.attr("target_shape", ())))
-
-
-_COPIES = ("memcpy_h2d", "memcpy_d2h", "lod_reset")
