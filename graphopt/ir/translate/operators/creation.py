@@ -68,17 +68,11 @@ def spaced(emit: Emitter) -> Written:
 
 
 @translates("fill_any")
-def filled(emit: Emitter) -> Written:
-    """A number in the shape of x."""
+def fill_any(emit: Emitter) -> Written:
+    """A number in the shape and the dtype of x."""
     emit.only("X")
-    x, value = emit.input("X"), 0.0
-    if emit.op.type == "fill_any":
-        value = emit.attr("value_float", 0.0) or emit.attr("value_int", 0)
-        value = emit.attr("value", value)
-    dtype = emit.op.attrs.get("dtype", -1)
-    if emit.op.type == "fill_any" or dtype in (-1, None):
-        dtype = None
-    return emit.results(Out=emit(FullLike, x, value=value, dtype=dtype))
+    value = emit.attr("value_float", 0.0) or emit.attr("value_int", 0)
+    return emit.results(Out=emit(FullLike, emit.input("X"), value=emit.attr("value", value)))
 
 
 @translates("fill")
@@ -98,14 +92,9 @@ def zeros_like(emit: Emitter) -> Written:
 def fill_constant_batch_size_like(emit: Emitter) -> Written:
     """A constant with one dimension taken from a tensor, as a sum over the others has it."""
     x, given = emit.input("Input"), emit.op.attrs
-    source, target = (emit.attr(f"{n}_dim_idx", 0) for n in ("input", "output"))
     shape = [int(dim) for dim in emit.op.attr("shape")]
+    source, target = _taken(emit, x, shape)
     rank, value = rank_of(x.type), float(given.get("str_value") or given.get("value", 0.0))
-    if not (0 <= source < rank and 0 <= target < len(shape)):
-        raise ProgramError(
-            f"dimension {source} of {list(shape_of(x.type))} cannot be dimension {target} of "
-            f"{shape}"
-        )
     axes = tuple(axis for axis in range(rank) if axis != source)
     rows = emit(Sum, x, axis=axes) if axes else x
     filled = emit(FullLike, rows, value=value, dtype=as_dtype(emit.op.attr("dtype")))
@@ -119,13 +108,8 @@ def random_like(emit: Emitter) -> Written:
     """Random numbers with one dimension taken from a tensor."""
     emit.only("Input")
     x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape", ())]
-    source, target = (emit.attr(f"{n}_dim_idx", 0) for n in ("input", "output"))
-    if not (0 <= source < rank_of(x.type) and 0 <= target < len(shape)):
-        raise ProgramError(
-            f"dimension {source} of {list(shape_of(x.type))} cannot be dimension {target} of "
-            f"{shape}"
-        )
-    size = int(shape_of(x.type)[int(source)])
+    source, target = _taken(emit, x, shape)
+    size = shape_of(x.type)[source]
     attrs = {"dtype": as_dtype(emit.attr("dtype", 5)), "seed": emit.attr("seed", 0)}
     if emit.op.type.startswith("uniform"):
         op_class: type[PdOp] = Uniform
@@ -146,6 +130,17 @@ def random_like(emit: Emitter) -> Written:
     tensors = {"shape": emit(Concat, parts, axis=0)}
     shape[target] = -1
     return emit.results(Out=emit.late(op_class, (), {**attrs, "shape": shape}, tensors)[0])
+
+
+def _taken(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
+    """The dimension of x whose size a shape takes, and the place that it has there."""
+    source, target = emit.attr("input_dim_idx", 0), emit.attr("output_dim_idx", 0)
+    if not (0 <= source < rank_of(x.type) and 0 <= target < len(shape)):
+        raise ProgramError(
+            f"dimension {source} of {list(shape_of(x.type))} cannot be dimension {target} of "
+            f"{shape}"
+        )
+    return source, target
 
 
 @translates("sampling_id")

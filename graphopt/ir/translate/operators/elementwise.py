@@ -43,10 +43,10 @@ def aligned(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValu
 
 
 @translates("minus")
-def sum_of_two(emit: Emitter) -> Written:
+def minus(emit: Emitter) -> Written:
     emit.only("X", "Y")
     x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
-    return emit.results(Out=emit(Subtract if emit.op.type == "minus" else Add, x, y))
+    return emit.results(Out=emit(Subtract, x, y))
 
 
 @translates("grad_add")
@@ -70,14 +70,8 @@ def scale(emit: Emitter) -> Written:
     x, bias, after = emit.input("X"), emit.attr("bias", 0.0), emit.attr("bias_after_scale", True)
     if factor is None and more is None:
         return emit.by_row()
-    ones = (1,) * rank_of(x.type)
-
-    def number(tensor: SSAValue | None, constant: float) -> SSAValue:
-        if tensor is None:
-            return emit(FullLike, x, value=constant)
-        return emit.like(emit.reshaped(tensor, *ones), x)
-
-    times, plus = number(factor, emit.attr("scale", 1.0)), number(more, bias)
+    times = _number(emit, x, factor, emit.attr("scale", 1.0))
+    plus = _number(emit, x, more, bias)
     if after:
         return emit.results(Out=emit(Add, emit(Multiply, x, times), plus))
     return emit.results(Out=emit(Multiply, emit(Add, x, plus), times))
@@ -90,15 +84,15 @@ def clip(emit: Emitter) -> Written:
     x, low, high = emit.input("X"), emit.optional("Min"), emit.optional("Max")
     if low is None and high is None:
         return emit.by_row()
-    shape = (1,) * rank_of(x.type)
-
-    def bound(tensor: SSAValue | None, constant: float) -> SSAValue:
-        if tensor is None:
-            return emit(FullLike, x, value=constant)
-        return emit.like(emit.reshaped(tensor, *shape), x)
-
     largest = 3.4028234663852886e38
-    lower = bound(low, emit.attr("min", -largest))
-    upper = bound(high, emit.attr("max", largest))
+    lower = _number(emit, x, low, emit.attr("min", -largest))
+    upper = _number(emit, x, high, emit.attr("max", largest))
     out = emit(Where, emit(LessThan, x, lower), lower, x)
     return emit.results(Out=emit(Where, emit(LessThan, upper, out), upper, out))
+
+
+def _number(emit: Emitter, x: SSAValue, given: SSAValue | None, constant: float) -> SSAValue:
+    """A number to combine with x: the element of a tensor where there is one, or a constant."""
+    if given is None:
+        return emit(FullLike, x, value=constant)
+    return emit.like(emit.reshaped(given, *(1,) * rank_of(x.type)), x)

@@ -41,12 +41,10 @@ def coalesce_tensor(emit: Emitter) -> Written:
     return {**dict(zip(op.output("Output"), values, strict=False)), fused: joined}
 
 
-@translates("merge_selected_rows", "get_tensor_from_selected_rows", "memcpy", "share_data")
-def same(emit: Emitter) -> Written:
-    return emit.results(Out=emit(Assign, emit.input("X")))
-
-
-@translates("memcpy_h2d", "memcpy_d2h", "lod_reset")
+@translates(
+    *("memcpy", "memcpy_h2d", "memcpy_d2h", "share_data", "lod_reset"),
+    *("merge_selected_rows", "get_tensor_from_selected_rows"),
+)
 def copy(emit: Emitter) -> Written:
     """The same values: places and lengths of sequences are not part of a value here."""
     slot = "X" if emit.op.input("X") else "x"
