@@ -25,7 +25,7 @@ from graphopt.ir.dialect.definition import attr_kinds, default_attrs, definition
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import ALL, FAMILIES
 from graphopt.ir.translate.blocks.program import HANDLERS
-from graphopt.ir.translate.operators.special import SPECIAL
+from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE, ROWS
 from graphopt.lowering.registry import RULES
 from graphopt.passes.table import pipeline
@@ -241,7 +241,7 @@ def paddle_types(op: type[PdOp]) -> list[str]:
     from_table = [row.type for row in ROWS if row.op is op]
     _, _, named = one_paragraph(op.__doc__ or "").partition("Paddle: ")
     mentioned = re.findall(r"\b[a-z0-9_]+\b", re.sub(r"\([^)]*\)", "", named))
-    readable = [n for n in mentioned if n in BY_TYPE or n in SPECIAL or n in HANDLERS]
+    readable = [n for n in mentioned if n in BY_TYPE or n in TRANSLATIONS or n in HANDLERS]
     return list(dict.fromkeys([*from_table, *readable]))
 
 

@@ -23,7 +23,7 @@ from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.translate.blocks.block import SKIPPED
 from graphopt.ir.translate.blocks.program import HANDLERS, parse_program
 from graphopt.ir.translate.inference import block_indices
-from graphopt.ir.translate.operators.special import SPECIAL
+from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE
 from graphopt.models.find import find_parameters, given_parameters
 from graphopt.models.model import Interface, read_interface, read_parameters
@@ -163,7 +163,7 @@ def _unknown(ops: Sequence[Operator]) -> list[Operator]:
 
 
 def _is_known(type: str) -> bool:
-    kinds = (BY_TYPE, SPECIAL, HANDLERS, SKIPPED, (GRAD_TYPE, "feed", "fetch"))
+    kinds = (BY_TYPE, TRANSLATIONS, HANDLERS, SKIPPED, (GRAD_TYPE, "feed", "fetch"))
     return any(type in kind for kind in kinds)
 
 
@@ -179,7 +179,7 @@ def _unsupported(op: Operator) -> Unsupported:
             "a row in graphopt/ir/translate/operators/table.py, or a new op "
             "(CONTRIBUTING.md, Adding an op)"
         )
-        near = difflib.get_close_matches(op.type, {*BY_TYPE, *SPECIAL}, n=2, cutoff=0.8)
+        near = difflib.get_close_matches(op.type, {*BY_TYPE, *TRANSLATIONS}, n=2, cutoff=0.8)
         if near:
             needed += f"; known are {', '.join(near)}"
     return Unsupported(

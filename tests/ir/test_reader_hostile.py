@@ -287,11 +287,18 @@ def saved_program(*ops: Message, **variables: Message) -> Program:
     return read_program(encode(PROGRAM, {"blocks": [block(vars=names, ops=ops)]}))
 
 
-def test_a_malformed_operator_is_named() -> None:
-    """A slot that is missing is the file's fault, and no crash of ours."""
+@pytest.mark.parametrize(
+    ("type", "problem"),
+    [
+        ("mul", "operator mul needs an input 'X'"),
+        ("assign_value", "operator assign_value is malformed: ValueError"),
+    ],
+)
+def test_a_malformed_operator_is_named(type: str, problem: str) -> None:
+    """A slot or an attribute that is missing is the file's fault, and no crash of ours."""
     out = {"parameter": "Out", "arguments": ["y"]}
-    program = saved_program({"type": "mul", "outputs": [out]}, y={})
-    with pytest.raises(ProgramError, match="operator mul is malformed: IndexError"):
+    program = saved_program({"type": type, "outputs": [out]}, y={})
+    with pytest.raises(ProgramError, match=problem):
         parse_program(program, fetches=["y"])
 
 

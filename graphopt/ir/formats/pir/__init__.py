@@ -1,4 +1,12 @@
-"""Programs of Paddle 3 (PIR) as Programs with Paddle's legacy operators."""
+"""Programs of Paddle 3 (PIR) as Programs with Paddle's legacy operators.
 
-from graphopt.ir.formats.pir import handlers as handlers
+Importing this fills the registry.
+"""
+
+from importlib import import_module
+from pkgutil import iter_modules
+
 from graphopt.ir.formats.pir.importer import import_pir as import_pir
+
+for _found in iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")

@@ -6,12 +6,13 @@ around them: a branch copies its results there, and a loop's body overwrites wha
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
 from graphopt.errors import FormatError
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.formats.pir.importer import Importer
 from graphopt.ir.formats.pir.loop_gradients import STACK_OPERATORS, Pair
+from graphopt.ir.formats.pir.registry import imports
 from graphopt.ir.formats.pir_json.records import PirBlock, PirOp, PirType, PirValue
 from graphopt.ir.program import EMPTY, GRAD_SUFFIX, AttrKind, Block, VarKind
 from graphopt.ir.program.sub_blocks import names_in
@@ -20,39 +21,40 @@ _ARRAY = "dense_tensor_array"
 _FLAG = PirType("dtensor", "bool", (1,))
 
 
-def _if(self: Importer, op: PirOp) -> None:
+@imports("pd_op.if")
+def branches(importer: Importer, op: PirOp) -> None:
     """Two `conditional_block`s with opposite conditions, and a `select_input` for each result."""
     if len(op.regions) != 2 or len(op.operands) != 1:
-        raise _unsound(self, op, "a condition and two regions")
-    tag = f"if_{self.serial()}"
-    condition = self.value(op.operands[0])
+        raise _unsound(importer, op, "a condition and two regions")
+    tag = f"if_{importer.serial()}"
+    condition = importer.value(op.operands[0])
     found = [
-        self.new(f"{tag}.{side}{i}", result.type) if result.type.kind != _ARRAY else ""
+        importer.new(f"{tag}.{side}{i}", result.type) if result.type.kind != _ARRAY else ""
         for side in ("true", "false")
         for i, result in enumerate(op.results)
     ]
     count = len(op.results)
     sides = found[:count], found[count:]
-    yielded = [_branch(self, op, op.regions[0], condition, sides[0], tag)]
-    opposite = self.new(f"{tag}.not", _FLAG)
-    self.emit("logical_not", {"X": [condition]}, {"Out": [opposite]}, {}, source=op)
-    yielded.append(_branch(self, op, op.regions[1], opposite, sides[1], tag))
+    yielded = [_branch(importer, op, op.regions[0], condition, sides[0], tag)]
+    opposite = importer.new(f"{tag}.not", _FLAG)
+    importer.emit("logical_not", {"X": [condition]}, {"Out": [opposite]}, {}, source=op)
+    yielded.append(_branch(importer, op, op.regions[1], opposite, sides[1], tag))
     if not count:
         return
-    mask = self.new(f"{tag}.mask", PirType("dtensor", "int32", (1,)))
+    mask = importer.new(f"{tag}.mask", PirType("dtensor", "int32", (1,)))
     codes = {"in_dtype": as_dtype("bool").code, "out_dtype": as_dtype("int32").code}
-    self.emit("cast", {"X": [condition]}, {"Out": [mask]}, codes, source=op)
+    importer.emit("cast", {"X": [condition]}, {"Out": [mask]}, codes, source=op)
     for i, result in enumerate(op.results):
         if result.type.kind == _ARRAY:
             # both branches write to the array that came from outside
-            self.named[result.id] = yielded[0][i]
+            importer.named[result.id] = yielded[0][i]
             continue
         inputs = {"X": [sides[1][i], sides[0][i]], "Mask": [mask]}
-        self.emit("select_input", inputs, {"Out": self.results(op, i)}, {}, source=op)
+        importer.emit("select_input", inputs, {"Out": importer.results(op, i)}, {}, source=op)
 
 
 def _branch(
-    self: Importer,
+    importer: Importer,
     op: PirOp,
     region: Sequence[PirBlock],
     condition: str,
@@ -60,19 +62,19 @@ def _branch(
     tag: str,
 ) -> list[str]:
     """One branch, which copies the yielded values to `names`; returns these values."""
-    inner = _enter(self)
+    inner = _enter(importer)
     yielded: list[str] = []
     for block in region[:1]:
-        self.translate(block)
-        yielded = [self.value(value) for value in _yielded(block)]
+        importer.translate(block)
+        yielded = [importer.value(value) for value in _yielded(block)]
     if len(yielded) != len(op.results):
-        raise _unsound(self, op, f"branches that yield {len(op.results)} values")
+        raise _unsound(importer, op, f"branches that yield {len(op.results)} values")
     for name, value in zip(names, yielded, strict=True):
         if name:
-            self.emit("assign", {"X": [value]}, {"Out": [name]}, {}, source=op)
-    _leave(self, inner)
-    scope = self.new(f"{tag}.scope", kind=VarKind.STEP_SCOPES)
-    self.emit(
+            importer.emit("assign", {"X": [value]}, {"Out": [name]}, {}, source=op)
+    _leave(importer, inner)
+    scope = importer.new(f"{tag}.scope", kind=VarKind.STEP_SCOPES)
+    importer.emit(
         "conditional_block",
         {"Cond": [condition], "Input": _read_from_around(inner)},
         {"Out": names_in(inner, written=True), "Scope": [scope]},
@@ -83,32 +85,33 @@ def _branch(
     return yielded
 
 
-def _while(self: Importer, op: PirOp) -> None:
+@imports("pd_op.while")
+def loop(importer: Importer, op: PirOp) -> None:
     """A `while` that overwrites a variable for its condition and for each value it carries."""
-    pair = self.loops.pairs.get(id(op))
-    if pair is not None and _emit_gradient(self, pair):
+    pair = importer.loops.pairs.get(id(op))
+    if pair is not None and _emit_gradient(importer, pair):
         return
     block = op.regions[0][0] if op.regions and op.regions[0] else None
     if block is None or not len(op.operands) - 1 == len(op.results) == len(block.args):
-        raise _unsound(self, op, "a region with an argument for each value that it carries")
-    tag = f"while_{self.serial()}"
-    condition = self.new(f"{tag}.condition", self.types.get(op.operands[0]))
-    _assign(self, op, self.value(op.operands[0]), condition)
+        raise _unsound(importer, op, "a region with an argument for each value that it carries")
+    tag = f"while_{importer.serial()}"
+    condition = importer.new(f"{tag}.condition", importer.types.get(op.operands[0]))
+    _assign(importer, op, importer.value(op.operands[0]), condition)
     carried = [
-        _carried(self, op, value, argument, result, f"{tag}.carried{i}")
+        _carried(importer, op, value, argument, result, f"{tag}.carried{i}")
         for i, (value, argument, result) in enumerate(
             zip(op.operands[1:], block.args, op.results, strict=True)
         )
     ]
-    inner = _enter(self)
-    self.translate(block)
-    following = [self.value(value) for value in _yielded(block)]
+    inner = _enter(importer)
+    importer.translate(block)
+    following = [importer.value(value) for value in _yielded(block)]
     if len(following) != len(carried) + 1:
-        raise _unsound(self, op, f"a body that yields {len(carried) + 1} values")
-    _assign_all(self, op, following, [condition, *carried])
-    _leave(self, inner)
-    scope = self.new(f"{tag}.scope", kind=VarKind.STEP_SCOPES)
-    self.loops.made[id(op)] = self.emit(
+        raise _unsound(importer, op, f"a body that yields {len(carried) + 1} values")
+    _assign_all(importer, op, following, [condition, *carried])
+    _leave(importer, inner)
+    scope = importer.new(f"{tag}.scope", kind=VarKind.STEP_SCOPES)
+    importer.loops.made[id(op)] = importer.emit(
         "while",
         {"Condition": [condition], "X": _read_from_around(inner)},
         {"Out": names_in(inner, written=True), "StepScopes": [scope]},
@@ -119,46 +122,50 @@ def _while(self: Importer, op: PirOp) -> None:
 
 
 def _carried(
-    self: Importer, op: PirOp, value: int, argument: PirValue, result: PirValue, name: str
+    importer: Importer, op: PirOp, value: int, argument: PirValue, result: PirValue, name: str
 ) -> str:
     """The variable of a carried value: before the loop, in its body and after it.
 
     An array is written in place, so that it needs no other.
     """
-    before = self.value(value)
-    self.types[argument.id] = argument.type
+    before = importer.value(value)
+    importer.types[argument.id] = argument.type
     if argument.type.kind != _ARRAY:
-        before, source = self.new(name, result.type), before
-        _assign(self, op, source, before)
-    self.named[argument.id] = self.named[result.id] = before
+        before, source = importer.new(name, result.type), before
+        _assign(importer, op, source, before)
+    importer.named[argument.id] = importer.named[result.id] = before
     return before
 
 
-def _assign_all(self: Importer, op: PirOp, sources: Sequence[str], targets: Sequence[str]) -> None:
+def _assign_all(
+    importer: Importer, op: PirOp, sources: Sequence[str], targets: Sequence[str]
+) -> None:
     """Copy all at once: no copy overwrites a value that a later one reads."""
     for i, source in enumerate(sources):
         if source in targets[:i] and source != targets[i]:
-            kept = self.new(f"{source}.kept")
-            _assign(self, op, source, kept)
+            kept = importer.new(f"{source}.kept")
+            _assign(importer, op, source, kept)
             sources = [*sources[:i], kept, *sources[i + 1 :]]
     for source, target in zip(sources, targets, strict=True):
         if source != target:
-            _assign(self, op, source, target)
+            _assign(importer, op, source, target)
 
 
-def _assign(self: Importer, op: PirOp, source: str, target: str) -> None:
-    self.emit("assign", {"X": [source]}, {"Out": [target]}, {}, source=op)
+def _assign(importer: Importer, op: PirOp, source: str, target: str) -> None:
+    importer.emit("assign", {"X": [source]}, {"Out": [target]}, {}, source=op)
 
 
-def _create_array(self: Importer, op: PirOp) -> None:
+@imports("pd_op.create_array")
+def create_array(importer: Importer, op: PirOp) -> None:
     """An array has no operator: it begins when something is written to it."""
-    self.results(op)
+    importer.results(op)
 
 
-def _stack(self: Importer, op: PirOp) -> None:
+@imports(*STACK_OPERATORS)
+def stack(importer: Importer, op: PirOp) -> None:
     """A stack between a loop and its gradient is not there where these become one operator."""
-    if not self.loops.is_known(op):
-        self.opaque(op)
+    if not importer.loops.is_known(op):
+        importer.opaque(op)
 
 
 def _yielded(block: PirBlock) -> tuple[int, ...]:
@@ -166,15 +173,15 @@ def _yielded(block: PirBlock) -> tuple[int, ...]:
     return last.operands if last is not None and last.name == "cf.yield" else ()
 
 
-def _enter(self: Importer) -> Block:
-    inner = Block(self.program, len(self.program.blocks), self.block.idx)
-    self.program.blocks.append(inner)
-    self.block = inner
+def _enter(importer: Importer) -> Block:
+    inner = Block(importer.program, len(importer.program.blocks), importer.block.idx)
+    importer.program.blocks.append(inner)
+    importer.block = inner
     return inner
 
 
-def _leave(self: Importer, inner: Block) -> None:
-    self.block = self.program.blocks[inner.parent_idx]
+def _leave(importer: Importer, inner: Block) -> None:
+    importer.block = importer.program.blocks[inner.parent_idx]
 
 
 def _read_from_around(inner: Block) -> list[str]:
@@ -182,21 +189,13 @@ def _read_from_around(inner: Block) -> list[str]:
     return names_in(inner, written=False)
 
 
-def _unsound(self: Importer, op: PirOp, expected: str) -> FormatError:
-    return FormatError(f"{self.source.source}: expected {op.name} to have {expected}")
+def _unsound(importer: Importer, op: PirOp, expected: str) -> FormatError:
+    return FormatError(f"{importer.source.source}: expected {op.name} to have {expected}")
 
 
-CONTROL: Mapping[str, Callable[[Importer, PirOp], None]] = {
-    "pd_op.if": _if,
-    "pd_op.while": _while,
-    "pd_op.create_array": _create_array,
-    **dict.fromkeys(STACK_OPERATORS, _stack),
-}
-
-
-def _emit_gradient(self: Importer, pair: Pair) -> bool:
+def _emit_gradient(importer: Importer, pair: Pair) -> bool:
     """Append the `while_grad` of a pair; False when the first loop does not read its operands."""
-    forward = self.loops.made.get(id(pair.forward))
+    forward = importer.loops.made.get(id(pair.forward))
     op = pair.backward
     if forward is None:
         return False
@@ -207,34 +206,34 @@ def _emit_gradient(self: Importer, pair: Pair) -> bool:
     copies: list[tuple[int, str]] = []
     sums: list[tuple[int, str, str]] = []
     for position, target in enumerate(pair.targets):
-        name = self.value(target)
+        name = importer.value(target)
         if name not in gradients:
             return False
         if target in results:
             # the loop's variable starts as a copy, whose gradient is what the source gets
-            given.append(self.value(op.operands[1 + position]))
-            made = self.new(f"{name}{GRAD_SUFFIX}", op.results[position].type)
+            given.append(importer.value(op.operands[1 + position]))
+            made = importer.new(f"{name}{GRAD_SUFFIX}", op.results[position].type)
             gradients[name] = made
             copies.append((position, made))
             continue
         start = op.operands[1 + position]
-        begin = self.value(start)
-        if self.loops.is_zero(start):
+        begin = importer.value(start)
+        if importer.loops.is_zero(start):
             # the zeros are needed no more
-            (gradients[name],) = self.results(op, position)
-            self.constant_ops += [o for o in self.block.ops if begin in o.output_arg_names]
+            (gradients[name],) = importer.results(op, position)
+            importer.constant_ops += [o for o in importer.block.ops if begin in o.output_arg_names]
         else:
-            made = self.new(f"{name}{GRAD_SUFFIX}@RENAME@{start}", op.results[position].type)
+            made = importer.new(f"{name}{GRAD_SUFFIX}@RENAME@{start}", op.results[position].type)
             gradients[name] = made
             sums.append((position, begin, made))
     inputs = {"X": reads, "Out": list(forward.outputs["Out"]), f"Out{GRAD_SUFFIX}": given}
     inputs["StepScopes"] = list(forward.outputs["StepScopes"])
     outputs = {f"X{GRAD_SUFFIX}": [gradients[name] for name in reads]}
-    self.emit("while_grad", inputs, outputs, {}, source=op)
+    importer.emit("while_grad", inputs, outputs, {}, source=op)
     for position, made in copies:
-        outputs = {"Out": self.results(op, position)}
-        self.emit("assign", {"X": [made]}, outputs, {}, source=op)
+        outputs = {"Out": importer.results(op, position)}
+        importer.emit("assign", {"X": [made]}, outputs, {}, source=op)
     for position, begin, made in sums:
-        outputs = {"Out": self.results(op, position)}
-        self.emit("sum", {"X": [begin, made]}, outputs, {}, source=op)
+        outputs = {"Out": importer.results(op, position)}
+        importer.emit("sum", {"X": [begin, made]}, outputs, {}, source=op)
     return True

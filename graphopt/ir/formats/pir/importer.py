@@ -1,8 +1,8 @@
 """Records of a PIR program to a `Program` with Paddle's legacy operators, as 2.6 would save it.
 
-Operators of the tables are renamed, slot by slot; what a row cannot say is in `handlers.py`, and
-blocks are in `control.py`. Operators that neither knows are kept under their PIR name: a program
-that has them imports, and running it reports the missing ones.
+Operators of the tables are renamed, slot by slot; what a row cannot say is a registered import
+(`registry.py`). Operators that have neither are kept under their PIR name: a program that has them
+imports, and running it says which it needs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from graphopt.ir.formats.pir.inplace import in_place, overwritten, replaced_cons
 from graphopt.ir.formats.pir.links import Links
 from graphopt.ir.formats.pir.loop_gradients import LoopGradients
 from graphopt.ir.formats.pir.names import Names
-from graphopt.ir.formats.pir.registry import SPECIAL
+from graphopt.ir.formats.pir.registry import IMPORTS
 from graphopt.ir.formats.pir.roles import Roles
 from graphopt.ir.formats.pir.rows import NEWER, Operand, PirRow, base_name, row_of
 from graphopt.ir.formats.pir.sound import check_operators
@@ -88,9 +88,9 @@ class Importer:
         """Append one operator."""
         self.types.update((result.id, result.type) for result in op.results)
         self.note_constant(op)
-        special = SPECIAL.get(op.name) or SPECIAL.get(base_name(op.name))
-        if special is not None:
-            special(self, op)
+        registered = IMPORTS.get(op.name) or IMPORTS.get(base_name(op.name))
+        if registered is not None:
+            registered(self, op)
             return
         dialect, _, name = op.name.partition(".")
         row = row_of(name) if dialect == "pd_op" else None

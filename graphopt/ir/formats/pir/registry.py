@@ -1,13 +1,27 @@
-"""Operators of PIR that a row of the tables cannot describe, by name.
+"""The registry of imports: a PIR operator's name -> a function that appends what it becomes.
 
-The package imports the file that enters them.
+It has the operators of which a row of the tables cannot say all. The package imports the modules
+that register them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-Handler = Callable[..., None]
+Import = Callable[..., Any]
 """(importer, operator): appends what the operator becomes."""
 
-SPECIAL: dict[str, Handler] = {}
+IMPORTS: dict[str, Import] = {}
+
+
+def imports(*names: str) -> Callable[[Import], Import]:
+    """Register the decorated function as the import of operators of these names."""
+
+    def register(function: Import) -> Import:
+        for name in names:
+            assert name not in IMPORTS, f"{name} has two imports"
+            IMPORTS[name] = function
+        return function
+
+    return register

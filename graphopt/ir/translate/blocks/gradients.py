@@ -28,9 +28,10 @@ from graphopt.ir.translate.gradients.explicit import Link
 from graphopt.ir.translate.gradients.flow import Contribution
 from graphopt.ir.translate.gradients.raising import GradientPlan
 from graphopt.ir.translate.gradients.versions import OpPosition, Value
+from graphopt.ir.translate.operators.emitter import Emitter
 from graphopt.ir.translate.operators.sparse import SPARSE_UPDATES, is_sparse_lookup
 from graphopt.ir.translate.operators.translator import errors_of
-from graphopt.ir.translate.operators.updates import run_sparse_update
+from graphopt.ir.translate.operators.updates import sparse_update
 
 Gradients = dict[SSAValue, SSAValue]
 
@@ -112,7 +113,7 @@ class GradientParser:
             value = self.values[self.versions.reads[at][OpPosition("Ids", 0)]]
             old = self.plan.ops[at].type == "lookup_table" and _sizes(value)[-1:] == (1,)
             numbers.append(self._emit(Squeeze, value, axis=(-1,)) if old else value)
-        for name, value in run_sparse_update(self.parser.translator, op, numbers).items():
+        for name, value in sparse_update(Emitter(self.parser.translator, op), numbers).items():
             self.parser.bind(name, value)
 
     def _note(self, value: Value) -> None:

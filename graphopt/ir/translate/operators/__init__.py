@@ -1,3 +1,12 @@
-"""Operators, by Paddle's own types, as `pd` ops: `table.py` says most, the other files the rest."""
+"""Operators, by Paddle's own types, as `pd` ops: `table.py` says most, the other files the rest.
 
-from graphopt.ir.translate.operators import special as special
+Importing this fills the registry.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from pkgutil import iter_modules
+
+for _found in iter_modules(__path__):
+    import_module(f"{__name__}.{_found.name}")

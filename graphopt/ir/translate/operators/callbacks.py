@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-
-from xdsl.ir import SSAValue
-
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.callback import PyFunc, PyFuncBackward
 from graphopt.ir.program import Operator, Variable
-from graphopt.ir.translate.operators.translator import Translator
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
 
 
-def _py_func(self: Translator, op: Operator) -> dict[str, SSAValue]:
+@translates("py_func")
+def py_func(emit: Emitter) -> Written:
     """The call, and after it the identity that carries the backward function, if there is one."""
+    op = emit.op
     names, outs = op.input("X"), [_declared(op, name) for name in op.output("Out")]
-    xs = [self.read(name) for name in names]
-    called = self.emit(
+    xs = [emit.read(name) for name in names]
+    results = emit.all(
         PyFunc,
-        op,
         xs,
         function=int(op.attr("forward_callable_id")),
         sizes=[size for out in outs for size in out.shape],
@@ -26,22 +24,18 @@ def _py_func(self: Translator, op: Operator) -> dict[str, SSAValue]:
         dtypes=[str(out.dtype) for out in outs],
         variables=op.output("Out") or names,
     )
-    results = called.results
-    backward = int(op.attrs.get("backward_callable_id", -1))
+    backward = emit.attr("backward_callable_id", -1)
     if backward >= 0:
         skip = op.attrs.get("backward_skip_vars") or ()
         skipped = [i for i, name in enumerate([*names, *op.output("Out")]) if name in skip]
-        made = self.emit(
+        results = emit.all(
             PyFuncBackward,
-            op,
-            xs,
-            list(results),
+            *(xs, list(results)),
             function=backward,
             skipped=skipped,
             variables=op.output("Out"),
         )
-        results = made.results
-    return dict(zip(op.output("Out"), results, strict=True))
+    return emit.results(Out=results)
 
 
 def _declared(op: Operator, name: str) -> Variable:
@@ -52,8 +46,3 @@ def _declared(op: Operator, name: str) -> Variable:
             "default_main_program().current_block().create_var(name, shape, dtype)"
         )
     return variable
-
-
-CALLBACKS: Mapping[str, Callable[[Translator, Operator], dict[str, SSAValue]]] = {
-    "py_func": _py_func,
-}

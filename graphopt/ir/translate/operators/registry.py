@@ -1,15 +1,26 @@
-"""Translations of operators that a row of `table.py` cannot describe, by operator type.
+"""The registry of translations: operator type -> a function from an Emitter to what is written.
 
-The package imports the files that enter them.
+It has the operators of which a row of `table.py` cannot say all. The package imports the modules
+that register them, one for each family.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from xdsl.ir import SSAValue
+from graphopt.ir.translate.operators.emitter import Emitter, Written
 
-Special = Callable[..., dict[str, SSAValue]]
-"""(translator, operator) -> the values of the names that the operator writes."""
+Translation = Callable[[Emitter], Written]
+TRANSLATIONS: dict[str, Translation] = {}
 
-SPECIAL: dict[str, Special] = {}
+
+def translates(*types: str) -> Callable[[Translation], Translation]:
+    """Register the decorated function as the translation of operators of these types."""
+
+    def register(translation: Translation) -> Translation:
+        for type in types:
+            assert type not in TRANSLATIONS, f"{type} has two translations"
+            TRANSLATIONS[type] = translation
+        return translation
+
+    return register

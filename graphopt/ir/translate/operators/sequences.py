@@ -8,8 +8,6 @@ first input on, as Paddle's do.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
@@ -40,7 +38,8 @@ from graphopt.ir.dialect.ops.sequence_rows import (
     SequenceSlice,
 )
 from graphopt.ir.program import LENGTHS, Operator, Program
-from graphopt.ir.translate.operators.making import Maker, Translation, Written, translation
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import TRANSLATIONS, translates
 
 # the slot of operators of the front end with the lengths of their first input
 SLOT = "Lengths"
@@ -51,7 +50,9 @@ _DENSE = ("sequence_pool", "sequence_pad", "reduce_sum", "reduce_mean", "reduce_
 def declare_lengths(program: Program) -> None:
     """Give a program with operators on sequences the variables through which lengths are fed."""
     block = program.global_block()
-    if not any(op.type in SEQUENCES for op in block.ops):
+    # on sequences are the operators that this file translates
+    translations = (TRANSLATIONS.get(op.type) for op in block.ops)
+    if not any(found is not None and found.__module__ == __name__ for found in translations):
         return
     for op in list(block.ops):
         for name in op.output_arg_names if op.type == "feed" else ():
@@ -96,96 +97,105 @@ def _lengths_of(op: Operator, slot: str) -> str:
     return sources[names[0]]
 
 
-def sequences(make: Maker, slot: str = "X") -> tuple[SSAValue, SSAValue]:
+def sequences(emit: Emitter, slot: str = "X") -> tuple[SSAValue, SSAValue]:
     """The rows in a slot and their lengths."""
-    given = make.op.input(SLOT)
-    name = given[0] if given else _lengths_of(make.op, slot)
-    return make.input(slot), make.reshaped(make.translator.read(name), -1)
+    given = emit.op.input(SLOT)
+    name = given[0] if given else _lengths_of(emit.op, slot)
+    return emit.input(slot), emit.reshaped(emit.read(name), -1)
 
 
-def _pool(make: Maker) -> Written:
-    make.only("X", SLOT)
-    attrs = {"pooltype": make.attr("pooltype", "AVERAGE"), "pad_value": make.attr("pad_value", 0.0)}
-    return make.results(Out=make(SequencePool, *sequences(make), **attrs))
+@translates("sequence_pool")
+def sequence_pool(emit: Emitter) -> Written:
+    emit.only("X", SLOT)
+    attrs = {"pooltype": emit.attr("pooltype", "AVERAGE"), "pad_value": emit.attr("pad_value", 0.0)}
+    return emit.results(Out=emit(SequencePool, *sequences(emit), **attrs))
 
 
-def _conv(make: Maker) -> Written:
-    make.only("X", "Filter", SLOT)
-    if make.attr("contextStride", 1) != 1 or make.attr("paddingTrainable", False):
+@translates("sequence_conv")
+def sequence_conv(emit: Emitter) -> Written:
+    emit.only("X", "Filter", SLOT)
+    if emit.attr("contextStride", 1) != 1 or emit.attr("paddingTrainable", False):
         raise UnsupportedError("sequence_conv with a stride or with trainable padding")
     attrs = {
-        "context_length": make.attr("contextLength", 1),
-        "context_start": make.attr("contextStart", 0),
+        "context_length": emit.attr("contextLength", 1),
+        "context_start": emit.attr("contextStart", 0),
     }
-    return make.results(Out=make(SequenceConv, *sequences(make), make.input("Filter"), **attrs))
+    return emit.results(Out=emit(SequenceConv, *sequences(emit), emit.input("Filter"), **attrs))
 
 
-def _softmax(make: Maker) -> Written:
-    make.only("X", SLOT)
-    return make.results(Out=make(SequenceSoftmax, *sequences(make)))
+@translates("sequence_softmax")
+def sequence_softmax(emit: Emitter) -> Written:
+    emit.only("X", SLOT)
+    return emit.results(Out=emit(SequenceSoftmax, *sequences(emit)))
 
 
-def _reverse(make: Maker) -> Written:
-    make.only("X", SLOT)
-    return make.results(Y=make(SequenceReverse, *sequences(make)))
+@translates("sequence_reverse")
+def sequence_reverse(emit: Emitter) -> Written:
+    emit.only("X", SLOT)
+    return emit.results(Y=emit(SequenceReverse, *sequences(emit)))
 
 
-def _expand(make: Maker) -> Written:
+@translates("sequence_expand", "sequence_expand_as")
+def sequence_expand(emit: Emitter) -> Written:
     """Rows without lengths of their own, each as often as a sequence of y has rows.
 
     The front end gives the counts of sequences that are repeated as a whole.
     """
-    make.only("X", "Y", SLOT, "Counts", "OwnLengths")
-    counts = make.optional("Counts")
+    emit.only("X", "Y", SLOT, "Counts", "OwnLengths")
+    counts = emit.optional("Counts")
     if counts is not None:
-        own = make.optional("OwnLengths")
-        rows = make.input("X")
+        own = emit.optional("OwnLengths")
+        rows = emit.input("X")
         if own is None:
-            return make.results(Out=make(RepeatInterleave, rows, counts, axis=0))
-        out, lengths = make.all(SequenceRepeat, rows, own, counts)
-        return make.results(Out=out, OutLengths=lengths)
-    rows, lengths = sequences(make, "Y")
-    if make.op.type == "sequence_expand":
-        variable = make.op.block.find_var(make.op.input("X")[0])
-        if (variable is not None and variable.lod_level) or make.attr("ref_level", -1) > 0:
+            return emit.results(Out=emit(RepeatInterleave, rows, counts, axis=0))
+        out, lengths = emit.all(SequenceRepeat, rows, own, counts)
+        return emit.results(Out=out, OutLengths=lengths)
+    rows, lengths = sequences(emit, "Y")
+    if emit.op.type == "sequence_expand":
+        variable = emit.op.block.find_var(emit.op.input("X")[0])
+        if (variable is not None and variable.lod_level) or emit.attr("ref_level", -1) > 0:
             raise UnsupportedError("sequence_expand of what are sequences themselves")
-    return make.results(Out=make(SequenceExpand, make.input("X"), rows, lengths))
+    return emit.results(Out=emit(SequenceExpand, emit.input("X"), rows, lengths))
 
 
-def _pad(make: Maker) -> Written:
-    make.only("X", "PadValue", SLOT)
-    rows, lengths = sequences(make)
-    length = make.attr("padded_length", -1)
-    out = make(SequencePad, rows, lengths, make.input("PadValue"), padded_length=length)
-    return make.results(Out=out, Length=lengths)
+@translates("sequence_pad")
+def sequence_pad(emit: Emitter) -> Written:
+    emit.only("X", "PadValue", SLOT)
+    rows, lengths = sequences(emit)
+    length = emit.attr("padded_length", -1)
+    out = emit(SequencePad, rows, lengths, emit.input("PadValue"), padded_length=length)
+    return emit.results(Out=out, Length=lengths)
 
 
-def _unpad(make: Maker) -> Written:
-    make.only("X", "Length", SLOT)
-    lengths = make.reshaped(make.input("Length"), -1)
-    return make.results(Out=make(SequenceUnpad, make.input("X"), lengths))
+@translates("sequence_unpad")
+def sequence_unpad(emit: Emitter) -> Written:
+    emit.only("X", "Length", SLOT)
+    lengths = emit.reshaped(emit.input("Length"), -1)
+    return emit.results(Out=emit(SequenceUnpad, emit.input("X"), lengths))
 
 
-def _lstm(make: Maker) -> Written:
-    make.only("Input", "Weight", "Bias", "H0", "C0", SLOT)
-    rows, lengths = sequences(make, "Input")
-    states = make.optional("H0"), make.optional("C0")
+@translates("lstm")
+def lstm(emit: Emitter) -> Written:
+    emit.only("Input", "Weight", "Bias", "H0", "C0", SLOT)
+    rows, lengths = sequences(emit, "Input")
+    states = emit.optional("H0"), emit.optional("C0")
     names = ("gate_activation", "cell_activation", "candidate_activation")
     defaults = ("sigmoid", "tanh", "tanh")
-    hidden, cell = make.all(
+    hidden, cell = emit.all(
         SequenceLstm,
-        *(rows, lengths, make.input("Weight"), make.input("Bias"), *states),
-        is_reverse=make.attr("is_reverse", False),
-        use_peepholes=make.attr("use_peepholes", True),
-        **{name: make.attr(name, default) for name, default in zip(names, defaults, strict=True)},
+        *(rows, lengths, emit.input("Weight"), emit.input("Bias"), *states),
+        is_reverse=emit.attr("is_reverse", False),
+        use_peepholes=emit.attr("use_peepholes", True),
+        **{name: emit.attr(name, default) for name, default in zip(names, defaults, strict=True)},
     )
-    return make.results(Hidden=hidden, Cell=cell)
+    return emit.results(Hidden=hidden, Cell=cell)
 
 
-def _lstmp(make: Maker) -> Written:
-    make.only("Input", "Weight", "ProjWeight", "Bias", "H0", "C0", SLOT)
-    rows, lengths = sequences(make, "Input")
-    needed = [make.input(slot) for slot in ("Weight", "ProjWeight", "Bias")]
+@translates("lstmp")
+def lstmp(emit: Emitter) -> Written:
+    emit.only("Input", "Weight", "ProjWeight", "Bias", "H0", "C0", SLOT)
+    rows, lengths = sequences(emit, "Input")
+    needed = [emit.input(slot) for slot in ("Weight", "ProjWeight", "Bias")]
     defaults = {
         "is_reverse": False,
         "use_peepholes": True,
@@ -196,133 +206,116 @@ def _lstmp(make: Maker) -> Written:
         "cell_clip": 0.0,
         "proj_clip": 0.0,
     }
-    attrs = {name: make.attr(name, default) for name, default in defaults.items()}
+    attrs = {name: emit.attr(name, default) for name, default in defaults.items()}
     if attrs["proj_activation"] != "identity":
         # Paddle's kernel applies the activation of the cells to the projection, too
         attrs["proj_activation"] = attrs["cell_activation"]
-    states = make.optional("H0"), make.optional("C0")
-    projection, cell = make.all(SequenceLstmp, rows, lengths, *needed, *states, **attrs)
-    return make.results(Projection=projection, Cell=cell)
+    states = emit.optional("H0"), emit.optional("C0")
+    projection, cell = emit.all(SequenceLstmp, rows, lengths, *needed, *states, **attrs)
+    return emit.results(Projection=projection, Cell=cell)
 
 
-def _gru(make: Maker) -> Written:
-    make.only("Input", "Weight", "Bias", "H0", SLOT)
-    hidden = make(
+@translates("gru")
+def gru(emit: Emitter) -> Written:
+    emit.only("Input", "Weight", "Bias", "H0", SLOT)
+    hidden = emit(
         SequenceGru,
-        *sequences(make, "Input"),
-        *(make.input("Weight"), make.optional("Bias"), make.optional("H0")),
-        is_reverse=make.attr("is_reverse", False),
-        gate_activation=make.attr("gate_activation", "sigmoid"),
-        activation=make.attr("activation", "tanh"),
-        origin_mode=make.attr("origin_mode", False),
+        *sequences(emit, "Input"),
+        *(emit.input("Weight"), emit.optional("Bias"), emit.optional("H0")),
+        is_reverse=emit.attr("is_reverse", False),
+        gate_activation=emit.attr("gate_activation", "sigmoid"),
+        activation=emit.attr("activation", "tanh"),
+        origin_mode=emit.attr("origin_mode", False),
     )
-    return make.results(Hidden=hidden)
+    return emit.results(Hidden=hidden)
 
 
-def _concat(make: Maker) -> Written:
-    make.only("X", SLOT)
-    lengths = [make.reshaped(each, -1) for each in make.inputs(SLOT)]
+@translates("sequence_concat")
+def sequence_concat(emit: Emitter) -> Written:
+    emit.only("X", SLOT)
+    lengths = [emit.reshaped(each, -1) for each in emit.inputs(SLOT)]
     if not lengths:
         raise UnsupportedError("sequence_concat of a file: the lengths of its result are unknown")
-    return make.results(Out=make(SequenceConcat, make.inputs("X"), lengths))
+    return emit.results(Out=emit(SequenceConcat, emit.inputs("X"), lengths))
 
 
-def _reshape(make: Maker) -> Written:
-    make.only("X", SLOT)
-    out, lengths = make.all(SequenceReshape, *sequences(make), new_dim=make.attr("new_dim", 1))
-    return make.results(Out=out, OutLengths=lengths)
+@translates("sequence_reshape")
+def sequence_reshape(emit: Emitter) -> Written:
+    emit.only("X", SLOT)
+    out, lengths = emit.all(SequenceReshape, *sequences(emit), new_dim=emit.attr("new_dim", 1))
+    return emit.results(Out=out, OutLengths=lengths)
 
 
-def _scatter(make: Maker) -> Written:
-    make.only("X", "Ids", "Updates", SLOT)
-    index, lengths = sequences(make, "Ids")
-    out = make(SequenceScatter, make.input("X"), index, make.input("Updates"), lengths)
-    return make.results(Out=out)
+@translates("sequence_scatter")
+def sequence_scatter(emit: Emitter) -> Written:
+    emit.only("X", "Ids", "Updates", SLOT)
+    index, lengths = sequences(emit, "Ids")
+    out = emit(SequenceScatter, emit.input("X"), index, emit.input("Updates"), lengths)
+    return emit.results(Out=out)
 
 
-def _enumerate(make: Maker) -> Written:
-    make.only("X", SLOT)
-    attrs = {"win_size": make.attr("win_size", 1), "pad_value": make.attr("pad_value", 0)}
-    return make.results(Out=make(SequenceEnumerate, *sequences(make), **attrs))
+@translates("sequence_enumerate")
+def sequence_enumerate(emit: Emitter) -> Written:
+    emit.only("X", SLOT)
+    attrs = {"win_size": emit.attr("win_size", 1), "pad_value": emit.attr("pad_value", 0)}
+    return emit.results(Out=emit(SequenceEnumerate, *sequences(emit), **attrs))
 
 
-def _slice(make: Maker) -> Written:
-    make.only("X", "Offset", "Length", SLOT)
-    numbers = [make.reshaped(make.input(slot), -1) for slot in ("Offset", "Length")]
-    return make.results(Out=make(SequenceSlice, *sequences(make), *numbers))
+@translates("sequence_slice")
+def sequence_slice(emit: Emitter) -> Written:
+    emit.only("X", "Offset", "Length", SLOT)
+    numbers = [emit.reshaped(emit.input(slot), -1) for slot in ("Offset", "Length")]
+    return emit.results(Out=emit(SequenceSlice, *sequences(emit), *numbers))
 
 
-def _erase(make: Maker) -> Written:
-    make.only("X", SLOT)
-    tokens = make.attr("tokens", [])
-    out, lengths = make.all(SequenceErase, *sequences(make), tokens=tuple(tokens))
-    return make.results(Out=out, OutLengths=lengths)
+@translates("sequence_erase")
+def sequence_erase(emit: Emitter) -> Written:
+    emit.only("X", SLOT)
+    tokens = emit.attr("tokens", [])
+    out, lengths = emit.all(SequenceErase, *sequences(emit), tokens=tuple(tokens))
+    return emit.results(Out=out, OutLengths=lengths)
 
 
-def _reorder(make: Maker) -> Written:
-    make.only("X", "RankTable", SLOT)
-    return make.results(Out=make(SequenceReorder, *sequences(make), make.input("RankTable")))
+@translates("reorder_lod_tensor_by_rank")
+def reorder_by_rank(emit: Emitter) -> Written:
+    emit.only("X", "RankTable", SLOT)
+    return emit.results(Out=emit(SequenceReorder, *sequences(emit), emit.input("RankTable")))
 
 
-def _are_sequences(make: Maker, slot: str) -> bool:
+def _are_sequences(emit: Emitter, slot: str) -> bool:
     """True if an operator that takes padded rows too is given rows of sequences."""
-    if make.op.input(SLOT):
+    if emit.op.input(SLOT):
         return True
-    variable = make.op.block.find_var(make.op.input(slot)[0]) if make.op.input(slot) else None
+    variable = emit.op.block.find_var(emit.op.input(slot)[0]) if emit.op.input(slot) else None
     return variable is not None and bool(variable.lod_level)
 
 
-def _row_conv(make: Maker) -> Written:
-    if not _are_sequences(make, "X"):
-        return make.by_row()
-    make.only("X", "Filter", SLOT)
-    return make.results(Out=make(SequenceRowConv, *sequences(make), make.input("Filter")))
+@translates("row_conv")
+def row_conv(emit: Emitter) -> Written:
+    if not _are_sequences(emit, "X"):
+        return emit.by_row()
+    emit.only("X", "Filter", SLOT)
+    return emit.results(Out=emit(SequenceRowConv, *sequences(emit), emit.input("Filter")))
 
 
-def _align(make: Maker) -> Written:
-    if make.op.input("InputLength") or not _are_sequences(make, "Input"):
-        return make.by_row()
-    make.only("Input", SLOT)
-    attrs = {"blank": make.attr("blank", 0), "merge_repeated": make.attr("merge_repeated", True)}
-    out, lengths = make.all(SequenceAlign, *sequences(make, "Input"), **attrs)
-    return make.results(Output=out, OutLengths=lengths)
+@translates("ctc_align")
+def ctc_align(emit: Emitter) -> Written:
+    if emit.op.input("InputLength") or not _are_sequences(emit, "Input"):
+        return emit.by_row()
+    emit.only("Input", SLOT)
+    attrs = {"blank": emit.attr("blank", 0), "merge_repeated": emit.attr("merge_repeated", True)}
+    out, lengths = emit.all(SequenceAlign, *sequences(emit, "Input"), **attrs)
+    return emit.results(Output=out, OutLengths=lengths)
 
 
-def _edit_distance(make: Maker) -> Written:
-    if make.op.input("HypsLength") or not _are_sequences(make, "Hyps"):
-        return make.by_row()
-    make.only("Hyps", "Refs", SLOT)
-    given = make.op.input(SLOT) or [_lengths_of(make.op, slot) for slot in ("Hyps", "Refs")]
-    lengths = [make.reshaped(make.translator.read(name), -1) for name in given]
-    rows = make.input("Hyps"), make.input("Refs")
-    attrs = {"normalized": make.attr("normalized", False)}
-    out, count = make.all(SequenceEditDistance, *rows, *lengths, **attrs)
-    return make.results(Out=out, SequenceNum=count)
-
-
-SEQUENCES: Mapping[str, Translation] = {
-    type: translation(made)
-    for type, made in {
-        "sequence_pool": _pool,
-        "sequence_conv": _conv,
-        "sequence_softmax": _softmax,
-        "sequence_reverse": _reverse,
-        "sequence_expand": _expand,
-        "sequence_expand_as": _expand,
-        "sequence_pad": _pad,
-        "sequence_unpad": _unpad,
-        "sequence_concat": _concat,
-        "sequence_reshape": _reshape,
-        "sequence_scatter": _scatter,
-        "sequence_enumerate": _enumerate,
-        "sequence_slice": _slice,
-        "sequence_erase": _erase,
-        "reorder_lod_tensor_by_rank": _reorder,
-        "row_conv": _row_conv,
-        "ctc_align": _align,
-        "edit_distance": _edit_distance,
-        "lstm": _lstm,
-        "lstmp": _lstmp,
-        "gru": _gru,
-    }.items()
-}
+@translates("edit_distance")
+def edit_distance(emit: Emitter) -> Written:
+    if emit.op.input("HypsLength") or not _are_sequences(emit, "Hyps"):
+        return emit.by_row()
+    emit.only("Hyps", "Refs", SLOT)
+    given = emit.op.input(SLOT) or [_lengths_of(emit.op, slot) for slot in ("Hyps", "Refs")]
+    lengths = [emit.reshaped(emit.read(name), -1) for name in given]
+    rows = emit.input("Hyps"), emit.input("Refs")
+    attrs = {"normalized": emit.attr("normalized", False)}
+    out, count = emit.all(SequenceEditDistance, *rows, *lengths, **attrs)
+    return emit.results(Out=out, SequenceNum=count)

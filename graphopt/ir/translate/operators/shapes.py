@@ -1,8 +1,8 @@
-"""Legacy operators that create, copy or rearrange, without a `pd` op of their own."""
+"""Legacy operators that rearrange, repeat or cut, without a `pd` op of their own."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,215 +10,173 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.constants import known_numbers
-from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
-from graphopt.ir.dialect.ops.math import Add, Equal
-from graphopt.ir.dialect.ops.random import Gaussian, Multinomial, Uniform
-from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip
-from graphopt.ir.dialect.ops.reduce import Numel
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.math import Add
+from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip, RepeatInterleave, Tile
 from graphopt.ir.dialect.ops.shape import (
-    Assign,
-    Concat,
     Expand,
-    ShapeOf,
+    Flatten,
+    Reshape,
     Slice,
     Squeeze,
     Transpose,
+    Unsqueeze,
 )
-from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes, dtype_of, rank_of, shape_of
-from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.translate.operators.making import Maker, Translation, Written, translation
+from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes, rank_of, shape_of
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+
+_SUCCESSORS = {
+    "reshape": (Reshape, "shape", "shape"),
+    "squeeze": (Squeeze, "axis", "axes"),
+    "unsqueeze": (Unsqueeze, "axis", "axes"),
+}
 
 
-def _transpose(make: Maker) -> Written:
-    make.only("X")
-    return make.results(Out=make(Transpose, make.input("X"), perm=make.attr("axis", ())))
+@translates(*_SUCCESSORS)
+def without_copy(emit: Emitter) -> Written:
+    """The successor also gives a copy of the shape, which nothing here needs."""
+    emit.only_constants_besides("X")
+    op_class, name, legacy_name = _SUCCESSORS[emit.op.type]
+    attrs = {name: emit.op.attr(legacy_name)}
+    return emit.results(Out=emit(op_class, emit.input("X"), **attrs))
 
 
-def _reverse(make: Maker) -> Written:
-    make.only("X")
-    return make.results(Out=make(Flip, make.input("X"), axis=make.attr("axis", ())))
+@translates("flatten", "flatten2")
+def flatten(emit: Emitter) -> Written:
+    """A matrix: the dimensions before the axis by those after it."""
+    emit.only_constants_besides("X")
+    x, axis = emit.input("X"), emit.attr("axis", 1)
+    rank = rank_of(x.type)
+    if not 0 <= axis <= rank:
+        raise ProgramError(f"flatten at axis {axis} of {list(shape_of(x.type))}")
+    if axis in (0, rank):
+        return emit.results(Out=emit.reshaped(x, *((1, -1) if axis == 0 else (-1, 1))))
+    x = emit.matrix(x, axis)
+    return emit.results(Out=emit(Flatten, x, start_axis=0, stop_axis=axis - 1) if axis > 1 else x)
 
 
-def _copy(make: Maker) -> Written:
-    """The same values: places and lengths of sequences are not part of a value here."""
-    slot = "X" if make.op.input("X") else "x"
-    return make.results(**{out: make(Assign, make.input(slot)) for out in make.op.outputs})
+@translates("transpose")
+def transpose(emit: Emitter) -> Written:
+    emit.only("X")
+    return emit.results(Out=emit(Transpose, emit.input("X"), perm=emit.attr("axis", ())))
 
 
-def _filled(make: Maker) -> Written:
-    """A number in the shape of x."""
-    make.only("X")
-    x, value = make.input("X"), 0.0
-    if make.op.type == "fill_any":
-        value = make.attr("value_float", 0.0) or make.attr("value_int", 0)
-        value = make.attr("value", value)
-    dtype = make.op.attrs.get("dtype", -1)
-    if make.op.type == "fill_any" or dtype in (-1, None):
-        dtype = None
-    return make.results(Out=make(FullLike, x, value=value, dtype=dtype))
+@translates("reverse")
+def reverse(emit: Emitter) -> Written:
+    emit.only("X")
+    return emit.results(Out=emit(Flip, emit.input("X"), axis=emit.attr("axis", ())))
 
 
-def _fill(make: Maker) -> Written:
-    """Listed values."""
-    shape, values = make.attr("shape", ()), make.attr("value", ())
-    dtype = as_dtype(make.attr("dtype", 5))
-    return make.results(Out=make(AssignValue, shape=shape, values=values, dtype=dtype))
+@translates("expand")
+def expand(emit: Emitter) -> Written:
+    emit.only_constants_besides("X")
+    x, times = emit.input("X"), tuple(emit.op.attr("expand_times"))
+    if len(times) != rank_of(x.type):
+        raise ProgramError(
+            f"expand needs a number for each axis of {list(shape_of(x.type))}, found {list(times)}"
+        )
+    return emit.results(Out=emit(Tile, x, repeat_times=times))
 
 
-def _is_empty(make: Maker) -> Written:
-    make.only("X")
-    count = make(Numel, make.input("X"))
-    return make.results(Out=make(Equal, count, make(FullLike, count, value=0)))
+@translates("expand_as")
+def expand_as(emit: Emitter) -> Written:
+    """As often as x fits into the target, along each axis."""
+    emit.only_constants_besides("X", "target_tensor")
+    x = emit.input("X")
+    sizes, wanted = shape_of(x.type), shape_of(emit.input("target_tensor").type)
+    fits = len(sizes) == len(wanted)
+    times: list[int] = []
+    for own, other in zip(sizes, wanted, strict=False):
+        if UNKNOWN in (own, other) and own != other:
+            raise UnsupportedError(
+                f"expand_as needs known shapes, found {list(sizes)} and {list(wanted)}"
+            )
+        fits = fits and (own == other or (own > 0 and other % own == 0))
+        times.append(1 if own == other else other // max(own, 1))
+    if not fits:
+        raise ProgramError(f"{list(sizes)} cannot be repeated to the shape {list(wanted)}")
+    return emit.results(Out=emit(Tile, x, repeat_times=times))
 
 
-def _triangle_indices(make: Maker) -> Written:
-    """Rows and columns of a triangle."""
-    rows = make.attr("rows", make.attr("row", 0))
-    columns = make.attr("cols", make.attr("col", 0))
-    if not (rows >= 0 and columns >= 0 and rows * columns <= 1 << 24):
-        raise ProgramError(f"{make.op.type} of {rows} rows and {columns} columns")
-    find = np.tril_indices if make.op.type == "tril_indices" else np.triu_indices
-    places = np.stack(find(rows, make.attr("offset", 0), columns))
-    made = make(
-        AssignValue,
-        shape=places.shape,
-        values=places.reshape(-1).tolist(),
-        dtype=as_dtype(make.attr("dtype", 3)),
-    )
-    return make.results(out=made)
+@translates("expand_as_v2")
+def expand_as_v2(emit: Emitter) -> Written:
+    """Like another tensor, or in a shape that the file names."""
+    if emit.inputs("Y"):
+        return emit.by_row()
+    emit.only("X")
+    return emit.results(Out=emit(Expand, emit.input("X"), shape=emit.attr("target_shape", ())))
 
 
-def _broadcast(make: Maker) -> Written:
+@translates("broadcast_tensors")
+def broadcast(emit: Emitter) -> Written:
     """All in one shape."""
-    make.only("X")
-    given = make.inputs("X")
+    emit.only("X")
+    given = emit.inputs("X")
     shape = broadcast_shapes(*(shape_of(x.type) for x in given))
     outs: list[SSAValue] = []
     for x in given:
         if UNKNOWN not in shape:
-            outs.append(make(Expand, x, shape=shape))
+            outs.append(emit(Expand, x, shape=shape))
             continue
         for other in given:
             if other is not x:
-                x = make(ExpandAs, x, _widest(make, x, other))
+                x = emit(ExpandAs, x, _widest(emit, x, other))
         outs.append(x)
-    return make.results(Out=outs)
+    return emit.results(Out=outs)
 
 
-def _widest(make: Maker, x: SSAValue, other: SSAValue) -> SSAValue:
+def _widest(emit: Emitter, x: SSAValue, other: SSAValue) -> SSAValue:
     """Zeros in the shape that both broadcast to."""
-    zeros = [make(FullLike, value, value=0.0, dtype="float32") for value in (x, other)]
-    return make(Add, *zeros)
+    zeros = [emit(FullLike, value, value=0.0, dtype="float32") for value in (x, other)]
+    return emit(Add, *zeros)
 
 
-def _crop(make: Maker) -> Written:
+@translates("repeat_interleave")
+def repeat_interleave(emit: Emitter) -> Written:
+    """One number for all slices is an attribute, one for each a tensor."""
+    if emit.inputs("RepeatsTensor"):
+        return emit.by_row()
+    repeats, axis = emit.attr("Repeats", 1), emit.attr("dim", 0)
+    return emit.results(Out=emit(RepeatInterleave, emit.input("X"), repeats=repeats, axis=axis))
+
+
+@translates("crop", "crop_tensor")
+def crop(emit: Emitter) -> Written:
     """A window of x at an offset; -1 is up to the end."""
-    make.only("X", "Y", "Shape", "ShapeTensor", "Offsets", "OffsetsTensor")
-    x = make.input("X")
+    emit.only("X", "Y", "Shape", "ShapeTensor", "Offsets", "OffsetsTensor")
+    x = emit.input("X")
     rank = rank_of(x.type)
-    like = make.optional("Y") if make.op.type == "crop" else None
-    shape = _numbers(make, ("Shape", "ShapeTensor"), "shape")
+    like = emit.optional("Y") if emit.op.type == "crop" else None
+    shape = _numbers(emit, ("Shape", "ShapeTensor"), "shape")
     if like is not None:
         shape = shape_of(like.type)
-    offsets = _numbers(make, ("Offsets", "OffsetsTensor"), "offsets") or (0,) * rank
+    offsets = _numbers(emit, ("Offsets", "OffsetsTensor"), "offsets") or (0,) * rank
     if len(shape) != rank or len(offsets) != rank or any(d == UNKNOWN for d in shape if like):
         raise ProgramError(
-            f"{make.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
+            f"{emit.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
         )
     far = np.iinfo(np.int64).max
     ends = [far if d == -1 else at + d for at, d in zip(offsets, shape, strict=True)]
     for size, end in zip(shape_of(x.type), ends, strict=True):
         if size >= 0 and end != far and end > size:
             raise ProgramError(
-                f"{make.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
+                f"{emit.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
                 " reaches outside"
             )
-    return make.results(Out=make(Slice, x, axes=tuple(range(rank)), starts=offsets, ends=ends))
+    return emit.results(Out=emit(Slice, x, axes=tuple(range(rank)), starts=offsets, ends=ends))
 
 
-def _numbers(make: Maker, slots: Sequence[str], name: str) -> tuple[int, ...]:
+def _numbers(emit: Emitter, slots: Sequence[str], name: str) -> tuple[int, ...]:
     """Integers in tensors that the program fixes, or in an attribute."""
     found: list[Any] = []
     for slot in slots:
-        for value in make.inputs(slot) if not found else ():
+        for value in emit.inputs(slot) if not found else ():
             numbers = known_numbers(value)
             if numbers is None:
                 raise UnsupportedError(
-                    f"operator {make.op.type} takes '{slot}' from a tensor whose value is not "
+                    f"operator {emit.op.type} takes '{slot}' from a tensor whose value is not "
                     "known before the program runs"
                 )
             found += numbers
-    return tuple(int(n) for n in found or make.attr(name, ()))
-
-
-def _random_like(make: Maker) -> Written:
-    """Random numbers with one dimension taken from a tensor."""
-    make.only("Input")
-    x, shape = make.input("Input"), [int(d) for d in make.attr("shape", ())]
-    source, target = (make.attr(f"{n}_dim_idx", 0) for n in ("input", "output"))
-    if not (0 <= source < rank_of(x.type) and 0 <= target < len(shape)):
-        raise ProgramError(
-            f"dimension {source} of {list(shape_of(x.type))} cannot be dimension {target} of "
-            f"{shape}"
-        )
-    size = int(shape_of(x.type)[int(source)])
-    attrs = {"dtype": as_dtype(make.attr("dtype", 5)), "seed": make.attr("seed", 0)}
-    if make.op.type.startswith("uniform"):
-        op_class: type[PdOp] = Uniform
-        attrs |= {"min": make.attr("min", -1.0), "max": make.attr("max", 1.0)}
-    else:
-        op_class = Gaussian
-        attrs |= {"mean": make.attr("mean", 0.0), "std": make.attr("std", 1.0)}
-    if size != UNKNOWN:
-        shape[target] = size
-        return make.results(Out=make(op_class, shape=shape, **attrs))
-    own = make(Slice, make(ShapeOf, x), axes=(0,), starts=(source,), ends=(source + 1,))
-    parts = [
-        own
-        if at == target
-        else make(AssignValue, shape=(1,), values=(dim,), dtype=dtype_of(own.type))
-        for at, dim in enumerate(shape)
-    ]
-    tensors = {"shape": make(Concat, parts, axis=0)}
-    shape[target] = -1
-    made = make.translator.emit_late(op_class, make.op, (), {**attrs, "shape": shape}, tensors)
-    return make.results(Out=made.results[0])
-
-
-def _sampling_id(make: Maker) -> Written:
-    """A class for each row of probabilities."""
-    make.only("X")
-    drawn = make(Multinomial, make.input("X"), num_samples=1, seed=make.attr("seed", 0))
-    return make.results(Out=make(Squeeze, drawn, axis=(-1,)))
-
-
-def _expand_as(make: Maker) -> Written:
-    """Like another tensor, or in a shape that the file names."""
-    if make.inputs("Y"):
-        return make.by_row()
-    make.only("X")
-    return make.results(Out=make(Expand, make.input("X"), shape=make.attr("target_shape", ())))
-
-
-_COPIES = ("memcpy_h2d", "memcpy_d2h", "lod_reset")
-SHAPES: Mapping[str, Translation] = {
-    type: translation(made)
-    for type, made in {
-        "transpose": _transpose,
-        "reverse": _reverse,
-        "fill_any": _filled,
-        "fill": _fill,
-        "is_empty": _is_empty,
-        "tril_indices": _triangle_indices,
-        "triu_indices": _triangle_indices,
-        "broadcast_tensors": _broadcast,
-        "crop": _crop,
-        "crop_tensor": _crop,
-        "uniform_random_batch_size_like": _random_like,
-        "gaussian_random_batch_size_like": _random_like,
-        "sampling_id": _sampling_id,
-        "expand_as_v2": _expand_as,
-        **dict.fromkeys(_COPIES, _copy),
-    }.items()
-}
+    return tuple(int(n) for n in found or emit.attr(name, ()))

@@ -17,7 +17,7 @@ from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.math import Add, Subtract
 from graphopt.ir.dialect.ops.shape import Assign, StopGradient
 from graphopt.ir.program import EMPTY, Operator, VarKind
-from graphopt.ir.translate.operators.translator import Translator
+from graphopt.ir.translate.operators.emitter import Emitter
 
 Ids = Sequence[SSAValue]
 """The numbers of the rows of each lookup."""
@@ -31,32 +31,29 @@ def is_sparse_lookup(op: Operator) -> bool:
     return is_lookup and bool(op.attrs.get("is_sparse")) and op.input("W") != [EMPTY]
 
 
-def sparse_embedding(
-    self: Translator, op: Operator, ids: SSAValue, table: SSAValue, padding: int
-) -> SSAValue:
+def sparse_embedding(emit: Emitter, ids: SSAValue, table: SSAValue, padding: int) -> SSAValue:
     """The rows of a table whose gradient is sparse: it includes the row for padding.
 
     Paddle leaves that row out of dense gradients only, so it is zero where it is looked up and
     moves nevertheless.
     """
-    rows = self.emit(Embedding, op, ids, table, padding_idx=-1).results[0]
-    masked = self.emit(Embedding, op, ids, table, padding_idx=padding).results[0]
-    difference = self.emit(Subtract, op, masked, rows).results[0]
-    fixed = self.emit(StopGradient, op, difference).results[0]
-    return self.emit(Add, op, rows, fixed).results[0]
+    rows = emit(Embedding, ids, table, padding_idx=-1)
+    masked = emit(Embedding, ids, table, padding_idx=padding)
+    return emit(Add, rows, emit(StopGradient, emit(Subtract, masked, rows)))
 
 
-def declared_lookups(self: Translator, op: Operator) -> Ids:
+def declared_lookups(emit: Emitter) -> Ids:
     """The lookups whose gradient an update reads, if its variable declares that it is sparse."""
+    op = emit.op
     if op.type not in SPARSE_UPDATES:
         return ()
     (param,), (grad,) = op.input("Param"), op.input("Grad")
     variable = op.block.find_var(grad)
     if variable is None or variable.kind != VarKind.SELECTED_ROWS:
         return ()
-    table = self.read(param)
+    table = emit.read(param)
     found: dict[SSAValue, None] = {}
-    for result in _derivatives(self.read(grad)):
+    for result in _derivatives(emit.read(grad)):
         of = result.op
         assert isinstance(of, Grad)
         value = of.wrt[result.index]
@@ -83,18 +80,18 @@ def _derivatives(gradient: SSAValue) -> list[OpResult]:
     return found
 
 
-def counted(self: Translator, op: Operator, lookups: Ids) -> SSAValue:
+def counted(emit: Emitter, lookups: Ids) -> SSAValue:
     """Number of lookups of each row of an update's table, in the shape of the table.
 
     Each count is the gradient of a lookup, and called so for data parallelism, which adds it up.
     """
-    (param,) = op.input("Param")
+    param = emit.input("Param")
     total: SSAValue | None = None
     for numbers in lookups:
-        source = self.emit(Assign, op, self.read(param)).results[0]
-        rows = self.emit(Embedding, op, numbers, source, padding_idx=-1).results[0]
-        seed = self.emit(FullLike, op, rows, value=1.0).results[0]
-        made = self.emit(Grad, op, [rows], [source], [seed], [], parameters=(0,)).results[0]
-        total = made if total is None else self.emit(Add, op, total, made).results[0]
+        source = emit(Assign, param)
+        rows = emit(Embedding, numbers, source, padding_idx=-1)
+        seed = emit(FullLike, rows, value=1.0)
+        made = emit(Grad, [rows], [source], [seed], [], parameters=(0,))
+        total = made if total is None else emit(Add, total, made)
     assert total is not None
     return total

@@ -2,8 +2,8 @@
 
 Data only, read in both directions. A row says which slots hold the operands and results in the
 order in which the `pd` op declares them, and which attributes have another name; attributes with
-the same name on both sides need no mention. Operators that a row cannot describe are in
-`special.py`.
+the same name on both sides need no mention. What a row cannot say is a registered
+translation (`registry.py`).
 """
 
 from __future__ import annotations

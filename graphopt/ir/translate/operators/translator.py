@@ -1,4 +1,4 @@
-"""One legacy operator into `pd` ops, by a row of `table.py` or a case of `special.py`.
+"""One legacy operator into `pd` ops: by its registered translation, or else a row of `table.py`.
 
 `translate` is used for whole programs (by the parser) and for single operators as scripts append
 them (by shape inference), so both agree by construction.
@@ -6,48 +6,24 @@ them (by shape inference), so both agree by construction.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
 
-from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
-from xdsl.ir import Block, SSAValue
-from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import GraphoptError, ProgramError, UnsupportedError
-from graphopt.ir.dialect.definition import attr_kinds, definition
-from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.math import Cast
-from graphopt.ir.dialect.ops.random import RandomOp
-from graphopt.ir.dialect.ops.shape import Concat, Reshape
-from graphopt.ir.dialect.types import check_size, dtype_of, shape_of
-from graphopt.ir.program import EMPTY, Operator
+from graphopt.ir.program import Operator
 from graphopt.ir.translate.operators.attributes import check_read, noting
-from graphopt.ir.translate.operators.properties import (
-    constant_property,
-    make_dynamic,
-    names_variables,
-    row_attrs,
-)
-from graphopt.ir.translate.operators.registry import SPECIAL
-from graphopt.ir.translate.operators.table import BY_TYPE, TENSOR_PROPERTIES, Row
+from graphopt.ir.translate.operators.builder import OpBuilder
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import TRANSLATIONS, Translation
+from graphopt.ir.translate.operators.table import BY_TYPE
 
 
-class Translator:
-    """Appends the translation of operators to a block of `pd` ops.
+class Translator(OpBuilder):
+    """Appends the translation of operators to a block of `pd` ops."""
 
-    `read` gives the value of a variable name at this point of the program.
-    """
-
-    def __init__(self, block: Block, read: Callable[[str], SSAValue]) -> None:
-        self.block = block
-        self.read = read
-        self.random_ops = 0
-        self.trains = False
-        """True when gradients are taken of the translated program."""
-
-    def translate(self, op: Operator) -> dict[str, SSAValue]:
+    def translate(self, op: Operator) -> Written:
         """Append `op` and return the values of the variable names it writes.
 
         Raises ProgramError, with the operator and the user's line, when the operands do not fit,
@@ -55,118 +31,18 @@ class Translator:
         """
         with errors_of(op):
             noted = noting(op)
-            written = self._dispatch(noted)
+            written = _translation(op.type)(Emitter(self, noted))
             check_read(noted)
             return written
 
-    def _dispatch(self, op: Operator) -> dict[str, SSAValue]:
-        special = SPECIAL.get(op.type)
-        if special is not None:
-            return special(self, op)
-        row = BY_TYPE.get(op.type)
-        if row is None:
-            raise UnsupportedError(f"operator type '{op.type}' has no translation")
-        return self.by_row(op, row)
 
-    def by_row(self, op: Operator, row: Row, *operands: Any, **attrs: Any) -> dict[str, SSAValue]:
-        """Translate by a table row; `operands` and `attrs` replace those of the row."""
-        _refuse_other_inputs(op, row)
-        given = operands or [self.operand(op, row, i) for i in range(len(row.inputs))]
-        merged = {**row_attrs(op, row), **attrs}
-        tensors = self.tensor_properties(op, row)
-        return self.results(op, row, self.emit_late(row.op, op, given, merged, tensors))
-
-    def emit_late(
-        self,
-        op_class: type[PdOp],
-        source: Operator,
-        operands: Sequence[Any],
-        attrs: Mapping[str, Any],
-        tensors: Mapping[str, SSAValue],
-    ) -> PdOp:
-        """An op some of whose properties are tensors; the plain op when these are constants."""
-        known = {name: constant_property(op_class, name, v) for name, v in tensors.items()}
-        dynamic = {name: value for name, value in tensors.items() if known[name] is None}
-        merged = {**attrs, **{name: value for name, value in known.items() if value is not None}}
-        if not dynamic:
-            return self.emit(op_class, source, *operands, **merged)
-        if issubclass(op_class, RandomOp) and not merged.get("seed"):
-            self.random_ops += 1
-            merged["rng_id"] = self.random_ops
-        made = make_dynamic(op_class, operands, merged, dynamic)
-        return self._placed(made, source)
-
-    def operand(self, op: Operator, row: Row, index: int) -> Any:
-        """The value of the row's `index`-th slot in the form that the op's field needs."""
-        names = [name for name in op.input(row.inputs[index]) if name != EMPTY]
-        field = definition(row.op).operands[index][1]
-        if isinstance(field, VarOperandDef):
-            return [self.read(name) for name in names]
-        if not names:
-            if isinstance(field, OptOperandDef):
-                return None
-            raise ProgramError(f"operator {op.type} needs an input '{row.inputs[index]}'")
-        return self.read(names[0])
-
-    def tensor_properties(self, op: Operator, row: Row) -> dict[str, SSAValue]:
-        """The properties that tensors give, by input slots or by attributes that name variables."""
-        found: dict[str, SSAValue] = {}
-        for slot, name in TENSOR_PROPERTIES.get(op.type, {}).items():
-            names = [n for n in op.input(slot) if n != EMPTY]
-            if names and name not in found:
-                found[name] = self.joined(op, names)
-        for name in attr_kinds(row.op):
-            legacy_name = row.renamed.get(name, name)
-            if names_variables(op, legacy_name):
-                value = op.attrs[legacy_name]
-                found[name] = self.joined(op, [value] if isinstance(value, str) else value)
-        return found
-
-    def joined(self, op: Operator, names: Sequence[str]) -> SSAValue:
-        """One vector of the elements of several tensors; the tensor itself when it is alone."""
-        values = [self.read(name) for name in names]
-        if len(values) == 1:
-            return values[0]
-        parts: list[SSAValue] = []
-        for value in values:
-            if dtype_of(value.type) != "int64":
-                value = self.emit(Cast, op, value, dtype="int64").results[0]
-            if shape_of(value.type) != (1,):
-                value = self.emit(Reshape, op, value, shape=(1,)).results[0]
-            parts.append(value)
-        return self.emit(Concat, op, parts, axis=0).results[0]
-
-    def emit(
-        self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any
-    ) -> PdOp:
-        """Make an op at the end of the block."""
-        if issubclass(op_class, RandomOp) and not attrs.get("seed"):
-            self.random_ops += 1
-            attrs["rng_id"] = self.random_ops
-        return self._placed(op_class.make(*operands, **attrs), source)
-
-    def _placed(self, made: PdOp, source: Operator | None) -> PdOp:
-        for result in made.results:
-            check_size(result.type)
-        if source is not None and source.location is not None:
-            file, line = source.location
-            made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
-        self.block.add_op(made)
-        return made
-
-    def results(self, op: Operator, row: Row, made: PdOp) -> dict[str, SSAValue]:
-        """The names in the row's output slots with the results of the op made for it."""
-        written: dict[str, SSAValue] = {}
-        fields = definition(row.op).results
-        if isinstance(fields[0][1], VarResultDef):
-            names = [name for slot in row.outputs for name in op.output(slot)]
-            return dict(zip(names, made.results, strict=True))
-        # an optional result, which is the last one, may be absent
-        for slot, result in zip(row.outputs, made.results, strict=False):
-            for name in op.output(slot):
-                if name != EMPTY:
-                    written[name] = result
-        return written
+def _translation(type: str) -> Translation:
+    """The one that is registered, or by a row of the table."""
+    if type in TRANSLATIONS:
+        return TRANSLATIONS[type]
+    if type in BY_TYPE:
+        return Emitter.by_row
+    raise UnsupportedError(f"operator type '{type}' has no translation")
 
 
 # What translations raise for an operator of a file that lacks a slot, or has an attribute of a kind
@@ -209,14 +85,3 @@ def located(error: ProgramError | UnsupportedError, op: Operator) -> Exception:
     outputs = ", ".join(op.output_arg_names)
     where = f", at {op.location}" if op.location else ""
     return type(error)(f"{error} [operator {op.type} -> {outputs}{where}]")
-
-
-def _refuse_other_inputs(op: Operator, row: Row) -> None:
-    """A slot that the row does not know may carry meaning: refuse rather than ignore it."""
-    known = (*row.inputs, *TENSOR_PROPERTIES.get(op.type, {}))
-    for slot, names in op.inputs.items():
-        if slot not in known and any(name != EMPTY for name in names):
-            raise UnsupportedError(
-                f"operator {op.type} takes '{slot}' from a tensor ({', '.join(names)}); "
-                "only constants are supported there"
-            )

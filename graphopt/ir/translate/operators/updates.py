@@ -19,9 +19,10 @@ from graphopt.ir.dialect.ops.sparse_update import SparseAdam, SparseAdamw
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import Operator, OpRole, saved_version
 from graphopt.ir.program.sub_blocks import sub_block
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import Ids, counted, declared_lookups
 from graphopt.ir.translate.operators.table import BY_TYPE, Row
-from graphopt.ir.translate.operators.translator import Translator
 
 MASTER, SKIP = ("MasterParam", "master_param"), ("SkipUpdate", "skip_update")
 MASTER_OUT = ("MasterParamOut", "master_param_out")
@@ -29,67 +30,71 @@ MASTER_OUT = ("MasterParamOut", "master_param_out")
 _SECOND = 2000000
 
 
-def translate_update(self: Translator, op: Operator) -> dict[str, SSAValue]:
+UPDATES = tuple(row.type for row in BY_TYPE.values() if issubclass(row.op, (Dpsgd, Update)))
+
+
+@translates(*UPDATES)
+def update(emit: Emitter) -> Written:
     """An update, of the master weight where there is one, unless a value says to skip it.
 
     Adam and AdamW know the sparse gradient of an embedding, which its variable declares.
     """
-    lookups = declared_lookups(self, op)
-    return run_sparse_update(self, op, lookups) if lookups else _update(self, op, BY_TYPE[op.type])
+    lookups = declared_lookups(emit)
+    return sparse_update(emit, lookups) if lookups else _update(emit, emit.row)
 
 
-def run_sparse_update(self: Translator, op: Operator, lookups: Ids) -> dict[str, SSAValue]:
+def sparse_update(emit: Emitter, lookups: Ids) -> Written:
     """Adam or AdamW with the sparse gradient of lookups of these numbers of rows.
 
     With `lazy_mode` only their rows move.
     """
-    row = BY_TYPE[op.type]
+    op, row = emit.op, emit.row
     lazy = bool(op.attrs.get("lazy_mode"))
     if op.attrs.get("amsgrad") or (op.type == "adamw" and not lazy):
-        return _update(self, op, row)
+        return _update(emit, row)
     kind = SparseAdam if op.type == "adam" else SparseAdamw
     sparse = Row(op.type, kind, row.inputs[:-1], row.outputs[:-1])
-    counts = [counted(self, op, lookups)] if lazy else []
-    return _update(self, op, sparse, *counts)
+    counts = [counted(emit, lookups)] if lazy else []
+    return _update(emit, sparse, *counts)
 
 
-def _update(self: Translator, op: Operator, row: Row, *more: SSAValue) -> dict[str, SSAValue]:
+def _update(emit: Emitter, row: Row, *more: SSAValue) -> Written:
     """The update of a row of the table, with more operands after those of its slots."""
+    op = emit.op
     master, skip = _first(op, MASTER), _first(op, SKIP)
-    kept = {slot: names for slot, names in op.inputs.items() if slot not in MASTER + SKIP}
     plain = copy(op)
-    plain.inputs = kept
+    plain.inputs = {s: names for s, names in op.inputs.items() if s not in MASTER + SKIP}
+    without = Emitter(emit.builder, plain)
     operands = [
-        _rate_of_one(self, op)
+        _rate_of_one(emit)
         if slot == "LearningRate" and op.type == "adadelta" and not op.input(slot)
-        else self.operand(plain, row, i)
+        else without.operand(row, i)
         for i, slot in enumerate(row.inputs)
     ]
     if op.type == "lamb" and not op.output("Beta1PowOut"):
         # Paddle 1.x does not correct the bias of the moments
-        operands[5:7] = [self.emit(FullLike, op, v, value=0.0).results[0] for v in operands[5:7]]
+        operands[5:7] = [emit(FullLike, v, value=0.0) for v in operands[5:7]]
     if master is not None:
-        operands[0] = self.read(master)
-        operands[1] = self.emit(Cast, op, operands[1], dtype=dtype_of(operands[0].type)).results[0]
-    written = self.by_row(plain, row, *operands, *more, **_attrs(op, row))
+        operands[0] = emit.read(master)
+        operands[1] = emit(Cast, operands[1], dtype=dtype_of(operands[0].type))
+    written = without.by_row(*operands, *more, row=row, **_attrs(op, row))
     if master is not None:
         (param,) = op.output(row.outputs[0])
         moved = written[param]
-        dtype = dtype_of(self.read(op.input(row.inputs[0])[0]).type)
-        written[param] = self.emit(Cast, op, moved, dtype=dtype).results[0]
+        written[param] = emit(Cast, moved, dtype=dtype_of(emit.input(row.inputs[0]).type))
         for slot in MASTER_OUT:
             written.update(dict.fromkeys(op.output(slot), moved))
     if skip is not None:
-        condition = self.read(skip)
+        condition = emit.read(skip)
         for name, new in written.items():
-            written[name] = self.emit(Where, op, condition, self.read(name), new).results[0]
+            written[name] = emit(Where, condition, emit.read(name), new)
     return written
 
 
-def _rate_of_one(self: Translator, op: Operator) -> SSAValue:
-    """The learning rate for Paddle 1.8's adadelta, which does not take one."""
-    dtype = dtype_of(self.read(op.input("Param")[0]).type)
-    return self.emit(Full, op, shape=(1,), value=1.0, dtype=dtype).results[0]
+def _rate_of_one(emit: Emitter) -> SSAValue:
+    """The learning rate of Paddle 1.8's adadelta, which has none."""
+    dtype = dtype_of(emit.input("Param").type)
+    return emit(Full, shape=(1,), value=1.0, dtype=dtype)
 
 
 def _attrs(op: Operator, row: Row) -> dict[str, Any]:
@@ -106,9 +111,6 @@ def _attrs(op: Operator, row: Row) -> dict[str, Any]:
 
 def _first(op: Operator, slots: tuple[str, ...]) -> str | None:
     return next((name for slot in slots for name in op.input(slot)), None)
-
-
-UPDATES = tuple(row.type for row in BY_TYPE.values() if issubclass(row.op, (Dpsgd, Update)))
 
 
 def updates_parameters(op: Operator) -> bool:

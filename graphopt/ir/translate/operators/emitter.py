@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from copy import copy
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from xdsl.ir import SSAValue
+from xdsl.irdl import VarOperandDef, VarResultDef
 
 from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.definition import attr_kinds, definition
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import BY_NAME
 from graphopt.ir.dialect.ops.activation import (
@@ -20,24 +21,28 @@ from graphopt.ir.dialect.ops.activation import (
     Swish,
 )
 from graphopt.ir.dialect.ops.math import Cast, Scale
-from graphopt.ir.dialect.ops.shape import Flatten, Reshape
+from graphopt.ir.dialect.ops.shape import Concat, Flatten, Reshape
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.program import EMPTY, Operator
-from graphopt.ir.translate.operators.table import BY_TYPE
-from graphopt.ir.translate.operators.translator import Translator
+from graphopt.ir.translate.operators.builder import OpBuilder
+from graphopt.ir.translate.operators.properties import names_variables, row_attrs
+from graphopt.ir.translate.operators.table import BY_TYPE, TENSOR_PROPERTIES, Row
 
 Written = dict[str, SSAValue]
+"""The values of the variable names that an operator writes."""
 
 
-class Maker:
-    """Translation of one operator: `make(Add, x, y)` is a value, `make.results(Out=value)` the end.
+class Emitter:
+    """Translation of one operator: `emit(Add, x, y)` is a value, `emit.results(Out=value)` the end.
 
     `default` attributes are Paddle's defaults for a file without them.
     """
 
-    def __init__(self, translator: Translator, op: Operator) -> None:
-        self.translator = translator
+    def __init__(self, builder: OpBuilder, op: Operator) -> None:
+        self.builder = builder
         self.op = op
+
+    # Ops --------------------------------------------------------------------------------------
 
     def __call__(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> SSAValue:
         """The first result of an op."""
@@ -45,16 +50,32 @@ class Maker:
 
     def all(self, op_class: type[PdOp], *operands: Any, **attrs: Any) -> Sequence[SSAValue]:
         """Every result of an op."""
-        return self.translator.emit(op_class, self.op, *operands, **attrs).results
+        return self.builder.emit(op_class, self.op, *operands, **attrs).results
+
+    def late(
+        self,
+        op_class: type[PdOp],
+        operands: Sequence[Any],
+        attrs: Mapping[str, Any],
+        tensors: Mapping[str, SSAValue],
+    ) -> Sequence[SSAValue]:
+        """Every result of an op some of whose properties are tensors."""
+        return self.builder.emit_late(op_class, self.op, operands, attrs, tensors).results
+
+    # What the operator says -------------------------------------------------------------------
+
+    def read(self, name: str) -> SSAValue:
+        """The value of a variable at this point of the program."""
+        return self.builder.read(name)
 
     def inputs(self, slot: str) -> list[SSAValue]:
         """The values in a slot."""
-        return [self.translator.read(n) for n in self.op.input(slot) if n != EMPTY]
+        return [self.read(n) for n in self.op.input(slot) if n != EMPTY]
 
     def optional(self, slot: str) -> SSAValue | None:
         """The value in a slot that may be empty."""
-        found = self.inputs(slot)
-        return found[0] if found else None
+        name = next((name for name in self.op.input(slot) if name != EMPTY), None)
+        return None if name is None else self.read(name)
 
     def input(self, slot: str) -> SSAValue:
         """The value in a slot; ProgramError when there is none."""
@@ -65,11 +86,18 @@ class Maker:
 
     def only(self, *slots: str) -> None:
         """UnsupportedError when another slot is filled: it may carry meaning."""
+        self._refuse_besides(slots, ", which is not supported")
+
+    def only_constants_besides(self, *slots: str) -> None:
+        """UnsupportedError when another slot is filled: a size, say, that only a run decides."""
+        self._refuse_besides(slots, "; only constants are supported there")
+
+    def _refuse_besides(self, slots: Sequence[str], reason: str) -> None:
         for slot, names in self.op.inputs.items():
             if slot not in slots and any(name != EMPTY for name in names):
                 raise UnsupportedError(
-                    f"operator {self.op.type} takes '{slot}' from a tensor ({', '.join(names)}), "
-                    "which is not supported"
+                    f"operator {self.op.type} takes '{slot}' from a tensor ({', '.join(names)})"
+                    f"{reason}"
                 )
 
     def attr(self, name: str, default: Any) -> Any:
@@ -86,6 +114,11 @@ class Maker:
         if not fits:
             raise ProgramError(f"operator {self.op.type}: attribute '{name}' is {value!r}")
         return value
+
+    def several(self, name: str) -> Sequence[Any]:
+        """The elements of an attribute that may be one element by itself; () when not set."""
+        value = self.op.attrs.get(name, ())
+        return value if _is_list(value) else (value,)
 
     def choice(self, name: str, default: str, options: Sequence[str]) -> str:
         """A text attribute that is one of the options."""
@@ -110,13 +143,72 @@ class Maker:
             written.update((n, v) for n, v in zip(names, found, strict=False) if n != EMPTY)
         return written
 
-    def by_row(self) -> Written:
-        """The translation by the table `table.py`, for the operator without its empty slots."""
-        op = self.op
-        kept = {slot: names for slot, names in op.inputs.items() if any(n != EMPTY for n in names)}
-        twin = copy(op)
-        twin.inputs = kept
-        return self.translator.by_row(twin, BY_TYPE[op.type])
+    # By a row of the table --------------------------------------------------------------------
+
+    @property
+    def row(self) -> Row:
+        """The row of operators of this type."""
+        return BY_TYPE[self.op.type]
+
+    def by_row(self, *operands: Any, row: Row | None = None, **attrs: Any) -> Written:
+        """Translate by a row of `table.py`; `operands` and `attrs` replace those of the row."""
+        row = row or self.row
+        self.only_constants_besides(*row.inputs, *TENSOR_PROPERTIES.get(self.op.type, {}))
+        given = operands or [self.operand(row, i) for i in range(len(row.inputs))]
+        merged = {**row_attrs(self.op, row), **attrs}
+        made = self.late(row.op, given, merged, self.tensor_properties(row))
+        return self._row_results(row, made)
+
+    def operand(self, row: Row, index: int) -> Any:
+        """The value of the row's `index`-th slot in the form that the op's field wants."""
+        slot, field = row.inputs[index], definition(row.op).operands[index][1]
+        if isinstance(field, VarOperandDef):
+            return self.inputs(slot)
+        return self.input(slot)
+
+    def tensor_properties(self, row: Row) -> dict[str, SSAValue]:
+        """The properties that tensors give, by input slots or by attributes that name variables."""
+        found: dict[str, SSAValue] = {}
+        for slot, name in TENSOR_PROPERTIES.get(self.op.type, {}).items():
+            names = [n for n in self.op.input(slot) if n != EMPTY]
+            if names and name not in found:
+                found[name] = self.joined(names)
+        for name in attr_kinds(row.op):
+            legacy_name = row.renamed.get(name, name)
+            if names_variables(self.op, legacy_name):
+                value = self.op.attrs[legacy_name]
+                found[name] = self.joined([value] if isinstance(value, str) else value)
+        return found
+
+    def joined(self, names: Sequence[str]) -> SSAValue:
+        """One vector of the elements of several tensors; the tensor itself when it is alone."""
+        values = [self.read(name) for name in names]
+        if len(values) == 1:
+            return values[0]
+        parts: list[SSAValue] = []
+        for value in values:
+            if dtype_of(value.type) != "int64":
+                value = self(Cast, value, dtype="int64")
+            if shape_of(value.type) != (1,):
+                value = self.reshaped(value, 1)
+            parts.append(value)
+        return self(Concat, parts, axis=0)
+
+    def _row_results(self, row: Row, made: Sequence[SSAValue]) -> Written:
+        """The names in the row's output slots with the results of the op made for it."""
+        fields = definition(row.op).results
+        if isinstance(fields[0][1], VarResultDef):
+            names = [name for slot in row.outputs for name in self.op.output(slot)]
+            return dict(zip(names, made, strict=True))
+        written: Written = {}
+        # an optional result, which is the last one, may be absent
+        for slot, result in zip(row.outputs, made, strict=False):
+            for name in self.op.output(slot):
+                if name != EMPTY:
+                    written[name] = result
+        return written
+
+    # Arithmetic that many translations need ---------------------------------------------------
 
     def scaled(self, x: SSAValue, factor: float, bias: float = 0.0) -> SSAValue:
         """x * factor + bias."""
@@ -168,10 +260,6 @@ class Maker:
 
 _PLAIN = frozenset(("relu", "gelu", "sigmoid", "tanh", "sqrt", "silu", "mish", "abs", "square"))
 
-Translation = Callable[["Translator", Operator], Written]
-Made = Callable[[Maker], Written]
 
-
-def translation(made: Made) -> Translation:
-    """The translation that calls `made` with a Maker."""
-    return lambda translator, op: made(Maker(translator, op))
+def _is_list(value: object) -> bool:
+    return isinstance(value, Sequence) and not isinstance(value, str)

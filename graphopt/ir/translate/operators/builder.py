@@ -1,0 +1,67 @@
+"""The block that `pd` ops are appended to, and what is counted while it grows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from xdsl.dialects.builtin import FileLineColLoc, IntAttr, StringAttr
+from xdsl.ir import Block, SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.types import check_size
+from graphopt.ir.program import Operator
+from graphopt.ir.translate.operators.properties import constant_property, make_dynamic
+
+
+class OpBuilder:
+    """Appends `pd` ops to a block.
+
+    `read` gives the value of a variable name at this point of the program.
+    """
+
+    def __init__(self, block: Block, read: Callable[[str], SSAValue]) -> None:
+        self.block = block
+        self.read = read
+        self.random_ops = 0
+        self.trains = False
+        """True when gradients are taken of what is translated."""
+
+    def emit(
+        self, op_class: type[PdOp], source: Operator | None, *operands: Any, **attrs: Any
+    ) -> PdOp:
+        """Make an op at the end of the block."""
+        if issubclass(op_class, RandomOp) and not attrs.get("seed"):
+            self.random_ops += 1
+            attrs["rng_id"] = self.random_ops
+        return self._placed(op_class.make(*operands, **attrs), source)
+
+    def emit_late(
+        self,
+        op_class: type[PdOp],
+        source: Operator,
+        operands: Sequence[Any],
+        attrs: Mapping[str, Any],
+        tensors: Mapping[str, SSAValue],
+    ) -> PdOp:
+        """An op some of whose properties are tensors; the plain op when these are constants."""
+        known = {name: constant_property(op_class, name, v) for name, v in tensors.items()}
+        dynamic = {name: value for name, value in tensors.items() if known[name] is None}
+        merged = {**attrs, **{name: value for name, value in known.items() if value is not None}}
+        if not dynamic:
+            return self.emit(op_class, source, *operands, **merged)
+        if issubclass(op_class, RandomOp) and not merged.get("seed"):
+            self.random_ops += 1
+            merged["rng_id"] = self.random_ops
+        made = make_dynamic(op_class, operands, merged, dynamic)
+        return self._placed(made, source)
+
+    def _placed(self, made: PdOp, source: Operator | None) -> PdOp:
+        for result in made.results:
+            check_size(result.type)
+        if source is not None and source.location is not None:
+            file, line = source.location
+            made.location = FileLineColLoc(StringAttr(file), IntAttr(line), IntAttr(0))
+        self.block.add_op(made)
+        return made

@@ -1,0 +1,182 @@
+"""Constants, ranges and random numbers: values as text or lists, shapes from other tensors."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.random import Gaussian, Multinomial, Uniform
+from graphopt.ir.dialect.ops.reduce import Max, Sum
+from graphopt.ir.dialect.ops.shape import Concat, Expand, ShapeOf, Slice, Squeeze
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
+from graphopt.ir.dtypes import as_dtype
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.properties import row_attrs
+from graphopt.ir.translate.operators.registry import translates
+
+
+@translates("fill_constant")
+def fill_constant(emit: Emitter) -> Written:
+    """Large and special values are stored as text in `str_value`."""
+    text = emit.op.attrs.get("str_value") or ""
+    value = emit.op.attrs.get("value", 0.0)
+    if text:
+        value = int(text) if text.lstrip("+-").isdigit() else float(text)
+    given = emit.optional("ValueTensor")
+    if given is None:
+        return emit.by_row(value=value)
+    cast = emit(Cast, emit.reshaped(given), dtype=emit.op.attrs.get("dtype", "float32"))
+    attrs = {"shape": emit.op.attrs.get("shape", ())}
+    made = emit.late(Expand, [cast], attrs, emit.tensor_properties(emit.row))
+    return emit.results(Out=made[0])
+
+
+@translates("empty")
+def empty(emit: Emitter) -> Written:
+    """Memory that nothing was written to: zeros."""
+    return emit.by_row(value=0.0)
+
+
+@translates("fill_any_like")
+def fill_any_like(emit: Emitter) -> Written:
+    dtype = emit.op.attrs.get("dtype", -1)
+    return emit.by_row(dtype=None if dtype in (-1, None) else dtype)
+
+
+@translates("assign_value")
+def assign_value(emit: Emitter) -> Written:
+    """The values are in one of several attributes, by dtype."""
+    dtype = as_dtype(emit.op.attr("dtype"))
+    lists = [v for name, v in emit.op.attrs.items() if name.endswith("values") and v]
+    values = lists[0] if lists else ()
+    made = emit(AssignValue, shape=emit.op.attr("shape"), values=values, dtype=dtype)
+    return emit.results(Out=made)
+
+
+@translates("range", "linspace", "logspace")
+def spaced(emit: Emitter) -> Written:
+    """The bounds are attributes or tensors."""
+    tensors, attrs = emit.tensor_properties(emit.row), row_attrs(emit.op, emit.row)
+    if tensors:
+        usual = dtype_of(next(iter(tensors.values())).type)
+        attrs["dtype"] = emit.op.attrs.get("dtype", usual)
+    return emit.results(Out=emit.late(emit.row.op, (), attrs, tensors)[0])
+
+
+@translates("fill_any")
+def fill_any(emit: Emitter) -> Written:
+    """A number in the shape and the dtype of x."""
+    emit.only("X")
+    value = emit.attr("value_float", 0.0) or emit.attr("value_int", 0)
+    return emit.results(Out=emit(FullLike, emit.input("X"), value=emit.attr("value", value)))
+
+
+@translates("fill")
+def fill(emit: Emitter) -> Written:
+    """Listed values."""
+    shape, values = emit.attr("shape", ()), emit.attr("value", ())
+    dtype = as_dtype(emit.attr("dtype", 5))
+    return emit.results(Out=emit(AssignValue, shape=shape, values=values, dtype=dtype))
+
+
+@translates("fill_zeros_like", "fill_zeros_like2")
+def zeros_like(emit: Emitter) -> Written:
+    return emit.results(Out=emit(FullLike, emit.input("X"), value=0.0))
+
+
+@translates("fill_constant_batch_size_like")
+def fill_constant_batch_size_like(emit: Emitter) -> Written:
+    """A constant with one dimension taken from a tensor, as a sum over the others has it."""
+    x, given = emit.input("Input"), emit.op.attrs
+    shape = [int(dim) for dim in emit.op.attr("shape")]
+    source, target = _taken(emit, x, shape)
+    rank, value = rank_of(x.type), float(given.get("str_value") or given.get("value", 0.0))
+    axes = tuple(axis for axis in range(rank) if axis != source)
+    rows = emit(Sum, x, axis=axes) if axes else x
+    filled = emit(FullLike, rows, value=value, dtype=as_dtype(emit.op.attr("dtype")))
+    column = emit.along(filled, len(shape), target)
+    shape[target] = -1
+    return emit.results(Out=emit(Expand, column, shape=shape))
+
+
+@translates("uniform_random_batch_size_like", "gaussian_random_batch_size_like")
+def random_like(emit: Emitter) -> Written:
+    """Random numbers with one dimension taken from a tensor."""
+    emit.only("Input")
+    x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape", ())]
+    source, target = _taken(emit, x, shape)
+    size = shape_of(x.type)[source]
+    attrs = {"dtype": as_dtype(emit.attr("dtype", 5)), "seed": emit.attr("seed", 0)}
+    if emit.op.type.startswith("uniform"):
+        op_class: type[PdOp] = Uniform
+        attrs |= {"min": emit.attr("min", -1.0), "max": emit.attr("max", 1.0)}
+    else:
+        op_class = Gaussian
+        attrs |= {"mean": emit.attr("mean", 0.0), "std": emit.attr("std", 1.0)}
+    if size != UNKNOWN:
+        shape[target] = size
+        return emit.results(Out=emit(op_class, shape=shape, **attrs))
+    own = emit(Slice, emit(ShapeOf, x), axes=(0,), starts=(source,), ends=(source + 1,))
+    parts = [
+        own
+        if at == target
+        else emit(AssignValue, shape=(1,), values=(dim,), dtype=dtype_of(own.type))
+        for at, dim in enumerate(shape)
+    ]
+    tensors = {"shape": emit(Concat, parts, axis=0)}
+    shape[target] = -1
+    return emit.results(Out=emit.late(op_class, (), {**attrs, "shape": shape}, tensors)[0])
+
+
+def _taken(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
+    """The dimension of x whose size a shape takes, and the place that it has there."""
+    source, target = emit.attr("input_dim_idx", 0), emit.attr("output_dim_idx", 0)
+    if not (0 <= source < rank_of(x.type) and 0 <= target < len(shape)):
+        raise ProgramError(
+            f"dimension {source} of {list(shape_of(x.type))} cannot be dimension {target} of "
+            f"{shape}"
+        )
+    return source, target
+
+
+@translates("sampling_id")
+def sampling_id(emit: Emitter) -> Written:
+    """A class for each row of probabilities."""
+    emit.only("X")
+    drawn = emit(Multinomial, emit.input("X"), num_samples=1, seed=emit.attr("seed", 0))
+    return emit.results(Out=emit(Squeeze, drawn, axis=(-1,)))
+
+
+@translates("tril_indices", "triu_indices")
+def triangle_indices(emit: Emitter) -> Written:
+    """Rows and columns of a triangle."""
+    rows = emit.attr("rows", emit.attr("row", 0))
+    columns = emit.attr("cols", emit.attr("col", 0))
+    if not (rows >= 0 and columns >= 0 and rows * columns <= 1 << 24):
+        raise ProgramError(f"{emit.op.type} of {rows} rows and {columns} columns")
+    find = np.tril_indices if emit.op.type == "tril_indices" else np.triu_indices
+    places = np.stack(find(rows, emit.attr("offset", 0), columns))
+    made = emit(
+        AssignValue,
+        shape=places.shape,
+        values=places.reshape(-1).tolist(),
+        dtype=as_dtype(emit.attr("dtype", 3)),
+    )
+    return emit.results(out=made)
+
+
+@translates("sequence_mask")
+def sequence_mask(emit: Emitter) -> Written:
+    """Without a number of columns there are as many as the largest length."""
+    x, given = emit.input("X"), emit.optional("MaxLenTensor")
+    tensors: dict[str, SSAValue] = {}
+    if given is not None:
+        tensors["max_len"] = given
+    elif emit.attr("maxlen", -1) < 0:
+        tensors["max_len"] = emit(Max, x)
+    made = emit.late(emit.row.op, [x], row_attrs(emit.op, emit.row), tensors)
+    return emit.results(Y=made[0])

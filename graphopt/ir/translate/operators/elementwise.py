@@ -1,0 +1,98 @@
+"""Arithmetic and comparisons, element by element, of tensors that are aligned by an axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.math import Add, LessThan, Multiply, Subtract, Where
+from graphopt.ir.dialect.ops.shape import Reshape
+from graphopt.ir.dialect.types import rank_of, shape_of, show
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+from graphopt.ir.translate.operators.table import BY_TYPE
+
+_COMPARISONS = ("equal", "not_equal", "less_than", "less_equal", "greater_than", "greater_equal")
+
+
+@translates(*(t for t in BY_TYPE if t.startswith("elementwise_")), *_COMPARISONS)
+def elementwise(emit: Emitter) -> Written:
+    """`axis` says where y's dimensions start in x."""
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
+    return emit.by_row(x, y)
+
+
+def aligned(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValue, SSAValue]:
+    """Both, with 1s after the dimensions of the one of lower rank, which start at `axis`.
+
+    -1 is ordinary broadcasting. ProgramError for an axis that neither has.
+    """
+    if rank_of(x.type) < rank_of(y.type):
+        y, x = aligned(emit, y, x, axis)
+        return x, y
+    if not -1 <= axis <= rank_of(x.type):
+        raise ProgramError(f"axis {axis} is neither -1 nor an axis of x {show(x.type)}")
+    trailing = rank_of(x.type) - rank_of(y.type) - axis
+    if axis != -1 and trailing > 0:
+        shape = (*(d if d >= 0 else 0 for d in shape_of(y.type)), *(1,) * trailing)
+        y = emit(Reshape, y, shape=shape)
+    return x, y
+
+
+@translates("minus")
+def minus(emit: Emitter) -> Written:
+    emit.only("X", "Y")
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
+    return emit.results(Out=emit(Subtract, x, y))
+
+
+@translates("grad_add")
+def grad_add(emit: Emitter) -> Written:
+    return emit.results(Out=emit(Add, emit.input("X"), emit.input("Y")))
+
+
+@translates("isclose", "allclose")
+def close(emit: Emitter) -> Written:
+    """The tolerances are stored as text."""
+    names = (name for name in ("rtol", "atol") if name in emit.op.attrs)
+    given: dict[str, Any] = {name: float(emit.op.attrs[name]) for name in names}
+    return emit.by_row(**given)
+
+
+@translates("scale")
+def scale(emit: Emitter) -> Written:
+    """The factor is an attribute or a tensor."""
+    emit.only("X", "ScaleTensor", "BiasTensor")
+    factor, more = emit.optional("ScaleTensor"), emit.optional("BiasTensor")
+    x, bias, after = emit.input("X"), emit.attr("bias", 0.0), emit.attr("bias_after_scale", True)
+    if factor is None and more is None:
+        return emit.by_row()
+    times = _number(emit, x, factor, emit.attr("scale", 1.0))
+    plus = _number(emit, x, more, bias)
+    if after:
+        return emit.results(Out=emit(Add, emit(Multiply, x, times), plus))
+    return emit.results(Out=emit(Multiply, emit(Add, x, plus), times))
+
+
+@translates("clip")
+def clip(emit: Emitter) -> Written:
+    """The bounds are attributes or tensors."""
+    emit.only("X", "Min", "Max")
+    x, low, high = emit.input("X"), emit.optional("Min"), emit.optional("Max")
+    if low is None and high is None:
+        return emit.by_row()
+    largest = 3.4028234663852886e38
+    lower = _number(emit, x, low, emit.attr("min", -largest))
+    upper = _number(emit, x, high, emit.attr("max", largest))
+    out = emit(Where, emit(LessThan, x, lower), lower, x)
+    return emit.results(Out=emit(Where, emit(LessThan, upper, out), upper, out))
+
+
+def _number(emit: Emitter, x: SSAValue, given: SSAValue | None, constant: float) -> SSAValue:
+    """A number to combine with x: the element of a tensor where there is one, or a constant."""
+    if given is None:
+        return emit(FullLike, x, value=constant)
+    return emit.like(emit.reshaped(given, *(1,) * rank_of(x.type)), x)

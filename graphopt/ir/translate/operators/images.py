@@ -1,0 +1,111 @@
+"""Resizing and padding of images: sizes in attributes by direction, or in tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.constants import known_numbers, measured
+from graphopt.ir.dialect.ops.conv import is_channels_last
+from graphopt.ir.dialect.ops.rearrange import Pad
+from graphopt.ir.dialect.ops.vision import Interpolate
+from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
+from graphopt.ir.program import EMPTY
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.properties import row_attrs
+from graphopt.ir.translate.operators.registry import translates
+from graphopt.ir.translate.operators.table import BY_TYPE
+
+
+@translates(*(t for t in BY_TYPE if t.endswith("_interp_v2")))
+def interpolate_v2(emit: Emitter) -> Written:
+    """The size is in three attributes, or in tensors; the mode is in the type."""
+    op, row, x = emit.op, emit.row, emit.input("X")
+    size = [emit.attr(name, -1) for name in ("out_d", "out_h", "out_w")]
+    size = size[5 - rank_of(x.type) :]
+    # one tensor has all sizes, or each has a tensor of its own; Paddle looks there first
+    given = [name for slot in ("SizeTensor", "OutSize") for name in op.input(slot)]
+    like = measured(emit.read(given[0])) if len(given) == 1 else None
+    tensors: dict[str, SSAValue] = {}
+    if given and like is None:
+        tensors["size"] = emit.joined(given)
+    factors = [name for name in op.input("Scale") if name != EMPTY]
+    if factors and not given:
+        tensors["scale"] = emit.joined(factors)
+    mode = op.type.removesuffix("_interp_v2")
+    attrs = {
+        **row_attrs(op, row),
+        "size": size if min(size) > 0 else (),
+        "scale": emit.several("scale") if op.attrs.get("scale") else (),
+        "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
+    }
+    return emit.results(Out=emit.late(row.op, [x, like], attrs, tensors)[0])
+
+
+_METHODS = ("nearest", "bilinear", "trilinear", "linear", "bicubic")
+
+
+@translates(*(f"{method}_interp" for method in _METHODS))
+def interpolate(emit: Emitter) -> Written:
+    """The scale is one number, and only says how large the result is."""
+    emit.only_constants_besides("X")
+    x, method = emit.input("X"), emit.op.type.removesuffix("_interp")
+    layout, shape = emit.attr("data_layout", "NCHW"), shape_of(x.type)
+    spatial = shape[1:-1] if is_channels_last(layout) else shape[2:]
+    names = ("out_d", "out_h", "out_w")[-len(spatial) :]
+    size = [emit.attr(name, -1) for name in names]
+    scale = float(emit.op.attrs.get("scale") or 0.0)
+    if scale > 0:
+        if UNKNOWN in spatial:
+            raise UnsupportedError(
+                f"{emit.op.type} by a scale needs known sizes, found {list(shape)}"
+            )
+        size = [int(dim * scale) for dim in spatial]
+    attrs = {
+        "size": size,
+        "mode": "linear" if method in ("bilinear", "trilinear") else method,
+        "align_corners": emit.attr("align_corners", True),
+        "align_mode": emit.attr("align_mode", 1),
+        "data_layout": layout,
+    }
+    return emit.results(Out=emit(Interpolate, x, None, **attrs))
+
+
+@translates("pad3d")
+def pad3d(emit: Emitter) -> Written:
+    """Two numbers for width, then height, then depth."""
+    paddings = [int(n) for name in emit.op.input("Paddings") for n in _constants(emit, name)]
+    paddings = paddings or emit.op.attr("paddings")
+    spatial = [paddings[2 * at : 2 * at + 2] for at in (2, 1, 0)]
+    pairs = [[0, 0], *spatial]
+    pairs.insert(4 if emit.op.attrs.get("data_format") == "NDHWC" else 1, [0, 0])
+    flat = [number for pair in pairs for number in pair]
+    attrs = {"mode": emit.attr("mode", "constant"), "value": emit.op.attrs.get("value", 0.0)}
+    return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
+
+
+def _constants(emit: Emitter, name: str) -> Sequence[float]:
+    """The elements of a tensor that must be fixed; UnsupportedError when a run decides them."""
+    numbers = known_numbers(emit.read(name))
+    if numbers is None:
+        raise UnsupportedError(
+            f"operator {emit.op.type} takes the variable {name}, whose value is not known before "
+            "the program runs"
+        )
+    return numbers
+
+
+@translates("pad2d")
+def pad2d(emit: Emitter) -> Written:
+    """Rows above and below, then columns left and right."""
+    emit.only_constants_besides("X")
+    pads, mode = list(emit.attr("paddings", (0, 0, 0, 0))), emit.attr("mode", "constant")
+    last = is_channels_last(emit.attr("data_format", "NCHW"))
+    flat = [0, 0, *pads, 0, 0] if last else [0, 0, 0, 0, *pads]
+    attrs = {
+        "mode": "replicate" if mode == "edge" else mode,
+        "value": emit.attr("pad_value", 0.0),
+    }
+    return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))

@@ -1,0 +1,66 @@
+"""Products of matrices: operands that are flattened, factors, sums."""
+
+from __future__ import annotations
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import Add, Multiply
+from graphopt.ir.dialect.ops.reduce import Sum
+from graphopt.ir.dialect.ops.shape import Flatten
+from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+
+
+@translates("mul")
+def mul(emit: Emitter) -> Written:
+    """Paddle's `mul` flattens both operands to matrices; here only the contracted axes are."""
+    x, y = emit.input("X"), emit.input("Y")
+    x_axes, y_axes = emit.attr("x_num_col_dims", 1), emit.attr("y_num_col_dims", 1)
+    if not 0 < x_axes < rank_of(x.type) or not 0 < y_axes < rank_of(y.type):
+        raise ProgramError(
+            f"mul splits x {list(shape_of(x.type))} after {x_axes} and "
+            f"y {list(shape_of(y.type))} after {y_axes} dimensions, which must leave some on "
+            "each side"
+        )
+    x, tail = emit.matrix(x, x_axes), shape_of(y.type)[y_axes:]
+    if y_axes > 1:
+        y = emit(Flatten, y, start_axis=0, stop_axis=y_axes - 1)
+    if len(tail) > 1:
+        y = emit(Flatten, y, start_axis=1)
+    out = emit(Matmul, x, y)
+    if len(tail) > 1:
+        out = emit.reshaped(out, *(0,) * x_axes, *tail)
+    return emit.results(Out=out)
+
+
+@translates("matmul")
+def matmul(emit: Emitter) -> Written:
+    """With a factor; the product of two vectors has one element in one dimension."""
+    emit.only_constants_besides("X", "Y")
+    x, y = emit.input("X"), emit.input("Y")
+    flags = {f"transpose_{c}": emit.attr(f"transpose_{c.upper()}", False) for c in "xy"}
+    # vectors are a row and a column, so transposes make matrices of them
+    if rank_of(x.type) == 1 and flags["transpose_x"]:
+        x = emit.reshaped(x, 1, -1)
+    if rank_of(y.type) == 1 and flags["transpose_y"]:
+        y = emit.reshaped(y, -1, 1)
+    out = emit.scaled(emit(Matmul, x, y, **flags), emit.attr("alpha", 1.0))
+    return emit.results(Out=out if rank_of(out.type) else emit.reshaped(out, 1))
+
+
+@translates("addmm")
+def addmm(emit: Emitter) -> Written:
+    emit.only("Input", "X", "Y")
+    product = emit.scaled(emit(Matmul, emit.input("X"), emit.input("Y")), emit.attr("Alpha", 1.0))
+    return emit.results(
+        Out=emit(Add, emit.scaled(emit.input("Input"), emit.attr("Beta", 1.0)), product)
+    )
+
+
+@translates("dot")
+def dot(emit: Emitter) -> Written:
+    emit.only("X", "Y")
+    x = emit.input("X")
+    products = emit(Multiply, x, emit.input("Y"))
+    return emit.results(Out=emit(Sum, products, axis=(-1,), dtype=dtype_of(x.type)))

@@ -1,0 +1,66 @@
+"""Reductions: axes in several forms, norms and distances, one answer for a whole tensor."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.logic import Isfinite, Isinf, Isnan
+from graphopt.ir.dialect.ops.math import Abs, Equal, Subtract
+from graphopt.ir.dialect.ops.reduce import All, Numel, PNorm, Sum
+from graphopt.ir.dialect.ops.reduce import Any as AnyOf
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+from graphopt.ir.translate.operators.table import BY_TYPE
+
+
+@translates(*(t for t in BY_TYPE if t.startswith("reduce_")), "logsumexp", "frobenius_norm")
+def reduction(emit: Emitter) -> Written:
+    """`reduce_all` wins over the axes; `out_dtype` is -1 when it is not given."""
+    row, given = emit.row, emit.op.attrs
+    attrs: dict[str, Any] = {}
+    axes = emit.several(row.renamed.get("axis", "axis"))
+    attrs["axis"] = () if given.get("reduce_all") else axes
+    out_dtype = given.get("out_dtype", -1)
+    if "dtype" in attr_kinds(row.op):
+        attrs["dtype"] = None if out_dtype in (-1, None) else out_dtype
+    return emit.by_row(**attrs)
+
+
+@translates("p_norm")
+def p_norm(emit: Emitter) -> Written:
+    """`asvector` means all axes, else there is one."""
+    axis = () if emit.attr("asvector", False) else (emit.attr("axis", -1),)
+    return emit.by_row(axis=axis)
+
+
+@translates("l1_norm")
+def l1_norm(emit: Emitter) -> Written:
+    emit.only("X")
+    return emit.results(Out=emit(Sum, emit(Abs, emit.input("X"))))
+
+
+@translates("dist")
+def distance(emit: Emitter) -> Written:
+    """The norm of x - y, a number."""
+    emit.only("X", "Y")
+    difference = emit(Subtract, emit.input("X"), emit.input("Y"))
+    return emit.results(Out=emit(PNorm, difference, porder=emit.attr("p", 2.0)))
+
+
+_TESTS = {"isfinite": (Isfinite, All), "isinf": (Isinf, AnyOf), "isnan": (Isnan, AnyOf)}
+
+
+@translates(*_TESTS)
+def whole_test(emit: Emitter) -> Written:
+    """One answer for the whole tensor: all are finite, any is infinite, any is nan."""
+    test, reduce = _TESTS[emit.op.type]
+    return emit.results(Out=emit.reshaped(emit(reduce, emit(test, emit.input("X"))), 1))
+
+
+@translates("is_empty")
+def is_empty(emit: Emitter) -> Written:
+    emit.only("X")
+    count = emit(Numel, emit.input("X"))
+    return emit.results(Out=emit(Equal, count, emit(FullLike, count, value=0)))
