@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from graphopt.passes.engine.fusion import Applied, Declined, Reason
+from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.engine.near_misses import NearMiss
 from graphopt.passes.table.conflicts import UNSUPPORTED, refusal_of
 from graphopt.passes.table.context import PassContext
@@ -28,26 +28,6 @@ NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
 
 # what passes join of which kind of op
 JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_gather"}
-
-# The smallest change of a program that would help, by the name of a reason.
-FIXES = {
-    "used-elsewhere": "fetch something else, or give the other reader a copy of the op",
-    "used-before": "move that reader behind the pattern",
-    "part-of-itself": "none: there is no such fused op",
-    "left-to-larger": "none: the larger fusion has it",
-    "other-op": "put the expected op there",
-    "not-computed": "put the expected op there",
-    "op-between": "remove the op between, or move it in front of or behind the pattern",
-    "other-reader": "let the expected op read it",
-    "other-block": "move both to the same side of the branch or loop",
-    "other-result": "read the first result",
-    "other-value": "use one value in both places",
-    "only-the-core": "none: fuse_dot_product_attention takes the core of it",
-    "bias-not-vector": "reshape the bias to one number for each column",
-    "bias-not-per-channel": "reshape the bias to one number for each channel",
-    "scale-not-constant": "scale by a number that the program fixes",
-    "broadcast": "expand the value to the shape of the branch",
-}
 
 
 @dataclass(frozen=True)
@@ -115,11 +95,6 @@ def silent_flags(report: Report) -> list[FlagResult]:
         for result in flag_results(report)
         if result.flag in report.context.asked and flags.get(result.flag) and result.is_silent
     ]
-
-
-def fix_of(reason: Reason) -> str:
-    """The edit that helps, as far as it is known."""
-    return reason.fix or FIXES.get(reason.name, "")
 
 
 def count(number: int) -> str:
@@ -211,9 +186,8 @@ def _grouped(what: str, items: Iterable[Declined | NearMiss]) -> Iterator[str]:
         first = group[0]
         more = f" (and at {len(group) - 1} more)" if len(group) > 1 else ""
         yield f"  {what} at {where(first)}: {first.reason}{more}"
-        fix = fix_of(first.reason)
-        if fix:
-            yield f"    to change that: {fix}"
+        if first.reason.fix:
+            yield f"    to change that: {first.reason.fix}"
 
 
 def _general(miss: NearMiss) -> str:
@@ -281,7 +255,7 @@ def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
     if isinstance(item, Applied):
         return {**found, "replaced": list(item.replaced)}
     reason = item.reason
-    told = {"name": reason.name, "text": reason.text, "fix": fix_of(reason)}
+    told = {"name": reason.name, "text": reason.text, "fix": reason.fix}
     return {**found, "reason": told}
 
 
