@@ -32,8 +32,8 @@ from graphopt.passes.table import pipeline
 from graphopt.passes.table.conflicts import CONFLICTS
 from graphopt.passes.table.flag_notes import NOTES, versions_of
 from graphopt.passes.table.registry import own_passes
+from graphopt.passes.table.settings import Setting, as_count, as_size, as_tristate
 from graphopt.runtime.flag_table import FLAGS, Flag
-from graphopt.runtime.settings import Setting, as_count, as_size, as_tristate
 from graphopt.runtime.strategies import EXECUTION, BuildStrategy, ExecutionStrategy
 
 DOCS = Path(__file__).parent

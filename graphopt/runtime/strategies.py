@@ -11,8 +11,7 @@ from typing import Any
 
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import select
-from graphopt.runtime.flags import coalescing, left_out
-from graphopt.runtime.settings import (
+from graphopt.passes.table.settings import (
     Setting,
     Settings,
     as_count,
@@ -23,6 +22,7 @@ from graphopt.runtime.settings import (
     as_text,
     as_tristate,
 )
+from graphopt.runtime.flags import coalescing, left_out
 
 
 class ReduceStrategy(Enum):

@@ -11,7 +11,7 @@ from copy import copy
 from difflib import get_close_matches
 from enum import Enum
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeGuard
 
 from graphopt.errors import StrategyError
 
@@ -75,6 +75,10 @@ def as_member(enum: type[Enum]) -> Callable[[Any], Any]:
     return convert
 
 
+def _are_names(value: Any) -> TypeGuard[list[str] | set[str]]:
+    return isinstance(value, (list, set))
+
+
 class Setting:
     """One attribute of a strategy: its default, its check, and whether finalising freezes it."""
 
@@ -93,7 +97,7 @@ class Setting:
         if instance is None:
             return self
         value = instance.values.get(self.name, self.default)
-        return copy(value) if isinstance(value, (list, set)) else value
+        return copy(value) if _are_names(value) else value
 
     def __set__(self, instance: Settings, value: Any) -> None:
         if self.freezes and instance.is_finalized:
@@ -134,7 +138,7 @@ class Settings:
     def key(self) -> tuple[Any, ...]:
         """A hashable copy of all values."""
         return tuple(
-            tuple(sorted(value)) if isinstance(value, (list, set)) else value
+            tuple(sorted(value)) if _are_names(value) else value
             for value in (getattr(self, name) for name in self.all_settings())
         )
 
