@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from graphopt.passes.table.conflicts import refusal_of
 from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.flags import refusal_of
 
 Condition = Callable[[PassContext, str], bool]
 """(what is known, the row's flag) -> True when the row's pass runs."""

@@ -10,16 +10,9 @@ from typing import Any
 
 from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.engine.near_misses import NearMiss
-from graphopt.passes.table.conflicts import UNSUPPORTED, refusal_of
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.pipeline import (
-    ANY_PROGRAM,
-    ANY_STRATEGY,
-    ROWS,
-    RUNTIME,
-    WITHOUT_PASS,
-    why_not,
-)
+from graphopt.passes.table.flags import BUILD_FLAGS
+from graphopt.passes.table.pipeline import ANY_PROGRAM, ANY_STRATEGY, ROWS
 from graphopt.passes.table.report import Ran, Report
 
 SCHEMA = 1
@@ -57,20 +50,27 @@ def flag_results(report: Report) -> list[FlagResult]:
     return results + [_without_pass(context, flag) for flag in others]
 
 
-def _without_pass(context: PassContext, flag: str) -> FlagResult:
+def _without_pass(context: PassContext, name: str) -> FlagResult:
     """The outcome of a flag for which no pass ran."""
-    refusal = refusal_of(context, flag) if flag in context.asked else ""
-    if refusal:
-        return FlagResult(flag, REFUSED, 0, (), f"refused because {refusal}")
-    if not context.flags.get(flag) and flag not in context.asked:
-        return FlagResult(flag, OFF, 0, (), "it is off")
-    if flag in RUNTIME:
-        return FlagResult(flag, RUNTIME_FLAG, 0, (), RUNTIME[flag])
-    if flag in WITHOUT_PASS:
-        return FlagResult(flag, NO_EFFECT, 0, (), WITHOUT_PASS[flag])
-    if not context.flags.get(flag):
-        return FlagResult(flag, OFF, 0, (), "it is off")
-    return FlagResult(flag, NOTHING, 0, (), why_not(context, flag))
+    flag, asked, on = BUILD_FLAGS.get(name), name in context.asked, bool(context.flags.get(name))
+    if not on and not asked:
+        return FlagResult(name, OFF, 0, (), "it is off")
+    if flag is not None and asked and (refusal := flag.refusal(context)):
+        return FlagResult(name, REFUSED, 0, (), f"refused because {refusal}")
+    if flag is not None and flag.obeyed:
+        return FlagResult(name, RUNTIME_FLAG, 0, (), flag.obeyed)
+    if flag is not None and flag.no_effect:
+        return FlagResult(name, NO_EFFECT, 0, (), flag.no_effect)
+    if not on:
+        return FlagResult(name, OFF, 0, (), "it is off")
+    return FlagResult(name, NOTHING, 0, (), flag.idle if flag and flag.idle else _idle(context))
+
+
+def _idle(context: PassContext) -> str:
+    """The reason why a flag that is on selects no pass."""
+    return (
+        "this value asks for nothing" if context.communicates else "one device needs no pass for it"
+    )
 
 
 def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
@@ -136,7 +136,7 @@ def _is_told(report: Report, result: FlagResult) -> bool:
 def _check_name(report: Report, name: str) -> None:
     """ValueError unless this is the name of a flag, of a pass that ran, or nothing."""
     passes = {row.pass_name for row in ROWS} | {ran.pass_name for ran in report.ran}
-    known = {*(row.flag for row in ROWS), *WITHOUT_PASS, *RUNTIME, *passes, *UNSUPPORTED}
+    known = {*(row.flag for row in ROWS), *BUILD_FLAGS, *passes}
     known.update(ran.flag for ran in report.ran)
     if name and name not in known:
         near = get_close_matches(name, known)

@@ -1,8 +1,7 @@
 """The pass table: what each BuildStrategy flag means as passes, in order, and why in that place.
 
 `select` turns a strategy's flags into the rows that apply; `passes/table/manager.py` runs them.
-Flags that change nothing in the program are in `WITHOUT_PASS` with the reason, so `explain` can
-say so. A pass is imported when its row applies.
+A pass is imported when its row applies.
 """
 
 from __future__ import annotations
@@ -451,36 +450,6 @@ ROWS: tuple[Row, ...] = (
         "last: it looks at where collectives ended up",
     ),
 )
-
-WITHOUT_PASS: Mapping[str, str] = {
-    "enable_auto_fusion": "XLA fuses chains of elementwise ops on every backend by itself",
-    "build_cinn_pass": "every program is compiled as a whole by XLA, whatever this flag says",
-    "use_hierarchical_allreduce": "XLA chooses the algorithm of a collective by its devices",
-    "hierarchical_allreduce_inter_nranks": "XLA chooses the algorithm of a collective",
-    "nccl_comm_num": "XLA owns the communicators of GPUs, and CPUs have none",
-    "bkcl_comm_num": "JAX has no backend for Kunlun devices",
-    "remove_unnecessary_lock": "the runtime has no locks per operator",
-    "cache_runtime_context": "what is compiled, with its buffers, is always kept and used again",
-    "allow_cuda_graph_capture": "XLA captures CUDA graphs on GPUs by itself; CPUs have none",
-    "mkldnn_enabled_op_types": "XLA chooses the library of each op on CPUs; GPUs have no oneDNN",
-}
-# flags that the runtime itself obeys
-RUNTIME: Mapping[str, str] = {
-    "enable_inplace": "parameters and optimizer state are donated, so updates reuse their buffers",
-    "debug_graphviz_path": "the IR is written as Graphviz and as text",
-    "num_trainers": "so many processes train together; enters the scale of the loss gradient",
-    "trainer_id": "which of the processes this one is",
-    "trainers_endpoints": "where the processes are; the first one is where they meet",
-}
-
-
-def why_not(context: PassContext, flag: str) -> str:
-    """The reason why a flag that is set selects no pass."""
-    if flag == "enable_backward_optimizer_op_deps":
-        return "one trainer needs no pass for it"
-    if context.communicates:
-        return "this value asks for nothing"
-    return "one device needs no pass for it"
 
 
 def select(context: PassContext) -> list[tuple[Row, ModulePass]]:

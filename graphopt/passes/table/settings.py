@@ -1,19 +1,22 @@
 """Typed settings: the descriptors that strategy classes are tables of.
 
 Each converts and checks as Paddle's binding does and can be frozen by
-`_finalize_strategy_and_create_passes`.
+`_finalize_strategy_and_create_passes`. A flag of BuildStrategy is a setting that passes obey, or
+that says why none does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from difflib import get_close_matches
 from enum import Enum
 from operator import index
 from typing import Any, SupportsIndex, TypeGuard
 
 from graphopt.errors import StrategyError
+from graphopt.passes.table.context import PassContext
 
 FROZEN_TEXT = "BuildStrategy has been finalized, cannot be configured again."
 
@@ -79,16 +82,16 @@ def _are_names(value: Any) -> TypeGuard[list[str] | set[str]]:
     return isinstance(value, (list, set))
 
 
+@dataclass(eq=False)
 class Setting:
     """One attribute of a strategy: its default, its check, and whether finalising freezes it."""
 
-    def __init__(
-        self, default: Any, convert: Callable[[Any], Any] = as_flag, *, freezes: bool = True
-    ) -> None:
-        self.default = default
-        self.convert = convert
-        self.freezes = freezes
-        self.name = ""
+    default: Any
+    convert: Callable[[Any], Any] = as_flag
+    _: KW_ONLY
+    freezes: bool = True
+    effect: str = ""
+    name: str = field(default="", init=False)
 
     def __set_name__(self, owner: type[Settings], name: str) -> None:
         self.name = name
@@ -113,6 +116,51 @@ class Setting:
             raise ValueError(f"{self.name} {error}, found {value!r}") from None
 
 
+@dataclass(frozen=True)
+class Conflict:
+    """A case in which a flag is refused, and the sentence about it.
+
+    Paddle switches such flags off in silence; here `explain` says so, and `strict` refuses.
+    """
+
+    when: Callable[[PassContext], bool]
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class BuildFlag(Setting):
+    """A flag of BuildStrategy.
+
+    Passes obey it, or one of `no_effect`, `obeyed` and `unsupported` says that none does, and why.
+    `pattern`, `effect` and `observe` are the words of the reference: what the flag looks for, what
+    that means on the backends of XLA, and where one can see it.
+    """
+
+    paddle: str = "1.8, 2.6, 3.3"
+    """The versions of Paddle, of these three, that have the flag."""
+    pattern: str = ""
+    observe: str = "`explain`"
+    no_effect: str = ""
+    """The reason why nothing here depends on it."""
+    obeyed: str = ""
+    """The use that the runtime itself makes of it."""
+    unsupported: str = ""
+    """The reason why no program can run with it, and what to do instead."""
+    ruled_out: Conflict | None = None
+    idle: str = ""
+    """The reason why no pass runs though it is on, where that is not the number of devices."""
+
+    def refusal(self, context: PassContext) -> str:
+        """The reason why the flag is set and not obeyed; empty when it is."""
+        if not context.flags.get(self.name):
+            return ""
+        if self.unsupported:
+            return f"{self.unsupported} (compiling raises)"
+        if self.ruled_out is not None and self.ruled_out.when(context):
+            return self.ruled_out.why
+        return ""
+
+
 class Settings:
     """Base of the strategy classes: only declared settings can be set."""
 
@@ -131,9 +179,15 @@ class Settings:
         super().__setattr__(name, value)
 
     @classmethod
+    def declared(cls) -> dict[str, Setting]:
+        """The settings by name, in the order of their declaration."""
+        items = [item for kind in reversed(cls.__mro__) for item in vars(kind).items()]
+        return {name: item for name, item in items if isinstance(item, Setting)}
+
+    @classmethod
     def all_settings(cls) -> tuple[str, ...]:
         """The names of the settings in the order of their declaration."""
-        return tuple(name for name, item in vars(cls).items() if isinstance(item, Setting))
+        return tuple(cls.declared())
 
     def key(self) -> tuple[Any, ...]:
         """A hashable copy of all values."""
