@@ -28,7 +28,7 @@ from graphopt.ir.translate.blocks.program import HANDLERS
 from graphopt.ir.translate.operators.special import SPECIAL
 from graphopt.ir.translate.operators.table import BY_TYPE, ROWS
 from graphopt.lowering.registry import RULES
-from graphopt.passes.table import pipeline
+from graphopt.passes.table import order
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.settings import (
@@ -104,7 +104,7 @@ def pass_link(name: str) -> str:
 
 def passes_of(flag: str) -> str:
     """The passes that a flag selects, with links."""
-    return ", ".join(pass_link(row.pass_name) for row in pipeline.ROWS if row.flag == flag)
+    return ", ".join(pass_link(row.pass_name) for row in order.ROWS if row.flag == flag)
 
 
 def effect_of(flag: BuildFlag) -> str:
@@ -112,7 +112,7 @@ def effect_of(flag: BuildFlag) -> str:
     return f"no effect: {flag.no_effect}" if flag.no_effect else flag.effect
 
 
-def flag_of(row: pipeline.Row) -> str:
+def flag_of(row: order.Row) -> str:
     """What selects a row: a flag, or words for something else."""
     return code(row.flag) if row.flag in BUILD_FLAGS else row.flag
 
@@ -124,7 +124,7 @@ def numerics_of(name: str) -> str:
 
 def opt_in() -> list[str]:
     """The passes that no strategy selects."""
-    return sorted(own_passes().keys() - {row.pass_name for row in pipeline.ROWS})
+    return sorted(own_passes().keys() - {row.pass_name for row in order.ROWS})
 
 
 def build_strategy_page() -> str:
@@ -154,7 +154,7 @@ def build_strategy_page() -> str:
             numerics_of(row.pass_name),
             row.why_here,
         )
-        for number, row in enumerate(pipeline.ROWS, start=1)
+        for number, row in enumerate(order.ROWS, start=1)
     )
     execution = (
         (code(name), type_of(setting), code(default_of(setting)), setting.effect)

@@ -29,7 +29,7 @@ from graphopt.passes.engine.fusion import (
 )
 from graphopt.passes.fusions.fuse_dot_product_attention import FuseDotProductAttention
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.pipeline import ROWS, select
+from graphopt.passes.table.order import ROWS, select
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.schedule import steps
 from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs

@@ -15,7 +15,7 @@ from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.manager import Run, optimize
-from graphopt.passes.table.pipeline import ROWS, Phase, select
+from graphopt.passes.table.order import ROWS, Phase, select
 from graphopt.passes.table.registry import all_passes, own_passes
 from graphopt_tests.proof.shape import fingerprint
 

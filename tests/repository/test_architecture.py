@@ -224,7 +224,7 @@ def test_a_forbidden_import_is_found(module: str, source: str, line: int) -> Non
         ("graphopt.lowering.a", "import jax\nfrom graphopt.ir.dialect.op import PdOp"),
         (
             "graphopt.runtime.a",
-            "from graphopt.passes.table import pipeline\nimport graphopt.lowering",
+            "from graphopt.passes.table import order\nimport graphopt.lowering",
         ),
     ],
 )

@@ -10,7 +10,7 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from graphopt.passes.engine.crash import Step
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.pipeline import Phase, select
+from graphopt.passes.table.order import Phase, select
 
 # the stages of the program that BuildStrategy.debug_graphviz_path keeps, as Paddle calls them
 ORIGINAL, FUSED, LAST = "_original_graph", "_fused_graph", "_multi_devices_graph"
