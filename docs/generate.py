@@ -122,11 +122,6 @@ def numerics_of(name: str) -> str:
     return getattr(own_passes()[name](), "numerics").value  # noqa: B009
 
 
-def opt_in() -> list[str]:
-    """The passes that no strategy selects."""
-    return sorted(own_passes().keys() - {row.pass_name for row in order.ROWS})
-
-
 def build_strategy_page() -> str:
     """reference/build-strategy.md."""
     flags = (
@@ -200,10 +195,6 @@ def build_strategy_page() -> str:
         "bit-exact ones change no bit, reassociating ones round in another order.",
         "",
         *table(("", "phase", "pass", "flag", "numerics", "why here"), rows),
-        "",
-        "These passes are for `graphopt-opt -p` only: "
-        + ", ".join(f"{pass_link(name)} ({numerics_of(name)})" for name in opt_in())
-        + ".",
         "",
         "## The settings of ExecutionStrategy",
         "",

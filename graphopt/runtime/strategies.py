@@ -10,7 +10,7 @@ from typing import Any
 
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BuildFlags, GradientScaleStrategy, ReduceStrategy
-from graphopt.passes.table.order import select
+from graphopt.passes.table.schedule import select
 from graphopt.passes.table.settings import Setting, Settings, as_count, as_size
 from graphopt.runtime.flags import coalescing, left_out
 

@@ -15,8 +15,9 @@ from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.manager import Run, optimize
-from graphopt.passes.table.order import ROWS, Phase, select
+from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.registry import all_passes, own_passes
+from graphopt.passes.table.schedule import select
 from graphopt_tests.proof.shape import fingerprint
 
 # a change of a module in place, and what it says that it did

@@ -10,9 +10,10 @@ from typing import Any
 
 from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.engine.near_misses import NearMiss
+from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
-from graphopt.passes.table.order import ANY_PROGRAM, ANY_STRATEGY, ROWS
+from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.report import Ran, Report
 
 SCHEMA = 1

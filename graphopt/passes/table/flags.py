@@ -334,11 +334,6 @@ BUILD_FLAGS: Mapping[str, BuildFlag] = {
 }
 
 
-def refusal_of(context: PassContext, flag: str) -> str:
-    """The reason why a flag that is set is not obeyed; empty when it is."""
-    return BUILD_FLAGS[flag].refusal(context) if flag in BUILD_FLAGS else ""
-
-
 def refused(context: PassContext) -> Mapping[str, str]:
     """The flags that the user has set and that another one rules out, each with the sentence."""
     asked = [f for n, f in BUILD_FLAGS.items() if n in context.asked and f.ruled_out is not None]

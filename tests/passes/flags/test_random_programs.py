@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from graphopt.debug.compare import assert_same_results
 from graphopt.passes.engine.fusion import FusionPass
+from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.order import ANY_PROGRAM, ANY_STRATEGY, ROWS
+from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.registry import own_passes
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
