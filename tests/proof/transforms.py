@@ -38,9 +38,10 @@ _PARALLEL = frozenset(
 _SIGNATURE = frozenset(
     name for name, load in own_passes().items() if getattr(load(), "changes_signature", False)
 )
-_NOT_FLAGS = frozenset({"any strategy", "any program", "data parallel"})
 _VALUES = frozenset({"reduce_strategy", "gradient_scale_strategy"})
-PASS_FLAGS = tuple(dict.fromkeys(row.flag for row in ROWS if row.flag not in _NOT_FLAGS | _VALUES))
+PASS_FLAGS = tuple(
+    dict.fromkeys(row.flag for row in ROWS if row.flag in BUILD_FLAGS.keys() - _VALUES)
+)
 SINGLE = tuple(name for name in own_passes() if name not in _PARALLEL | _SIGNATURE)
 
 

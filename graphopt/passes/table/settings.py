@@ -84,12 +84,13 @@ def _are_names(value: Any) -> TypeGuard[list[str] | set[str]]:
 
 @dataclass(eq=False)
 class Setting:
-    """One attribute of a strategy: its default, its check, and whether finalising freezes it."""
+    """One attribute of a strategy: its default, its check, and what it does, for the reference."""
 
     default: Any
     convert: Callable[[Any], Any] = as_flag
     _: KW_ONLY
     freezes: bool = True
+    """Finalising the strategy freezes it."""
     effect: str = ""
     name: str = field(default="", init=False)
 
