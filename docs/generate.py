@@ -28,13 +28,18 @@ from graphopt.ir.translate.blocks.program import HANDLERS
 from graphopt.ir.translate.operators.registry import TRANSLATIONS
 from graphopt.ir.translate.operators.table import BY_TYPE, ROWS
 from graphopt.lowering.registry import RULES
-from graphopt.passes.table import pipeline
-from graphopt.passes.table.conflicts import CONFLICTS
-from graphopt.passes.table.flag_notes import NOTES, versions_of
+from graphopt.passes.table import order
+from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.registry import own_passes
+from graphopt.passes.table.settings import (
+    BuildFlag,
+    Setting,
+    as_count,
+    as_size,
+    as_tristate,
+)
 from graphopt.runtime.flag_table import FLAGS, Flag
-from graphopt.runtime.settings import Setting, as_count, as_size, as_tristate
-from graphopt.runtime.strategies import EXECUTION, BuildStrategy, ExecutionStrategy
+from graphopt.runtime.strategies import ExecutionStrategy
 
 DOCS = Path(__file__).parent
 OPERATORS = DOCS.parent / "tests" / "conformance" / "operators.tsv"
@@ -64,15 +69,6 @@ def code(text: object) -> str:
 
 
 # -- the flags of the strategies -------------------------------------------------------------------
-
-
-def settings(strategy: type[Any]) -> dict[str, Setting]:
-    """The public settings of a strategy in the order of their declaration."""
-    return {
-        name: inspect.getattr_static(strategy, name)
-        for name in strategy.all_settings()
-        if not name.startswith("_")
-    }
 
 
 def type_of(setting: Setting) -> str:
@@ -108,39 +104,17 @@ def pass_link(name: str) -> str:
 
 def passes_of(flag: str) -> str:
     """The passes that a flag selects, with links."""
-    return ", ".join(pass_link(row.pass_name) for row in pipeline.ROWS if row.flag == flag)
+    return ", ".join(pass_link(row.pass_name) for row in order.ROWS if row.flag == flag)
 
 
-def pattern_of(flag: str) -> str:
-    """What a flag looks for, in one line."""
-    note = NOTES.get(flag)
-    if note is not None:
-        return note.pattern
-    names = [row.pass_name for row in pipeline.ROWS if row.flag == flag]
-    return one_paragraph(own_passes()[names[0]]().__doc__ or "") if names else ""
-
-
-def effect_of(flag: str) -> str:
+def effect_of(flag: BuildFlag) -> str:
     """What a flag of BuildStrategy does on the backends, or why it does nothing."""
-    if flag in pipeline.WITHOUT_PASS:
-        return f"no effect: {pipeline.WITHOUT_PASS[flag]}"
-    if flag in NOTES:
-        return NOTES[flag].effect
-    if flag in pipeline.RUNTIME:
-        return pipeline.RUNTIME[flag]
-    if not passes_of(flag):
-        raise LookupError(f"passes/table/pipeline.py does not say what '{flag}' does")
-    return "CPU, GPU, TPU: fewer ops in the IR"
+    return f"no effect: {flag.no_effect}" if flag.no_effect else flag.effect
 
 
-def observe(flag: str) -> str:
-    """Where one sees what a flag does."""
-    return NOTES[flag].observe if flag in NOTES else "`explain`"
-
-
-def flag_of(row: pipeline.Row) -> str:
+def flag_of(row: order.Row) -> str:
     """What selects a row: a flag, or words for something else."""
-    return code(row.flag) if row.flag in settings(BuildStrategy) else row.flag
+    return code(row.flag) if row.flag in BUILD_FLAGS else row.flag
 
 
 def numerics_of(name: str) -> str:
@@ -148,25 +122,23 @@ def numerics_of(name: str) -> str:
     return getattr(own_passes()[name](), "numerics").value  # noqa: B009
 
 
-def opt_in() -> list[str]:
-    """The passes that no strategy selects."""
-    return sorted(own_passes().keys() - {row.pass_name for row in pipeline.ROWS})
-
-
 def build_strategy_page() -> str:
     """reference/build-strategy.md."""
     flags = (
         (
             code(name),
-            type_of(setting),
-            code(default_of(setting)),
-            versions_of(name),
+            type_of(flag),
+            code(default_of(flag)),
+            flag.paddle,
             passes_of(name),
-            pattern_of(name),
-            effect_of(name),
-            observe(name),
+            flag.pattern,
+            effect_of(flag),
+            flag.observe,
         )
-        for name, setting in settings(BuildStrategy).items()
+        for name, flag in BUILD_FLAGS.items()
+    )
+    ruled_out = (
+        (code(name), flag.ruled_out.why) for name, flag in BUILD_FLAGS.items() if flag.ruled_out
     )
     rows = (
         (
@@ -177,11 +149,12 @@ def build_strategy_page() -> str:
             numerics_of(row.pass_name),
             row.why_here,
         )
-        for number, row in enumerate(pipeline.ROWS, start=1)
+        for number, row in enumerate(order.ROWS, start=1)
     )
     execution = (
-        (code(name), type_of(setting), code(default_of(setting)), EXECUTION[name])
-        for name, setting in settings(ExecutionStrategy).items()
+        (code(name), type_of(setting), code(default_of(setting)), setting.effect)
+        for name, setting in ExecutionStrategy.declared().items()
+        if not name.startswith("_")
     )
     return page(
         "# BuildStrategy and ExecutionStrategy",
@@ -189,8 +162,8 @@ def build_strategy_page() -> str:
         "Setting a flag to a value of another type raises TypeError, setting one that does not",
         "exist AttributeError. `CompiledProgram.explain()` says what the flags did to a program,",
         "and `explain('FLAG')` what one of them did, set or not. The defaults are the same in all",
-        "versions of Paddle that have a flag. `tests/flags` turns each flag on alone and looks",
-        "where the last column says.",
+        "versions of Paddle that have a flag. `tests/passes/flags` turns each flag on alone and",
+        "looks where the last column says.",
         "",
         "## The flags of BuildStrategy",
         "",
@@ -210,7 +183,7 @@ def build_strategy_page() -> str:
         "",
         "## Flags that rule out others",
         "",
-        *table(("flag", "why it is refused"), ((code(c.flag), c.why) for c in CONFLICTS)),
+        *table(("flag", "why it is refused"), ruled_out),
         "",
         "`explain` reports a refused flag, and `strict=True` makes it an error; Paddle only",
         "switches it off. Reading the strategy gives what was set.",
@@ -222,10 +195,6 @@ def build_strategy_page() -> str:
         "bit-exact ones change no bit, reassociating ones round in another order.",
         "",
         *table(("", "phase", "pass", "flag", "numerics", "why here"), rows),
-        "",
-        "These passes are for `graphopt-opt -p` only: "
-        + ", ".join(f"{pass_link(name)} ({numerics_of(name)})" for name in opt_in())
-        + ".",
         "",
         "## The settings of ExecutionStrategy",
         "",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from graphopt.passes.table.pipeline import ROWS, Phase
+from graphopt.passes.table.order import ROWS, Phase
 from suite import goals
 from suite.engines import ENGINES, OURS
 from suite.engines.job import FLAGS, STEPS

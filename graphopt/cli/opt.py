@@ -92,7 +92,7 @@ class OptMain(xDSLOptMain):
     def _apply_strategy(self, module: ModuleOp) -> None:
         from graphopt.cli.reporting import measured, needs_near, print_report
         from graphopt.passes.table.manager import optimize
-        from graphopt.passes.table.pipeline import select
+        from graphopt.passes.table.schedule import select
         from graphopt.runtime.compilation import pass_context_for
         from graphopt.runtime.strategy_text import strategy_of
 

@@ -19,7 +19,7 @@ from graphopt.runtime.flag_table import FLAGS
 _PREFIX = "FLAGS_"
 _set: dict[str, Any] = {}
 
-# the flags that passes/table/pipeline.py knows
+# the flags that passes/table/conditions.py knows
 COALESCING = ("FLAGS_fuse_parameter_memory_size", "FLAGS_fuse_parameter_groups_size")
 WITHOUT = "FLAGS_graphopt_without"
 CACHE = "FLAGS_graphopt_cache_dir"

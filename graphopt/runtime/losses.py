@@ -9,7 +9,8 @@ from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, is_gradient
 from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.translate.gradients.explicit import base_name
 from graphopt.ir.translate.gradients.types import is_zero
-from graphopt.runtime.strategies import BuildStrategy, GradientScaleStrategy
+from graphopt.passes.table.flags import GradientScaleStrategy
+from graphopt.runtime.strategies import BuildStrategy
 
 
 def has_backward(program: Program) -> bool:

@@ -25,8 +25,9 @@ from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, Match, Outcome
 from graphopt.passes.engine.rewrite import RewritePass
+from graphopt.passes.table.conditions import ANY_PROGRAM
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.pipeline import ANY_PROGRAM, ROWS, Phase
+from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.schedule import steps
 from graphopt.runtime.compilation import pass_context_for

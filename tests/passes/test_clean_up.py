@@ -22,7 +22,7 @@ from graphopt.ir.dialect.types import shape_of
 from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, Match, Node, Value
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.pipeline import ROWS, Phase
+from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.registry import all_passes, own_passes
 from graphopt.passes.target.reassociate_matmul import ReassociateMatmul
 from graphopt.testing import assert_same_bits, check_pass, check_preserves_meaning, parse

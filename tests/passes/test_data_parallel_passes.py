@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.passes.table.explain import as_text
+from graphopt.passes.table.flags import GradientScaleStrategy
 from graphopt.passes.table.manager import optimize
-from graphopt.runtime.strategies import BuildStrategy, GradientScaleStrategy
+from graphopt.runtime.strategies import BuildStrategy
 from graphopt.testing import parse
 
 NET = """

@@ -19,7 +19,6 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Node, Reason, sweep
 from graphopt.passes.engine.near_misses import NearMisses
-from graphopt.passes.table.explain import fix_of
 from graphopt.testing import Case, parse
 from graphopt_tests.passes.test_explain import CASES, FUSIONS, RULES, matched
 
@@ -118,7 +117,7 @@ def test_a_wrong_property_is_named(case: Case, rule: Fusion) -> None:
         SEEN[f"{kind}: named"] += 1
         named = [r for r in reasons if f"`{node.name}`" in r.text and name in r.text]
         assert named, (node.name, name, [str(r) for r in reasons])
-        assert fix_of(named[0]), str(named[0])
+        assert named[0].fix, str(named[0])
         SEEN[f"reason {named[0].name}"] += 1
 
 
@@ -131,4 +130,4 @@ def test_every_refusal_says_what_would_help() -> None:
         rules = [(case.pass_name, rule) for rule in fusion.RULES]
         for found in sweep(parse(case.before), rules):
             if isinstance(found, Declined):
-                assert fix_of(found.reason), (case.title, str(found.reason))
+                assert found.reason.fix, (case.title, str(found.reason))

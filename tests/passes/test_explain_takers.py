@@ -15,7 +15,8 @@ from graphopt.passes.engine.fusion import Applied, FusionPass
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.explain import as_json
 from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.pipeline import ROWS, Phase, select
+from graphopt.passes.table.order import ROWS, Phase
+from graphopt.passes.table.schedule import select
 from graphopt.runtime import BuildStrategy
 from graphopt_tests.frontend.programs import fresh
 

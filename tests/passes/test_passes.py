@@ -29,9 +29,9 @@ from graphopt.passes.engine.fusion import (
 )
 from graphopt.passes.fusions.fuse_dot_product_attention import FuseDotProductAttention
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.pipeline import ROWS, select
+from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.registry import own_passes
-from graphopt.passes.table.schedule import steps
+from graphopt.passes.table.schedule import select, steps
 from graphopt.testing import Case, check_case, check_preserves_meaning, load_page, programs
 from graphopt.testing.programs import Generated
 from graphopt.testing.transformers import planter_of

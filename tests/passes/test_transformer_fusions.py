@@ -18,7 +18,7 @@ from graphopt.passes.engine.fusion import Applied, Declined, sweep
 from graphopt.passes.fusions.fused_feedforward import FuseFeedForward
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import Report, optimize
-from graphopt.passes.table.pipeline import ROWS
+from graphopt.passes.table.order import ROWS
 from graphopt.runtime import CompiledProgram
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.runtime.nets import strategy

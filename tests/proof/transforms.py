@@ -13,9 +13,11 @@ from graphopt.ir.dialect.context import new_context
 from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, sweep
 from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.manager import Run, optimize
-from graphopt.passes.table.pipeline import ROWS, WITHOUT_PASS, Phase, select
+from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.registry import all_passes, own_passes
+from graphopt.passes.table.schedule import select
 from graphopt_tests.proof.shape import fingerprint
 
 # a change of a module in place, and what it says that it did
@@ -36,9 +38,10 @@ _PARALLEL = frozenset(
 _SIGNATURE = frozenset(
     name for name, load in own_passes().items() if getattr(load(), "changes_signature", False)
 )
-_NOT_FLAGS = frozenset({"any strategy", "any program", "data parallel"})
 _VALUES = frozenset({"reduce_strategy", "gradient_scale_strategy"})
-PASS_FLAGS = tuple(dict.fromkeys(row.flag for row in ROWS if row.flag not in _NOT_FLAGS | _VALUES))
+PASS_FLAGS = tuple(
+    dict.fromkeys(row.flag for row in ROWS if row.flag in BUILD_FLAGS.keys() - _VALUES)
+)
 SINGLE = tuple(name for name in own_passes() if name not in _PARALLEL | _SIGNATURE)
 
 
@@ -73,7 +76,8 @@ def with_flags(*flags: str) -> Transform:
 
 def flags() -> Mapping[str, Transform]:
     """The pipeline with every flag alone."""
-    return {f"flag {flag}": with_flags(flag) for flag in (*PASS_FLAGS, *WITHOUT_PASS)}
+    idle = (name for name, flag in BUILD_FLAGS.items() if flag.no_effect)
+    return {f"flag {name}": with_flags(name) for name in (*PASS_FLAGS, *idle)}
 
 
 def pairs() -> Mapping[str, Transform]:

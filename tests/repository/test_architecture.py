@@ -224,7 +224,7 @@ def test_a_forbidden_import_is_found(module: str, source: str, line: int) -> Non
         ("graphopt.lowering.a", "import jax\nfrom graphopt.ir.dialect.op import PdOp"),
         (
             "graphopt.runtime.a",
-            "from graphopt.passes.table import pipeline\nimport graphopt.lowering",
+            "from graphopt.passes.table import order\nimport graphopt.lowering",
         ),
     ],
 )
@@ -303,6 +303,28 @@ def test_jax_is_not_imported_early(modules: str) -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert done.stdout.strip() == "False", f"importing {modules} imports jax"
+
+
+HELP = """
+import io, sys
+from contextlib import redirect_stdout, suppress
+from graphopt.cli.opt import main
+
+sys.argv[1:] = ["--help"]
+with suppress(SystemExit), redirect_stdout(io.StringIO()) as shown:
+    main()
+assert "simplify" in shown.getvalue()
+print(*(name for name in sys.modules if name.startswith("graphopt.passes.")))
+"""
+
+
+def test_help_imports_no_pass() -> None:
+    """graphopt-opt knows the passes from the table, and imports those that it runs."""
+    done = subprocess.run([sys.executable, "-c", HELP], capture_output=True, text=True, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    imported = done.stdout.split()
+    assert "graphopt.passes.table.order" in imported
+    assert not [name for name in imported if not name.startswith("graphopt.passes.table")]
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.comm import AllReduce
 from graphopt.ir.dialect.signature import PER_REPLICA, STATE, main_function, signature_of
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
-from graphopt.runtime.strategies import ReduceStrategy
+from graphopt.passes.table.flags import ReduceStrategy
 from graphopt.testing import parse, programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.runtime.replicas import agree, inputs_of, parallel, run

@@ -196,7 +196,11 @@ def _left_to_larger(
             if other.rank >= entry.rank:
                 break
             if any(refusal(other.rule, m) is None for m in matches(other.rule.root, op)):
-                return Reason("left-to-larger", f"`{node.name}` ends a {other.name} pattern")
+                return Reason(
+                    "left-to-larger",
+                    f"`{node.name}` ends a {other.name} pattern",
+                    "none: the larger fusion has it",
+                )
     return None
 
 
@@ -207,7 +211,8 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
     carries_more = type(rule).results is not Fusion.results
     for hole, value in match.values.items():
         if value.owner in inside:
-            return Reason("part-of-itself", f"`{hole.name}` is a value inside the pattern")
+            text = f"`{hole.name}` is a value inside the pattern"
+            return Reason("part-of-itself", text, "none: there is no such fused op")
     for node, op in match.ops.items():
         for result in op.results[op is root :]:
             others = [use for use in result.uses if use.operation not in inside]
@@ -218,6 +223,7 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
                 return Reason(
                     "used-elsewhere",
                     f"{which}`{node.name}` is {how_used(use.operation, use.index)}",
+                    "fetch something else, or give the other reader a copy of the op",
                 )
             for use in others:
                 if _is_before(use.operation, root):
@@ -225,6 +231,7 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
                         "used-before",
                         f"another result of `{node.name}` is read by {show_op(use.operation)}, "
                         "which comes before the end of the pattern",
+                        "move that reader behind the pattern",
                     )
     return None
 

@@ -75,7 +75,8 @@ def _bind(hole: Hole, value: SSAValue, user: PdOp, match: Match) -> Iterator[Mat
             bound.values[hole] = value
             yield bound
         else:
-            yield from match.miss("other-value", f"`{hole.name}` is two values, not one")
+            text = f"`{hole.name}` is two values, not one"
+            yield from match.miss("other-value", text, "use one value in both places")
         return
     node, index = (hole.node, hole.index) if isinstance(hole, Result) else (hole, 0)
     producer = value.owner
@@ -103,23 +104,26 @@ def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -
     if not isinstance(producer, PdOp):
         name = f" %{value.name_hint}" if value.name_hint else ""
         if not needs_more:
-            yield from match.miss("not-computed", f"{wanted}, found the argument{name}")
+            text = f"{wanted}, found the argument{name}"
+            yield from match.miss("not-computed", text, "put the expected op there")
     elif producer.parent is not user.parent:
         if not needs_more:
             text = f"`{node.name}` is computed outside of this region"
-            yield from match.miss("other-block", text)
+            fix = "move both to the same side of the branch or loop"
+            yield from match.miss("other-block", text, fix)
     elif value is not producer.results[min(index, len(producer.results) - 1)]:
         if not needs_more:
-            yield from match.miss("other-result", f"`{node.name}`: a side result of it is read")
-    elif (
-        type(producer) not in node.types
-    ):  # otherwise the flaw is below the node, where it was searched for already
+            text = f"`{node.name}`: a side result of it is read"
+            yield from match.miss("other-result", text, "read the first result")
+    elif type(producer) not in node.types:  # else the flaw is below, and was looked for there
         before = producer.operands[0].owner if producer.operands else None
         if isinstance(before, PdOp):
             text = f"{show_op(producer)} stands between `{node.name}` and {show_op(user)}"
-            for flawed in match.miss("op-between", text):
+            fix = "remove the op between, or move it in front of or behind the pattern"
+            for flawed in match.miss("op-between", text, fix):
                 yield from _with_node(node, before, flawed)
-        for flawed in match.miss("other-op", f"{wanted}, found {show_op(producer)}"):
+        text = f"{wanted}, found {show_op(producer)}"
+        for flawed in match.miss("other-op", text, "put the expected op there"):
             if needs_more:
                 yield from _with_inputs(node, producer, flawed)
             else:

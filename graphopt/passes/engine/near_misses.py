@@ -118,9 +118,8 @@ def _missing_end(rule: Fusion, op: PdOp) -> Reason | None:
         if any(type(use.operation) in rule.root.types for use in uses):
             return None  # reported at the op that reads it
         wanted = f"`{node.name}` should be read by {rule.root.expected}"
-        if not uses:
-            return Reason("other-reader", f"{wanted}, it is read by nothing")
-        return Reason("other-reader", f"{wanted}, it is {_readers(op.results[0])}")
+        found = _readers(op.results[0]) if uses else "read by nothing"
+        return Reason("other-reader", f"{wanted}, it is {found}", "let the expected op read it")
     return None
 
 

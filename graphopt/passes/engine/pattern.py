@@ -124,7 +124,7 @@ Hole = Value | Node | Result
 class Reason:
     """The reason why a rule declined: a stable name and a sentence about this very case.
 
-    `fix` is the smallest change of the program that would help, where the case has one of its own.
+    `fix` is the smallest change of the program that would help; empty where none is known.
     """
 
     name: str
@@ -184,9 +184,9 @@ class Match:
         """An independent copy, for trying another way."""
         return Match(dict(self.ops), dict(self.values), self.tolerant, self.missed)
 
-    def miss(self, name: str, text: str) -> Iterator[Match]:
-        """This match with its one flaw, if it may have one and has no flaw yet."""
+    def miss(self, name: str, text: str, fix: str) -> Iterator[Match]:
+        """This match with its one flaw, when it may have one and has none yet."""
         if self.tolerant and self.missed is None:
             flawed = self.copy()
-            flawed.missed = Reason(name, text)
+            flawed.missed = Reason(name, text, fix)
             yield flawed

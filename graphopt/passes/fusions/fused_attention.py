@@ -135,15 +135,15 @@ class Attention(Fusion):
 
     def lacking(self, part: Match) -> Reason:
         """The reason naming the projection, of q, k, v or the end, that is missing."""
+        fix = "none: fuse_dot_product_attention takes the core of it"
         for hole in (CORE.q, CORE.k, CORE.v):
             found = origin(part.value(hole))
             if not isinstance(found, (Matmul, Add)):
                 text = f"`{hole.name}` should be a projection in heads, found "
                 text += show_op(found) if isinstance(found, PdOp) else "an argument"
-                return Reason("only-the-core", text)
-        return Reason(
-            "only-the-core", "the heads are not taken from projections, or not joined by one"
-        )
+                return Reason("only-the-core", text, fix)
+        text = "the heads are not taken from projections, or not joined by one"
+        return Reason("only-the-core", text, fix)
 
     def check(self, match: Match) -> Reason | None:
         for layer in (*self.parts.layers, self.linear):

@@ -49,6 +49,7 @@ class LinearPart:
             return Reason(
                 "bias-not-vector",
                 f"`{self.bias.name}` should be 1-D of length {columns}, found {show(bias.type)}",
+                "reshape the bias to one number for each column",
             )
         return None
 
@@ -94,6 +95,7 @@ class ScaledPart:
                     "scale-not-constant",
                     f"`{node.name}` should be by one number that the program fixes, found "
                     f"{show(match.value(hole).type)}",
+                    "scale by a number that the program fixes",
                 )
         return None
 
@@ -139,7 +141,11 @@ def check_residual(match: Match, residual: Node, x: Value, branch: SSAValue) -> 
     same = len(a) == len(b) and all(m == n or UNKNOWN in (m, n) for m, n in zip(a, b, strict=True))
     if same:
         return None
-    return Reason("broadcast", f"`{x.name}` should be {list(b)} like the branch, found {list(a)}")
+    return Reason(
+        "broadcast",
+        f"`{x.name}` should be {list(b)} like the branch, found {list(a)}",
+        "expand the value to the shape of the branch",
+    )
 
 
 def check_dropouts(match: Match, *nodes: Node) -> Reason | None:

@@ -1,77 +1,141 @@
-"""Conditions under which a row of the pass table applies, known before a pass runs."""
+"""The cells of `order.py` that look at a PassContext: when a pass runs, and with which options."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
 
-from graphopt.passes.table.conflicts import refusal_of
 from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.flags import BUILD_FLAGS
 
-Condition = Callable[[PassContext, str], bool]
-"""(what is known, the row's flag) -> True when the row's pass runs."""
+# in place of a flag: rows that run with every strategy; on a platform, with none, too
+ANY_STRATEGY, ANY_PROGRAM = "any strategy", "any program"
 
-
-def is_set(context: PassContext, flag: str) -> bool:
-    """The flag is on."""
-    return bool(context.flags.get(flag))
+Options = Mapping[str, Any]
 
 
-def asked(context: PassContext, flag: str) -> bool:
+@dataclass(frozen=True)
+class When:
+    """A condition under which a pass runs, and the flag that reports name with it.
+
+    Conditions are joined by `&` and turned round by `~`; the first one says the flag.
+    """
+
+    flag: str
+    holds: Callable[[PassContext], bool]
+
+    def __and__(self, other: When) -> When:
+        return When(self.flag, lambda context: self.holds(context) and other.holds(context))
+
+    def __invert__(self) -> When:
+        return When(self.flag, lambda context: not self.holds(context))
+
+
+# -- when ------------------------------------------------------------------------------------------
+
+
+def flag(name: str) -> When:
     """The flag is on and no other flag rules it out."""
-    return is_set(context, flag) and not refusal_of(context, flag)
+    refusal = BUILD_FLAGS[name].refusal
+    return When(name, lambda context: bool(context.flags.get(name)) and not refusal(context))
 
 
-def not_asked(other: str) -> Condition:
-    """Another flag is off, or ruled out."""
-    return lambda context, flag: not asked(context, other)
-
-
-def with_strategy(context: PassContext, flag: str) -> bool:
-    """There is a strategy; a plain program runs unchanged."""
-    return bool(context.flags)
-
-
-def on(*platforms: str) -> Condition:
+def on(*platforms: str) -> When:
     """The program runs on one of these platforms, with or without a strategy."""
-    return lambda context, flag: context.platform in platforms
+    return When(ANY_PROGRAM, lambda context: context.platform in platforms)
 
 
-def apart(context: PassContext, flag: str) -> bool:
-    """One replica on a CPU: values computed apart from the step can be kept."""
-    return context.platform == "cpu" and not context.communicates
+def kernel(*libraries: str) -> When:
+    """The devices have the kernel for attention of one of these libraries."""
+    return When(ANY_PROGRAM, lambda context: context.attention_kernel in libraries)
 
 
-def communicates(context: PassContext, flag: str) -> bool:
-    """Several replicas run the program; one device has no collectives."""
-    return context.communicates
-
-
-def several_trainers(context: PassContext, flag: str) -> bool:
-    """Several processes train together."""
-    return context.trainers > 1
-
-
-def reduces(reduction: str) -> Condition:
+def reduces(reduction: str) -> When:
     """Several replicas combine their gradients in this way."""
-    return lambda context, flag: context.communicates and context.reduction == reduction
+    return When(
+        "reduce_strategy",
+        lambda context: context.communicates and context.reduction == reduction,
+    )
 
 
-def scales(context: PassContext, flag: str) -> bool:
-    """The seed of the derivative is not one."""
-    strategy = context.loss_scale
-    return strategy == "Customized" or (strategy != "One" and context.ranks > 1)
+WITH_STRATEGY = When(ANY_STRATEGY, lambda context: bool(context.flags))
+"""There is a strategy; a plain program runs as it was written."""
+REPLICATED = When("data parallel", lambda context: context.communicates)
+"""Several replicas run the program; one device has no collectives."""
+SEVERAL_TRAINERS = When("num_trainers", lambda context: context.trainers > 1)
+"""Several processes train together."""
+SCALED = When(
+    "gradient_scale_strategy",
+    lambda context: (
+        context.loss_scale == "Customized" or (context.loss_scale != "One" and context.ranks > 1)
+    ),
+)
+"""The seed of the derivative is not one."""
 
 
-def kernel(name: str) -> Condition:
-    """The devices have this library's kernel for attention."""
-    return lambda context, flag: context.attention_kernel == name
+# -- options ---------------------------------------------------------------------------------------
 
 
-def any_kernel(context: PassContext, flag: str) -> bool:
-    """The devices have some library's kernel for attention."""
-    return bool(context.attention_kernel)
+def no_options(context: PassContext) -> Options:
+    """The defaults of the pass."""
+    return {}
 
 
-def every_of(*conditions: Condition) -> Condition:
-    """All of the conditions hold."""
-    return lambda context, flag: all(condition(context, flag) for condition in conditions)
+def apart(context: PassContext) -> Options:
+    """The reason why state keeps the variables' order and shapes; empty when it may change."""
+    if context.trainers > 1:
+        return {"apart": "several processes bring their state into line variable by variable"}
+    if context.communicates and context.reduction != "AllReduce":
+        return {
+            "apart": f"with reduce_strategy={context.reduction} replicas have state of their own"
+        }
+    return {"apart": ""}
+
+
+def rolling(context: PassContext) -> Options:
+    """Loops over layers keep activations, or compute them again, as other ops do."""
+    return {"recompute": bool(context.flags.get("memory_optimize")), **apart(context)}
+
+
+def stacking(context: PassContext) -> Options:
+    """Loose parameters are stacked, too, where a flag asks for fused updates."""
+    wanted = context.flags.get("fuse_adamw") or context.flags.get("fuse_all_optimizer_ops")
+    return {"fewest": 8 if wanted else 0, **apart(context)}
+
+
+def seed(context: PassContext) -> Options:
+    """The start of the derivative: a feed, or a number for each replica."""
+    if context.loss_scale == "Customized":
+        return {"feed": context.loss_grad}
+    if context.sample_weighted and context.communicates:
+        return {"coefficient": context.replicas / context.ranks, "weighted": True}
+    return {"coefficient": 1.0 / context.ranks}
+
+
+def library(context: PassContext) -> Options:
+    """The library whose kernel for attention the devices have."""
+    return {"kernel": context.attention_kernel}
+
+
+def least_gain(context: PassContext) -> Options:
+    """Products of matrices get another order where it halves the multiplications."""
+    return {"least_gain": 2.0}
+
+
+def replicas(context: PassContext) -> Options:
+    """The number of replicas whose gradients are summed."""
+    return {"replicas": context.ranks if context.data_parallel else 1}
+
+
+def parts(context: PassContext) -> Options:
+    """The number of parts of an update: one for each device of the process."""
+    return {"parts": context.replicas}
+
+
+def groups(context: PassContext) -> Options:
+    """The sizes that Paddle's flags give, in MB and in variables."""
+    return {
+        "memory_size": context.flags.get("FLAGS_fuse_parameter_memory_size", -1.0),
+        "groups_size": int(context.flags.get("FLAGS_fuse_parameter_groups_size", 1)),
+    }

@@ -1,4 +1,4 @@
-"""The facts that rows of the pipeline may look at: flags, replicas and the kind of device."""
+"""The facts that rows of the pass table may look at: flags, replicas and the kind of device."""
 
 from __future__ import annotations
 

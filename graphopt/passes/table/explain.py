@@ -8,18 +8,12 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any
 
-from graphopt.passes.engine.fusion import Applied, Declined, Reason
+from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.engine.near_misses import NearMiss
-from graphopt.passes.table.conflicts import UNSUPPORTED, refusal_of
+from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.pipeline import (
-    ANY_PROGRAM,
-    ANY_STRATEGY,
-    ROWS,
-    RUNTIME,
-    WITHOUT_PASS,
-    why_not,
-)
+from graphopt.passes.table.flags import BUILD_FLAGS
+from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.report import Ran, Report
 
 SCHEMA = 1
@@ -28,26 +22,6 @@ NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
 
 # what passes join of which kind of op
 JOINED = {"fuse-all-reduce-ops": "pd.all_reduce", "fuse-broadcast-ops": "pd.all_gather"}
-
-# The smallest change of a program that would help, by the name of a reason.
-FIXES = {
-    "used-elsewhere": "fetch something else, or give the other reader a copy of the op",
-    "used-before": "move that reader after the pattern",
-    "part-of-itself": "none: there is no such fused op",
-    "left-to-larger": "none: the larger fusion has it",
-    "other-op": "put the expected op there",
-    "not-computed": "put the expected op there",
-    "op-between": "remove the op between, or move it before or after the pattern",
-    "other-reader": "let the expected op read it",
-    "other-block": "move both to the same side of the branch or loop",
-    "other-result": "read the first result",
-    "other-value": "use one value in both places",
-    "only-the-core": "none: fuse_dot_product_attention takes the core of it",
-    "bias-not-vector": "reshape the bias to one number for each column",
-    "bias-not-per-channel": "reshape the bias to one number for each channel",
-    "scale-not-constant": "scale by a number that the program fixes",
-    "broadcast": "expand the value to the shape of the branch",
-}
 
 
 @dataclass(frozen=True)
@@ -77,20 +51,27 @@ def flag_results(report: Report) -> list[FlagResult]:
     return results + [_without_pass(context, flag) for flag in others]
 
 
-def _without_pass(context: PassContext, flag: str) -> FlagResult:
+def _without_pass(context: PassContext, name: str) -> FlagResult:
     """The outcome of a flag for which no pass ran."""
-    refusal = refusal_of(context, flag) if flag in context.asked else ""
-    if refusal:
-        return FlagResult(flag, REFUSED, 0, (), f"refused because {refusal}")
-    if not context.flags.get(flag) and flag not in context.asked:
-        return FlagResult(flag, OFF, 0, (), "it is off")
-    if flag in RUNTIME:
-        return FlagResult(flag, RUNTIME_FLAG, 0, (), RUNTIME[flag])
-    if flag in WITHOUT_PASS:
-        return FlagResult(flag, NO_EFFECT, 0, (), WITHOUT_PASS[flag])
-    if not context.flags.get(flag):
-        return FlagResult(flag, OFF, 0, (), "it is off")
-    return FlagResult(flag, NOTHING, 0, (), why_not(context, flag))
+    flag, asked, on = BUILD_FLAGS.get(name), name in context.asked, bool(context.flags.get(name))
+    if not on and not asked:
+        return FlagResult(name, OFF, 0, (), "it is off")
+    if flag is not None and asked and (refusal := flag.refusal(context)):
+        return FlagResult(name, REFUSED, 0, (), f"refused because {refusal}")
+    if flag is not None and flag.obeyed:
+        return FlagResult(name, RUNTIME_FLAG, 0, (), flag.obeyed)
+    if flag is not None and flag.no_effect:
+        return FlagResult(name, NO_EFFECT, 0, (), flag.no_effect)
+    if not on:
+        return FlagResult(name, OFF, 0, (), "it is off")
+    return FlagResult(name, NOTHING, 0, (), flag.idle if flag and flag.idle else _idle(context))
+
+
+def _idle(context: PassContext) -> str:
+    """The reason why a flag that is on selects no pass."""
+    return (
+        "this value asks for nothing" if context.communicates else "one device needs no pass for it"
+    )
 
 
 def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
@@ -115,11 +96,6 @@ def silent_flags(report: Report) -> list[FlagResult]:
         for result in flag_results(report)
         if result.flag in report.context.asked and flags.get(result.flag) and result.is_silent
     ]
-
-
-def fix_of(reason: Reason) -> str:
-    """The edit that helps, if known."""
-    return reason.fix or FIXES.get(reason.name, "")
 
 
 def count(number: int) -> str:
@@ -161,7 +137,7 @@ def _is_told(report: Report, result: FlagResult) -> bool:
 def _check_name(report: Report, name: str) -> None:
     """ValueError unless this is the name of a flag, of a pass that ran, or nothing."""
     passes = {row.pass_name for row in ROWS} | {ran.pass_name for ran in report.ran}
-    known = {*(row.flag for row in ROWS), *WITHOUT_PASS, *RUNTIME, *passes, *UNSUPPORTED}
+    known = {*(row.flag for row in ROWS), *BUILD_FLAGS, *passes}
     known.update(ran.flag for ran in report.ran)
     if name and name not in known:
         near = get_close_matches(name, known)
@@ -211,9 +187,8 @@ def _grouped(what: str, items: Iterable[Declined | NearMiss]) -> Iterator[str]:
         first = group[0]
         more = f" (and at {len(group) - 1} more)" if len(group) > 1 else ""
         yield f"  {what} at {where(first)}: {first.reason}{more}"
-        fix = fix_of(first.reason)
-        if fix:
-            yield f"    to change that: {fix}"
+        if first.reason.fix:
+            yield f"    to change that: {first.reason.fix}"
 
 
 def _general(miss: NearMiss) -> str:
@@ -281,8 +256,8 @@ def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
     if isinstance(item, Applied):
         return {**found, "replaced": list(item.replaced)}
     reason = item.reason
-    entry = {"name": reason.name, "text": reason.text, "fix": fix_of(reason)}
-    return {**found, "reason": entry}
+    told = {"name": reason.name, "text": reason.text, "fix": reason.fix}
+    return {**found, "reason": told}
 
 
 def applied_counts(report: Report) -> dict[str, int]:

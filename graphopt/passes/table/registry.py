@@ -14,60 +14,14 @@ from typing import TypeVar
 from xdsl.passes import ModulePass
 
 from graphopt.errors import PassError
+from graphopt.passes.table.order import ROWS
 
 GROUP = "graphopt.passes"
 Loader = Callable[[], type[ModulePass]]
 P = TypeVar("P", bound=type[ModulePass])
 
-# pass name -> (module, class)
-_OWN: dict[str, tuple[str, str]] = {
-    "add-to": ("parallel.add_to", "AddTo"),
-    "all-reduce-gradients": ("parallel.all_reduce_gradients", "AllReduceGradients"),
-    "assign-layout": ("target.assign_layout", "AssignLayout"),
-    "choose-convolution": ("target.choose_convolution", "ChooseConvolution"),
-    "choose-pooling": ("target.choose_pooling", "ChoosePooling"),
-    "cse": ("cleanup.cse", "ShareCommon"),
-    "drop-kept-state": ("storage.drop_kept_state", "DropKeptState"),
-    "choose-attention": ("fusions.choose_attention", "ChooseAttention"),
-    "drop-dropout": ("cleanup.drop_dropout", "DropDropout"),
-    "fence-updates": ("parallel.fence_updates", "FenceUpdates"),
-    "fold-batch-norm": ("target.fold_batch_norm", "FoldBatchNorm"),
-    "fold-constants": ("cleanup.fold_constants", "FoldConstants"),
-    "fuse-adamw": ("storage.fuse_all_optimizer_ops", "FuseAdamw"),
-    "fuse-all-reduce-ops": ("parallel.fuse_all_reduce_ops", "FuseAllReduceOps"),
-    "fuse-all-optimizer-ops": ("storage.fuse_all_optimizer_ops", "FuseAllOptimizerOps"),
-    "fuse-broadcast-ops": ("parallel.fuse_broadcast_ops", "FuseBroadcastOps"),
-    "fuse-bn-act": ("fusions.fuse_bn_act", "FuseBnAct"),
-    "fuse-bn-add-act": ("fusions.fuse_bn_add_act", "FuseBnAddAct"),
-    "fuse-cudnn-attention": ("fusions.fuse_dot_product_attention", "FuseCudnnAttention"),
-    "fuse-dot-product-attention": ("fusions.fuse_dot_product_attention", "FuseDotProductAttention"),
-    "fuse-elewise-add-act": ("fusions.fuse_elewise_add_act", "FuseElewiseAddAct"),
-    "fuse-gemm-epilogue": ("fusions.fuse_gemm_epilogue", "FuseGemmEpilogue"),
-    "fuse-long-attention": ("fusions.fuse_dot_product_attention", "FuseLongAttention"),
-    "fuse-pallas-attention": ("fusions.fuse_dot_product_attention", "FusePallasAttention"),
-    "fuse-relu-depthwise-conv": ("fusions.fuse_relu_depthwise_conv", "FuseReluDepthwiseConv"),
-    "fuse-resunit": ("fusions.fuse_resunit", "FuseResunit"),
-    "fused-attention": ("fusions.fused_attention", "FuseAttention"),
-    "fused-feedforward": ("fusions.fused_feedforward", "FuseFeedForward"),
-    "fold-identity": ("cleanup.fold_identity", "FoldIdentity"),
-    "mark-per-replica": ("parallel.mark_per_replica", "MarkPerReplica"),
-    "order-collectives": ("parallel.order_collectives", "OrderCollectives"),
-    "recompute-activations": ("target.recompute_activations", "RecomputeActivations"),
-    "prepare-weights": ("target.prepare_weights", "PrepareWeights"),
-    "reassociate-matmul": ("target.reassociate_matmul", "ReassociateMatmul"),
-    "roll-layers": ("storage.roll_layers", "RollLayers"),
-    "scale-loss-grad": ("parallel.scale_loss_grad", "ScaleLossGrad"),
-    "settle-shapes": ("cleanup.settle_shapes", "SettleShapes"),
-    "shard-updates": ("parallel.shard_updates", "ShardUpdates"),
-    "simplify": ("cleanup.simplify", "Simplify"),
-    "sort-ops": ("cleanup.sort_ops", "SortOps"),
-    "stack-state": ("storage.stack_state", "StackState"),
-    "store-filters": ("storage.store_filters", "StoreFilters"),
-    "sync-batch-norm": ("parallel.sync_batch_norm", "SyncBatchNorm"),
-    "update-rows": ("target.update_rows", "UpdateRows"),
-}
-# the ones of xDSL that make sense on our programs
-_XDSL: dict[str, tuple[str, str]] = {
+# the ones of xDSL that make sense on our programs: pass name -> (module, class)
+_XDSL = {
     "canonicalize": ("canonicalize", "CanonicalizePass"),
     "dce": ("dead_code_elimination", "DeadCodeElimination"),
 }
@@ -75,8 +29,8 @@ _registered: dict[str, type[ModulePass]] = {}
 
 
 def own_passes() -> dict[str, Loader]:
-    """The passes of graphopt, as thunks by name."""
-    return {name: _loader(f"graphopt.passes.{m}", c) for name, (m, c) in _OWN.items()}
+    """The passes of the table, as thunks by name."""
+    return {row.pass_name: row.load for row in ROWS}
 
 
 def all_passes() -> dict[str, Loader]:
@@ -105,7 +59,7 @@ def register_pass(added: P) -> P:
     if not isinstance(name, str):
         raise PassError(f"{added.__qualname__} needs a class attribute `name`, a string")
     other = _registered.get(name)
-    if name in _OWN or name in _XDSL or (other is not None and not _same(other, added)):
+    if name in own_passes() or name in _XDSL or (other is not None and not _same(other, added)):
         raise PassError(f"a pass named '{name}' exists already; give {added.__qualname__} another")
     _registered[name] = added
     return added

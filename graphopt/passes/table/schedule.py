@@ -1,4 +1,4 @@
-"""The schedule: the steps in which the passes that a context selects run.
+"""The schedule: the rows that apply, and the steps in which their passes run.
 
 The pass manager runs these steps, `graphopt bisect` searches among them. The fusions of a program
 share one sweep, with a clean-up before and after it.
@@ -6,14 +6,35 @@ share one sweep, with a clean-up before and after it.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
+from xdsl.passes import ModulePass
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from graphopt.passes.engine.crash import Step
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.pipeline import Phase, select
+from graphopt.passes.table.order import ROWS, Phase, Row
 
 # the stages of the program that BuildStrategy.debug_graphviz_path keeps, as Paddle calls them
 ORIGINAL, FUSED, LAST = "_original_graph", "_fused_graph", "_multi_devices_graph"
+
+
+def select(context: PassContext) -> list[tuple[Row, ModulePass]]:
+    """The rows that apply, each with its pass, in order.
+
+    ValueError when `context.without` names no pass of the table.
+    """
+    names = [row.pass_name for row in ROWS]
+    for name in context.without.difference(names):
+        near = get_close_matches(name, names, 1)
+        raise ValueError(
+            f"no pass is named {name!r}" + "".join(f"; did you mean {n}?" for n in near)
+        )
+    return [
+        (row, row.load()(**row.options(context)))
+        for row in ROWS
+        if row.pass_name not in context.without and row.when.holds(context)
+    ]
 
 
 def steps(context: PassContext) -> list[Step]:

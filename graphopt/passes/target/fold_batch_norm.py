@@ -101,6 +101,7 @@ class _Folded(Fusion):
                 "bias-not-per-channel",
                 f"`bias` should have one number for each of {channels} channels, "
                 f"found {show(bias.type)}",
+                "reshape the bias to one number for each channel",
             )
         return None
 

@@ -40,8 +40,15 @@ SHORTEST = 4
 """Fewer ops than this between parameters and loss are not worth a segment."""
 
 
-SECOND = Reason("second-derivative", "it differentiates another derivative, in one piece")
-OP_BY_OP = Reason("op-by-op", "some sizes depend on data: every op is a program of its own")
+IN_A_REGION = Reason(
+    "other-block",
+    "the derivative is inside a branch or loop",
+    "take the derivative outside of the branch or loop",
+)
+SECOND = Reason("second-derivative", "it differentiates another derivative, all at once")
+OP_BY_OP = Reason(
+    "op-by-op", "the data say how large some values are: every op is a program of its own"
+)
 
 
 @dataclass(frozen=True)
@@ -75,7 +82,7 @@ class RecomputeActivations(RewritePass):
 def _refusal(grad: Grad, path: Sequence[PdOp]) -> Reason | None:
     """The reason why a derivative recomputes nothing."""
     if not isinstance(grad.parent_op(), FuncOp):
-        return Reason("other-block", "the derivative is inside a branch or loop")
+        return IN_A_REGION
     if any(isinstance(op, Grad) for op in path):
         return SECOND
     if len(path) < SHORTEST:

@@ -43,7 +43,11 @@ BY_ROWS: Mapping[type[Update], type[RowUpdate]] = {
     SparseAdamw: AdamwRows,
 }
 
-NOT_ALL_THE_PROGRAM = Reason("other-block", "the derivative is inside a branch or loop")
+NOT_ALL_THE_PROGRAM = Reason(
+    "other-block",
+    "the derivative is inside a branch or loop",
+    "take the derivative outside of the branch or loop",
+)
 SEVERAL_REPLICAS = Reason(
     "several-replicas", "gradients of tables are summed over replicas, where each looks up its own"
 )

@@ -1,6 +1,6 @@
 """What flags do to each other: who takes what, and which flag rules another out.
 
-The order of the passes gives the first, `graphopt.passes.table.conflicts` the second; `explain`
+The order of the passes gives the first, `graphopt.passes.table.flags` the second; `explain`
 reports both. Conflicts of the data-parallel flags with data are tested with these.
 """
 
@@ -18,8 +18,8 @@ from graphopt import static
 from graphopt.errors import StrictError
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.passes.engine.fusion import Applied
-from graphopt.passes.table.conflicts import CONFLICTS
 from graphopt.passes.table.explain import as_text
+from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.runtime import BuildStrategy
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.passes.flags import nets
@@ -134,7 +134,9 @@ def settings_for(flag: str) -> dict[str, Any]:
 
 
 # reduce_strategy: see distributed/test_job.py
-@pytest.mark.parametrize("flag", sorted({entry.flag for entry in CONFLICTS} - {"reduce_strategy"}))
+@pytest.mark.parametrize(
+    "flag", [n for n, flag in BUILD_FLAGS.items() if flag.ruled_out and n != "reduce_strategy"]
+)
 def test_what_is_ruled_out_is_refused(flag: str) -> None:
     """`explain` names the other flag, and strict is an error; Paddle switches it off in silence."""
     given = settings_for(flag)

@@ -18,11 +18,10 @@ from graphopt.errors import UnsupportedError, WorldError
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.lowering.stablehlo import to_stablehlo
-from graphopt.passes.table.conflicts import UNSUPPORTED
 from graphopt.passes.table.explain import as_text
-from graphopt.passes.table.flag_notes import NOTES
+from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.pipeline import ROWS, RUNTIME, WITHOUT_PASS
+from graphopt.passes.table.order import ROWS
 from graphopt.runtime import BuildStrategy
 from graphopt.testing import parse
 from graphopt_tests.frontend.programs import fresh
@@ -32,7 +31,7 @@ from graphopt_tests.passes.flags.nets import ops_of, optimized, run, strategy
 Observer = Callable[[str, Path], None]
 OBSERVERS: dict[str, Observer] = {}
 FLAGS = BuildStrategy.all_settings()
-SWITCHES = [name for name in FLAGS if isinstance(BuildStrategy.__dict__[name].default, bool)]
+SWITCHES = [name for name, flag in BUILD_FLAGS.items() if isinstance(flag.default, bool)]
 
 
 def observes(*flags: str) -> Callable[[Observer], Observer]:
@@ -49,18 +48,21 @@ def observes(*flags: str) -> Callable[[Observer], Observer]:
 def test_alone(flag: str, tmp_path: Path) -> None:
     """What the table says of the flag can be seen when it is the only one that is set."""
     if flag in OBSERVERS:
-        assert flag not in WITHOUT_PASS, "the table says that this flag does nothing"
+        assert not BUILD_FLAGS[flag].no_effect, "the table says that this flag does nothing"
         OBSERVERS[flag](flag, tmp_path)
     else:
-        assert flag in WITHOUT_PASS, f"no test observes {flag}: add one to OBSERVERS"
+        assert BUILD_FLAGS[flag].no_effect, f"no test observes {flag}: add one to OBSERVERS"
         does_nothing_and_says_so(flag)
 
 
-def test_the_table_has_every_flag() -> None:
-    """Each flag has passes, or the runtime obeys it, or the table says why it does nothing."""
-    rows = {row.flag for row in ROWS} & set(FLAGS)
-    assert rows | set(RUNTIME) | set(WITHOUT_PASS) | set(UNSUPPORTED) == set(FLAGS)
-    assert set(NOTES) <= set(FLAGS) - set(WITHOUT_PASS)
+@pytest.mark.parametrize("name", FLAGS)
+def test_who_obeys(name: str) -> None:
+    """Passes obey a flag, or the runtime does, or the table says why nothing can or has to."""
+    flag = BUILD_FLAGS[name]
+    selects = any(row.flag == name for row in ROWS)
+    assert [selects, *map(bool, (flag.obeyed, flag.no_effect, flag.unsupported))].count(True) == 1
+    assert bool(flag.effect) is not bool(flag.no_effect)
+    assert bool(flag.pattern) is (selects or bool(flag.obeyed))
 
 
 OTHER_VALUES: dict[str, Any] = {
@@ -79,7 +81,7 @@ def does_nothing_and_says_so(flag: str) -> None:
     without, _ = optimized(nets.two_layers, replicas=2)
     assert str(with_flag) == str(without)
     for text in (as_text(report, flag), as_text(report)):
-        assert f"{flag}: no effect here ({WITHOUT_PASS[flag]})" in text
+        assert f"{flag}: no effect here ({BUILD_FLAGS[flag].no_effect})" in text
 
 
 # -- fusions: op counts ----------------------------------------------------------------------------

@@ -10,10 +10,11 @@ from hypothesis import strategies as st
 
 from graphopt.debug.compare import assert_same_results
 from graphopt.passes.engine.fusion import FusionPass
+from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
+from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.pipeline import ANY_PROGRAM, ANY_STRATEGY, ROWS
+from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.registry import own_passes
-from graphopt.runtime import BuildStrategy
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
 from graphopt.testing.transformers import planter_of
@@ -21,8 +22,8 @@ from graphopt_tests.passes.flags.nets import strategy
 
 FLAGS = [
     name
-    for name in BuildStrategy.all_settings()
-    if isinstance(BuildStrategy.__dict__[name].default, bool) or name == "memory_optimize"
+    for name, flag in BUILD_FLAGS.items()
+    if isinstance(flag.default, bool) or name == "memory_optimize"
 ]
 PICTURES = [
     rule

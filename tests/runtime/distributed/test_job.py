@@ -9,7 +9,7 @@ import pytest
 
 from graphopt import static
 from graphopt.errors import WorldError
-from graphopt.passes.table.conflicts import refused
+from graphopt.passes.table.flags import refused
 from graphopt.runtime.distributed.job import job_of, strategy_for
 from graphopt.runtime.distributed.world import World
 

@@ -1,19 +1,22 @@
 """Typed settings: the descriptors that strategy classes are tables of.
 
 Each converts and checks as Paddle's binding does and can be frozen by
-`_finalize_strategy_and_create_passes`.
+`_finalize_strategy_and_create_passes`. A flag of BuildStrategy is a setting that passes obey, or
+that says why none does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from copy import copy
+from dataclasses import KW_ONLY, dataclass, field
 from difflib import get_close_matches
 from enum import Enum
 from operator import index
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeGuard
 
 from graphopt.errors import StrategyError
+from graphopt.passes.table.context import PassContext
 
 FROZEN_TEXT = "BuildStrategy has been finalized, cannot be configured again."
 
@@ -75,16 +78,21 @@ def as_member(enum: type[Enum]) -> Callable[[Any], Any]:
     return convert
 
 
-class Setting:
-    """One attribute of a strategy: its default, its check, and whether finalising freezes it."""
+def _are_names(value: Any) -> TypeGuard[list[str] | set[str]]:
+    return isinstance(value, (list, set))
 
-    def __init__(
-        self, default: Any, convert: Callable[[Any], Any] = as_flag, *, freezes: bool = True
-    ) -> None:
-        self.default = default
-        self.convert = convert
-        self.freezes = freezes
-        self.name = ""
+
+@dataclass(eq=False)
+class Setting:
+    """One attribute of a strategy: its default, its check, and what it does, for the reference."""
+
+    default: Any
+    convert: Callable[[Any], Any] = as_flag
+    _: KW_ONLY
+    freezes: bool = True
+    """Finalising the strategy freezes it."""
+    effect: str = ""
+    name: str = field(default="", init=False)
 
     def __set_name__(self, owner: type[Settings], name: str) -> None:
         self.name = name
@@ -93,7 +101,7 @@ class Setting:
         if instance is None:
             return self
         value = instance.values.get(self.name, self.default)
-        return copy(value) if isinstance(value, (list, set)) else value
+        return copy(value) if _are_names(value) else value
 
     def __set__(self, instance: Settings, value: Any) -> None:
         if self.freezes and instance.is_finalized:
@@ -107,6 +115,51 @@ class Setting:
             ) from None
         except ValueError as error:
             raise ValueError(f"{self.name} {error}, found {value!r}") from None
+
+
+@dataclass(frozen=True)
+class Conflict:
+    """A case in which a flag is refused, and the sentence about it.
+
+    Paddle switches such flags off in silence; here `explain` says so, and `strict` refuses.
+    """
+
+    when: Callable[[PassContext], bool]
+    why: str
+
+
+@dataclass(eq=False, kw_only=True)
+class BuildFlag(Setting):
+    """A flag of BuildStrategy.
+
+    Passes obey it, or one of `no_effect`, `obeyed` and `unsupported` says that none does, and why.
+    `pattern`, `effect` and `observe` are the words of the reference: what the flag looks for, what
+    that means on the backends of XLA, and where one can see it.
+    """
+
+    paddle: str = "1.8, 2.6, 3.3"
+    """The versions of Paddle, of these three, that have the flag."""
+    pattern: str = ""
+    observe: str = "`explain`"
+    no_effect: str = ""
+    """The reason why nothing here depends on it."""
+    obeyed: str = ""
+    """The use that the runtime itself makes of it."""
+    unsupported: str = ""
+    """The reason why no program can run with it, and what to do instead."""
+    ruled_out: Conflict | None = None
+    idle: str = ""
+    """The reason why no pass runs though it is on, where that is not the number of devices."""
+
+    def refusal(self, context: PassContext) -> str:
+        """The reason why the flag is set and not obeyed; empty when it is."""
+        if not context.flags.get(self.name):
+            return ""
+        if self.unsupported:
+            return f"{self.unsupported} (compiling raises)"
+        if self.ruled_out is not None and self.ruled_out.when(context):
+            return self.ruled_out.why
+        return ""
 
 
 class Settings:
@@ -127,14 +180,20 @@ class Settings:
         super().__setattr__(name, value)
 
     @classmethod
+    def declared(cls) -> dict[str, Setting]:
+        """The settings by name, in the order of their declaration."""
+        items = [item for kind in reversed(cls.__mro__) for item in vars(kind).items()]
+        return {name: item for name, item in items if isinstance(item, Setting)}
+
+    @classmethod
     def all_settings(cls) -> tuple[str, ...]:
         """The names of the settings in the order of their declaration."""
-        return tuple(name for name, item in vars(cls).items() if isinstance(item, Setting))
+        return tuple(cls.declared())
 
     def key(self) -> tuple[Any, ...]:
         """A hashable copy of all values."""
         return tuple(
-            tuple(sorted(value)) if isinstance(value, (list, set)) else value
+            tuple(sorted(value)) if _are_names(value) else value
             for value in (getattr(self, name) for name in self.all_settings())
         )
 
