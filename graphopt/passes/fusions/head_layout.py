@@ -17,7 +17,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.constants import known_numbers
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Divide, Multiply, Scale
 from graphopt.ir.dialect.ops.rearrange import Unbind

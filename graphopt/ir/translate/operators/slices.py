@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.constants import known_numbers
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.shape import Reshape
 from graphopt.ir.dialect.types import normalize_axis, rank_of

@@ -11,8 +11,8 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.constants import known_numbers, measured
 from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.ops.activation import Hardswish, Hardtanh
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.grad import Grad
@@ -23,6 +23,8 @@ from graphopt.ir.dialect.ops.norm import BatchNorm
 from graphopt.ir.dialect.ops.rearrange import Pad, RepeatInterleave
 from graphopt.ir.dialect.ops.reduce import Max
 from graphopt.ir.dialect.ops.shape import Expand, Flatten, Reshape, Squeeze
+from graphopt.ir.dialect.size_rules import amounts, own_sizes
+from graphopt.ir.dialect.sums import Sum
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import EMPTY, Operator
@@ -223,7 +225,7 @@ def _interpolate(self: Translator, op: Operator) -> dict[str, SSAValue]:
     size = size[5 - rank_of(x.type) :]
     # one tensor has all sizes, or each has a tensor of its own; Paddle looks there first
     given = [name for slot in ("SizeTensor", "OutSize") for name in op.input(slot)]
-    like = measured(self.read(given[0])) if len(given) == 1 else None
+    like = _measured(self.read(given[0])) if len(given) == 1 else None
     tensors: dict[str, SSAValue] = {}
     if given and like is None:
         tensors["size"] = self.joined(op, given)
@@ -239,6 +241,17 @@ def _interpolate(self: Translator, op: Operator) -> dict[str, SSAValue]:
         "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
     }
     return self.results(op, row, self.emit_late(row.op, op, [x, like], attrs, tensors))
+
+
+def _measured(value: SSAValue) -> SSAValue | None:
+    """The images y whose open height and width, `shape(y)[2:]`, are in this value."""
+    elements = Known().elements(value)
+    wanted = [] if elements is None else amounts(elements)
+    for size in wanted:
+        images = size.only.value if isinstance(size, Sum) and size.only else None
+        if images is not None:
+            return images if list(own_sizes(images)[2:]) == wanted else None
+    return None
 
 
 def _pad3d(self: Translator, op: Operator) -> dict[str, SSAValue]:
