@@ -34,11 +34,11 @@ from graphopt.ir.dialect.ops.math import (
     Scale,
     Subtract,
 )
-from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack, slice_bounds
+from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
 from graphopt.ir.dialect.size_rules import Elements, Sizes, own_sizes, result_sizes
 from graphopt.ir.dialect.sums import Amount, Sum, quotient
 from graphopt.ir.dialect.traits import keeps_order
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, shape_of, slice_bounds
 from graphopt.ir.dtypes import DType
 
 Array = np.ndarray[Any, Any]

@@ -28,10 +28,15 @@ from graphopt.ir.dialect.ops.shape import (
     Split,
     Squeeze,
     Transpose,
+)
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    product,
+    rank_of,
     resolve_shape,
+    shape_of,
     split_sizes,
 )
-from graphopt.ir.dialect.types import UNKNOWN, product, rank_of, shape_of
 
 Array = np.ndarray[Any, Any]
 # stand-ins for the sizes of batch and time, which need not be known
