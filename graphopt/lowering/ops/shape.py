@@ -22,11 +22,14 @@ from graphopt.ir.dialect.ops.shape import (
     StopGradient,
     Transpose,
     Unsqueeze,
+)
+from graphopt.ir.dialect.types import (
+    normalize_axes,
+    normalize_axis,
     resolve_shape,
     slice_bounds,
     split_sizes,
 )
-from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 

@@ -13,7 +13,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.fold import MOST_ELEMENTS, Array, Known, fold
+from graphopt.ir.dialect.known import MOST_ELEMENTS, Array, Known
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.creation import AssignValue, Full
@@ -38,8 +38,8 @@ class FoldConstants(RewritePass):
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log = RewriteLog(self.name, self.numerics)
-        # a derivative must not be taken with respect to another value
-        known: Known = dict.fromkeys(differentiated_values(module))
+        # a derivative is not to be taken with respect to another value
+        known = Known(dict.fromkeys(differentiated_values(module)))
         for op in list(module.walk()):
             if not isinstance(op, PdOp) or not _reads_constants(op):
                 continue
@@ -52,7 +52,7 @@ class FoldConstants(RewritePass):
             assert op.parent is not None
             op.parent.insert_op_before(constant, op)
             if replace(op, {op.results[0]: constant.results[0]}, log):
-                known[constant.results[0]] = value
+                known.note(constant.results[0], value)
         return log.outcomes
 
 
@@ -81,7 +81,7 @@ def _computed(op: PdOp, known: Known) -> Array | None:
         return None  # product and sum may round once or twice
     if dtype_of(result.type).is_complex:
         return None
-    value = fold(result, known)
+    value = known.array(result)
     if value is None:
         return None
     # attributes hold numbers as float64

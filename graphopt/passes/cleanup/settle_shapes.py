@@ -1,20 +1,26 @@
 """A reshape to sizes that the program reads off a tensor -> a reshape that copies them.
 
 Models whose batch and length are open write `reshape(x, [shape(x)[0], shape(x)[1], heads, size])`.
-Where each size is a number or provably the size of x at that place, the plain op is equivalent: 0
-copies a size. The same elements move, and a wrong number of them is an error as before.
+Where each size is a number or provably the size of x at that place, the plain op says the same:
+0 copies a size, and one -1 takes what the others leave. The same elements move, and a wrong number
+of them is an error as before.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
+from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.known import Known
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.shape import Reshape
-from graphopt.ir.dialect.sizes import KnownSizes
+from graphopt.ir.dialect.size_rules import Sizes, amounts
+from graphopt.ir.dialect.sums import Amount, product
+from graphopt.ir.dialect.types import compatible
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiated_values, replace
@@ -28,7 +34,7 @@ class SettleShapes(RewritePass):
     numerics = Numerics.BIT_EXACT
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
-        log, known = RewriteLog(self.name, self.numerics), KnownSizes()
+        log, known = RewriteLog(self.name, self.numerics), Known()
         if not any(isinstance(op, Dynamic) for op in module.walk()):
             return []
         kept = differentiated_values(module)
@@ -48,17 +54,16 @@ class SettleShapes(RewritePass):
         return log.outcomes
 
 
-def _settled(op: Dynamic, known: KnownSizes, log: RewriteLog) -> PdOp | None:
+def _settled(op: Dynamic, known: Known, log: RewriteLog) -> PdOp | None:
     """The plain reshape for one whose sizes are known; None, and noted why, for any other."""
     if op.attr("op") != Reshape.name or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:
         return None
-    wanted, own = known.elements(op.values[0]), known.of(op.inputs[0])
-    if wanted is None:
+    x, declared = op.inputs[0], op.results[0].type
+    elements = known.elements(op.values[0])
+    wanted = [] if elements is None else amounts(elements)
+    if all(size is None for size in wanted):
         return None
-    shape = [
-        size if isinstance(size, int) else 0 if at < len(own) and own[at] == size else None
-        for at, size in enumerate(wanted)
-    ]
+    shape = _copying(known.sizes(x), wanted)
     if None in shape:
         at = shape.index(None)
         log.declined(
@@ -70,5 +75,24 @@ def _settled(op: Dynamic, known: KnownSizes, log: RewriteLog) -> PdOp | None:
             ),
         )
         return None
-    settled = Reshape.make(op.inputs[0], shape=shape)
-    return settled if settled.results[0].type == op.results[0].type else None
+    settled = Reshape.make(x, shape=shape)
+    if not compatible(settled.results[0].type, declared):
+        return None
+    return Reshape.create(
+        operands=[x], result_types=[declared], properties=encode_attrs(Reshape, {"shape": shape})
+    )
+
+
+def _copying(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
+    """The shape that a plain reshape takes; None for a size that it cannot say."""
+    shape = [
+        size if isinstance(size, int) else 0 if own[at : at + 1] == (size,) else None
+        for at, size in enumerate(wanted)
+    ]
+    sizes = [size for size in wanted if size is not None]
+    if shape.count(None) == 1 and len(sizes) == len(wanted) and product(sizes) == product(own):
+        at = shape.index(None)
+        # where another size may be 0, a -1 says nothing
+        if all(size is not None and size > 0 for size in (*shape[:at], *shape[at + 1 :])):
+            shape[at] = -1
+    return shape

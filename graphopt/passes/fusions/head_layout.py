@@ -17,7 +17,7 @@ import numpy as np
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.constants import known_numbers
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Divide, Multiply, Scale
 from graphopt.ir.dialect.ops.rearrange import Unbind
@@ -28,10 +28,15 @@ from graphopt.ir.dialect.ops.shape import (
     Split,
     Squeeze,
     Transpose,
+)
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    product,
+    rank_of,
     resolve_shape,
+    shape_of,
     split_sizes,
 )
-from graphopt.ir.dialect.types import UNKNOWN, product, rank_of, shape_of
 
 Array = np.ndarray[Any, Any]
 # stand-ins for the sizes of batch and time, which need not be known

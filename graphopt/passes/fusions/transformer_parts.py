@@ -7,7 +7,7 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.constants import known_numbers
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.linear import Matmul

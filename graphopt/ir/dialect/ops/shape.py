@@ -20,17 +20,18 @@ from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp, Unary
 from graphopt.ir.dialect.traits import Linear, Movement, Rowwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
-    Shape,
     Tensor,
     broadcast_dim,
-    element_count,
     like,
     normalize_axes,
     normalize_axis,
     product,
     rank_of,
+    resolve_shape,
     same_dtype,
     shape_of,
+    slice_bounds,
+    split_sizes,
 )
 
 
@@ -80,53 +81,6 @@ class StopGradient(Unary):
 
     name = "pd.stop_gradient"
     traits = traits_def(Movement(in_order=True))
-
-
-def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
-    """The result shape of `reshape`: 0 copies a dimension, one -1 takes the rest."""
-    if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
-        raise ProgramError(
-            f"reshape takes at most one -1 and no other negative number: {list(wanted)}"
-        )
-    dims: list[int] = []
-    for position, dim in enumerate(wanted):
-        if dim == 0 and 0 not in shape:
-            if position >= len(shape):
-                raise ProgramError(
-                    f"reshape to {list(wanted)}: 0 at position {position} copies a dimension "
-                    f"that {list(shape)} does not have"
-                )
-            dim = shape[position]
-            dims.append(dim)
-        else:
-            dims.append(dim)
-    total = element_count(shape)
-    free = [i for i, dim in enumerate(wanted) if dim == -1]
-    if total == UNKNOWN:
-        return _resolve_unknown(shape, dims, free)
-    known = product([dim for i, dim in enumerate(dims) if i not in free])
-    if free:
-        if known == 0 or total % known:
-            raise ProgramError(f"{list(shape)} cannot be reshaped to {list(wanted)}")
-        dims[free[0]] = total // known
-    elif known != total:
-        raise ProgramError(
-            f"{list(shape)} has {total} elements and cannot be reshaped to {list(wanted)}"
-        )
-    return tuple(dims)
-
-
-def _resolve_unknown(shape: Shape, dims: list[int], free: Sequence[int]) -> Shape:
-    """As far as the shape follows when some dimension is unknown.
-
-    When the copied (0) dimensions are all that is unknown, the -1 is still a number.
-    """
-    if free and dims.count(UNKNOWN) - 1 == shape.count(UNKNOWN):
-        rest = product([d for i, d in enumerate(dims) if i not in free and d != UNKNOWN])
-        known = product([d for d in shape if d != UNKNOWN])
-        if rest and known % rest == 0:
-            dims[free[0]] = known // rest
-    return tuple(dims)
 
 
 @irdl_op_definition
@@ -281,22 +235,6 @@ class Stack(PureOp):
         return like(inputs[0], shape=shape)
 
 
-def split_sizes(dim: int, num: int, sections: Sequence[int]) -> tuple[int, ...]:
-    """The sizes of the parts of a dimension: `num` equal ones, or sections with one -1."""
-    if not sections:
-        if num < 1 or (dim != UNKNOWN and dim % num):
-            raise ProgramError(f"a dimension of {dim} cannot be split in {num} equal parts")
-        return (UNKNOWN if dim == UNKNOWN else dim // num,) * num
-    sizes = list(sections)
-    if sizes.count(-1) > 1:
-        raise ProgramError("split takes one -1 section at most")
-    if -1 in sizes and dim != UNKNOWN:
-        sizes[sizes.index(-1)] = dim - sum(size for size in sizes if size != -1)
-    if dim != UNKNOWN and (sum(sizes) != dim or min(sizes) < 0):
-        raise ProgramError(f"sections {list(sections)} do not add up to {dim}")
-    return tuple(sizes)
-
-
 @irdl_op_definition
 class Split(PureOp):
     """One tensor cut into several along an axis. Paddle: split."""
@@ -317,13 +255,6 @@ class Split(PureOp):
             like(x, shape=(*shape[:at], size, *shape[at + 1 :]))
             for size in split_sizes(shape[at], num, sections)
         )
-
-
-def slice_bounds(dim: int, start: int, end: int) -> tuple[int, int]:
-    """Start and end inside a known dimension, negative ones counted from its end."""
-    low = max(start + dim, 0) if start < 0 else min(start, dim)
-    high = max(end + dim, 0) if end < 0 else min(end, dim)
-    return low, max(high, low)
 
 
 @irdl_op_definition

@@ -13,7 +13,6 @@ from collections.abc import Mapping
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.fold import fold
 from graphopt.ir.dialect.ops.array import ArrayRead, ArrayToTensor, ArrayWrite
 from graphopt.ir.dialect.ops.creation import AssignValue, Full
 from graphopt.ir.dialect.ops.math import Cast
@@ -61,7 +60,7 @@ def _written(elements: Elements, name: str) -> list[SSAValue]:
 
 def _position(parser: BlockParser, op: Operator) -> int | None:
     """The position to write or read, None when it is not known before the program runs."""
-    found = fold(parser.read(op.input("I")[0]), parser.known)
+    found = parser.known.array(parser.read(op.input("I")[0]))
     if found is None or found.size != 1:
         return None
     position = int(found.reshape(()))

@@ -17,7 +17,7 @@ from xdsl.ir import Block as IrBlock
 from xdsl.ir import BlockArgument, SSAValue
 
 from graphopt.errors import FeedError, UnsupportedError
-from graphopt.ir.dialect.fold import Known
+from graphopt.ir.dialect.known import Known
 from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import Block, Operator, Program, VarKind
@@ -71,7 +71,7 @@ class BlockParser(ABC):
         self.handlers = handlers
         self.frames = [Frame(program.global_block(), target)]
         self.translator = Translator(target, self.read)
-        self.known: Known = {}
+        self.known = Known()
         self.reader: Operator | None = None
         self.unrolled = 0
         self.translator.trains = any(

@@ -15,7 +15,6 @@ from xdsl.ir import Attribute, SSAValue
 from xdsl.ir import Block as IrBlock
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.dialect.fold import truth
 from graphopt.ir.dialect.ops.control import If, Yield, widened
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.index import FillRows
@@ -47,7 +46,7 @@ def _conditional_block(parser: BlockParser, op: Operator) -> Mapping[str, SSAVal
     if first is None and (opposite := _merged_by_opposite(op)) is not None:
         both = _Branches(opposite, None, op)
     arrays = list(dict.fromkeys(n for side in both.ops for n in arrays_written(parser, side)))
-    holds = truth(parser.read(both.condition), parser.known) if arrays else None
+    holds = parser.known.truth(parser.read(both.condition)) if arrays else None
     if holds is not None:
         return _inlined_branch(parser, both, holds=holds)
     return _branch(parser, both, arrays)

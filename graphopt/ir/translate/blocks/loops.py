@@ -13,7 +13,6 @@ from xdsl.ir import Block as IrBlock
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.definition import encode_attrs
-from graphopt.ir.dialect.fold import count_trips, truth
 from graphopt.ir.dialect.ops.control import Scan, While, Yield, join, widened
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show, tensor
@@ -23,6 +22,7 @@ from graphopt.ir.program.sub_blocks import names_in, sub_block
 from graphopt.ir.translate.blocks.arrays import opened
 from graphopt.ir.translate.blocks.block import BlockParser, Frame, Handler, value_name
 from graphopt.ir.translate.blocks.inline import add_op, arrays_read, arrays_written, inlined
+from graphopt.ir.translate.blocks.trips import count_trips
 from graphopt.ir.translate.blocks.undefined import is_undefined, number_of
 
 Type = tuple[tuple[int, ...], DType]
@@ -30,7 +30,7 @@ Type = tuple[tuple[int, ...], DType]
 
 def _while(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     condition = parser.read(op.input("Condition")[0])
-    is_known = truth(condition, parser.known) is not None
+    is_known = parser.known.truth(condition) is not None
     if is_known and (arrays_written(parser, op) or arrays_read(parser, op)):
         return _unrolled_loop(parser, op)
     loop = _Loop(parser, op, condition)
@@ -185,7 +185,7 @@ def _unrolled_loop(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
         if before is not None:
             parser.frame.before_loop.setdefault(n, before)
     while True:
-        holds = truth(parser.read(name), parser.known)
+        holds = parser.known.truth(parser.read(name))
         if holds is None:
             return {**written, **_while(parser, op)}
         if not holds:

@@ -7,7 +7,6 @@ from typing import Any
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.constants import known_numbers, partly_known
 from graphopt.ir.dialect.definition import (
     as_property,
     attr_kinds,
@@ -15,8 +14,10 @@ from graphopt.ir.dialect.definition import (
     encode_attrs,
     segments,
 )
+from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.op import PdOp, as_group
 from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded, infer_dynamic
+from graphopt.ir.dialect.size_rules import amounts
 from graphopt.ir.program import AttrKind, Operator
 from graphopt.ir.translate.operators.table import Row
 
@@ -73,10 +74,10 @@ def make_dynamic(
 
 def _partial(value: SSAValue, stated: Any) -> tuple[int | None, ...] | None:
     """The known elements of a tensor; `stated`, the attribute, has -1 for the others."""
-    found = partly_known(value)
+    found = Known().elements(value)
     if found is None:
         return None
-    partly = [None if number is None else int(number) for number in found]
+    partly = [size if isinstance(size, int) else None for size in amounts(found)]
     others: list[int] = list(stated) if isinstance(stated, (list, tuple)) else []  # pyright: ignore
     for position, other in enumerate(others if len(others) == len(partly) else ()):
         if partly[position] is None and other > 0:

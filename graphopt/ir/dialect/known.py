@@ -1,0 +1,273 @@
+"""Values as they are known before a program runs: the elements of small ones, and their sizes.
+
+An element is a number, computed in the dtype and so with the rounding that the program would have;
+a sum of sizes that the data decide (`sums.py`); or unknown.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections import ChainMap
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.creation import AssignValue, Full
+from graphopt.ir.dialect.ops.index import Gather
+from graphopt.ir.dialect.ops.math import (
+    Add,
+    Cast,
+    Equal,
+    FloorDivide,
+    GreaterEqual,
+    GreaterThan,
+    LessEqual,
+    LessThan,
+    LogicalAnd,
+    LogicalNot,
+    LogicalOr,
+    Multiply,
+    NotEqual,
+    Scale,
+    Subtract,
+)
+from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
+from graphopt.ir.dialect.size_rules import Elements, Sizes, own_sizes, result_sizes
+from graphopt.ir.dialect.sums import Amount, Sum, quotient
+from graphopt.ir.dialect.traits import keeps_order
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, element_count, shape_of, slice_bounds
+from graphopt.ir.dtypes import DType
+
+Array = np.ndarray[Any, Any]
+# a NumPy scalar of the value's dtype, a sum, or None
+Element = Any
+
+# Counters and bounds have one element; shapes as many as a tensor has dimensions.
+MOST_ELEMENTS = 64
+# Sums that are longer, or have larger factors, are of no use as sizes.
+_MOST_TERMS = 16
+_LARGEST_FACTOR = 2**31
+
+
+class Known:
+    """The elements and sizes of the values of a module, as far as they are known.
+
+    The sizes of a value are those of its type, and sizes of its own. They are followed through the
+    ops that `see` is shown, from the first to the last. `given` are elements known beforehand, None
+    for values that are taken for unknown; what a Known `around` this one knows, this one does.
+    """
+
+    def __init__(
+        self, given: Mapping[SSAValue, Elements | None] | None = None, around: Known | None = None
+    ) -> None:
+        self._sizes: dict[SSAValue, Sizes] = {} if around is None else around._sizes
+        outer = () if around is None else around._elements.maps
+        self._elements: ChainMap[SSAValue, Elements | None] = ChainMap(dict(given or {}), *outer)
+
+    def see(self, op: PdOp) -> None:
+        """Find out the sizes of what an op gives."""
+        self._sizes |= result_sizes(op, self.sizes, self.elements)
+
+    def sizes(self, value: SSAValue) -> Sizes:
+        """The sizes of a value, each a number or a sum."""
+        found = self._sizes.get(value)
+        return own_sizes(value) if found is None else found
+
+    def elements(self, value: SSAValue) -> Elements | None:
+        """The elements of a value; None when they are many, or nobody knows how many."""
+        if value not in self._elements:
+            self._elements[value] = self._found(value)
+        return self._elements[value]
+
+    def array(self, value: SSAValue) -> Array | None:
+        """The value as an array of its dtype, None when an element is not a known number."""
+        found = self.elements(value)
+        return None if found is None or found.dtype == object else found
+
+    def truth(self, value: SSAValue) -> bool | None:
+        """A condition as a Python bool, None when it depends on the run."""
+        found = self.array(value)
+        return bool(found.reshape(())) if found is not None and found.size == 1 else None
+
+    def note(self, value: SSAValue, elements: Elements) -> None:
+        """Take these for the elements of a value."""
+        self._elements[value] = elements
+
+    def _found(self, value: SSAValue) -> Elements | None:
+        op, dtype, shape = value.owner, dtype_of(value.type), shape_of(value.type)
+        if isinstance(op, ShapeOf):
+            return _held(_objects(self.sizes(op.input)), dtype).reshape(shape)
+        if UNKNOWN in shape or element_count(shape) > MOST_ELEMENTS:
+            return None
+        computed = self._computed(op) if isinstance(op, PdOp) else None
+        found = None if computed is None else _held(np.asarray(computed), dtype)
+        return np.full(shape, None) if found is None else found.reshape(shape)
+
+    def _computed(self, op: PdOp) -> Any:
+        """The elements of the result by the rule of the op, in any shape; None: all unknown."""
+        rule = _RULES.get(type(op), _first if keeps_order(op) else None)
+        if rule is None:
+            return None
+        operands = [self.elements(operand) for operand in op.operands]
+        found = [operand for operand in operands if operand is not None]
+        with np.errstate(all="ignore"):
+            return rule(op, *found) if len(found) == len(operands) else None
+
+
+def known_numbers(value: SSAValue) -> tuple[Any, ...] | None:
+    """The elements of a value in order, None when they depend on the run."""
+    found = Known().array(value)
+    return None if found is None else tuple(found.ravel().tolist())
+
+
+def _held(elements: Array, dtype: DType) -> Array:
+    """The elements as a dtype holds them, those that it does not hold unknown."""
+    if elements.dtype != object:
+        if _fits(dtype, elements):
+            with np.errstate(all="ignore"):
+                return elements.astype(dtype.numpy)
+        return np.full(elements.shape, None)
+    found = [_one_held(element, dtype) for element in elements.ravel()]
+    is_plain = not any(element is None or isinstance(element, Sum) for element in found)
+    return np.array(found, dtype.numpy) if is_plain else _objects(found)
+
+
+def _one_held(element: Element, dtype: DType) -> Element:
+    if element is None:
+        return None
+    if isinstance(element, Sum):
+        small = all(abs(factor) < _LARGEST_FACTOR for _, factor in element.terms)
+        wide = dtype in ("int32", "int64") and len(element.terms) <= _MOST_TERMS
+        return element if small and wide else None
+    return _held(np.asarray(element), dtype)[()]
+
+
+def _fits(dtype: DType, array: Array) -> bool:
+    """False for NaN and floats out of the range of an integer dtype: XLA saturates, NumPy wraps."""
+    if array.dtype.kind in "biuc" or np.dtype(dtype.numpy).kind not in "iu":
+        return True
+    limits, whole = np.iinfo(dtype.numpy), np.trunc(array.astype(np.float64))
+    return bool(((whole >= limits.min) & (whole < float(limits.max) + 1)).all())
+
+
+def _objects(elements: Any) -> Array:
+    return np.array(list(elements), dtype=object)
+
+
+def _first(op: PdOp, x: Elements) -> Elements:
+    return x
+
+
+def _full(op: PdOp) -> Array:
+    return np.full(op.attr("shape"), op.attr("value"))
+
+
+def _listed(op: PdOp) -> Array:
+    return np.array(op.attr("values"))
+
+
+def _concat(op: PdOp, *parts: Elements) -> Elements:
+    return np.concatenate(parts, op.attr("axis"))
+
+
+def _stack(op: PdOp, *parts: Elements) -> Elements:
+    return np.stack(parts, op.attr("axis"))
+
+
+def _slice(op: PdOp, x: Elements) -> Elements:
+    cut = [slice(None)] * x.ndim
+    for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True):
+        cut[axis] = slice(*slice_bounds(x.shape[axis], start, end))
+    return x[tuple(cut)]
+
+
+def _gather(op: PdOp, x: Elements, index: Elements) -> Elements | None:
+    axis: int = op.attr("axis")
+    if index.dtype == object or ((index < 0) | (index >= x.shape[axis])).any():
+        return None
+    return np.take(x, index.ravel(), axis)
+
+
+Compute = Callable[..., Any]
+Rule = Callable[..., Any]
+
+
+def _elementwise(compute: Compute, of_sums: Compute | None = None) -> Rule:
+    """The rule of an op that is `compute` on numbers, and `of_sums` where an element is a sum."""
+
+    def rule(op: PdOp, *operands: Elements) -> Any:
+        if all(operand.dtype != object for operand in operands):
+            return compute(*operands)
+        dtype = dtype_of(op.operands[0].type).numpy
+
+        def one(*elements: Element) -> Element:
+            if None in elements:
+                return None
+            if any(isinstance(element, Sum) for element in elements):
+                return None if of_sums is None else of_sums(*map(_plain, elements))
+            return compute(*(np.asarray(element, dtype) for element in elements))
+
+        return np.frompyfunc(one, len(operands), 1)(*operands)
+
+    return rule
+
+
+def _plain(element: Element) -> Element:
+    return element if isinstance(element, Sum) else int(element)
+
+
+def _floor_divide(x: Array, y: Array) -> Array | None:
+    """Integers only, and none by 0."""
+    return np.floor_divide(x, y) if x.dtype.kind in "iu" and np.all(y) else None
+
+
+def _divide_sum(x: Amount, y: Amount) -> Amount | None:
+    """Not by a size, which may be 0."""
+    return None if isinstance(y, Sum) else quotient(x, y)
+
+
+def _scale(op: PdOp, x: Elements) -> Any:
+    """Scale in the dtype of x; with a factor that this dtype cannot hold it is left to the run."""
+    dtype, after = dtype_of(op.operands[0].type).numpy, op.attr("bias_after_scale")
+    given = op.attr("scale"), op.attr("bias")
+    factor, bias = (np.asarray(number).astype(dtype) for number in given)
+    is_whole = dtype.kind in "iu"
+    if is_whole and (float(factor), float(bias)) != given:
+        return None
+
+    def by(factor: Any, bias: Any) -> Compute:
+        def scaled(number: Any) -> Any:
+            return number * factor + bias if after else (number + bias) * factor
+
+        return scaled
+
+    of_sums = by(int(factor), int(bias)) if is_whole else None
+    return _elementwise(by(factor, bias), of_sums)(op, x)
+
+
+_RULES: Mapping[type[PdOp], Rule] = {
+    AssignValue: _listed,
+    Full: _full,
+    Cast: _first,
+    Concat: _concat,
+    Stack: _stack,
+    Slice: _slice,
+    Gather: _gather,
+    Scale: _scale,
+    Add: _elementwise(np.add, operator.add),
+    Subtract: _elementwise(np.subtract, operator.sub),
+    Multiply: _elementwise(np.multiply, operator.mul),
+    FloorDivide: _elementwise(_floor_divide, _divide_sum),
+    LessThan: _elementwise(np.less),
+    LessEqual: _elementwise(np.less_equal),
+    GreaterThan: _elementwise(np.greater),
+    GreaterEqual: _elementwise(np.greater_equal),
+    Equal: _elementwise(np.equal),
+    NotEqual: _elementwise(np.not_equal),
+    LogicalAnd: _elementwise(np.logical_and),
+    LogicalOr: _elementwise(np.logical_or),
+    LogicalNot: _elementwise(np.logical_not),
+}

@@ -1,0 +1,269 @@
+"""The sizes of what an op gives, from those of what it takes.
+
+Only what holds in every run that succeeds is said: where two sizes may broadcast, neither is taken
+for the other. One thing holds for tensors with elements alone: that a 0 in a reshape copies a size.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.dynamic import Dynamic
+from graphopt.ir.dialect.ops.index import Embedding
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.norm import LayerNorm
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.shape import (
+    Concat,
+    Expand,
+    Flatten,
+    Reshape,
+    Slice,
+    Split,
+    Squeeze,
+    Stack,
+    Transpose,
+    Unsqueeze,
+)
+from graphopt.ir.dialect.sums import Amount, Sum, is_at_least, product, quotient, size_of
+from graphopt.ir.dialect.traits import AlongAxis, Elementwise, Rowwise
+from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, normalize_axis, shape_of
+
+Sizes = tuple[Amount, ...]
+# An array of numbers, or of Python objects: numbers, sums of sizes, and None for unknown elements.
+Elements = np.ndarray[Any, Any]
+# None for a size that comes from nowhere else
+Found = Sequence[Amount | None]
+Rule = Callable[[PdOp, Sequence[Sizes]], Found | None]
+
+
+def own_sizes(value: SSAValue) -> Sizes:
+    """The sizes that the type knows, and the value's own axes for the others."""
+    return tuple(
+        size_of(value, axis) if dim == UNKNOWN else dim
+        for axis, dim in enumerate(shape_of(value.type))
+    )
+
+
+def result_sizes(
+    op: PdOp, sizes: Callable[[SSAValue], Sizes], elements: Callable[[SSAValue], Elements | None]
+) -> Mapping[SSAValue, Sizes]:
+    """The sizes of the results of an op about which more is known than their types say."""
+    given = [sizes(value) for value in op.operands]
+    if isinstance(op, Dynamic):
+        found = _dynamic(op, given, elements)
+    else:
+        rule = _rule(op)
+        found = None if rule is None else rule(op, given)
+    if found is None:
+        return {}
+    results = op.results if isinstance(op, (Split, Unbind)) else op.results[:1]
+    return {result: _refined(own_sizes(result), found) for result in results}
+
+
+def _refined(own: Sizes, found: Found) -> Sizes:
+    """The type says more than a size that comes from somewhere else."""
+    if len(own) != len(found):
+        return own
+    pairs = zip(own, found, strict=True)
+    return tuple(mine if isinstance(mine, int) or its is None else its for mine, its in pairs)
+
+
+def _rule(op: PdOp) -> Rule | None:
+    """The rule of the op's class, or that of what the class says of itself."""
+    if type(op) in _RULES:
+        return _RULES[type(op)]
+    if op.has_trait(Elementwise):
+        return _elementwise
+    along = op.get_trait(AlongAxis)
+    if along is not None and along.kept_axis(op) is not None:
+        return _first
+    rowwise = op.get_trait(Rowwise)
+    return _rows if rowwise is not None and rowwise.when(op) else None
+
+
+def _first(op: PdOp, given: Sequence[Sizes]) -> Found:
+    return given[0]
+
+
+def _rows(op: PdOp, given: Sequence[Sizes]) -> Found:
+    rank = len(shape_of(op.results[0].type))
+    return (*given[0][:1], *(None,) * (rank - 1))
+
+
+def _elementwise(op: PdOp, given: Sequence[Sizes]) -> Found:
+    return _together(given, len(shape_of(op.results[0].type)))
+
+
+def _together(given: Sequence[Sizes], rank: int) -> Found:
+    """Sizes broadcast: that of all operands but those that have 1 or nothing at its place."""
+    found: list[Amount | None] = []
+    for axis in range(rank):
+        aligned = ((sizes, axis - rank + len(sizes)) for sizes in given)
+        wide = {sizes[at] for sizes, at in aligned if at >= 0 and sizes[at] != 1}
+        found.append(wide.pop() if len(wide) == 1 else None if wide else 1)
+    return found
+
+
+def _matmul(op: PdOp, given: Sequence[Sizes]) -> Found | None:
+    """The rows of x and the columns of y, and what is in front of them together."""
+    x, y = given
+    if len(x) < 2 or len(y) < 2:
+        return None
+    rows = x[-1 if op.attr("transpose_x") else -2]
+    columns = y[-2 if op.attr("transpose_y") else -1]
+    return (*_together((x[:-2], y[:-2]), max(len(x), len(y)) - 2), rows, columns)
+
+
+def _transpose(op: PdOp, given: Sequence[Sizes]) -> Found:
+    perm: Sequence[int] = op.attr("perm")
+    return [given[0][axis] for axis in perm]
+
+
+def _reshape(op: PdOp, given: Sequence[Sizes]) -> Found | None:
+    return _reshaped(given[0], op.attr("shape"))
+
+
+def _reshaped(x: Sizes, wanted: Found) -> Found | None:
+    """A 0 copies the size at its place, and a -1 takes what the others leave."""
+    if 0 in x:
+        return None  # there a 0 may be meant
+    found = [x[at] if size == 0 and at < len(x) else size for at, size in enumerate(wanted)]
+    if -1 in found:
+        at = found.index(-1)
+        others = [size for size in found if size is not None and size != -1]
+        is_known = len(others) == len(found) - 1
+        found[at] = quotient(product(x), product(others)) if is_known else None
+    known = [size for size in found if size is not None]
+    if len(known) == len(found) and product(known) == product(x):
+        return found
+    # a size that is 0 in some run would be copied there
+    copied = [isinstance(size, int) or x[at : at + 1] == (size,) for at, size in enumerate(found)]
+    return [size if kept else None for size, kept in zip(found, copied, strict=True)]
+
+
+def _flatten(op: PdOp, given: Sequence[Sizes]) -> Found | None:
+    x = given[0]
+    if not x:
+        return None
+    start = normalize_axis(op.attr("start_axis"), len(x))
+    stop = normalize_axis(op.attr("stop_axis"), len(x)) + 1
+    return (*x[:start], product(x[start:stop]), *x[stop:])
+
+
+def _squeeze(op: PdOp, given: Sequence[Sizes]) -> Found:
+    axes, shape = op.attr("axis"), shape_of(op.operands[0].type)
+    among = normalize_axes(axes, len(shape)) if axes else range(len(shape))
+    # the type rule takes an open size that is named for 1
+    dropped = {at for at in among if shape[at] == 1 or (axes and shape[at] == UNKNOWN)}
+    return [size for at, size in enumerate(given[0]) if at not in dropped]
+
+
+def _unsqueeze(op: PdOp, given: Sequence[Sizes]) -> Found:
+    sizes = list(given[0])
+    for position in op.attr("axis"):
+        sizes.insert(normalize_axis(position, len(sizes) + 1), 1)
+    return sizes
+
+
+def _concat(op: PdOp, given: Sequence[Sizes]) -> Found:
+    """The sizes along the axis together; the others are those of each part."""
+    at = normalize_axis(op.attr("axis"), len(given[0]))
+    return (*given[0][:at], sum(sizes[at] for sizes in given), *given[0][at + 1 :])
+
+
+def _stack(op: PdOp, given: Sequence[Sizes]) -> Found:
+    at = normalize_axis(op.attr("axis"), len(given[0]) + 1)
+    return (*given[0][:at], len(given), *given[0][at:])
+
+
+def _split(op: PdOp, given: Sequence[Sizes]) -> Found:
+    """The size along the axis is that of the type."""
+    at = normalize_axis(op.attr("axis"), len(given[0]))
+    return (*given[0][:at], None, *given[0][at + 1 :])
+
+
+def _unbind(op: PdOp, given: Sequence[Sizes]) -> Found:
+    at = normalize_axis(op.attr("axis"), len(given[0]))
+    return (*given[0][:at], *given[0][at + 1 :])
+
+
+def _slice(op: PdOp, given: Sequence[Sizes]) -> Found:
+    sizes: list[Amount | None] = list(given[0])
+    for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True):
+        at = normalize_axis(axis, len(sizes))
+        sizes[at] = _cut(given[0][at], start, end)
+    dropped = normalize_axes(op.attr("decrease_axis"), len(sizes))
+    return [size for axis, size in enumerate(sizes) if axis not in dropped]
+
+
+# An end from here on is that of the axis, whose size is an int32.
+_OPEN = 2**31 - 1
+
+
+def _cut(size: Amount, start: int, end: int) -> Amount | None:
+    """The size of a range; None where it depends on the size whether the range lies within it."""
+    low = size + start if start < 0 else start
+    high = size if end >= _OPEN else size + end if end < 0 else end
+    inside = is_at_least(low, 0) and is_at_least(high - low, 0) and is_at_least(size - high, 0)
+    return high - low if inside else None
+
+
+def _expand(op: PdOp, given: Sequence[Sizes]) -> Found:
+    return _expanded(given[0], op.attr("shape"))
+
+
+def _expanded(x: Sizes, wanted: Found) -> Found:
+    """A -1 keeps a size."""
+    own = (1,) * (len(wanted) - len(x)) + x
+    return [mine if size == -1 else size for size, mine in zip(wanted, own, strict=True)]
+
+
+def _embedding(op: PdOp, given: Sequence[Sizes]) -> Found:
+    return (*given[0], given[1][1])
+
+
+def _dynamic(
+    op: Dynamic, given: Sequence[Sizes], elements: Callable[[SSAValue], Elements | None]
+) -> Found | None:
+    """The shape is an operand, whose elements may be sizes."""
+    rule = _BY_SHAPE.get(op.attr("op"))
+    wanted = elements(op.values[0]) if op.attr("dynamic") == ("shape",) else None
+    if rule is None or wanted is None:
+        return None
+    return rule(given[0], amounts(wanted))
+
+
+def amounts(elements: Elements) -> list[Amount | None]:
+    """The elements of a shape in order; None for those that may be negative, and so no size."""
+    found = [e if e is None or isinstance(e, Sum) else int(e) for e in elements.ravel()]
+    return [None if isinstance(e, Sum) and not is_at_least(e, 0) else e for e in found]
+
+
+_BY_SHAPE: Mapping[str, Callable[[Sizes, Found], Found | None]] = {
+    Reshape.name: _reshaped,
+    Expand.name: _expanded,
+}
+_RULES: Mapping[type[PdOp], Rule] = {
+    Concat: _concat,
+    Dropout: _first,
+    Embedding: _embedding,
+    Expand: _expand,
+    Flatten: _flatten,
+    LayerNorm: _first,
+    Matmul: _matmul,
+    Reshape: _reshape,
+    Slice: _slice,
+    Split: _split,
+    Squeeze: _squeeze,
+    Stack: _stack,
+    Transpose: _transpose,
+    Unbind: _unbind,
+    Unsqueeze: _unsqueeze,
+}

@@ -1,0 +1,115 @@
+"""Sizes that the data decide, and whole numbers that follow from them: `2·n·t + 1`."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass
+
+from xdsl.ir import SSAValue
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of an axis of a value, which comes from nowhere else."""
+
+    value: SSAValue
+    axis: int
+
+
+# sizes with their powers
+Product = frozenset[tuple[Size, int]]
+_ONE: Product = frozenset()
+
+
+@dataclass(frozen=True)
+class Sum:
+    """Products of sizes, each times a whole number that is not 0; with a size in it."""
+
+    terms: frozenset[tuple[Product, int]]
+
+    @property
+    def only(self) -> Size | None:
+        """The one size that this is, if it is one."""
+        for product, factor in self.terms:
+            for size, power in product:
+                if (len(self.terms), factor, len(product), power) == (1, 1, 1, 1):
+                    return size
+        return None
+
+    def __add__(self, other: Amount) -> Amount:
+        return _added([*_terms(self), *_terms(other)])
+
+    def __sub__(self, other: Amount) -> Amount:
+        return self + other * -1
+
+    def __mul__(self, other: Amount) -> Amount:
+        pairs = ((mine, its) for mine in _terms(self) for its in _terms(other))
+        return _added((_joined(a, b), m * n) for (a, m), (b, n) in pairs)
+
+    def __rsub__(self, other: int) -> Amount:
+        return self * -1 + other
+
+    __radd__ = __add__
+    __rmul__ = __mul__
+
+
+Amount = int | Sum
+
+
+def size_of(value: SSAValue, axis: int) -> Sum:
+    """The size of an axis as a sum."""
+    return Sum(frozenset({(frozenset({(Size(value, axis), 1)}), 1)}))
+
+
+def product(amounts: Iterable[Amount]) -> Amount:
+    """All of them multiplied."""
+    total: Amount = 1
+    for amount in amounts:
+        total = total * amount
+    return total
+
+
+def quotient(amount: Amount, by: Amount) -> Amount | None:
+    """The amount that `by` times is this one; None when none is known."""
+    divisors = _terms(by)
+    if len(divisors) != 1 or by == 0:
+        return None
+    (below, number), *_ = divisors
+    found: list[tuple[Product, int]] = []
+    for above, factor in _terms(amount):
+        powers = Counter(dict(above))
+        powers.subtract(dict(below))
+        if factor % number or min(powers.values(), default=0) < 0:
+            return None
+        found.append((_positive(powers), factor // number))
+    return _added(found)
+
+
+def is_at_least(amount: Amount, number: int) -> bool:
+    """True when it is that number or more whatever the sizes are, none of which is below 0."""
+    terms = dict(_terms(amount))
+    least = terms.pop(_ONE, 0)
+    return least >= number and all(factor > 0 for factor in terms.values())
+
+
+def _terms(amount: Amount) -> Collection[tuple[Product, int]]:
+    return amount.terms if isinstance(amount, Sum) else ((_ONE, amount),)
+
+
+def _added(terms: Iterable[tuple[Product, int]]) -> Amount:
+    total: Counter[Product] = Counter()
+    for key, factor in terms:
+        total[key] += factor
+    left = {key: factor for key, factor in total.items() if factor}
+    if left.keys() <= {_ONE}:
+        return left.get(_ONE, 0)
+    return Sum(frozenset(left.items()))
+
+
+def _joined(a: Product, b: Product) -> Product:
+    return _positive(Counter(dict(a)) + Counter(dict(b)))
+
+
+def _positive(powers: Mapping[Size, int]) -> Product:
+    return frozenset((size, power) for size, power in powers.items() if power)

@@ -1,0 +1,324 @@
+"""Elements and sizes that are known before a program runs are those that the program computes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from xdsl.ir import Block, SSAValue
+from xdsl.utils.exceptions import VerifyException
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.known import Known
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import math as ops
+from graphopt.ir.dialect.ops.activation import Softmax
+from graphopt.ir.dialect.ops.creation import AssignValue, Full
+from graphopt.ir.dialect.ops.dynamic import Dynamic
+from graphopt.ir.dialect.ops.index import Gather
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.shape import (
+    Concat,
+    Expand,
+    Flatten,
+    Reshape,
+    ShapeOf,
+    Slice,
+    Split,
+    Squeeze,
+    Stack,
+    Transpose,
+    Unsqueeze,
+)
+from graphopt.ir.dialect.sums import Amount, Sum, is_at_least, product, quotient, size_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of, tensor
+from graphopt.ir.translate.operators.properties import make_dynamic
+from graphopt.reference.interpreter import evaluate_ops
+from graphopt.reference.registry import Unsupported
+from graphopt_tests.example_counts import examples
+
+Array = np.ndarray[Any, Any]
+Environment = dict[SSAValue, Array]
+FEEDS = tensor((-1, -1, 4), "float32"), tensor((-1, 2, 4), "float32")
+
+
+class Chain:
+    """Random ops on tensors with open sizes, and on the sizes that are read off them."""
+
+    def __init__(self, draw: Callable[[st.SearchStrategy[Any]], Any]) -> None:
+        self.draw = draw
+        self.block = Block(arg_types=FEEDS)
+        self.ops: list[PdOp] = []
+        self.values: list[SSAValue] = list(self.block.args)
+
+    def number(self, low: int, high: int) -> int:
+        return self.draw(st.integers(low, high))
+
+    def tensor(self) -> SSAValue:
+        return self.one_of([v for v in self.values if dtype_of(v.type).is_floating])
+
+    def numbers(self, rank: int | None = None) -> SSAValue:
+        """A vector or scalar of numbers that may be sizes; a new one where there is none."""
+        found = [v for v in self.values if dtype_of(v.type).startswith("int")]
+        found = [v for v in found if UNKNOWN not in shape_of(v.type)]
+        found = [v for v in found if rank_of(v.type) == rank or (rank is None)]
+        return self.one_of(found) if found else self.add(self.constant())
+
+    def one_of(self, values: list[SSAValue]) -> SSAValue:
+        return self.draw(st.sampled_from(values))
+
+    def constant(self) -> PdOp:
+        values = [float(self.number(-2, 5)) for _ in range(self.number(1, 3))]
+        return AssignValue.make(shape=(len(values),), values=values, dtype="int32")
+
+    def add(self, op: PdOp) -> SSAValue:
+        self.ops.append(op)
+        self.block.add_op(op)
+        self.values += op.results
+        return op.results[0]
+
+    def axis(self, value: SSAValue, more: int = 0) -> int:
+        return self.number(0, max(rank_of(value.type) - 1 + more, 0))
+
+    def range_of(self, value: SSAValue) -> dict[str, Any]:
+        axis, start = self.axis(value), self.number(-2, 2)
+        end = self.draw(st.sampled_from([1, 2, 3, -1, 2**31 - 1]))
+        drops = end - start == 1 and start >= 0 and self.number(0, 1)
+        return {
+            "axes": (axis,),
+            "starts": (start,),
+            "ends": (end,),
+            "decrease_axis": (axis,) if drops else (),
+        }
+
+    def grow(self) -> None:
+        """One more op; none where the type rule refuses it."""
+        step = self.draw(st.sampled_from((*ON_NUMBERS, *ON_NUMBERS, *ON_TENSORS)))
+        try:
+            op = step(self)
+        except (ProgramError, VerifyException):
+            return
+        self.add(op)
+
+
+Step = Callable[[Chain], PdOp]
+
+
+def _binary(op_class: type[PdOp]) -> Step:
+    return lambda c: op_class.make(c.numbers(), c.numbers())
+
+
+def _shape_arithmetic() -> tuple[Step, ...]:
+    return (
+        lambda c: ShapeOf.make(c.tensor()),
+        lambda c: ShapeOf.make(c.tensor()),
+        lambda c: c.constant(),
+        lambda c: Full.make(shape=(1,), value=float(c.number(-1, 7)), dtype="int64"),
+        lambda c: Slice.make(v := c.numbers(1), **c.range_of(v)),
+        lambda c: Concat.make([c.numbers(1), c.numbers(1)]),
+        lambda c: Stack.make([v := c.numbers(), v, v], axis=c.axis(v, 1)),
+        lambda c: Gather.make(c.numbers(1), c.numbers()),
+        lambda c: ops.Scale.make(
+            c.numbers(),
+            scale=float(c.number(-2, 3)),
+            bias=float(c.number(-2, 3)),
+            bias_after_scale=bool(c.number(0, 1)),
+        ),
+        lambda c: ops.Cast.make(c.numbers(), dtype=c.draw(st.sampled_from(CASTS))),
+        lambda c: Reshape.make(c.numbers(), shape=(-1,)),
+        lambda c: Squeeze.make(c.numbers()),
+        lambda c: Unsqueeze.make(v := c.numbers(), axis=(c.axis(v, 1),)),
+        *(_binary(op_class) for op_class in BINARY),
+    )
+
+
+CASTS = ("int32", "int64", "int64", "int8", "float64")
+BINARY = ops.Add, ops.Add, ops.Subtract, ops.Multiply, ops.FloorDivide, ops.LessThan
+
+
+def _dynamic(op_class: type[PdOp]) -> Step:
+    def step(chain: Chain) -> PdOp:
+        return make_dynamic(op_class, [chain.tensor()], {}, {"shape": chain.numbers(1)})
+
+    return step
+
+
+def _copied(chain: Chain) -> PdOp:
+    """A reshape by the operand's own sizes, some of them joined."""
+    x = chain.tensor()
+    sizes = chain.add(ShapeOf.make(x))
+    at = chain.axis(x)
+    if rank_of(x.type) < 2 or at == 0:
+        return make_dynamic(Reshape, [x], {}, {"shape": sizes})
+    parts = [
+        chain.add(Slice.make(sizes, axes=(0,), starts=(low,), ends=(high,)))
+        for low, high in ((0, at - 1), (at - 1, at), (at, at + 1), (at + 1, rank_of(x.type)))
+    ]
+    joined = chain.add(ops.Multiply.make(parts[1], parts[2]))
+    shape = chain.add(Concat.make([parts[0], joined, parts[3]]))
+    return make_dynamic(Reshape, [x], {}, {"shape": shape})
+
+
+def _on_tensors() -> tuple[Step, ...]:
+    return (
+        lambda c: ops.Add.make(c.tensor(), c.tensor()),
+        lambda c: Concat.make([v := c.tensor(), c.tensor()], axis=c.axis(v)),
+        lambda c: Stack.make([v := c.tensor(), c.tensor()], axis=c.axis(v)),
+        lambda c: Slice.make(v := c.tensor(), **c.range_of(v)),
+        lambda c: Split.make(v := c.tensor(), axis=c.axis(v), num=2),
+        lambda c: Unbind.make(v := c.tensor(), axis=c.axis(v)),
+        lambda c: Flatten.make(v := c.tensor(), start_axis=c.axis(v), stop_axis=-1),
+        lambda c: Transpose.make(
+            v := c.tensor(), perm=c.draw(st.permutations(range(rank_of(v.type))))
+        ),
+        lambda c: Squeeze.make(v := c.tensor(), axis=(c.axis(v),)),
+        lambda c: Unsqueeze.make(v := c.tensor(), axis=(c.axis(v, 1),)),
+        lambda c: Reshape.make(c.tensor(), shape=(c.draw(st.sampled_from([0, 1, 2])), -1)),
+        lambda c: Expand.make(v := c.tensor(), shape=(c.number(1, 3), *(-1,) * rank_of(v.type))),
+        lambda c: Matmul.make(v := c.tensor(), v, transpose_y=True),
+        lambda c: Softmax.make(c.tensor()),
+        _dynamic(Reshape),
+        _dynamic(Expand),
+        _copied,
+        _copied,
+    )
+
+
+ON_NUMBERS, ON_TENSORS = _shape_arithmetic(), _on_tensors()
+
+
+# Those of the interpreter are refusals, and results of another shape than the op declares.
+FAILURES = ProgramError, Unsupported, AssertionError, ValueError, IndexError, ZeroDivisionError
+
+
+def computed(op: PdOp, env: Environment) -> bool:
+    """Compute the results of an op; False where the run would fail."""
+    run: PdOp = op
+    try:
+        if isinstance(op, Dynamic):
+            shape = env[op.values[0]].tolist()
+            made = {cls.name: cls for cls in (Reshape, Expand)}[op.attr("op")]
+            # with the sizes of this run in the type
+            fed = Block(arg_types=[tensor(env[op.inputs[0]].shape, "float32")]).args[0]
+            run = made.make(fed, shape=shape)
+            found = evaluate_ops([run], {fed: env[op.inputs[0]]})
+        else:
+            found = evaluate_ops([op], {v: env[v] for v in op.operands})
+    except FAILURES:
+        return False
+    env |= dict(zip(op.results, (found[result] for result in run.results), strict=True))
+    return all(_is_of(value.type, env[value].shape) for value in op.results)
+
+
+def _copies_of_nothing(op: PdOp, known: Known, env: Environment) -> bool:
+    """A reshape with a 0, which copies a size only where the operand has elements."""
+    if not isinstance(op, (Reshape, Dynamic)) or env[op.operands[0]].size:
+        return False
+    wanted = op.attr("shape") if isinstance(op, Reshape) else known.elements(op.values[0])
+    return wanted is not None and 0 in list(wanted)
+
+
+def _is_of(type: Any, shape: tuple[int, ...]) -> bool:
+    """False where data do not have the type that the op declares."""
+    declared = shape_of(type)
+    return len(declared) == len(shape) and all(
+        dim in (UNKNOWN, size) for dim, size in zip(declared, shape, strict=True)
+    )
+
+
+def amount_in(amount: Amount, env: Mapping[SSAValue, Array]) -> int:
+    """The number that a sum of sizes is in a run."""
+    if not isinstance(amount, Sum):
+        return int(amount)
+    return sum(
+        factor * int(np.prod([env[s.value].shape[s.axis] ** power for s, power in sizes]))
+        for sizes, factor in amount.terms
+    )
+
+
+@settings(max_examples=examples(240), deadline=None)
+@given(st.data())
+def test_known_is_what_the_program_computes(data: st.DataObject) -> None:
+    """Sizes and elements, in runs with several sizes, as far as these succeed."""
+    chain = Chain(data.draw)
+    for _ in range(chain.number(3, 14)):
+        chain.grow()
+    known = Known()
+    for op in chain.ops:
+        known.see(op)
+    for batch, length in ((2, 3), (1, 1), (3, 2), (0, 2)):
+        feeds = [np.ones((batch, length, 4), np.float32), np.ones((batch, 2, 4), np.float32)]
+        env: Environment = dict(zip(chain.block.args, feeds, strict=True))
+        for op in chain.ops:
+            if _copies_of_nothing(op, known, env) or not computed(op, env):
+                break
+            for value in op.results:
+                check(value, known, env)
+
+
+def check(value: SSAValue, known: Known, env: Environment) -> None:
+    """The sizes and elements that are known of a value are those of this run."""
+    have = env[value]
+    assert tuple(amount_in(size, env) for size in known.sizes(value)) == have.shape
+    elements = known.elements(value)
+    if elements is None or dtype_of(value.type) == "float32":
+        return
+    array = known.array(value)
+    assert array is None or array.dtype == dtype_of(value.type).numpy
+    for element, wanted in zip(elements.ravel(), have.ravel(), strict=True):
+        assert element is None or amount_in(element, env) == wanted
+
+
+def _listed(known: Known, op: PdOp) -> list[Any]:
+    elements = known.elements(op.results[0])
+    assert elements is not None
+    return list(elements)
+
+
+def test_sizes_read_off_a_tensor_are_known() -> None:
+    """The property above would hold of one that knows nothing."""
+    block = Block(arg_types=FEEDS)
+    x, known = block.args[0], Known()
+    shape = ShapeOf.make(x)
+    last = Slice.make(shape, axes=(0,), starts=(-1,), ends=(3,))
+    length = Slice.make(shape, axes=(0,), starts=(1,), ends=(2,))
+    more = ops.Scale.make(length, scale=2.0, bias=1.0)
+    wide = ops.Cast.make(ops.Multiply.make(more, last), dtype="int64")
+    n, t = size_of(x, 0), size_of(x, 1)
+    assert _listed(known, shape) == [n, t, 4]
+    assert _listed(known, wide) == [t * 8 + 4]
+
+
+def test_sums() -> None:
+    """Sums of products of sizes are equal when they are equal for all sizes."""
+    value = Block(arg_types=FEEDS).args[0]
+    n, t = size_of(value, 0), size_of(value, 1)
+    assert (n + t) * (n - t) == n * n - t * t
+    assert n - n == 0
+    assert 1 - n + n == 1
+    assert quotient(product((n, t, 6)), t * 2) == n * 3
+    assert quotient(n * 3, 2) is None
+    assert quotient(n, t) is None
+    assert quotient(n, 0) is None
+    assert is_at_least(n + 1, 1)
+    assert not is_at_least(n, 1)
+    assert not is_at_least(n - t, 0)
+
+
+@pytest.mark.parametrize("dtype", ["int32", "uint8", "float16", "bfloat16"])
+def test_numbers_are_rounded_as_by_the_program(dtype: str) -> None:
+    """Also beside an element that the run decides."""
+    block = Block(arg_types=[tensor((1,), dtype)])
+    a = AssignValue.make(shape=(2,), values=(250.0, 3.0), dtype=dtype)
+    b = AssignValue.make(shape=(2,), values=(13.0, 7.0), dtype=dtype)
+    plain = ops.Multiply.make(a, b)
+    mixed = ops.Multiply.make(*(Concat.make([x, block.args[0]]) for x in (a, b)))
+    wanted = evaluate_ops([a, b, plain], {})[plain.results[0]]
+    known = Known()
+    assert np.array_equal(known.array(plain.results[0]), wanted)  # pyright: ignore[reportArgumentType]
+    assert _listed(known, mixed) == [*wanted, None]
