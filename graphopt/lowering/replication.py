@@ -110,7 +110,7 @@ class Replicated:
     `name` is the mapper's, for reports; `place` gives the sharding of a state port. Functions with
     the same `home` can pass state to each other without moving it. With several `groups` of
     replicas each group has all parts of state in parts. One that `donates` takes the buffers of
-    the state that it updates.
+    the state that it updates. Without a `mapped` axis fetches have no leading one either.
     """
 
     name: str
@@ -120,6 +120,7 @@ class Replicated:
     home: Hashable
     groups: int = 1
     donates: bool = False
+    mapped: bool = True
 
     def rows(self, port: Port) -> int:
         """The length of the leading axis of a state array, 0 when it has none."""
@@ -128,6 +129,7 @@ class Replicated:
         return self.replicas if port.shard_of is None else self.replicas // self.groups
 
 
+# one for each group of devices that programs run on; state that is on one must find it again
 @cache
 def home_of(*devices: Any) -> Hashable:
     """The identity of a group of devices; compared with `is`."""
@@ -187,7 +189,8 @@ def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Replica
         donate_argnums=(0,) if donate else (),
         out_shardings=sharding,
     )
-    return Replicated("alone", function, 1, lambda _: sharding, home_of(device), donates=donate)
+    home = home_of(device)
+    return Replicated("alone", function, 1, lambda _: sharding, home, donates=donate, mapped=False)
 
 
 def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
@@ -222,7 +225,7 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
         return jax.tree.map(jnp.asarray, results)
 
     sharding = jax.sharding.SingleDeviceSharding(device)
-    return Replicated("by_op", function, 1, lambda _: sharding, home_of(device))
+    return Replicated("by_op", function, 1, lambda _: sharding, home_of(device), mapped=False)
 
 
 def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:

@@ -1,8 +1,8 @@
 """A compilation: a program with feeds, fetches, strategy and places, and its optimised module.
 
 Whoever compiles, explains, exports or searches a program makes a `Compilation` first, so that all
-of them see the same passes. `compile_program` of `runtime/compile.py` gives the executable, and is
-the only part that always needs JAX.
+of them see the same passes. `compile_program` of `runtime/compiled.py` gives what executables are
+made of, and is the only part that always needs JAX.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import CallbackError
-from graphopt.runtime.compile import Executable
+from graphopt.runtime.executable import Executable
 from graphopt.runtime.uninterrupted import Uninterrupted
 from graphopt_tests.storms.run import storm
 
