@@ -10,7 +10,7 @@ import functools
 import os
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -18,7 +18,7 @@ import jax
 from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
-from graphopt.errors import ProgramError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.index_bounds import IndexBound, assert_bounds, fed_bounds
 from graphopt.ir.dialect.ops.dynamic import draws
@@ -77,18 +77,24 @@ class Compiled:
         if not compilation.data_parallel or (count == 1 and not self.per_replica):
             if self.starts_alike:
                 return replace(self.by_op(), name="start")
-            return replication.alone(
-                self.module, self.plan, device_of(compilation.places[0]), donate=donate
-            )
+            device = device_of(compilation.places[0])
+            alone = replication.alone(self.module, self.plan, device, donate=donate)
+            return replace(alone, why="there is one place")
         places = compilation.places[:count]
-        if not even:
-            return lockstep(self.module, self.plan, device_of(places[0]), count)
         devices = distinct_devices(places)
-        if devices is not None:
-            replicated = replication.shard_map(self.module, self.plan, devices, donate=donate)
+        mapper, why = choose_mapper(compilation.mapper, devices, len(places), even=even)
+        if mapper == "lockstep":
+            found = lockstep(self.module, self.plan, device_of(places[0]), count)
+        elif mapper == "vmap" or devices is None:
+            device = device_of(places[0])
+            found = replication.vmap(self.module, self.plan, device, count, donate=donate)
+        elif mapper == "pmap":
+            found = replication.pmap(self.module, self.plan, devices, donate=donate)
+        else:
+            found = replication.shard_map(self.module, self.plan, devices, donate=donate)
             # beside other processes, JAX takes no NumPy feeds for several devices
-            return replicated if jax.process_count() == 1 else across(replicated, devices)
-        return replication.vmap(self.module, self.plan, device_of(places[0]), count, donate=donate)
+            found = found if jax.process_count() == 1 else across(found, devices)
+        return replace(found, why=why)
 
     def options(self) -> dict[str, Any] | None:
         """The options of XLA for this module."""
@@ -128,6 +134,36 @@ class Compiled:
         """True when some state has a value of its own on each replica."""
         ports = (*self.plan.updated, *self.plan.read_only, *self.plan.written)
         return any(port.per_replica for port in ports)
+
+
+def choose_mapper(
+    asked: str, devices: Sequence[Any] | None, count: int, *, even: bool
+) -> tuple[str, str]:
+    """The mapper of `count` places and the reason; `devices` if there is one for each place.
+
+    Replicas with different numbers of rows can run in lockstep only: with another mapper asked for,
+    that is warned about. UnsupportedError where the one that is asked for cannot run.
+    """
+    if not even:
+        why = "the replicas have different numbers of rows"
+        if asked != "auto":
+            why = f"{why}, which {asked} cannot run"
+            warnings.warn(f"mapper: lockstep, as {why}", stacklevel=caller_level())
+        return "lockstep", why
+    if asked == "auto":
+        if devices is None:
+            return "vmap", "there are fewer devices than places"
+        return "shard_map", "there is a device for each place"
+    if asked != "vmap" and devices is None:
+        raise UnsupportedError(
+            f"mapper = '{asked}' needs a device for each of the {count} places: set "
+            f"CPU_NUM={count} before anything runs, use fewer places, or mapper = 'vmap' or 'auto'"
+        )
+    if asked == "pmap" and jax.process_count() > 1:
+        raise UnsupportedError(
+            "mapper = 'pmap' runs in one process; in a job of several use 'shard_map' or 'auto'"
+        )
+    return asked, "it was asked for"
 
 
 def compile_program(compilation: Compilation) -> Compiled:

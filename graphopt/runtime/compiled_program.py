@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import Program
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel, as_places
@@ -122,8 +123,29 @@ class CompiledProgram:
             return "nothing was compiled yet: run the program first"
         parts = [item.text(flag) for item in found]
         if self._parallel is not None and not flag:
-            parts += self._parallel.execution.explain()
+            parts += self._mappers() + self._parallel.execution.explain()
         return "\n\n".join(parts)
+
+    def text(self, form: str = "pd") -> str:
+        """What was compiled so far: the optimised module (`pd`), what XLA was given (`stablehlo`),
+        or what XLA made of that (`hlo`).
+
+        ValueError for another form.
+        """
+        made = self._runner.executables() if self._runner is not None else []
+        if form == "pd":
+            return "\n".join(text_of(compiled.module) for compiled in self._compiled())
+        if form == "stablehlo":
+            return "\n".join(executable.stablehlo() for executable in made)
+        if form == "hlo":
+            return "\n".join(executable.hlo() for executable in made)
+        raise ValueError(f"form must be 'pd', 'stablehlo' or 'hlo', found {form!r}")
+
+    def _mappers(self) -> list[str]:
+        """A line for each mapper that makes replicas of what was compiled."""
+        made = self._runner.executables() if self._runner is not None else []
+        found = [executable.replicated for executable in made]
+        return list(dict.fromkeys(f"mapper: {r.name}, as {r.why}" for r in found))
 
     def explanations(self) -> list[Explanation]:
         """The same as objects, one for each set of feeds and fetches that was compiled."""

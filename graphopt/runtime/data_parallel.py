@@ -116,6 +116,7 @@ class DataParallel:
             steps=self.execution.num_iteration_per_run,
             stacked=stacked,
             sample_weighted=self.sample_weighted and self.training,
+            mapper=self.execution.chosen_mapper(),
         )
 
 

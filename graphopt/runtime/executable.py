@@ -140,6 +140,21 @@ class Executable:
                 self.function = self._compile(updated, read_only, ordered, _NO_KEY)
         return self.function
 
+    def stablehlo(self) -> str:
+        """What XLA was given; "" before the first step, and for ops that run one by one."""
+        if not isinstance(self.function, jax.stages.Compiled):
+            return ""
+        types = jax.tree.map(
+            lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), self.function.args_info[0]
+        )
+        with jax.enable_x64(True):
+            return self.replicated.function.lower(*types).as_text()
+
+    def hlo(self) -> str:
+        """What XLA made of it; "" as for `stablehlo`."""
+        function = self.function
+        return function.as_text() or "" if isinstance(function, jax.stages.Compiled) else ""
+
     def _state(self, slots: BoundState, scope: Scope) -> tuple[Arrays, Arrays]:
         """The state that is updated, and what is only read, on the devices."""
         replicated = self.replicated

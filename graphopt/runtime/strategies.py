@@ -11,10 +11,11 @@ from typing import Any
 
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import select
-from graphopt.runtime.flags import coalescing, left_out
+from graphopt.runtime.flags import MAPPERS, coalescing, left_out, mapper_flag
 from graphopt.runtime.settings import (
     Setting,
     Settings,
+    as_choice,
     as_count,
     as_flag,
     as_member,
@@ -121,8 +122,9 @@ class ExecutionStrategy(Settings):
 
     `num_iteration_per_run` steps are one call, which returns the last one's fetches. They run on
     the same feed, or each on its own: an array of [steps, rows, …], one dimension more than its
-    variable has, is a batch for each step. The other settings have no effect, as
-    `CompiledProgram.explain` says.
+    variable has, is a batch for each step. `mapper` chooses the function of JAX that makes one
+    replica several: `pmap`, `shard_map` or `vmap`; by default graphopt does. The other settings
+    have no effect, as `CompiledProgram.explain` says.
     """
 
     num_threads = Setting(0, as_size)
@@ -132,7 +134,12 @@ class ExecutionStrategy(Settings):
     use_experimental_executor = Setting(True)
     use_thread_barrier = Setting(False)
     use_cuda = Setting(True)
+    mapper = Setting("auto", as_choice(*MAPPERS))
     _dry_run = Setting(False)
+
+    def chosen_mapper(self) -> str:
+        """The mapper that was set here, else by FLAGS_graphopt_mapper; ValueError for no mapper."""
+        return self.mapper if "mapper" in self.values else mapper_flag()
 
     def explain(self) -> list[str]:
         """A line for each setting that was set, with what it does."""
@@ -151,4 +158,6 @@ EXECUTION = {
     "use_experimental_executor": "no effect here (there is one executor)",
     "use_thread_barrier": "no effect here (there is no parameter server)",
     "use_cuda": "no effect here (the places decide)",
+    "mapper": "what makes one replica several: `pmap`, `shard_map`, `vmap`, or `auto`, which takes "
+    "`shard_map` where there is a device for each place and `vmap` elsewhere (not Paddle's)",
 }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -43,7 +44,12 @@ OWN_FLAGS = frozenset({"trainer_id", "debug_graphviz_path"})
 
 def over_all_trainers(compiled: Compiled) -> Replicated:
     """A program over all trainers' devices."""
-    places = compiled.compilation.places
+    places, mapper = compiled.compilation.places, compiled.compilation.mapper
+    if mapper not in ("auto", "shard_map"):
+        raise UnsupportedError(
+            f"mapper = '{mapper}' runs in one process; a job of several trains with 'shard_map', "
+            "which 'auto' takes"
+        )
     local = distinct_devices(places)
     if local is None:
         raise UnsupportedError(
@@ -59,7 +65,7 @@ def over_all_trainers(compiled: Compiled) -> Replicated:
     replicated = replication.shard_map(
         compiled.module, compiled.plan, devices, donate=donate, groups=groups
     )
-    return across(replicated, devices)
+    return replace(across(replicated, devices), why="trainers step together")
 
 
 def absent_state(executable: Executable, scope: Scope) -> list[str]:
