@@ -20,7 +20,7 @@ import numpy as np
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime.compile import Executable
+from graphopt.runtime.executable import Executable
 from graphopt.runtime.run_hook import watcher
 from graphopt.runtime.scope import Scope
 

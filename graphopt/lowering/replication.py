@@ -7,7 +7,8 @@ of replicas).
 * `alone`: one replica, no mapped axis and no leading axes. `by_op` is its form for programs whose
   sizes depend on data, which XLA cannot compile as a whole.
 * `shard_map`: one device per replica, `jax.jit(jax.shard_map(...))`.
-* `pmap`: the same through `jax.pmap`, which since JAX 0.10 is itself a jitted `shard_map`.
+* `pmap`: the same through `jax.pmap`, for those who ask for it. Since JAX 0.10 that is itself a
+  jitted `shard_map`, and XLA gets the same collectives.
 * `vmap`: D exact replicas on one device, for when there are fewer devices than places.
 """
 
@@ -107,10 +108,11 @@ class Plan:
 class Replicated:
     """A jitted function of the `Replica` form and the devices of its state.
 
-    `name` is the mapper's, for reports; `place` returns the sharding of a state port. Functions
-    with the same `home` can pass state to each other without moving it. With several `groups` of
-    replicas each group has all parts of state in parts. One that `donates` takes the buffers of the
-    state that it updates.
+    `name` is the mapper's, and `why` the reason for it; both are for reports. `place` gives the
+    sharding of a state port. Functions with the same `home` can pass state to each other without
+    moving it. With several `groups` of replicas each group has all parts of state in parts. One
+    that `donates` takes the buffers of the state that it updates. Without a `mapped` axis fetches
+    have no leading one either.
     """
 
     name: str
@@ -120,6 +122,8 @@ class Replicated:
     home: Hashable
     groups: int = 1
     donates: bool = False
+    mapped: bool = True
+    why: str = ""
 
     def rows(self, port: Port) -> int:
         """The length of the leading axis of a state array, 0 without one."""
@@ -128,6 +132,7 @@ class Replicated:
         return self.replicas if port.shard_of is None else self.replicas // self.groups
 
 
+# one for each group of devices that programs run on; state that is on one must find it again
 @cache
 def home_of(*devices: Any) -> Hashable:
     """The identity of a group of devices; compared with `is`."""
@@ -187,7 +192,8 @@ def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Replica
         donate_argnums=(0,) if donate else (),
         out_shardings=sharding,
     )
-    return Replicated("alone", function, 1, lambda _: sharding, home_of(device), donates=donate)
+    home = home_of(device)
+    return Replicated("alone", function, 1, lambda _: sharding, home, donates=donate, mapped=False)
 
 
 def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
@@ -222,7 +228,7 @@ def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:
         return jax.tree.map(jnp.asarray, results)
 
     sharding = jax.sharding.SingleDeviceSharding(device)
-    return Replicated("by_op", function, 1, lambda _: sharding, home_of(device))
+    return Replicated("by_op", function, 1, lambda _: sharding, home_of(device), mapped=False)
 
 
 def _local(plan: Plan, replica: Replica, *, block: bool) -> Replica:
@@ -279,87 +285,91 @@ def cut(mesh: Mesh) -> P:
     return P(mesh.axis_names)
 
 
-def shard_map(
-    module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool, groups: int = 1
-) -> Replicated:
-    """One replica per device, in groups; collectives are XLA's."""
-    count = len(devices)
-    mesh = mesh_of(devices, groups)
-    replicas = Replicas(AXIS, count, groups)
-    local = _local(plan, replica_function(module, plan, replicas), block=True)
-
-    def spec(port: Port) -> P:
-        if not port.per_replica:
-            return P()
-        return cut(mesh) if port.shard_of is None else P(AXIS)
-
-    in_specs = (
-        tuple(spec(port) for port in plan.updated),
-        tuple(spec(port) for port in plan.read_only),
+def _specs(plan: Plan, mesh: Mesh) -> tuple[Any, Any]:
+    """How arguments and results of a call are spread over a mesh."""
+    arguments = (
+        tuple(_spec(port, mesh) for port in plan.updated),
+        tuple(_spec(port, mesh) for port in plan.read_only),
         tuple(cut(mesh) for _ in plan.feeds),
         P(),
     )
-    out_specs = (
+    return arguments, (
         tuple(cut(mesh) for _ in plan.fetches),
-        tuple(spec(port) for port in plan.written),
+        tuple(_spec(port, mesh) for port in plan.written),
     )
 
-    def shardings(specs: Any) -> Any:
-        return jax.tree.map(
-            lambda s: NamedSharding(mesh, s), specs, is_leaf=lambda s: isinstance(s, P)
-        )
 
+def _spec(port: Port, mesh: Mesh) -> P:
+    if not port.per_replica:
+        return P()
+    return cut(mesh) if port.shard_of is None else P(AXIS)
+
+
+def _over_devices(
+    name: str, mapped: Replica, plan: Plan, devices: Sequence[Any], groups: int, *, donate: bool
+) -> Replicated:
+    """A function of all replicas' arrays, jitted for these devices."""
+    mesh = mesh_of(devices, groups)
+    arguments, results = jax.tree.map(
+        lambda spec: NamedSharding(mesh, spec),
+        _specs(plan, mesh),
+        is_leaf=lambda spec: isinstance(spec, P),
+    )
     function = jax.jit(
-        jax.shard_map(local, mesh=mesh, in_specs=in_specs, out_specs=out_specs, check_vma=False),
-        in_shardings=shardings(in_specs),
-        out_shardings=shardings(out_specs),
+        mapped,
+        in_shardings=arguments,
+        out_shardings=results,
         donate_argnums=(0,) if donate else (),
     )
     return Replicated(
-        "shard_map",
+        name,
         function,
-        count,
-        lambda port: NamedSharding(mesh, spec(port)),
+        len(devices),
+        lambda port: NamedSharding(mesh, _spec(port, mesh)),
         home_of(*devices),
         groups,
         donate,
     )
 
 
+def shard_map(
+    module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool, groups: int = 1
+) -> Replicated:
+    """One replica per device, in groups; collectives are XLA's."""
+    mesh = mesh_of(devices, groups)
+    replicas = Replicas(AXIS, len(devices), groups)
+    local = _local(plan, replica_function(module, plan, replicas), block=True)
+    arguments, results = _specs(plan, mesh)
+    mapped = jax.shard_map(local, mesh=mesh, in_specs=arguments, out_specs=results, check_vma=False)
+    return _over_devices("shard_map", mapped, plan, devices, groups, donate=donate)
+
+
 def pmap(module: ModuleOp, plan: Plan, devices: Sequence[Any], *, donate: bool) -> Replicated:
-    """As `shard_map`, spelled with `jax.pmap`."""
+    """As `shard_map`, spelled with `jax.pmap`.
+
+    The jit around it takes feeds with all rows in one axis, and gives pmap the blocks of replicas.
+    """
     count = len(devices)
     local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
-
-    def axis(port: Port) -> int | None:
-        return 0 if port.per_replica else None
-
+    arguments, results = _axes(plan)
     mapped = jax.pmap(
-        local,
-        axis_name=AXIS,
-        in_axes=(
-            tuple(axis(port) for port in plan.updated),
-            tuple(axis(port) for port in plan.read_only),
-            tuple(0 for _ in plan.feeds),
-            None,
-        ),
-        out_axes=(tuple(0 for _ in plan.fetches), tuple(axis(port) for port in plan.written)),
-        devices=list(devices),
-        donate_argnums=(0,) if donate else (),
+        local, axis_name=AXIS, in_axes=arguments, out_axes=results, devices=list(devices)
     )
-    mesh = mesh_of(devices)
 
-    def function(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
+    def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         return mapped(updated, read_only, _stacked(feeds, count), key)
 
-    return Replicated(
-        "pmap",
-        function,
-        count,
-        lambda port: NamedSharding(mesh, P(AXIS) if port.per_replica else P()),
-        home_of(*devices),
-        donates=donate,
-    )
+    return _over_devices("pmap", run, plan, devices, 1, donate=donate)
+
+
+def _axes(plan: Plan) -> tuple[Any, Any]:
+    """The axes of arguments and results of a call that pmap and vmap map over."""
+
+    def axes(ports: Sequence[Port]) -> tuple[int | None, ...]:
+        return tuple(0 if port.per_replica else None for port in ports)
+
+    arguments = axes(plan.updated), axes(plan.read_only), tuple(0 for _ in plan.feeds), None
+    return arguments, (tuple(0 for _ in plan.fetches), axes(plan.written))
 
 
 def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool) -> Replicated:
@@ -367,21 +377,8 @@ def vmap(module: ModuleOp, plan: Plan, device: Any, count: int, *, donate: bool)
     local = _local(plan, replica_function(module, plan, Replicas(AXIS, count)), block=False)
     sharding = jax.sharding.SingleDeviceSharding(device)
 
-    def axis(port: Port) -> int | None:
-        return 0 if port.per_replica else None
-
-    mapped = jax.vmap(
-        local,
-        in_axes=(
-            tuple(axis(port) for port in plan.updated),
-            tuple(axis(port) for port in plan.read_only),
-            tuple(0 for _ in plan.feeds),
-            None,
-        ),
-        out_axes=(tuple(0 for _ in plan.fetches), tuple(axis(port) for port in plan.written)),
-        axis_name=AXIS,
-        axis_size=count,
-    )
+    arguments, results = _axes(plan)
+    mapped = jax.vmap(local, in_axes=arguments, out_axes=results, axis_name=AXIS, axis_size=count)
 
     def run(updated: Arrays, read_only: Arrays, feeds: Arrays, key: Array) -> Any:
         return mapped(updated, read_only, _stacked(feeds, count), key)

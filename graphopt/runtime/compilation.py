@@ -1,8 +1,8 @@
 """A compilation: a program with feeds, fetches, strategy and places, and its optimised module.
 
-To compile, explain, export or bisect a program, make a `Compilation` first, so that all of them see
-the same passes. `compile_program` of `runtime/compile.py` gives the executable, and is the only
-part that always needs JAX.
+Whoever compiles, explains, exports or searches a program makes a `Compilation` first, so that all
+of them see the same passes. `compile_program` of `runtime/compiled.py` gives what executables are
+made of, and is the only part that always needs JAX.
 """
 
 from __future__ import annotations
@@ -40,8 +40,9 @@ class Compilation:
     """A program to compile for these places; without places portably, for any platform.
 
     A program without a strategy has the passes of its platform only. `steps` are those of one run,
-    `stacked` the feeds with a batch for each of them. `axes` are the dimensions of feeds that come
-    with rows to spare; the masks and counts of the rows are then fed as well.
+    `stacked` the feeds with a batch for each of them. `mapper` makes replicas of a data-parallel
+    one; "auto" leaves the choice to the places and feeds. `axes` are the dimensions of feeds that
+    come with rows to spare; the masks and counts of the rows are then fed as well.
     """
 
     program: Program
@@ -53,6 +54,7 @@ class Compilation:
     steps: int = 1
     stacked: frozenset[str] = frozenset()
     sample_weighted: bool = False
+    mapper: str = "auto"
     axes: Mapping[str, Axes] | None = None
 
     def parsed(self) -> ModuleOp:

@@ -5,15 +5,16 @@ Paddle page: paddle.static.CompiledProgram.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import Program
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel, as_places
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.explain import Explanation, explain
-from graphopt.runtime.fetch import as_result
+from graphopt.runtime.fetch import as_result, merge_replicas
 from graphopt.runtime.losses import (
     check_customized_seed,
     check_loss_name,
@@ -24,6 +25,9 @@ from graphopt.runtime.places import Place, likely_place
 from graphopt.runtime.runner import Runner
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
+
+if TYPE_CHECKING:
+    from graphopt.runtime.compiled import Compiled
 
 
 class CompiledProgram:
@@ -50,9 +54,9 @@ class CompiledProgram:
         self._program = program_or_graph.clone()
         self._program.lr_schedulers = program_or_graph.lr_schedulers
         self._strategy = build_strategy or BuildStrategy()
-        self._exec_strategy = ExecutionStrategy()
         self._strict = strict
-        self._data_parallel: DataParallel | None = None
+        self._parallel: DataParallel | None = None
+        self._shared: CompiledProgram | None = None
         self._runner: Runner | None = None
         self._bound: tuple[Scope, Place] | None = None
         self._wants_seed = False
@@ -81,7 +85,7 @@ class CompiledProgram:
         Raises AssertionError when called twice or without a needed loss name, TypeError or
         ValueError for a loss name that is no variable, ValueError for no places.
         """
-        assert self._data_parallel is None, "Already compiled with parallel, cannot be recompiled."
+        assert self._parallel is None, "Already compiled with parallel, cannot be recompiled."
         if loss_name is not None and not isinstance(loss_name, str):
             raise TypeError(
                 "loss_name must be the name of the loss (loss.name), found "
@@ -92,14 +96,12 @@ class CompiledProgram:
             check_loss_name(self._program, loss_name)
         if build_strategy is not None:
             self._strategy = build_strategy
-        if exec_strategy is not None:
-            self._exec_strategy = exec_strategy
-        self._data_parallel = DataParallel(
-            loss_name,
+        self._shared = share_vars_from
+        self._parallel = DataParallel(
             training,
-            share_vars_from,
             None if places is None else as_places(places),
-            sample_weighted=sample_weighted,
+            exec_strategy or ExecutionStrategy(),
+            sample_weighted,
         )
         if training and self._strategy.trainers_endpoints:
             job_of(self._strategy)  # before the startup program runs, if it is to be possible
@@ -108,11 +110,7 @@ class CompiledProgram:
     @property
     def stats(self) -> dict[str, Any]:
         """The mapper and the number of devices of the latest run, and counters."""
-        found: dict[str, Any] = {**self._runner.stats} if self._runner else {}
-        if self._data_parallel:
-            kept = self._data_parallel.kept
-            found |= self._data_parallel.stats | {"reasons": kept.stats(kept.all())}
-        return found
+        return self._runner.stats if self._runner is not None else {}
 
     def explain(self, flag: str = "") -> str:
         """The report of the optimizer: rewrites, refusals with reasons, near misses.
@@ -124,15 +122,36 @@ class CompiledProgram:
         if not found:
             return "nothing was compiled yet: run the program first"
         parts = [item.text(flag) for item in found]
-        return "\n\n".join([*parts, *([] if flag else self._exec_strategy.explain())])
+        if self._parallel is not None and not flag:
+            parts += self._mappers() + self._parallel.execution.explain()
+        return "\n\n".join(parts)
+
+    def text(self, form: str = "pd") -> str:
+        """What was compiled so far: the optimised module (`pd`), what XLA was given (`stablehlo`),
+        or what XLA made of that (`hlo`).
+
+        ValueError for another form.
+        """
+        made = self._runner.executables() if self._runner is not None else []
+        if form == "pd":
+            return "\n".join(text_of(compiled.module) for compiled in self._compiled())
+        if form == "stablehlo":
+            return "\n".join(executable.stablehlo() for executable in made)
+        if form == "hlo":
+            return "\n".join(executable.hlo() for executable in made)
+        raise ValueError(f"form must be 'pd', 'stablehlo' or 'hlo', found {form!r}")
+
+    def _mappers(self) -> list[str]:
+        """A line for each mapper that makes replicas of what was compiled."""
+        made = self._runner.executables() if self._runner is not None else []
+        found = [executable.replicated for executable in made]
+        return list(dict.fromkeys(f"mapper: {r.name}, as {r.why}" for r in found))
 
     def explanations(self) -> list[Explanation]:
         """The same as objects, one for each set of feeds and fetches that was compiled."""
         return [Explanation(item.explained()) for item in self._compiled()]
 
-    def _compiled(self) -> list[Any]:
-        if self._data_parallel is not None:
-            return self._data_parallel.kept.all()
+    def _compiled(self) -> list[Compiled]:
         return self._runner.all_compiled() if self._runner else []
 
     def _run(
@@ -148,17 +167,49 @@ class CompiledProgram:
         self._bind(scope, executor.place)
         if self._strict:
             self._check_strict(names)
-        if self._data_parallel is not None:
-            return self._data_parallel.run(
-                self, executor, feed, names, scope, return_numpy, return_merged
-            )
         if self._runner is None:
-            self._runner = executor.new_runner(self._strategy)
-        if self._wants_seed:
+            self._runner = self._new_runner(executor)
+        if self._wants_seed and self._parallel is None:
             check_customized_seed(self._program, self._strategy, feed)
         fetches = self._runner.step(self._program, feed, names, scope, wait=return_numpy)
-        results = [as_result(array, return_numpy=return_numpy) for array in fetches]
-        return results if return_merged else [[result] for result in results]
+        if not return_merged:
+            return [
+                [as_result(value, return_numpy=return_numpy) for value in values]
+                for values in fetches
+            ]
+        if self._parallel is None:
+            return [as_result(value, return_numpy=return_numpy) for (value,) in fetches]
+        return [
+            as_result(merge_replicas(name, values), return_numpy=return_numpy)
+            for name, values in zip(names, fetches, strict=True)
+        ]
+
+    def _new_runner(self, executor: Executor) -> Runner:
+        """ValueError for places that an executor on this one cannot use, or another program has."""
+        if self._parallel is None:
+            return executor.new_runner(self._strategy)
+        places = self._parallel.places(executor.place)
+        if self._shared is not None:
+            self._shared._check_shares(len(places))
+        return Runner(places, self._strategy, self._parallel)
+
+    def _check_shares(self, count: int) -> None:
+        """ValueError unless this program has run, data-parallel on so many places."""
+        if self._parallel is None:
+            raise ValueError(
+                "The shared Program is not data parallel, cannot share variables from it."
+            )
+        if self._runner is None or not self._runner.runs:
+            raise ValueError(
+                "The shared Program is not compiled and executed, so there is no variables to "
+                "share."
+            )
+        shared = len(self._runner.places)
+        if shared != count:
+            raise ValueError(
+                f"the number of places ({count}) is not equal to that of the shared program "
+                f"({shared})"
+            )
 
     def _count(self, place: Place) -> int:
         """The number of devices of a run, which each take a feed."""
@@ -167,9 +218,10 @@ class CompiledProgram:
     def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
         """The compilation for these feeds and fetches; before the first run, on a likely place."""
         place = self._bound[1] if self._bound is not None else likely_place()
-        if self._data_parallel is None:
+        if self._parallel is None:
             return Compilation(self._program, feeds, fetches, self._strategy, (place,))
-        return self._data_parallel.compilation(self, feeds, fetches, place)
+        places = self._parallel.places_like(place)
+        return self._parallel.compilation(self._program, feeds, fetches, self._strategy, places)
 
     def _check_strict(self, names: tuple[str, ...]) -> None:
         """StrictError, before anything is compiled or changed, for a flag that does nothing."""

@@ -144,4 +144,4 @@ class Executor:
             fetches = runner.run(program, feeds, names, scope, wait=return_numpy)
         else:
             fetches = runner.step(program, feed, names, scope, wait=return_numpy)
-        return [as_result(array, return_numpy=return_numpy) for array in fetches]
+        return [as_result(value, return_numpy=return_numpy) for (value,) in fetches]

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphopt.errors import FeedError
 from graphopt.ir.program import Operator, Parameter, Variable
+from graphopt.runtime.arrays import Array, Arrays, Fetched, HostArray
 from graphopt.runtime.single import to_numpy
 from graphopt.runtime.slots import Slot, Tensor
+
+if TYPE_CHECKING:
+    from graphopt.lowering.replication import Replicated
 
 # What nearly all fetch lists consist of, which is worth a short cut in every step.
 _PLAIN = frozenset((str, Variable, Parameter))
@@ -64,8 +68,8 @@ def fetch_names(fetch_list: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def as_result(array: Any, *, return_numpy: bool) -> Any:
-    """A fetched array in the requested form: a NumPy copy, or a tensor left on its device."""
+def as_result(array: Array, *, return_numpy: bool) -> Any:
+    """A fetched array as the caller asked for it: a NumPy copy, or a tensor left on its device."""
     if return_numpy:
         return to_numpy(array)
     slot = Slot("fetch")
@@ -73,7 +77,7 @@ def as_result(array: Any, *, return_numpy: bool) -> Any:
     return Tensor(slot)
 
 
-def merge_replicas(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
+def merge_replicas(name: str, values: Sequence[Array]) -> HostArray:
     """The values of all replicas joined on axis 0; numbers become a vector.
 
     Raises ValueError when their other dimensions differ.
@@ -90,6 +94,9 @@ def merge_replicas(name: str, values: Sequence[Any]) -> np.ndarray[Any, Any]:
     return np.concatenate(arrays)
 
 
-def split_replicas(stacked: Any) -> list[np.ndarray[Any, Any]]:
-    """The values of the replicas of an array with a leading replica axis."""
-    return list(np.array(stacked))
+def by_replica(replicated: Replicated, fetches: Arrays) -> Fetched:
+    """The values of each fetch, one for each replica."""
+    if not replicated.mapped:
+        return [[value] for value in fetches]
+    # with unequal rows they are lists already
+    return [value if isinstance(value, list) else list(np.array(value)) for value in fetches]

@@ -55,6 +55,11 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "the generator of dropouts: `threefry`, or `hash`, which is about ten times quicker to "
         "draw and drops other elements (not Paddle's)",
     ),
+    "graphopt_mapper": (
+        "auto",
+        "what makes one replica of a data-parallel program several, from the next compilation on: "
+        "`auto`, `pmap`, `shard_map` or `vmap`; `ExecutionStrategy.mapper` wins (not Paddle's)",
+    ),
     "graphopt_full_traceback": (
         False,
         "tracebacks of errors show the frames of graphopt, too (not Paddle's)",

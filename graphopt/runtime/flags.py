@@ -27,6 +27,8 @@ DROPOUT = "FLAGS_graphopt_dropout"
 CHECK = "FLAGS_check_nan_inf"
 LEVEL = "FLAGS_check_nan_inf_level"
 GENERATORS = ("threefry", "hash")
+MAPPER = "FLAGS_graphopt_mapper"
+MAPPERS = ("auto", "pmap", "shard_map", "vmap")
 FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
 IDS = "FLAGS_graphopt_check_ids"
 _TRUE, _FALSE = ("1", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no")
@@ -86,6 +88,16 @@ def hashes_dropout() -> bool:
     if name not in GENERATORS:
         raise ValueError(f"{DROPOUT} should be {' or '.join(GENERATORS)}, found {name!r}")
     return name == "hash"
+
+
+def mapper_flag() -> str:
+    """The mapper of data-parallel programs; ValueError for an unknown one."""
+    name = str(_value(MAPPER))
+    if name not in MAPPERS:
+        raise ValueError(
+            f"{MAPPER} should be one of {', '.join(map(repr, MAPPERS))}, found {name!r}"
+        )
+    return name
 
 
 def checks_ids() -> bool:

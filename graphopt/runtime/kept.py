@@ -14,15 +14,24 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, TypeAlias
 
 from graphopt.errors import GraphoptError
 from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
+from graphopt.runtime.arrays import Arrays, Feeds
+from graphopt.runtime.bounded import Bounded
+
+if TYPE_CHECKING:
+    from graphopt.lowering.replication import Replicated
+    from graphopt.runtime.executable import Executable, Executables
+    from graphopt.runtime.scope import Scope
 
 Names = tuple[str, ...]
+# a program's serial number and version, and whatever else a compilation depends on
+Group = tuple[int, int, Hashable]
 MOST_COMPILED = 64
 MOST_BYTES = 64 << 20
 """The most bytes of the variables that are compiled as fetches before they are requested."""
@@ -66,35 +75,38 @@ class Fetched:
 class Chosen:
     """Some of the fetches of an executable that has more."""
 
-    def __init__(self, executable: Any, places: Sequence[int]) -> None:
+    def __init__(self, executable: Executable, places: Sequence[int]) -> None:
         self.executable = executable
         self.places = tuple(places)
 
-    def __call__(self, feeds: Any, scope: Any) -> tuple[Any, ...]:
+    @property
+    def replicated(self) -> Replicated:
+        """That of the executable."""
+        return self.executable.replicated
+
+    def __call__(self, feeds: Feeds, scope: Scope) -> Arrays:
         found = self.executable(feeds, scope)
         return tuple([found[place] for place in self.places])
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self.executable, name)
+
+Runnable: TypeAlias = "Executable | Chosen"
+Ready: TypeAlias = "Callable[[], Runnable | None]"
 
 
-Ready = Callable[[], Any]
-
-
-def ready_of(executable: Any) -> Ready:
+def ready_of(executable: Runnable) -> Ready:
     """Gives what serves a step as long as its executable is kept."""
     if not isinstance(executable, Chosen):
         return weakref.ref(executable)
     held, places = weakref.ref(executable.executable), executable.places
 
-    def again() -> Any:
+    def again() -> Chosen | None:
         found = held()
         return None if found is None else Chosen(found, places)
 
     return again
 
 
-def choose(executable: Any, compiled: Names, names: Names) -> Any:
+def choose(executable: Executable, compiled: Names, names: Names) -> Runnable:
     """An executable of these fetches from one of others."""
     if compiled == names:
         return executable
@@ -105,18 +117,19 @@ class KeptPrograms:
     """The compiled programs, by program, and the reasons for each."""
 
     def __init__(self, most: int = MOST_COMPILED) -> None:
-        self.most = most
         self.reasons: Counter[str] = Counter()
-        self._entries: OrderedDict[Any, Any] = OrderedDict()
-        self._fetched: dict[Any, Fetched] = {}
-        self._watched: dict[int, Any] = {}
+        self._entries: Bounded[tuple[Group, Names], Executables] = Bounded(most)
+        # goes with the last entry of its group, or with the program
+        self._fetched: dict[Group, Fetched] = {}
+        # one for each program that has entries, and gone with it
+        self._watched: dict[int, weakref.finalize[..., Program]] = {}
 
-    def all(self) -> list[Any]:
+    def all(self) -> list[Executables]:
         """Everything that is kept."""
         return list(self._entries.values())
 
-    def stats(self, compiled: Sequence[Any]) -> dict[str, int]:
-        """The number of compilations by reason; `compiled` is the number kept now."""
+    def stats(self, compiled: Sequence[Executables]) -> dict[str, int]:
+        """The number of compilations by reason; `compiled` is all that is there now."""
         shapes = sum(max(each.shapes - 1, 0) for each in compiled)
         found = dict(self.reasons) | {FEED_SHAPE: shapes}
         return {reason: count for reason, count in found.items() if count}
@@ -124,13 +137,13 @@ class KeptPrograms:
     def find(
         self,
         program: Program,
-        feeds: Any,
+        feeds: Hashable,
         names: Names,
         rows: int,
-        make: Callable[[Names], Any],
+        make: Callable[[Names], Executables],
         *,
         alone: bool = False,
-    ) -> tuple[Any, Names]:
+    ) -> tuple[Executables, Names]:
         """The compiled program for these fetches, and its own fetches; `make` compiles a new one.
 
         `feeds` is whatever else what is compiled depends on, and `rows` stands for open sizes. With
@@ -141,21 +154,20 @@ class KeptPrograms:
         if alone:
             fetched.exact.add(names)
         served = fetched.serving(names)
-        if served is None or (*group, served) not in self._entries:
-            served = self._made(program, group, fetched, names, rows, make)
-        key = (*group, served)
-        self._entries.move_to_end(key)
-        return self._entries[key], served
+        found = self._entries.used((group, served)) if served is not None else None
+        if served is None or found is None:
+            return self._made(program, group, fetched, names, rows, make)
+        return found, served
 
     def _made(
         self,
         program: Program,
-        group: Any,
+        group: Group,
         fetched: Fetched,
         names: Names,
         rows: int,
-        make: Callable[[Names], Any],
-    ) -> Names:
+        make: Callable[[Names], Executables],
+    ) -> tuple[Executables, Names]:
         self._watch(program)
         reason = self._reason(group)
         wanted = names
@@ -171,13 +183,11 @@ class KeptPrograms:
             fetched.exact.add(names)
         self.reasons[reason] += 1
         fetched.sets.append(wanted)
-        self._entries[(*group, wanted)] = found
-        while len(self._entries) > self.most:
-            gone, _ = self._entries.popitem(last=False)
-            self._forget_set(gone[:-1], gone[-1])
-        return wanted
+        for gone in self._entries.keep((group, wanted), found):
+            self._forget_set(*gone)
+        return found, wanted
 
-    def _reason(self, group: Any) -> str:
+    def _reason(self, group: Group) -> str:
         if group in self._fetched and self._fetched[group].sets:
             return OTHER_FETCHES
         known = [each for each, fetched in self._fetched.items() if fetched.sets]
@@ -185,7 +195,7 @@ class KeptPrograms:
             return OTHER_FEEDS
         return CHANGED_PROGRAM if any(each[0] == group[0] for each in known) else NEW_PROGRAM
 
-    def _forget_set(self, group: Any, names: Names) -> None:
+    def _forget_set(self, group: Group, names: Names) -> None:
         fetched = self._fetched.get(group)
         if fetched is not None:
             fetched.sets = [each for each in fetched.sets if each != names]
@@ -195,19 +205,20 @@ class KeptPrograms:
     def _watch(self, program: Program) -> None:
         """Forget the entries of a program when the program is gone."""
         if program.serial not in self._watched:
-            mine = weakref.ref(self)
+            mine: weakref.ref[KeptPrograms] = weakref.ref(self)
             self._watched[program.serial] = weakref.finalize(program, _forget, mine, program.serial)
             self._watched[program.serial].atexit = False
 
     def forget(self, serial: int) -> None:
         """Release the entries of one program."""
         self._watched.pop(serial, None)
-        for kept in (self._entries, self._fetched):
-            for key in [key for key in kept if key[0] == serial]:
-                del kept[key]
+        for key in [key for key in self._entries if key[0][0] == serial]:
+            del self._entries[key]
+        for group in [group for group in self._fetched if group[0] == serial]:
+            del self._fetched[group]
 
 
-def _forget(mine: weakref.ref[Any], serial: int) -> None:
+def _forget(mine: weakref.ref[KeptPrograms], serial: int) -> None:
     kept = mine()
     if kept is not None:
         kept.forget(serial)

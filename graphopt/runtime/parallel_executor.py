@@ -58,9 +58,9 @@ class ParallelExecutor:
     @property
     def device_count(self) -> int:
         """The number of devices that the program runs on."""
-        parallel = self._program._data_parallel
+        parallel = self._program._parallel
         assert parallel is not None
-        return len(parallel._places(self._executor.place))
+        return len(parallel.places(self._executor.place))
 
     def run(
         self,
@@ -83,6 +83,6 @@ class ParallelExecutor:
 
         Raises RuntimeError before the first run.
         """
-        parallel = self._program._data_parallel
-        if parallel is None or not parallel.stats["runs"]:
+        runner = self._program._runner
+        if runner is None or not runner.runs:
             raise RuntimeError("drop_local_exe_scopes needs a program that has run")

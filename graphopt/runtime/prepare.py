@@ -15,9 +15,8 @@ from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dialect.signature import Port, function_signature, prepare_function
 from graphopt.lowering.replication import prepare
+from graphopt.runtime.arrays import Array, Arrays
 from graphopt.runtime.scope import Scope
-
-Arrays = tuple[Any, ...]
 
 
 class Prepare:
@@ -33,8 +32,8 @@ class Prepare:
         function = prepare_function(module)
         return cls(module, function_signature(function).arguments, device) if function else None
 
-    def __call__(self, scope: Scope, state: Sequence[Any]) -> Arrays:
-        """The values computed from these arrays, for this scope."""
+    def __call__(self, scope: Scope, state: Sequence[Array]) -> Arrays:
+        """The values made of these arrays, for this scope."""
         made_of, made = scope.prepared.get(self, ((), ()))
         if len(made_of) != len(state) or not all(map(operator.is_, made_of, state)):
             with jax.enable_x64(True):

@@ -29,6 +29,7 @@ class Scope:
     def __init__(self, parent: Scope | None = None) -> None:
         self._parent = parent
         self.lock: Any = RLock() if parent is None else parent.lock
+        # goes with its executable, of which runners keep so many
         self.bound: dict[int, tuple[int, Any]] = {}
         self.prepared: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
         self._slots: dict[str, Slot] = {}

@@ -59,6 +59,7 @@ class Slot:
     def __init__(self, name: str, lock: Any = None) -> None:
         self.name = name
         self.lock = RLock() if lock is None else lock
+        # state, not a cache: as many as programs pass this variable on with others
         self.stacks: dict[tuple[str, ...], Stack] = {}
         self.lengths: list[list[int]] = []
         self.value: Any = None

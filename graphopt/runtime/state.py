@@ -123,6 +123,7 @@ def _item(replicated: Replicated, port: Port, item: Item) -> Any:
     return stack.items[home, item.at]
 
 
+# one for each device
 @functools.cache
 def _unstacked(place: Any) -> Any:
     """A function that makes an array of each item of a stack."""

@@ -9,10 +9,20 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.flags import BuildFlags, GradientScaleStrategy, ReduceStrategy
-from graphopt.passes.table.schedule import select
-from graphopt.passes.table.settings import Setting, Settings, as_count, as_size
-from graphopt.runtime.flags import coalescing, left_out
+from graphopt.passes.table.pipeline import select
+from graphopt.runtime.flags import MAPPERS, coalescing, left_out, mapper_flag
+from graphopt.runtime.settings import (
+    Setting,
+    Settings,
+    as_choice,
+    as_count,
+    as_flag,
+    as_member,
+    as_names,
+    as_size,
+    as_text,
+    as_tristate,
+)
 
 
 class BuildStrategy(BuildFlags):
@@ -50,24 +60,42 @@ class ExecutionStrategy(Settings):
 
     `num_iteration_per_run` steps are one call, which returns the last one's fetches. They run on
     the same feed, or each on its own: an array of [steps, rows, …], one dimension more than its
-    variable has, is a batch for each step. The other settings have no effect, as
-    `CompiledProgram.explain` says.
+    variable has, is a batch for each step. `mapper` chooses the function of JAX that makes one
+    replica several: `pmap`, `shard_map` or `vmap`; by default graphopt does. The other settings
+    have no effect, as `CompiledProgram.explain` says.
     """
 
-    num_threads = Setting(0, as_size, effect="no effect here (XLA has threads of its own)")
-    num_iteration_per_drop_scope = Setting(
-        100, as_count, effect="no effect here (XLA keeps no temporaries between steps)"
-    )
-    num_iteration_per_run = Setting(
-        1, as_count, effect="steps in one call, on the same feed or on a batch for each"
-    )
-    allow_op_delay = Setting(False, effect="no effect here, nor in Paddle")
-    use_experimental_executor = Setting(True, effect="no effect here (there is one executor)")
-    use_thread_barrier = Setting(False, effect="no effect here (there is no parameter server)")
-    use_cuda = Setting(True, effect="no effect here (the places decide)")
-    _dry_run = Setting(False, effect="no effect here")
+    num_threads = Setting(0, as_size)
+    num_iteration_per_drop_scope = Setting(100, as_count)
+    num_iteration_per_run = Setting(1, as_count)
+    allow_op_delay = Setting(False)
+    use_experimental_executor = Setting(True)
+    use_thread_barrier = Setting(False)
+    use_cuda = Setting(True)
+    mapper = Setting("auto", as_choice(*MAPPERS))
+    _dry_run = Setting(False)
+
+    def chosen_mapper(self) -> str:
+        """The mapper that was set here, else by FLAGS_graphopt_mapper; ValueError for no mapper."""
+        return self.mapper if "mapper" in self.values else mapper_flag()
 
     def explain(self) -> list[str]:
         """A line for each setting that was set, with what it does."""
-        declared = self.declared().items()
-        return [f"{name}: {item.effect}" for name, item in declared if name in self.values]
+        no_effect = "no effect here"
+        return [
+            f"{n}: {EXECUTION.get(n, no_effect)}" for n in self.all_settings() if n in self.values
+        ]
+
+
+# What the settings of ExecutionStrategy do.
+EXECUTION = {
+    "num_iteration_per_run": "steps in one call, on the same feed or on a batch for each",
+    "num_threads": "no effect here (XLA has threads of its own)",
+    "num_iteration_per_drop_scope": "no effect here (XLA keeps no temporaries between steps)",
+    "allow_op_delay": "no effect here, nor in Paddle",
+    "use_experimental_executor": "no effect here (there is one executor)",
+    "use_thread_barrier": "no effect here (there is no parameter server)",
+    "use_cuda": "no effect here (the places decide)",
+    "mapper": "what makes one replica several: `pmap`, `shard_map`, `vmap`, or `auto`, which takes "
+    "`shard_map` where there is a device for each place and `vmap` elsewhere (not Paddle's)",
+}

@@ -37,7 +37,8 @@ from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.passes.padding.dims import Axes, CannotPad, joined, reshaped
 from graphopt.passes.padding.mask import Masked, count_name, mask_name, mask_padding
 from graphopt.passes.padding.rules import carry
-from graphopt.runtime.bucketed import _padded, count_of, cut, mask_of
+from graphopt.runtime.bucketed import _with_rows
+from graphopt.runtime.padded_rows import count_of, cut, mask_of
 from graphopt_tests.op_calls import flat, groups_of
 from graphopt_tests.ops.base import Array, Sample
 from graphopt_tests.sample_modules import modules_in
@@ -126,7 +127,7 @@ def run_padded(module: ModuleOp, masked: Masked, feeds: dict[str, Array], axes: 
     )
     rows = {"n": (size, size + EXTRA)}
     names = {name: tuple(dim[0] if dim else None for dim in axes[name]) for name in feeds}
-    inputs = {name: _padded(array, names[name], rows) for name, array in feeds.items()}
+    inputs = {name: _with_rows(array, names[name], rows) for name, array in feeds.items()}
     inputs |= {mask_name(dim): mask_of(dim, rows) for dim in masked.masks}
     inputs |= {count_name(dim): np.array(count_of(dim, rows)) for dim in masked.counts}
     results = run_module(module, inputs, one_by_one=True)

@@ -12,7 +12,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.ir.program import Program, Variable
-from graphopt.runtime import CompiledProgram
+from graphopt.runtime import CompiledProgram, ExecutionStrategy
 from graphopt_tests.runtime.nets import Net, build, parameter, strategy, value
 
 FOLDER = Path(__file__).parents[1] / "data" / "goldens" / "data-parallel"
@@ -54,14 +54,18 @@ def network(feeds: dict[str, Array], params: dict[str, Any]) -> tuple[Net, Progr
     return build(make), tests[0]
 
 
-def run_case(case: dict[str, Any]) -> dict[str, Array]:
+def run_case(case: dict[str, Any], mapper: str) -> dict[str, Array]:
     """The results of a case under the names that were recorded."""
     params, feeds = case.get("params", {}), arrays(case["feeds"])
     devices, steps = params.get("devices", 2), params.get("steps", 2)
     net, test = network(feeds, params)
     places = static.cpu_places(devices)
     scale = strategy(gradient_scale_strategy=params.get("scale", "CoeffNumDevice"))
-    train = CompiledProgram(net.main).with_data_parallel(net.loss.name, scale, places=places)
+    execution = ExecutionStrategy()
+    execution.mapper = mapper
+    train = CompiledProgram(net.main).with_data_parallel(
+        net.loss.name, scale, execution, places=places
+    )
     batch = {"x": feeds["x"], "y": feeds["y"]}
     feed: Any = batch
     if params.get("feed_list"):
@@ -80,15 +84,22 @@ def run_case(case: dict[str, Any]) -> dict[str, Array]:
     if params.get("batch_norm"):
         results |= {"mm": value("mm"), "mv": value("mv")}
     if params.get("with_test"):
-        compiled = CompiledProgram(test).with_data_parallel(share_vars_from=train, places=places)
+        compiled = CompiledProgram(test).with_data_parallel(
+            exec_strategy=execution, share_vars_from=train, places=places
+        )
         results["test_pred"] = net.run(batch, net.out, compiled)[0]
+    if len(feeds["x"]) % devices:
+        mapper = "lockstep"
+    assert train.stats["mapper"] == (mapper if devices > 1 else "alone")
     return results
 
 
+@pytest.mark.filterwarnings("ignore:mapper. lockstep, as the replicas have different numbers")
+@pytest.mark.parametrize("mapper", ["pmap", "shard_map", "vmap"])
 @pytest.mark.parametrize("case", CASES, ids=[case["id"] for case in CASES])
-def test_recorded_run(case: dict[str, Any]) -> None:
+def test_recorded_run(case: dict[str, Any], mapper: str) -> None:
     """Losses, gradients, parameters, moving statistics and predictions of every step."""
-    found, wanted = run_case(case), arrays(case["results"])
+    found, wanted = run_case(case, mapper), arrays(case["results"])
     assert found.keys() == wanted.keys()
     relative, absolute = case["tol"]
     for name, array in wanted.items():

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from graphopt import fluid
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import Program
-from graphopt.runtime.feed import SplitFeed, single_feed, split_feed
+from graphopt.runtime.feed import single_feed
+from graphopt.runtime.split import SplitFeed, split_feed
 
 
 def program() -> Program:

@@ -13,12 +13,12 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import CallbackError
-from graphopt.runtime.compile import Executable
+from graphopt.runtime.executable import Executable
 from graphopt.runtime.uninterrupted import Uninterrupted
 from graphopt_tests.storms.run import storm
 
 
-@pytest.mark.parametrize("kind", ["plain", "stacked"])
+@pytest.mark.parametrize("kind", ["plain", "stacked", "pmap"])
 def test_no_interrupt_loses_state(kind: str) -> None:
     """A few of the many that `make storms` sends."""
     lost, text = storm(kind, "interrupt", 10)
@@ -54,7 +54,7 @@ FEED = {"x": np.ones((2, 1), "float32")}
 
 
 @pytest.mark.usefixtures("programs")
-@pytest.mark.parametrize("kind", ["plain", "devices", "steps"])
+@pytest.mark.parametrize("kind", ["plain", "devices", "pmap", "steps"])
 def test_a_raising_callback(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The step stores nothing, and the error names op, variable and line, with its cause."""
     monkeypatch.setenv("CPU_NUM", "2")
@@ -70,6 +70,7 @@ def test_a_raising_callback(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     exe = static.Executor(paddle.CPUPlace())
     exe.run(static.default_startup_program())
     execution = static.ExecutionStrategy()
+    execution.mapper = "pmap" if kind == "pmap" else "auto"
     execution.num_iteration_per_run = each = 2 if kind == "steps" else 1
     program: Any = main
     if kind != "plain":

@@ -11,7 +11,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime.compile import MAX_SHAPES
+from graphopt.runtime.executable import MAX_SHAPES
 from graphopt.runtime.kept import (
     MOST_COMPILED,
     NEW_PROGRAM,
@@ -158,14 +158,14 @@ def test_evicted_shapes_are_released() -> None:
     runner = exe._runner
     feeds = [{"x": np.ones((rows, 4), "float32")} for rows in (1, 2)]
     exe.run(main, feed=feeds[0], fetch_list=[names[0]], scope=scope)
-    (compiled,) = runner.all_compiled()
-    first = weakref.ref(next(iter(compiled.executables.values())))
+    (executables,) = runner._all()
+    first = weakref.ref(executables.all()[0])
     for number in range(MAX_SHAPES):
-        compiled.executable(number, 1, even=True)
+        executables.find(number, 1, even=True)
     gc.collect()
     assert first() is None
     exe.run(main, feed=feeds[0], fetch_list=[names[0]], scope=scope)
-    assert len(compiled.executables) == MAX_SHAPES
+    assert len(executables.all()) == MAX_SHAPES
 
 
 def test_a_set_that_cannot_be_compiled() -> None:

@@ -123,8 +123,7 @@ def test_enable_inplace_donates(devices: int, inplace: bool) -> None:
     assert old.is_deleted() is inplace
     if not inplace:
         close(np.array(old), [[1.85]])
-    (compiled,) = program._compiled()
-    (executable,) = compiled.executables.values()
+    (executable,) = program._runner.executables()
     assert ("input_output_alias" in executable.function.as_text()) is inplace
 
 
@@ -140,9 +139,8 @@ def test_new_values_take_the_old_ones_buffers() -> None:
     executor = static.Executor(paddle.CPUPlace())
     executor.run(startup, scope=scope)
     executor.run(main, feed={"x": np.ones((2, 3), "float32")}, fetch_list=[loss], scope=scope)
-    (compiled,) = [c for c in executor._runner.all_compiled() if c.plan.feeds]
-    (executable,) = compiled.executables.values()
-    plan, text = compiled.plan, executable.function.as_text()
+    (executable,) = [e for e in executor._runner.executables() if e.plan.feeds]
+    plan, text = executable.plan, executable.function.as_text()
     pairs = re.findall(r"\{(\d+)\}: \((\d+), \{\}", text.splitlines()[0])
     results = (*plan.fetches, *plan.written)
     names = {results[int(to)].name: plan.updated[int(of)].name for to, of in pairs}

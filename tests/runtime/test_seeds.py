@@ -206,8 +206,7 @@ def test_draws_that_are_alike_are_compiled_once() -> None:
         paddle.seed(7)
         executor.run(startup, fetch_list=fetches, scope=scope)
         found.append([scope.find_var(weight.name).numpy() for weight in weights])
-        (compiled,) = executor._runner.all_compiled()
-        (executable,) = compiled.executables.values()
+        (executable,) = executor._runner.executables()
         assert executable.mapped.name == ("alone" if fetches else "start")
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
     assert len({array.tobytes() for array in found[0]}) == 4

@@ -250,6 +250,7 @@ def test_execution_strategy() -> None:
         "use_experimental_executor": True,
         "use_thread_barrier": False,
         "use_cuda": True,
+        "mapper": "auto",
         "_dry_run": False,
     }
     for name in ("num_threads", "num_iteration_per_drop_scope", "num_iteration_per_run"):

@@ -75,7 +75,8 @@ def stablehlo(program: CompiledProgram) -> str:
     from graphopt.runtime.state import Bound, take_all
 
     (compiled,) = program._compiled()
-    (executable,) = compiled.executables.values()
+    assert program._runner is not None
+    (executable,) = program._runner.executables()
     scope = static.global_scope()
     with jax.enable_x64(True):
         plan = compiled.plan

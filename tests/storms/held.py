@@ -105,7 +105,7 @@ def shapes(count: int) -> Held:
         exe.run(main, feed=feed, fetch_list=[loss], scope=scope)
 
     found = grown(count, step, max(count // 8, 1))
-    kept = sum(len(compiled.executables) for compiled in exe._runner.all_compiled())
+    kept = len(exe._runner.executables())
     return Held(f"{count} feed shapes", found, kept, exe.stats)
 
 

@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 WORKER = Path(__file__).parent / "worker.py"
-KINDS = ("plain", "devices", "steps", "stacked", "compiling", "processes")
+KINDS = ("plain", "devices", "pmap", "steps", "stacked", "compiling", "processes")
 FAULTS = ("interrupt", "alarm", "thread", "raise")
 FAULTS_OF = {"compiling": ("interrupt",), "processes": ("interrupt", "raise")}
 # Seconds between `ready` and the signal: several steps, or a good part of a compilation.
@@ -31,7 +31,7 @@ def storm(kind: str, fault: str, count: int, seed: int = 0) -> tuple[int, str]:
     """How often state was lost, -1 for a worker that did not end well, and what it printed."""
     command = [str(WORKER), kind, fault, str(count)]
     environment = dict(os.environ, FLAGS_graphopt_cache_dir="", JAX_PLATFORMS="cpu")
-    environment |= {"CPU_NUM": "2" if kind == "devices" else "1"}
+    environment |= {"CPU_NUM": "2" if kind in ("devices", "pmap") else "1"}
     environment.pop("XLA_FLAGS", None)
     if kind == "processes":
         command = ["-m", "graphopt.launch", "--nproc", "2", *command]

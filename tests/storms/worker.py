@@ -81,7 +81,9 @@ class Training:
         strategy, execution = static.BuildStrategy(), static.ExecutionStrategy()
         strategy.fuse_all_optimizer_ops = self.kind == "stacked"
         execution.num_iteration_per_run = STEPS if self.kind == "steps" else 1
-        places = None if self.kind in ("devices", "processes") else [paddle.CPUPlace()]
+        execution.mapper = "pmap" if self.kind == "pmap" else "auto"
+        several = self.kind in ("devices", "pmap", "processes")
+        places = None if several else [paddle.CPUPlace()]
         return static.CompiledProgram(self.main).with_data_parallel(
             self.loss.name, strategy, execution, places=places
         )

@@ -56,6 +56,17 @@ def as_text(value: Any) -> str:
     return value
 
 
+def as_choice(*names: str) -> Callable[[Any], str]:
+    """One of these strings."""
+
+    def convert(value: Any) -> str:
+        if value not in names:
+            raise ValueError(f"must be one of {', '.join(map(repr, names))}")
+        return value
+
+    return convert
+
+
 def as_names(kind: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A list or set of strings."""
 

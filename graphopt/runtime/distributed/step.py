@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -16,17 +17,21 @@ from graphopt.errors import GraphoptError, ScopeError, UnsupportedError
 from graphopt.ir.dialect.types import show
 from graphopt.lowering import replication
 from graphopt.lowering.multi_process import across, all_devices
-from graphopt.passes.padding.mask import Masked
+from graphopt.lowering.replication import Replicated
+from graphopt.runtime.arrays import Array, Fetched
+from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compile import Compiled, Executable
+from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.distributed.compare import Described
 from graphopt.runtime.distributed.group import Group
 from graphopt.runtime.distributed.job import strategy_for
 from graphopt.runtime.distributed.uneven import Uneven
-from graphopt.runtime.feed import SplitFeed
+from graphopt.runtime.executable import Executable, Executables
 from graphopt.runtime.generator import default_generator
+from graphopt.runtime.kept import MOST_COMPILED
 from graphopt.runtime.places import distinct_devices
 from graphopt.runtime.scope import Scope
+from graphopt.runtime.split import SplitFeed
 from graphopt.runtime.state import layout_of
 from graphopt.runtime.strategies import BuildStrategy
 from graphopt.runtime.uninterrupted import Uninterrupted
@@ -37,29 +42,30 @@ MAX_NAMED = 2000
 OWN_FLAGS = frozenset({"trainer_id", "debug_graphviz_path"})
 
 
-def executable_for(compiled: Compiled, shapes: Any) -> Executable:
-    """The executable over all trainers' devices for these feed shapes."""
-    key = (shapes, "across")
-    found = compiled.executables.get(key)
-    if found is None:
-        places = compiled.compilation.places
-        local = distinct_devices(places)
-        if local is None:
-            raise UnsupportedError(
-                f"{len(places)} places share fewer devices, which several processes cannot do; set "
-                f"CPU_NUM={len(places)} before the script starts (python -m graphopt.launch "
-                f"--devices-per-proc {len(places)}), or use fewer places"
-            )
-        devices = all_devices(local)
-        strategy = compiled.compilation.strategy
-        assert strategy is not None  # trainers have one
-        donate = strategy.enable_inplace and not compiled.callers
-        groups = len(devices) // len(local)
-        replicated = replication.shard_map(
-            compiled.module, compiled.plan, devices, donate=donate, groups=groups
+def over_all_trainers(compiled: Compiled) -> Replicated:
+    """A program over all trainers' devices."""
+    places, mapper = compiled.compilation.places, compiled.compilation.mapper
+    if mapper not in ("auto", "shard_map"):
+        raise UnsupportedError(
+            f"mapper = '{mapper}' runs in one process; a job of several trains with 'shard_map', "
+            "which 'auto' takes"
         )
-        found = compiled.executables[key] = Executable(compiled, across(replicated, devices))
-    return found
+    local = distinct_devices(places)
+    if local is None:
+        raise UnsupportedError(
+            f"{len(places)} places share fewer devices, which several processes cannot do; set "
+            f"CPU_NUM={len(places)} before the script starts (python -m graphopt.launch "
+            f"--devices-per-proc {len(places)}), or use fewer places"
+        )
+    devices = all_devices(local)
+    strategy = compiled.compilation.strategy
+    assert strategy is not None  # trainers have one
+    donate = strategy.enable_inplace and not compiled.callers
+    groups = len(devices) // len(local)
+    replicated = replication.shard_map(
+        compiled.module, compiled.plan, devices, donate=donate, groups=groups
+    )
+    return replace(across(replicated, devices), why="trainers step together")
 
 
 def absent_state(executable: Executable, scope: Scope) -> list[str]:
@@ -87,34 +93,34 @@ class Session:
         self.group = group
         self.strategy = strategy_for(group, strategy)
         self.keys = Keys()
-        self.masked: dict[Any, tuple[Compiled, Masked]] = {}
+        self.masked: Bounded[Hashable, Executables] = Bounded(MOST_COMPILED)
         # of executables as long as their program has them
         self._described: WeakKeyDictionary[Executable, Described] = WeakKeyDictionary()
 
     def run_uneven(
         self, compilation: Compilation, parts: SplitFeed, scope: Scope
-    ) -> tuple[list[list[Any]], str]:
+    ) -> tuple[Fetched, str]:
         """As `run`, for devices with different numbers of rows."""
         uneven = Uneven.of(parts, self.group.world.trainer)
         key = (compilation.feeds, compilation.fetches, tuple(uneven.axes))
-        found = self.masked.get(key)
-        if found is None:
-            found = self.masked[key] = uneven.compile(compilation)
-        compiled, masked = found
+        executables = self.masked.find(key, lambda: Executables(uneven.compile(compilation)))
+        masked = executables.compiled.masked
+        assert masked is not None
         feeds = uneven.feeds(masked)
         shapes = tuple((array.shape, array.dtype) for array in feeds.values())
-        fetches, mapper = self.run(compiled, shapes, feeds, scope)
+        fetches, mapper = self.run(executables, shapes, feeds, scope)
         return uneven.cut(masked, compilation.fetches, fetches), mapper
 
     def run(
-        self, compiled: Compiled, shapes: Any, feeds: Mapping[str, Any], scope: Scope
-    ) -> tuple[list[list[Any]], str]:
+        self, executables: Executables, shapes: Hashable, feeds: Mapping[str, Array], scope: Scope
+    ) -> tuple[Fetched, str]:
         """The values of every fetch on each of this trainer's devices, and the mapper's name.
 
         State that is not on the devices yet takes trainer 0's value. Learning rates, which every
         trainer writes before each step, must agree.
         """
-        executable = executable_for(compiled, shapes)
+        compiled = executables.compiled
+        executable = executables.of((shapes, "all trainers"), lambda: over_all_trainers(compiled))
         scheduled = compiled.compilation.program.lr_schedulers
         absent = absent_state(executable, scope)
         anew = [name for name in absent if name not in scheduled]
@@ -154,7 +160,7 @@ class Session:
         finally:
             self.group.end_step()
 
-    def _describe(self, executable: Executable, feeds: Mapping[str, Any]) -> Described:
+    def _describe(self, executable: Executable, feeds: Mapping[str, Array]) -> Described:
         """The description of a step that has to be the same for every trainer."""
         known = self._described.get(executable)
         if known is not None:

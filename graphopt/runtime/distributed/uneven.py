@@ -16,10 +16,10 @@ import numpy as np
 from graphopt.errors import FeedError
 from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.mask import Masked, count_name, mask_name
-from graphopt.runtime.bucketed import Rows, count_of, cut, mask_of
 from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compile import Compiled, compile_program
-from graphopt.runtime.feed import SplitFeed, side_by_side
+from graphopt.runtime.compiled import Compiled, compile_program
+from graphopt.runtime.padded_rows import Rows, count_of, cut, mask_of
+from graphopt.runtime.split import SplitFeed, side_by_side
 
 BATCH = "batch"
 
@@ -56,19 +56,17 @@ class Uneven:
         }
         return cls(trainer, whole, axes, tuple({BATCH: (count, size)} for count in own))
 
-    def compile(self, compilation: Compilation) -> tuple[Compiled, Masked]:
+    def compile(self, compilation: Compilation) -> Compiled:
         """The masked program; FeedError when it cannot do with more rows than it was given."""
         own = [rows[BATCH][0] for rows in self.rows]
         if compilation.sample_weighted:
             raise _refused(self.trainer, own, "with sample_weighted=True devices count by rows")
         try:
-            compiled = compile_program(replace(compilation, axes=self.axes))
+            return compile_program(replace(compilation, axes=self.axes))
         except CannotPad as error:
             raise _refused(
                 self.trainer, own, f"{error.reason.name}: {error.reason.text}"
             ) from error
-        assert compiled.masked is not None
-        return compiled, compiled.masked
 
     def feeds(self, masked: Masked) -> dict[str, Any]:
         """The feeds of the masked program: the rows, and which of them count."""

@@ -95,7 +95,7 @@ def compiled_of(program: Any) -> Any:
 
 def executable_of(program: Any) -> Any:
     """XLA's executable of that, for one set of shapes."""
-    (executable,) = compiled_of(program).executables.values()
+    (executable,) = program._runner.executables()
     return executable.function
 
 

@@ -31,8 +31,7 @@ strategy.memory_optimize = sys.argv[1] == "1"
 program = static.CompiledProgram(static.default_main_program(), strategy)
 feed = {"x": np.random.default_rng(0).standard_normal((4096, 512)).astype("float32")}
 losses = [exe.run(program, feed, [loss])[0].item() for _ in range(2)]
-(compiled,) = program._runner._compiled.values()
-(executable,) = compiled.executables.values()
+(executable,) = program._runner.executables()
 print(json.dumps({
     "losses": losses,
     "temporary": executable.function.memory_analysis().temp_size_in_bytes,

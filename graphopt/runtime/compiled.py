@@ -1,0 +1,239 @@
+"""An optimised program, and the mapper that makes replicas of it.
+
+This module and those that it uses import JAX when they are loaded; the rest of the runtime does
+when the first program runs.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Operation
+
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.ir.dialect.index_bounds import IndexBound, assert_bounds, fed_bounds
+from graphopt.ir.dialect.ops.dynamic import draws
+from graphopt.ir.dialect.ops.fence import Fence
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout
+from graphopt.ir.dialect.types import byte_count, show
+from graphopt.ir.program.location import caller_level
+from graphopt.lowering import replication
+from graphopt.lowering.call import Call
+from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.host import callers
+from graphopt.lowering.lockstep import lockstep
+from graphopt.lowering.multi_process import across
+from graphopt.lowering.replication import Plan, Replicated
+from graphopt.passes.padding.mask import Masked
+from graphopt.passes.table.conflicts import check_supported, refused
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.report import Report
+from graphopt.runtime.blame import check_depth
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.flags import checks_all_ids, checks_nan_inf, hashes_dropout
+from graphopt.runtime.places import device_of, distinct_devices
+from graphopt.runtime.prepare import Prepare
+
+
+@dataclass
+class Compiled:
+    """An optimised module, and what its executables have to know of it."""
+
+    compilation: Compilation
+    module: ModuleOp
+    report: Report
+    plan: Plan
+    is_random: bool
+    has_barriers: bool = False
+    """True when derivatives compute activations again, or something waits for something else."""
+    callers: dict[Any, Any] = field(default_factory=dict)
+    """The ops that call Python: what that raises must leave the state as it was."""
+    checks_finite: bool = False
+    """True with FLAGS_check_nan_inf, which may refuse a step; that then stores nothing."""
+    prepare: Prepare | None = None
+    """The values that are computed apart from the steps."""
+    bounds: Mapping[str, tuple[IndexBound, ...]] = field(default_factory=dict[str, Any])
+    """The numbers that feeds may hold."""
+    masked: Masked | None = None
+    """The masks and counts that are fed besides, where feeds have rows to spare."""
+
+    def mapped(self, count: int, *, even: bool) -> Replicated:
+        """The module on `count` replicas, which get equally many rows when they are `even`."""
+        compilation = self.compilation
+        strategy = compilation.strategy
+        donate = bool(strategy is None or strategy.enable_inplace)
+        donate = donate and not self.callers and not self.checks_finite
+        if not compilation.data_parallel or (count == 1 and not self.per_replica):
+            if self.starts_alike:
+                return replace(self.by_op(), name="start")
+            device = device_of(compilation.places[0])
+            alone = replication.alone(self.module, self.plan, device, donate=donate)
+            return replace(alone, why="there is one place")
+        places = compilation.places[:count]
+        devices = distinct_devices(places)
+        mapper, why = choose_mapper(compilation.mapper, devices, len(places), even=even)
+        if mapper == "lockstep":
+            found = lockstep(self.module, self.plan, device_of(places[0]), count)
+        elif mapper == "vmap" or devices is None:
+            device = device_of(places[0])
+            found = replication.vmap(self.module, self.plan, device, count, donate=donate)
+        elif mapper == "pmap":
+            found = replication.pmap(self.module, self.plan, devices, donate=donate)
+        else:
+            found = replication.shard_map(self.module, self.plan, devices, donate=donate)
+            # beside other processes, JAX takes no NumPy feeds for several devices
+            found = found if jax.process_count() == 1 else across(found, devices)
+        return replace(found, why=why)
+
+    def options(self) -> dict[str, Any] | None:
+        """The options of XLA for this module."""
+        if self.compilation.places[0].platform != "cpu" or not self.has_barriers:
+            return None
+        # on CPUs XLA would remove barriers before it looks for common subexpressions, and so keep
+        # what the derivative is to compute again, and before it joins collectives
+        return {"xla_disable_hlo_passes": "cse_barrier_expander"}
+
+    def by_op(self) -> Replicated:
+        """The module for one device, one XLA program for each op: sizes may depend on data."""
+        return replication.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
+
+    def explained(self) -> Report:
+        """The report with near misses, which are looked for now that somebody asks."""
+        if not self.report.near:
+            # as it was compiled, whatever flags have been set since
+            context, again = self.report.context.quiet(), self.compilation.parsed
+            self.report.near = optimize(again(), context, near=True, again=again).near
+        return self.report
+
+    @property
+    def starts_alike(self) -> bool:
+        """True for a startup program, which gives state and takes nothing, with draws alike.
+
+        XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
+        that are like it.
+        """
+        plan = self.plan
+        if plan.feeds or plan.updated or plan.read_only or plan.fetches:
+            return False
+        calls = [Call.of(op, ALONE) for op in self.module.walk() if isinstance(op, RandomOp)]
+        return len(calls) >= 2 * len(set(calls)) > 0
+
+    @property
+    def per_replica(self) -> bool:
+        """True when some state has a value of its own on each replica."""
+        ports = (*self.plan.updated, *self.plan.read_only, *self.plan.written)
+        return any(port.per_replica for port in ports)
+
+
+def choose_mapper(
+    asked: str, devices: Sequence[Any] | None, count: int, *, even: bool
+) -> tuple[str, str]:
+    """The mapper of `count` places and the reason; `devices` if there is one for each place.
+
+    Replicas with different numbers of rows can run in lockstep only: with another mapper asked for,
+    that is warned about. UnsupportedError where the one that is asked for cannot run.
+    """
+    if not even:
+        why = "the replicas have different numbers of rows"
+        if asked != "auto":
+            why = f"{why}, which {asked} cannot run"
+            warnings.warn(f"mapper: lockstep, as {why}", stacklevel=caller_level())
+        return "lockstep", why
+    if asked == "auto":
+        if devices is None:
+            return "vmap", "there are fewer devices than places"
+        return "shard_map", "there is a device for each place"
+    if asked != "vmap" and devices is None:
+        raise UnsupportedError(
+            f"mapper = '{asked}' needs a device for each of the {count} places: set "
+            f"CPU_NUM={count} before anything runs, use fewer places, or mapper = 'vmap' or 'auto'"
+        )
+    if asked == "pmap" and jax.process_count() > 1:
+        raise UnsupportedError(
+            "mapper = 'pmap' runs in one process; in a job of several use 'shard_map' or 'auto'"
+        )
+    return asked, "it was asked for"
+
+
+def compile_program(compilation: Compilation) -> Compiled:
+    """Parse and optimise a program; XLA compiles it when shapes are known.
+
+    UnsupportedError for a flag of the strategy that nothing can obey, and for branches and loops
+    nested so deep that Python could not follow. CannotPad for one that cannot do with rows to
+    spare, where it is to.
+    """
+    check_depth(compilation.program)
+    module, masked = compilation.masked()
+    if compilation.strategy is not None:
+        check_supported(compilation.strategy.pass_context().flags)
+    _check_memory(module)
+    context = compilation.pass_context()
+    if context.communicates:
+        for flag, text in refused(context).items():
+            warnings.warn(f"{flag}: {text}", stacklevel=caller_level())
+    bounds = fed_bounds(module)
+    if checks_all_ids():
+        assert_bounds(module)
+    report = optimize(module, context, again=compilation.parsed)
+    if hashes_dropout():
+        hash_dropout(module)
+    if checks_nan_inf():
+        check_finite(module)
+    is_random = any(draws(op) for op in module.walk())
+    has_barriers = any(map(_has_barrier, module.walk()))
+    plan = Plan.of(module, compilation.steps, compilation.stacked, apart=True)
+    return Compiled(
+        compilation,
+        module,
+        report,
+        plan,
+        is_random,
+        has_barriers,
+        callers(module),
+        checks_finite(module),
+        prepare=Prepare.of(module, device_of(compilation.places[0])),
+        bounds=bounds,
+        masked=masked,
+    )
+
+
+def _has_barrier(op: Operation) -> bool:
+    """True for an op that is lowered with a barrier."""
+    adds = isinstance(op, Grad) and bool(op.attr("addto"))
+    return adds or isinstance(op, Fence) or segment_of(op) is not None
+
+
+def _check_memory(module: ModuleOp) -> None:
+    """ProgramError for a result that is much larger than the memory of this machine.
+
+    A little larger may do: XLA does not store what it fuses.
+    """
+    limit = 4 * _memory()
+    for op in module.walk():
+        for result in op.results:
+            if isinstance(result.type, TensorType) and byte_count(result.type) > limit:
+                name = result.name_hint or op.name
+                raise ProgramError(
+                    f"'{name}' of {op.name} is {show(result.type)}, which takes "
+                    f"{byte_count(result.type)} bytes; this machine has {_memory()}"
+                )
+
+
+@functools.cache
+def _memory() -> int:
+    """The bytes of memory of this machine; no limit where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize

@@ -1,0 +1,324 @@
+"""Executables: optimised programs for certain feed shapes, compiled by XLA, and their steps."""
+
+from __future__ import annotations
+
+import itertools
+import weakref
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass
+from typing import Protocol, TypeAlias
+
+import jax
+import numpy as np
+
+from graphopt.lowering.dynamic import NeedsData
+from graphopt.lowering.finite import take
+from graphopt.lowering.host import listening
+from graphopt.lowering.replication import Replicated
+from graphopt.runtime.arrays import Array, Arrays, Feeds, HostArray
+from graphopt.runtime.bounded import Bounded
+from graphopt.runtime.cache import use_cache
+from graphopt.runtime.callbacks import finish
+from graphopt.runtime.compiled import Compiled
+from graphopt.runtime.generator import default_generator
+from graphopt.runtime.ids import check_ids
+from graphopt.runtime.not_finite import refuse_not_finite
+from graphopt.runtime.run_hook import Watcher, watcher
+from graphopt.runtime.scope import Scope
+from graphopt.runtime.state import Bound, BoundState, scope_slot, take_all
+from graphopt.runtime.uninterrupted import Uninterrupted
+
+# A program that meets more shapes than this forgets the executable used least lately.
+MAX_SHAPES = 64
+# Steps that may be under way at once; more can deadlock XLA's host devices.
+MAX_IN_FLIGHT = 8
+
+
+FedArrays: TypeAlias = "tuple[Array | list[Array], ...]"
+# fetches, and the state after the step
+Results: TypeAlias = "tuple[Arrays, Arrays]"
+# of state that is updated, state that is only read, feeds and a random key
+Step: TypeAlias = "Callable[[Arrays, Arrays, FedArrays, HostArray], Results]"
+
+
+class KeyGenerator(Protocol):
+    """Whatever gives the random keys of steps."""
+
+    def next_key(self, runs: int = 1) -> HostArray:
+        """The key of the next step, of which `runs` run in one call."""
+        ...
+
+
+@dataclass
+class UnderWay:
+    """The steps of all executables since one was waited for.
+
+    No attribute of a class: whenever one changes, Python forgets what it knows of the class.
+    """
+
+    steps: int = 0
+
+
+under_way = UnderWay()
+_NO_KEY = np.zeros(2, np.uint32)
+_serial = itertools.count()
+
+
+def _unbind(scope: weakref.ref[Scope], serial: int) -> None:
+    """Let a scope forget the slots of an executable that is gone."""
+    there = scope()
+    if there is not None:
+        there.bound.pop(serial, None)
+
+
+class Executable:
+    """A replicated module that XLA compiles at the first call, and the state it passes along."""
+
+    def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
+        self.compiled = compiled
+        self.plan = compiled.plan
+        self.is_random = compiled.is_random
+        self.replicated = replicated
+        self.fed = [port.name for port in compiled.plan.feeds]
+        self.serial = next(_serial)
+        # gives random keys in place of the global generator
+        self.keys: KeyGenerator | None = None
+        self.confirm: Callable[[str], None] | None = None  # told how a step that calls Python ended
+        self.function: Step | None = None
+        self.direct: Step | None = None  # the same as a function of C, after the first call
+        self.prepare = compiled.prepare
+        self.bounds = compiled.bounds
+
+    def __call__(self, feeds: Feeds, scope: Scope) -> Arrays:
+        """Run one step: state from and to the scope, fetches returned as JAX arrays.
+
+        Whatever ends the step before its end, the scope has the state of a whole step. Raises
+        IndexRangeError for fed ids that name nothing.
+        """
+        if self.bounds:
+            check_ids(self.bounds, feeds)
+        ordered = tuple([feeds[name] for name in self.fed])
+        function = self.function or self.make_ready(feeds, scope)
+        if not self.replicated.donates:
+            fetches, written = self._keeping(function, ordered, scope)
+            self._bound(fetches, written)
+            return fetches
+        with scope.lock, jax.enable_x64(True):
+            slots = self._slots(scope)
+            updated, read_only = self._state(slots, scope)
+            key = self._key()
+            if (tell := watcher()) is not None:
+                self._tell(tell, slots, ordered, key, scope)
+            if self.direct is None:
+                with Uninterrupted():
+                    fetches, written = function(updated, read_only, ordered, key)
+                    self._store(slots, written, scope)
+                self.direct = _direct(function)
+            else:
+                # The call takes the old state. One call of C runs it and notes its results, so that
+                # no interrupt, which comes between two instructions of Python, comes before that.
+                noted: list[Results] = []
+                try:
+                    noted.extend(map(self.direct, (updated,), (read_only,), (ordered,), (key,)))
+                    fetches, written = noted[0]
+                    self._store(slots, written, scope)
+                except BaseException:
+                    if noted:
+                        with Uninterrupted():
+                            self._store(slots, noted[0][1], scope)
+                    raise
+        self._bound(fetches, written)
+        return fetches
+
+    def make_ready(self, feeds: Feeds, scope: Scope) -> Step:
+        """The function, compiled for these feeds unless it is."""
+        if self.function is None:
+            ordered = tuple([feeds[name] for name in self.fed])
+            with scope.lock:
+                updated, read_only = self._state(self._slots(scope), scope)
+            with jax.enable_x64(True):
+                self.function = self._compile(updated, read_only, ordered, _NO_KEY)
+        return self.function
+
+    def stablehlo(self) -> str:
+        """What XLA was given; "" before the first step, and for ops that run one by one."""
+        if not isinstance(self.function, jax.stages.Compiled):
+            return ""
+        types = jax.tree.map(
+            lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), self.function.args_info[0]
+        )
+        with jax.enable_x64(True):
+            return self.replicated.function.lower(*types).as_text()
+
+    def hlo(self) -> str:
+        """What XLA made of it; "" as for `stablehlo`."""
+        function = self.function
+        return function.as_text() or "" if isinstance(function, jax.stages.Compiled) else ""
+
+    def _state(self, slots: BoundState, scope: Scope) -> tuple[Arrays, Arrays]:
+        """The state that is updated, and what is only read, on the devices."""
+        replicated = self.replicated
+        updated = tuple(take_all(replicated, slots.updated, keep=True))
+        read_only = tuple(take_all(replicated, slots.read_only))
+        if self.prepare is not None:
+            read_only += self.prepare(scope, take_all(replicated, slots.prepare))
+        return updated, read_only
+
+    def _key(self) -> HostArray:
+        """The random key of the next step."""
+        if not self.is_random:
+            return _NO_KEY
+        return (self.keys or default_generator()).next_key(self.plan.steps)
+
+    def _tell(
+        self, tell: Watcher, slots: BoundState, ordered: FedArrays, key: HostArray, scope: Scope
+    ) -> None:
+        """Tell who watches what the step takes."""
+        read = (*slots.updated, *slots.read_only, *slots.prepare)
+        state = {n: scope_slot(scope, n).numpy() for port, *_ in read for n in port.variables}
+        tell(self.compiled, state | dict(zip(self.fed, ordered, strict=True)), key)
+
+    def _keeping(self, function: Step, ordered: FedArrays, scope: Scope) -> Results:
+        """A step of a function that takes no buffers: anything may end it, nothing is lost."""
+        with scope.lock:
+            slots = self._slots(scope)
+            state = self._state(slots, scope)
+        key = self._key()
+        if (tell := watcher()) is not None:
+            self._tell(tell, slots, ordered, key, scope)
+        if self.compiled.callers:
+            fetches, written = self._calling(function, *state, ordered, key)
+        else:
+            try:
+                with jax.enable_x64(True):
+                    fetches, written = function(*state, ordered, key)
+            except RuntimeError:
+                if not any(map(_is_gone, (*state[0], *state[1]))):
+                    raise
+                # a step of another thread took the buffers after they had been looked up
+                with scope.lock, jax.enable_x64(True):
+                    fetches, written = function(*self._state(slots, scope), ordered, key)
+        if self.compiled.checks_finite:
+            found = take((fetches, written))
+            refuse_not_finite(found, self.compiled.compilation.program, self.compiled.module)
+        if written:
+            with scope.lock, Uninterrupted():
+                self._store(slots, written, scope)
+        return fetches, written
+
+    def _calling(
+        self,
+        function: Step,
+        updated: Arrays,
+        read_only: Arrays,
+        ordered: FedArrays,
+        key: HostArray,
+    ) -> Results:
+        """The results of a function that calls Python, when all of that has ended well."""
+        confirm = self.confirm or _nobody
+        with listening(self.compiled.callers) as run:
+            with jax.enable_x64(True):
+                results = function(updated, read_only, ordered, key)
+            try:
+                finish(run, results)
+            except BaseException as error:
+                confirm(str(error) or type(error).__name__)
+                raise
+        confirm("")
+        return results
+
+    def _store(self, slots: BoundState, written: Arrays, scope: Scope) -> None:
+        """The state after the step, into the scope."""
+        home = self.replicated.home
+        for (port, slot, layout), array in zip(slots.written, written, strict=True):
+            slot = slot or scope_slot(scope, port.name)
+            slot.put(array, layout=layout, home=home)
+
+    def _compile(
+        self, updated: Arrays, read_only: Arrays, ordered: FedArrays, key: HostArray
+    ) -> Step:
+        use_cache()
+        lower = getattr(self.replicated.function, "lower", None)
+        try:
+            if lower is None:
+                return self.replicated.function
+            lowered = lower(updated, read_only, ordered, key)
+            return lowered.compile(self.compiled.options())
+        except NeedsData:
+            if self.replicated.name != "alone":
+                raise
+            self.replicated = self.compiled.by_op()
+            return self.replicated.function
+
+    def _slots(self, scope: Scope) -> BoundState:
+        """The slots of the state, which are looked up by name when there are new variables."""
+        changes, found = scope.bound.get(self.serial, (-1, None))
+        if found is None or changes != Scope.changes:
+            plan = self.plan
+            prepare = self.prepare.reads if self.prepare is not None else ()
+            groups = (plan.updated, plan.read_only, plan.written, prepare)
+            replicated = self.replicated
+            found = BoundState(
+                *([Bound.of(replicated, p, scope) for p in ports] for ports in groups)
+            )
+            if self.serial not in scope.bound:
+                weakref.finalize(self, _unbind, weakref.ref(scope), self.serial).atexit = False
+            scope.bound[self.serial] = Scope.changes, found
+        return found
+
+    def _bound(self, fetches: Arrays, written: Arrays) -> None:
+        """Wait now and then, so that steps whose results nobody reads do not pile up."""
+        under_way.steps += 1
+        if under_way.steps >= MAX_IN_FLIGHT:
+            under_way.steps = 0
+            jax.block_until_ready(fetches or written)
+
+
+class Executables:
+    """The executables of one compiled program, one for each set of feed shapes.
+
+    `shapes` counts those that were made so far.
+    """
+
+    def __init__(self, compiled: Compiled) -> None:
+        self.compiled = compiled
+        self.shapes = 0
+        self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
+
+    def all(self) -> list[Executable]:
+        """Those that are kept."""
+        return list(self._found.values())
+
+    def find(self, shapes: Hashable, count: int, *, even: bool) -> Executable:
+        """The executable for these feed shapes on `count` replicas, compiled when it is new."""
+        key = shapes, count, even
+        return self.of(key, lambda: self.compiled.mapped(count, even=even))
+
+    def of(self, key: Hashable, mapped: Callable[[], Replicated]) -> Executable:
+        """The executable of this key, when it is new from what `mapped` gives."""
+        return self._found.find(key, lambda: self._made(mapped()))
+
+    def _made(self, replicated: Replicated) -> Executable:
+        self.shapes += 1
+        return Executable(self.compiled, replicated)
+
+
+def _direct(function: Step) -> Step | None:
+    """The function of C that a compiled function of JAX is after its first call, None without one.
+
+    JAX has no public name for it. Without it each call holds signals back, which costs a little.
+    """
+    inner = getattr(function, "_call", None)
+    return inner if type(inner) is _JITTED else None
+
+
+_JITTED = type(jax.jit(lambda: None))
+
+
+def _nobody(_: str) -> None:
+    """Told how a step ended that no other trainer runs."""
+
+
+def _is_gone(array: Array) -> bool:
+    """True for an array whose buffers a step has taken."""
+    return isinstance(array, jax.Array) and array.is_deleted()

@@ -1,0 +1,207 @@
+"""ExecutionStrategy.mapper and FLAGS_graphopt_mapper: who makes one replica several."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import UnsupportedError
+from graphopt.ir.program import Variable
+from graphopt.runtime import CompiledProgram, ExecutionStrategy, ParallelExecutor
+from graphopt_tests.runtime.nets import Net, build, parameter, strategy, value
+
+MAPPERS = ("pmap", "shard_map", "vmap")
+
+
+@pytest.fixture(autouse=True)
+def _two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPU_NUM", "2")
+
+
+def net() -> Net:
+    """A linear layer with Momentum, so that there is state to pass on."""
+
+    def make() -> tuple[Variable, Variable]:
+        x = static.data("x", [None, 3], "float32")
+        out = paddle.matmul(x, parameter("w", np.arange(6, dtype="float32").reshape(3, 2)))
+        loss = paddle.mean(paddle.square(out))
+        paddle.optimizer.Momentum(0.1, 0.9).minimize(loss)
+        return loss, out
+
+    return build(make)
+
+
+def by(mapper: str) -> ExecutionStrategy:
+    """An ExecutionStrategy with this mapper."""
+    execution = ExecutionStrategy()
+    execution.mapper = mapper
+    return execution
+
+
+def parallel(made: Net, execution: ExecutionStrategy | None = None, **flags: Any) -> Any:
+    """The net on the two devices."""
+    return CompiledProgram(made.main).with_data_parallel(
+        made.loss.name, strategy(**flags), execution
+    )
+
+
+FEED = {"x": np.arange(12, dtype="float32").reshape(4, 3) / 12}
+
+
+def trained(made: Net, program: Any, steps: int = 3) -> list[np.ndarray[Any, Any]]:
+    """The losses of some steps and the weight after them."""
+    return [*(made.run(FEED, made.loss, program)[0] for _ in range(steps)), value("w")]
+
+
+@pytest.mark.parametrize("reduce", ["AllReduce", "Reduce"])
+@pytest.mark.parametrize("mapper", MAPPERS)
+def test_a_chosen_mapper_runs(mapper: str, reduce: str) -> None:
+    """It trains as the default one does, also with updates in parts, and is told by name."""
+    found = []
+    for execution in (None, by(mapper)):
+        made = net()
+        program = parallel(
+            made, execution, reduce_strategy=static.BuildStrategy.ReduceStrategy[reduce]
+        )
+        found.append(trained(made, program))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_allclose(one, other, 1e-6)
+    assert program.stats["mapper"] == mapper
+    assert program.stats["devices"] == 2
+    assert f"mapper: {mapper}, as it was asked for" in program.explain()
+
+
+def test_the_default_says_why() -> None:
+    """A device for each place, or fewer."""
+    made = net()
+    program = parallel(made)
+    made.run(FEED, made.loss, program)
+    assert "mapper: shard_map, as there is a device for each place" in program.explain()
+    shared = CompiledProgram(made.main).with_data_parallel(
+        made.loss.name, places=[paddle.CPUPlace()] * 64
+    )
+    made.run({"x": np.ones((64, 3), "float32")}, made.loss, shared)
+    assert "mapper: vmap, as there are fewer devices than places" in shared.explain()
+
+
+def test_the_strategy_wins_over_the_flag(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its `auto` too, once it is set."""
+    monkeypatch.setenv("FLAGS_graphopt_mapper", "pmap")
+    for execution, mapper in ((None, "pmap"), (by("vmap"), "vmap"), (by("auto"), "shard_map")):
+        made = net()
+        program = parallel(made, execution)
+        made.run(FEED, made.loss, program)
+        assert program.stats["mapper"] == mapper
+
+
+def test_wrong_names(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both errors list the right ones."""
+    listed = "one of 'auto', 'pmap', 'shard_map', 'vmap', found 'xmap'"
+    with pytest.raises(ValueError, match=f"mapper must be {listed}"):
+        by("xmap")
+    monkeypatch.setenv("FLAGS_graphopt_mapper", "xmap")
+    made = net()
+    with pytest.raises(ValueError, match=f"FLAGS_graphopt_mapper should be {listed}"):
+        made.run(FEED, made.loss, parallel(made))
+
+
+@pytest.mark.parametrize("mapper", ["pmap", "shard_map"])
+def test_fewer_devices_than_places(mapper: str) -> None:
+    """Only vmap can do with them."""
+    made = net()
+    program = CompiledProgram(made.main).with_data_parallel(
+        made.loss.name, exec_strategy=by(mapper), places=[paddle.CPUPlace()] * 64
+    )
+    with pytest.raises(UnsupportedError, match=f"'{mapper}' needs a device for each of the 64"):
+        made.run({"x": np.ones((64, 3), "float32")}, made.loss, program)
+
+
+def test_pmap_in_a_job(monkeypatch: pytest.MonkeyPatch) -> None:
+    """It runs in one process."""
+    made = net()
+    program = parallel(made, by("pmap"))
+    with monkeypatch.context() as patched:
+        patched.setattr(jax, "process_count", lambda: 2)
+        with pytest.raises(UnsupportedError, match="'pmap' runs in one process"):
+            made.run(FEED, made.loss, program)
+
+
+def test_unequal_rows_fall_back() -> None:
+    """In lockstep, with a warning and the reason in the report; the mapper goes on afterwards."""
+    made = net()
+    program = parallel(made, by("pmap"))
+    made.run(FEED, made.loss, program)
+    with pytest.warns(UserWarning, match="mapper: lockstep, as .* which pmap cannot run"):
+        made.run({"x": FEED["x"][:3]}, made.loss, program)
+    assert program.stats["mapper"] == "lockstep"
+    assert "mapper: lockstep, as the replicas have different numbers of rows" in program.explain()
+    made.run(FEED, made.loss, program)
+    assert program.stats["mapper"] == "pmap"
+
+
+@pytest.mark.parametrize("mapper", MAPPERS)
+def test_one_place(mapper: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is nothing to map, and the report says so."""
+    monkeypatch.setenv("CPU_NUM", "1")
+    made = net()
+    program = parallel(made, by(mapper))
+    assert [loss.shape for loss in trained(made, program)[:3]] == [(1,)] * 3
+    assert program.stats["mapper"] == "alone"
+    assert "mapper: alone, as there is one place" in program.explain()
+
+
+@pytest.mark.parametrize("inplace", [True, False])
+def test_pmap_takes_the_buffers_of_the_state(inplace: bool) -> None:
+    """As every mapper does unless `enable_inplace` is off; what a script reads is a copy."""
+    made = net()
+    program = parallel(made, by("pmap"), enable_inplace=inplace)
+    made.run(FEED, made.loss, program)
+    slot = static.global_scope().find_var("w")
+    assert slot is not None
+    before, read = slot.value, value("w")
+    made.run(FEED, made.loss, program)
+    assert before.is_deleted() is inplace
+    assert not np.array_equal(read, value("w"))
+    (executable,) = program._runner.executables()
+    assert (executable.direct is not None) is inplace
+
+
+def test_pmap_gives_xla_what_shard_map_does() -> None:
+    """One sum over the devices for the gradient: in the IR, in StableHLO, in XLA's own text."""
+    for mapper in ("pmap", "shard_map"):
+        made = net()
+        program = parallel(made, by(mapper))
+        assert program.text() == program.text("stablehlo") == program.text("hlo") == ""
+        made.run(FEED, made.loss, program)
+        assert program.text().count("pd.all_reduce(") == 1
+        assert program.text("stablehlo").count("stablehlo.all_reduce") == 1
+        assert program.text("hlo").count(" all-reduce(") == 1
+        with pytest.raises(ValueError, match="must be 'pd', 'stablehlo' or 'hlo', found 'ptx'"):
+            program.text("ptx")
+
+
+@pytest.mark.parametrize("mapper", MAPPERS)
+def test_parallel_executor(mapper: str) -> None:
+    """It runs through the mapper of its ExecutionStrategy."""
+    made = net()
+    executor = ParallelExecutor(False, made.loss.name, made.main, exec_strategy=by(mapper))
+    losses = [executor.run([made.loss.name], feed=FEED)[0] for _ in range(2)]
+    assert executor.device_count == 2 and losses[0].shape == (2,)
+    assert losses[1].sum() < losses[0].sum()
+    assert executor._program.stats["mapper"] == mapper
+    executor.drop_local_exe_scopes()
+
+
+def test_a_switch_keeps_the_state() -> None:
+    """Programs with different mappers train the same parameters in turn."""
+    made = net()
+    programs = [parallel(made, by(mapper)) for mapper in MAPPERS]
+    switched = [made.run(FEED, made.loss, program)[0] for program in programs * 2]
+    other = net()
+    straight = trained(other, parallel(other), len(switched))[:-1]
+    np.testing.assert_allclose(switched, straight, 1e-5)
