@@ -36,7 +36,7 @@ from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.multi_process import across
 from graphopt.lowering.replication import Plan, Replicated
 from graphopt.passes.padding.mask import Masked
-from graphopt.passes.table.conflicts import check_supported, refused
+from graphopt.passes.table.flags import check_supported, refused
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.report import Report
 from graphopt.runtime.blame import check_depth

@@ -213,7 +213,7 @@ class CompiledProgram:
 
     def _count(self, place: Place) -> int:
         """The number of devices of a run, which each take a feed."""
-        return 1 if self._data_parallel is None else len(self._data_parallel._places(place))
+        return 1 if self._parallel is None else len(self._parallel.places(place))
 
     def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
         """The compilation for these feeds and fetches; before the first run, on a likely place."""

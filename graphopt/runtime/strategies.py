@@ -9,20 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.pipeline import select
+from graphopt.passes.table.flags import BuildFlags, GradientScaleStrategy, ReduceStrategy
+from graphopt.passes.table.schedule import select
+from graphopt.passes.table.settings import Setting, Settings, as_choice, as_count, as_size
 from graphopt.runtime.flags import MAPPERS, coalescing, left_out, mapper_flag
-from graphopt.runtime.settings import (
-    Setting,
-    Settings,
-    as_choice,
-    as_count,
-    as_flag,
-    as_member,
-    as_names,
-    as_size,
-    as_text,
-    as_tristate,
-)
 
 
 class BuildStrategy(BuildFlags):
@@ -65,15 +55,25 @@ class ExecutionStrategy(Settings):
     have no effect, as `CompiledProgram.explain` says.
     """
 
-    num_threads = Setting(0, as_size)
-    num_iteration_per_drop_scope = Setting(100, as_count)
-    num_iteration_per_run = Setting(1, as_count)
-    allow_op_delay = Setting(False)
-    use_experimental_executor = Setting(True)
-    use_thread_barrier = Setting(False)
-    use_cuda = Setting(True)
-    mapper = Setting("auto", as_choice(*MAPPERS))
-    _dry_run = Setting(False)
+    num_threads = Setting(0, as_size, effect="no effect here (XLA has threads of its own)")
+    num_iteration_per_drop_scope = Setting(
+        100, as_count, effect="no effect here (XLA keeps no temporaries between steps)"
+    )
+    num_iteration_per_run = Setting(
+        1, as_count, effect="steps in one call, on the same feed or on a batch for each"
+    )
+    allow_op_delay = Setting(False, effect="no effect here, nor in Paddle")
+    use_experimental_executor = Setting(True, effect="no effect here (there is one executor)")
+    use_thread_barrier = Setting(False, effect="no effect here (there is no parameter server)")
+    use_cuda = Setting(True, effect="no effect here (the places decide)")
+    mapper = Setting(
+        "auto",
+        as_choice(*MAPPERS),
+        effect="what makes one replica several: `pmap`, `shard_map`, `vmap`, or `auto`, which "
+        "takes `shard_map` where there is a device for each place and `vmap` elsewhere (not "
+        "Paddle's)",
+    )
+    _dry_run = Setting(False, effect="no effect here")
 
     def chosen_mapper(self) -> str:
         """The mapper that was set here, else by FLAGS_graphopt_mapper; ValueError for no mapper."""
@@ -81,21 +81,5 @@ class ExecutionStrategy(Settings):
 
     def explain(self) -> list[str]:
         """A line for each setting that was set, with what it does."""
-        no_effect = "no effect here"
-        return [
-            f"{n}: {EXECUTION.get(n, no_effect)}" for n in self.all_settings() if n in self.values
-        ]
-
-
-# What the settings of ExecutionStrategy do.
-EXECUTION = {
-    "num_iteration_per_run": "steps in one call, on the same feed or on a batch for each",
-    "num_threads": "no effect here (XLA has threads of its own)",
-    "num_iteration_per_drop_scope": "no effect here (XLA keeps no temporaries between steps)",
-    "allow_op_delay": "no effect here, nor in Paddle",
-    "use_experimental_executor": "no effect here (there is one executor)",
-    "use_thread_barrier": "no effect here (there is no parameter server)",
-    "use_cuda": "no effect here (the places decide)",
-    "mapper": "what makes one replica several: `pmap`, `shard_map`, `vmap`, or `auto`, which takes "
-    "`shard_map` where there is a device for each place and `vmap` elsewhere (not Paddle's)",
-}
+        declared = self.declared().items()
+        return [f"{name}: {item.effect}" for name, item in declared if name in self.values]

@@ -80,7 +80,7 @@ _METHODS: dict[str, str] = {
     "trapezoid",
     "stacking": "as_strided moveaxis rot90 tensor_split hsplit vsplit dsplit unflatten unfold "
     "view view_as",
-    "place": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
+    "index_put": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
     "select_scatter slice_scatter take",
     "contract": "cdist corrcoef cov tensordot vander",
     "matrix_norm": "cond",

@@ -80,12 +80,12 @@ def stablehlo(program: CompiledProgram) -> str:
     scope = static.global_scope()
     with jax.enable_x64(True):
         plan = compiled.plan
-        mapped = executable.mapped
+        mapped = executable.replicated
         state = [
             tuple(take_all(mapped, [Bound.of(mapped, port, scope) for port in ports]))
             for ports in (plan.updated, plan.read_only)
         ]
         rows_of = {"x": (12, 3), "y": (12, 2)}
         feeds = tuple(np.zeros(rows_of[port.name], "float32") for port in plan.feeds)
-        lowered = executable.mapped.function.lower(*state, feeds, np.zeros(2, np.uint32))
+        lowered = executable.replicated.function.lower(*state, feeds, np.zeros(2, np.uint32))
     return lowered.as_text()

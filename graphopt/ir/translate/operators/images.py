@@ -7,10 +7,12 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.dialect.constants import known_numbers, measured
+from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.ops.conv import is_channels_last
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.vision import Interpolate
+from graphopt.ir.dialect.size_rules import amounts, own_sizes
+from graphopt.ir.dialect.sums import Sum
 from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
 from graphopt.ir.program import EMPTY
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -27,7 +29,7 @@ def interpolate_v2(emit: Emitter) -> Written:
     size = size[5 - rank_of(x.type) :]
     # one tensor has all sizes, or each has a tensor of its own; Paddle looks there first
     given = [name for slot in ("SizeTensor", "OutSize") for name in op.input(slot)]
-    like = measured(emit.read(given[0])) if len(given) == 1 else None
+    like = _measured(emit.read(given[0])) if len(given) == 1 else None
     tensors: dict[str, SSAValue] = {}
     if given and like is None:
         tensors["size"] = emit.joined(given)
@@ -109,3 +111,14 @@ def pad2d(emit: Emitter) -> Written:
         "value": emit.attr("pad_value", 0.0),
     }
     return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
+
+
+def _measured(value: SSAValue) -> SSAValue | None:
+    """The images y whose open height and width, `shape(y)[2:]`, are in this value."""
+    elements = Known().elements(value)
+    wanted = [] if elements is None else amounts(elements)
+    for size in wanted:
+        images = size.only.value if isinstance(size, Sum) and size.only else None
+        if images is not None:
+            return images if list(own_sizes(images)[2:]) == wanted else None
+    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.constants import known_numbers
+from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot, Topk
 from graphopt.ir.dialect.ops.shape import Squeeze

@@ -10,12 +10,9 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
-from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
-from graphopt.ir.dialect.ops.math import Add, Equal
-from graphopt.ir.dialect.ops.random import Gaussian, Multinomial, Uniform
-from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip
-from graphopt.ir.dialect.ops.reduce import Numel
+from graphopt.ir.dialect.ops.creation import FullLike
+from graphopt.ir.dialect.ops.math import Add
+from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip, RepeatInterleave, Tile
 from graphopt.ir.dialect.ops.shape import (
     Expand,
     Flatten,
