@@ -207,6 +207,6 @@ def test_draws_that_are_alike_are_compiled_once() -> None:
         executor.run(startup, fetch_list=fetches, scope=scope)
         found.append([scope.find_var(weight.name).numpy() for weight in weights])
         (executable,) = executor._runner.executables()
-        assert executable.mapped.name == ("alone" if fetches else "start")
+        assert executable.replicated.name == ("alone" if fetches else "start")
     np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
     assert len({array.tobytes() for array in found[0]}) == 4
