@@ -286,7 +286,7 @@ def cut(mesh: Mesh) -> P:
 
 
 def _specs(plan: Plan, mesh: Mesh) -> tuple[Any, Any]:
-    """How arguments and results of a call are spread over a mesh."""
+    """The parts of a mesh that arguments and results of a call are on."""
     arguments = (
         tuple(_spec(port, mesh) for port in plan.updated),
         tuple(_spec(port, mesh) for port in plan.read_only),

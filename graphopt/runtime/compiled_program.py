@@ -127,8 +127,8 @@ class CompiledProgram:
         return "\n\n".join(parts)
 
     def text(self, form: str = "pd") -> str:
-        """What was compiled so far: the optimised module (`pd`), what XLA was given (`stablehlo`),
-        or what XLA made of that (`hlo`).
+        """The text of all that was compiled so far: the optimised module (`pd`), the input of XLA
+        (`stablehlo`) or its output (`hlo`).
 
         ValueError for another form.
         """

@@ -141,7 +141,7 @@ class Executable:
         return self.function
 
     def stablehlo(self) -> str:
-        """What XLA was given; "" before the first step, and for ops that run one by one."""
+        """The input of XLA; "" before the first step, and for ops that run one by one."""
         if not isinstance(self.function, jax.stages.Compiled):
             return ""
         types = jax.tree.map(
@@ -151,7 +151,7 @@ class Executable:
             return self.replicated.function.lower(*types).as_text()
 
     def hlo(self) -> str:
-        """What XLA made of it; "" as for `stablehlo`."""
+        """The output of XLA; "" as for `stablehlo`."""
         function = self.function
         return function.as_text() or "" if isinstance(function, jax.stages.Compiled) else ""
 

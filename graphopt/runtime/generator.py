@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
+
+from graphopt.runtime.arrays import HostArray
 
 
 class Generator:
@@ -21,7 +21,7 @@ class Generator:
         self._step = 0
         return self
 
-    def next_key(self, runs: int = 1) -> np.ndarray[Any, Any]:
+    def next_key(self, runs: int = 1) -> HostArray:
         """Two uint32 words, different at every call; the second one counts the runs so far.
 
         With `runs` the key is that of the first of so many runs.

@@ -9,6 +9,7 @@ import numpy as np
 
 from graphopt.errors import IndexRangeError
 from graphopt.ir.dialect.index_bounds import IndexBound
+from graphopt.runtime.arrays import HostArray
 from graphopt.runtime.flags import IDS, checks_ids
 
 
@@ -29,7 +30,7 @@ def check_ids(bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, An
                     _check(name, np.asarray(array), bound)
 
 
-def _check(name: str, ids: np.ndarray[Any, Any], bound: IndexBound) -> None:
+def _check(name: str, ids: HostArray, bound: IndexBound) -> None:
     if not ids.size or ids.dtype.kind not in "iu":
         return
     # a negative number is a large one without a sign: one pass over the ids

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from graphopt.passes.padding.dims import Axes, Dim
+from graphopt.runtime.arrays import HostArray
 
 # the number of rows of each dimension: those of the data and those with padding
 Rows = Mapping[str, tuple[int, int]]
 
 
-def mask_of(dim: Dim, rows: Rows) -> np.ndarray[Any, Any]:
+def mask_of(dim: Dim, rows: Rows) -> HostArray:
     """The mask of the rows of a dimension that are data."""
     mask = np.ones((), np.bool_)
     for factor in dim:

@@ -17,27 +17,28 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from graphopt.errors import ScopeError
+from graphopt.runtime.arrays import HostArray
 from graphopt.runtime.layout import AS_IT_IS, ArrayLayout
 from graphopt.runtime.uninterrupted import Uninterrupted
 
 Shape = tuple[int, ...]
 
 
-def in_parts(value: np.ndarray[Any, Any], count: int) -> np.ndarray[Any, Any]:
-    """The elements in `count` rows of one length, with zeros after the last one."""
+def in_parts(value: HostArray, count: int) -> HostArray:
+    """The elements in `count` rows of one length, with zeros behind the last one."""
     length = -(-value.size // count)
     flat = np.zeros(count * length, value.dtype)
     flat[: value.size] = value.reshape(-1)
     return flat.reshape(count, length)
 
 
-def _of_this_process(value: Any) -> np.ndarray[Any, Any]:
+def _of_this_process(value: Any) -> HostArray:
     """The values of the replicas on this process's devices, or all parts of one value."""
     shards = sorted(value.addressable_shards, key=lambda shard: shard.index[0].start or 0)
     return np.concatenate([shard.data for shard in shards])
 
 
-def joined_parts(parts: np.ndarray[Any, Any], shape: Shape) -> np.ndarray[Any, Any]:
+def joined_parts(parts: HostArray, shape: Shape) -> HostArray:
     """The value that `in_parts` cut, in its shape again."""
     return parts.reshape(-1)[: math.prod(shape)].reshape(shape)
 
@@ -79,12 +80,12 @@ class Slot:
             self.value, self.layout, self.home = value, layout, home
             self.copy = (None, AS_IT_IS, None)
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> HostArray:
         """A copy of the value; ScopeError when there is none."""
         with self.lock:
             return self._numpy()
 
-    def _numpy(self) -> np.ndarray[Any, Any]:
+    def _numpy(self) -> HostArray:
         if self.value is None:
             raise ScopeError(f"variable '{self.name}' has no value; run the startup_program first")
         value = self.value
@@ -148,11 +149,11 @@ class Tensor:
         """Replace the lengths by the differences of these offsets."""
         self.set_recursive_sequence_lengths([np.diff(offsets).tolist() for offsets in lod])
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> HostArray:
         """A copy of the value."""
         return self._slot.numpy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostArray:
         value = self._slot.numpy()
         return value if dtype is None else value.astype(dtype)
 
@@ -172,7 +173,7 @@ class Item(NamedTuple):
     stack: Stack
     at: int
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> HostArray:
         """A copy of the value."""
         return np.array(self.stack.first()[self.at])
 
@@ -199,7 +200,7 @@ class Stack:
         self.copy: tuple[Any, ArrayLayout, Any] = (None, AS_IT_IS, None)
         self.items: dict[tuple[Any, int], Any] = {}
 
-    def first(self) -> np.ndarray[Any, Any]:
+    def first(self) -> HostArray:
         """The array as NumPy sees it, that of the first replica; of use until the next step."""
         value = np.asarray(self.value)
         return value[0] if self.layout.replicas else value
@@ -230,7 +231,7 @@ class Stack:
         """True once all variables have values."""
         return all(slot.is_initialized() for slot in self.members)
 
-    def numpy(self) -> np.ndarray[Any, Any]:
+    def numpy(self) -> HostArray:
         """The values of all variables, which have one shape and dtype."""
         if self.home is not None:
             return np.array(self.first())

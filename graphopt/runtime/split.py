@@ -14,7 +14,7 @@ import numpy as np
 
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import LENGTHS, Program, Variable
-from graphopt.runtime.arrays import Array, Feeds
+from graphopt.runtime.arrays import Array, Feeds, HostArray
 from graphopt.runtime.feed import (
     StepsOfRun,
     as_array,
@@ -166,7 +166,7 @@ def _ceil_chunks(size: int, count: int) -> tuple[int, ...]:
 
 
 def _cut(
-    name: str, sizes: tuple[int, ...], levels: Sequence[np.ndarray[Any, Any]]
+    name: str, sizes: tuple[int, ...], levels: Sequence[HostArray]
 ) -> dict[str, tuple[int, ...]]:
     """The number of rows of a feed, and of its lengths, that belong to so many of its samples."""
     found: dict[str, tuple[int, ...]] = {}

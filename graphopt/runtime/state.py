@@ -13,6 +13,7 @@ from graphopt.ir.dialect.signature import Port
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor
 from graphopt.lowering.multi_process import put
 from graphopt.lowering.replication import Replicated
+from graphopt.runtime.arrays import HostArray
 from graphopt.runtime.layout import ArrayLayout
 from graphopt.runtime.scope import Scope, stack_in
 from graphopt.runtime.slots import Item, Slot, Stack, in_parts
@@ -151,7 +152,7 @@ def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayL
         return put(value, replicated.place(port))
 
 
-def _checked(slot: Holder, port: Port) -> np.ndarray[Any, Any]:
+def _checked(slot: Holder, port: Port) -> HostArray:
     """The value in a slot; ScopeError unless it is what the program declares."""
     if isinstance(slot, Stack) and slot.home is None:
         item = tensor(shape_of(port.type)[1:], dtype_of(port.type))

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from hypothesis import strategies as st
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
-from xdsl.dialects.func import ReturnOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
@@ -26,6 +25,7 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.optimizer import Update
 from graphopt.ir.dialect.ops.reduce import Mean
 from graphopt.ir.dialect.signature import FETCH, STATE, main_function, signature_of
+from graphopt.ir.dialect.signature_edit import edit_signature, port_attributes
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.testing.enclose import enclosed
 
@@ -56,17 +56,9 @@ def _results(module: ModuleOp) -> list[SSAValue]:
 
 
 def add_result(module: ModuleOp, kind: str, name: str, value: SSAValue) -> None:
-    """Return a value under a name, as a fetch or as state."""
-    function = main_function(module)
-    last = function.body.block.last_op
-    assert isinstance(last, ReturnOp)
-    last.operands = [*last.operands, value]
-    types = function.function_type
-    outputs = [*types.outputs, value.type]
-    function.function_type = FunctionType.from_lists(list(types.inputs), outputs)
-    assert function.res_attrs is not None
-    added = DictionaryAttr({kind: StringAttr(name)})
-    function.res_attrs = ArrayAttr([*function.res_attrs, added])
+    """Give a value back under a name, as a fetch or as state."""
+    with edit_signature(main_function(module)) as edit:
+        edit.give(value, port_attributes(kind, name))
 
 
 def _name(module: ModuleOp, stem: str) -> str:

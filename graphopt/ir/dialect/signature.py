@@ -14,13 +14,12 @@ from xdsl.dialects.builtin import (
     ArrayAttr,
     DenseArrayBase,
     DictionaryAttr,
-    FunctionType,
     ModuleOp,
     StringAttr,
     UnitAttr,
 )
 from xdsl.dialects.func import FuncOp
-from xdsl.ir import Attribute, BlockArgument
+from xdsl.ir import Attribute
 
 from graphopt.ir.dialect.types import Tensor, shape_of, show
 
@@ -178,15 +177,6 @@ def result_port(function: FuncOp, index: int) -> Port:
     attrs, types = function.res_attrs, function.function_type.outputs.data
     one = slice(index, index + 1)
     return _ports(ArrayAttr(attrs.data[one]) if attrs else None, types[one], "result")[0]
-
-
-def add_feed(function: FuncOp, name: str, type_: Tensor) -> BlockArgument:
-    """A new last argument of `@main`, fed under this name."""
-    block, types = function.body.block, function.function_type
-    attrs = function.arg_attrs.data if function.arg_attrs else ()
-    function.function_type = FunctionType.from_lists([*types.inputs, type_], list(types.outputs))
-    function.arg_attrs = ArrayAttr([*attrs, DictionaryAttr({FEED: StringAttr(name)})])
-    return block.insert_arg(type_, len(block.args))
 
 
 def stack_name(names: Sequence[str]) -> str:

@@ -19,7 +19,8 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.math import Where
 from graphopt.ir.dialect.ops.shape import Reshape
-from graphopt.ir.dialect.signature import FEED, STATE, add_feed, main_function, signature_of
+from graphopt.ir.dialect.signature import FEED, STATE, main_function, signature_of
+from graphopt.ir.dialect.signature_edit import add_feed
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, tensor
 from graphopt.passes.engine.rewrite import insert, replace
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim

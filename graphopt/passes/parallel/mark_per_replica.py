@@ -10,8 +10,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, ModuleOp, UnitAttr
-from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.dialects.builtin import ModuleOp, UnitAttr
+from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -23,7 +23,8 @@ from graphopt.ir.dialect.ops.fence import Fence
 from graphopt.ir.dialect.ops.norm import BatchNormBase
 from graphopt.ir.dialect.ops.optimizer import Update
 from graphopt.ir.dialect.regions import inner_ops, values_read
-from graphopt.ir.dialect.signature import PER_REPLICA, STATE, Port, main_function, signature_of
+from graphopt.ir.dialect.signature import PER_REPLICA, STATE, main_function, signature_of
+from graphopt.ir.dialect.signature_edit import edit_signature
 from graphopt.passes.engine.numerics import Numerics
 
 
@@ -35,10 +36,10 @@ class MarkPerReplica(ModulePass):
     numerics = Numerics.BIT_EXACT
 
     def apply(self, ctx: Context, op: ModuleOp) -> None:
-        function = main_function(op)
         _, varying_state = uniform_values(op)
         if varying_state:
-            _mark(function, signature_of(op).arguments, signature_of(op).results, varying_state)
+            with edit_signature(main_function(op)) as edit:
+                edit.mark({name: {PER_REPLICA: UnitAttr()} for name in varying_state})
 
 
 def uniform_values(module: ModuleOp) -> tuple[set[SSAValue], frozenset[str]]:
@@ -104,26 +105,3 @@ def _uniform_updates(op: Update, uniform: set[SSAValue]) -> list[SSAValue]:
 def _draws_anew(op: Operation) -> bool:
     """True for an op that draws other numbers on each replica."""
     return any(not seed for seed, _ in draws(op))
-
-
-def _mark(
-    function: FuncOp,
-    arguments: tuple[Port, ...],
-    results: tuple[Port, ...],
-    varying_state: frozenset[str],
-) -> None:
-    def marked(
-        ports: tuple[Port, ...], attrs: ArrayAttr[DictionaryAttr] | None
-    ) -> ArrayAttr[DictionaryAttr]:
-        assert attrs is not None
-        return ArrayAttr(
-            [
-                DictionaryAttr({**entry.data, PER_REPLICA: UnitAttr()})
-                if port.kind == STATE and port.name in varying_state
-                else entry
-                for port, entry in zip(ports, attrs, strict=True)
-            ]
-        )
-
-    function.arg_attrs = marked(arguments, function.arg_attrs)
-    function.res_attrs = marked(results, function.res_attrs)

@@ -12,20 +12,17 @@ from dataclasses import dataclass
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import (
-    ArrayAttr,
-    DictionaryAttr,
-    FunctionType,
     ModuleOp,
-    StringAttr,
 )
 from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
+from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from graphopt.ir.dialect.definition import attr_kinds, operand_names
 from graphopt.ir.dialect.ops.comm import AllReduce, OnOwner, Part, ReduceScatter
 from graphopt.ir.dialect.ops.optimizer import Single, Update
 from graphopt.ir.dialect.ops.plain_update import Dpsgd
 from graphopt.ir.dialect.signature import FETCH, SHARD_OF, STATE, main_function, signature_of
+from graphopt.ir.dialect.signature_edit import SignatureEdit, edit_signature
 from graphopt.ir.dialect.traits import takes_any_order
 from graphopt.ir.dialect.types import UNKNOWN, byte_count, element_count, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
@@ -75,13 +72,17 @@ class _Sharding:
 
     def run(self) -> None:
         """Rewrite the function."""
+        with edit_signature(self.function) as edit:
+            self._rewrite(edit)
+
+    def _rewrite(self, edit: SignatureEdit) -> None:
         chosen = self._chosen()
         scattered = self._scattered(chosen)
-        kept = self._keep_in_parts(chosen)
+        kept = self._keep_in_parts(chosen, edit)
         dead: list[Operation] = []
         for op in list(self.block.ops):
             if isinstance(op, ReturnOp):
-                self._finish(op, kept)
+                self._finish(op, kept, edit)
             elif op in scattered:
                 self._scatter(op)
                 dead.append(op)
@@ -95,7 +96,8 @@ class _Sharding:
         for op in reversed(dead):
             op.detach()
             op.erase()
-        self._drop_wholes(kept)
+        # the variables that the new arguments are parts of
+        edit.mark({name: {SHARD_OF: old.type} for name, old in kept.items()})
 
     # -- what is spread ----------------------------------------------------------------------------
 
@@ -151,7 +153,9 @@ class _Sharding:
                 todo += [v for v in owner.operands if shape_of(v.type) == shape_of(value.type)]
         return found
 
-    def _keep_in_parts(self, chosen: Mapping[Operation, Update]) -> dict[str, BlockArgument]:
+    def _keep_in_parts(
+        self, chosen: Mapping[Operation, Update], edit: SignatureEdit
+    ) -> dict[str, BlockArgument]:
         """Replace the state that only updates read by parts; the old arguments by name."""
         ports = signature_of(self.module).arguments
         written = set(signature_of(self.module).writes)
@@ -169,9 +173,7 @@ class _Sharding:
                 kept[port.name] = argument
         for old in kept.values():
             part = Part.infer(old.type, self.count)  # pyright: ignore[reportArgumentType]
-            new = self.block.insert_arg(part, old.index)
-            new.name_hint = old.name_hint
-            self.values.parts[old] = new
+            self.values.parts[old] = edit.replace(old, part)
         return kept
 
     # -- how ---------------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class _Sharding:
             text = f"{show_op(op)} needs all of {hint}, which is put together for it"
             self.log.declined(op, Reason("read-whole", text))
 
-    def _finish(self, op: ReturnOp, kept: Mapping[str, BlockArgument]) -> None:
+    def _finish(self, op: ReturnOp, kept: Mapping[str, BlockArgument], edit: SignatureEdit) -> None:
         """Fetches and parameters are whole; a fetched gradient is summed on its owner only."""
         for at, port in enumerate(signature_of(self.module).results):
             value = op.operands[at]
@@ -228,20 +230,7 @@ class _Sharding:
                 local = self.totals[owner]
                 made = OnOwner.make(new, local, owner=self.owner_of[local])
                 new = insert(made, op, value)
-            op.operands[at] = new
-
-    def _drop_wholes(self, kept: Mapping[str, BlockArgument]) -> None:
-        """Remove the old arguments, and note on the new ones the variables they are parts of."""
-        names = {name: old.type for name, old in kept.items()}
-        for old in kept.values():
-            self.block.erase_arg(old)
-        function = self.function
-        (end,) = (op for op in self.block.ops if isinstance(op, ReturnOp))
-        function.function_type = FunctionType.from_lists(
-            [argument.type for argument in self.block.args], [v.type for v in end.operands]
-        )
-        function.arg_attrs = _marked(function.arg_attrs, names)
-        function.res_attrs = _marked(function.res_attrs, names)
+            edit.set_result(at, new)
 
 
 def spread_operands(op: Update, single: Single) -> list[int]:
@@ -272,18 +261,6 @@ def _grouped(op: Update, flat: Sequence[SSAValue]) -> list[Sequence[SSAValue]]:
         found.append(flat[start : start + len(group)])
         start += len(group)
     return found
-
-
-def _marked(
-    attrs: ArrayAttr[DictionaryAttr] | None, names: Mapping[str, Attribute]
-) -> ArrayAttr[DictionaryAttr]:
-    def entry(found: DictionaryAttr) -> DictionaryAttr:
-        name = found.data.get(STATE)
-        if isinstance(name, StringAttr) and name.data in names:
-            return DictionaryAttr({**found.data, SHARD_OF: names[name.data]})
-        return found
-
-    return ArrayAttr([entry(found) for found in attrs or ()])
 
 
 def sharding_notes(module: ModuleOp) -> Iterator[str]:

@@ -9,13 +9,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.ops.norm import BatchNormBase
-from graphopt.ir.dialect.signature import STATE, function_signature, main_function
+from graphopt.ir.dialect.signature import main_function
+from graphopt.ir.dialect.signature_edit import edit_signature, state_name
 from graphopt.passes.engine.fusion import Outcome
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
@@ -49,30 +50,11 @@ def _gives_back(op: BatchNormBase) -> bool:
 
 
 def _drop(function: FuncOp) -> None:
-    signature, end = function_signature(function), function.body.block.last_op
-    assert end is not None
-    came = {
-        port.name: value
-        for port, value in zip(signature.arguments, function.args, strict=True)
-        if port.kind == STATE
-    }
-    kept = [
-        at
-        for at, (port, value) in enumerate(zip(signature.results, end.operands, strict=True))
-        if port.kind != STATE or came.get(port.name) is not value
-    ]
-    keep_results(function, kept)
-
-
-def keep_results(function: FuncOp, kept: list[int]) -> None:
-    """Let a function return only some of its results."""
-    end, attrs = function.body.block.last_op, function.res_attrs
-    assert end is not None
-    if len(kept) == len(end.operands):
-        return
-    values: list[SSAValue] = [end.operands[at] for at in kept]
-    end.operands = values
-    inputs = list(function.function_type.inputs)
-    function.function_type = FunctionType.from_lists(inputs, [value.type for value in values])
-    if attrs is not None:
-        function.res_attrs = ArrayAttr([attrs.data[at] for at in kept])
+    with edit_signature(function) as edit:
+        came = edit.state
+        kept = [
+            at
+            for at, (attributes, value) in enumerate(zip(edit.results, edit.returned, strict=True))
+            if (name := state_name(attributes)) is None or came.get(name) is not value
+        ]
+        edit.keep_results(kept)

@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp
-from xdsl.dialects.func import FuncOp, ReturnOp
-from xdsl.ir import BlockArgument, Operation, OpResult, SSAValue
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, OpResult, SSAValue
 
-from graphopt.ir.dialect.bulk import replace_arguments, replace_uses
+from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.rearrange import Unbind
 from graphopt.ir.dialect.ops.shape import Stack
 from graphopt.ir.dialect.signature import STATE, main_function, signature_of, stack_entry
+from graphopt.ir.dialect.signature_edit import SignatureEdit, edit_signature, state_name
 from graphopt.ir.dialect.types import dtype_of, shape_of, tensor
 from graphopt.passes.engine.rewrite import differentiated_values
 from graphopt.passes.storage.batch_stacked_ops import lift
@@ -42,71 +42,47 @@ def stack_at_rest(module: ModuleOp, groups: Sequence[Names]) -> None:
     """Let the variables of each group, which are state of one type, be one argument."""
     if groups:
         function = main_function(module)
-        items = _take_stacks(module, function, groups)
-        _give_stacks(module, function, groups, items)
+        with edit_signature(function) as edit:
+            items = _take_stacks(edit, function.body.block, groups)
+            _give_stacks(edit, function.body.block, groups, items)
 
 
-def _take_stacks(
-    module: ModuleOp, function: FuncOp, groups: Sequence[Names]
-) -> dict[str, SSAValue]:
+def _take_stacks(edit: SignatureEdit, block: Block, groups: Sequence[Names]) -> dict[str, SSAValue]:
     """Replace the arguments of the groups; what stands for each variable now."""
-    block, ports = function.body.block, signature_of(module).arguments
-    by_name = {p.name: a for a, p in zip(block.args, ports, strict=True) if p.kind == STATE}
-    gone = {by_name[name] for names in groups for name in names}
-    kept = [at for at, argument in enumerate(block.args) if argument not in gone]
-    arguments = [block.args[at] for at in kept]
-    attrs = function.arg_attrs
-    assert attrs is not None
-    entries = [attrs.data[at] for at in kept]
-    found: dict[str, SSAValue] = {}
-    values: dict[SSAValue, SSAValue] = {}
-    front = block.first_op
+    state, front = edit.state, block.first_op
     assert front is not None
+    found: dict[str, SSAValue] = {}
     for names in groups:
-        item = by_name[names[0]].type
-        type_ = tensor((len(names), *shape_of(item)), dtype_of(item))
-        stack = BlockArgument(type_, block, len(arguments))
-        stack.name_hint = by_name[names[0]].name_hint
-        arguments.append(stack)
-        entries.append(stack_entry(names))
+        first = state[names[0]]
+        type_ = tensor((len(names), *shape_of(first.type)), dtype_of(first.type))
+        stack = edit.add(type_, stack_entry(names))
+        stack.name_hint = first.name_hint
         unbound = Unbind.make(stack)
         block.insert_op_before(unbound, front)
         found |= zip(names, unbound.results, strict=True)
-        values |= {by_name[name]: found[name] for name in names}
-    replace_uses(values)
-    replace_arguments(block, arguments)
-    function.arg_attrs = ArrayAttr(entries)
+    replace_uses({state[name]: value for name, value in found.items()})
+    edit.drop([state[name] for name in found])
     return found
 
 
 def _give_stacks(
-    module: ModuleOp, function: FuncOp, groups: Sequence[Names], items: Mapping[str, SSAValue]
+    edit: SignatureEdit, block: Block, groups: Sequence[Names], items: Mapping[str, SSAValue]
 ) -> None:
-    """Replace the results of the groups by one each, and settle the type of the function."""
-    block, end = function.body.block, function.body.block.last_op
-    assert isinstance(end, ReturnOp)
-    attrs = function.res_attrs
-    places: dict[str, int] = {}
-    for at, entry in enumerate(attrs.data if attrs is not None else ()):
-        if STATE in entry.data:
-            places[cast("DictionaryAttr", entry).data[STATE].data] = at  # pyright: ignore
+    """Replace the results of the groups by one each."""
+    end = block.last_op
+    assert end is not None
+    places = {state_name(attributes): at for at, attributes in enumerate(edit.results)}
     written = [names for names in groups if any(name in places for name in names)]
-    gone = {places[name] for names in written for name in names if name in places}
-    values = [value for at, value in enumerate(end.operands) if at not in gone]
-    entries = [e for at, e in enumerate(attrs.data if attrs is not None else ()) if at not in gone]
+    values = dict(items)
+    values |= {name: edit.returned[places[name]] for name in items if name in places}
+    gone = {places.get(name) for names in written for name in names}
+    edit.keep_results([at for at in range(len(edit.results)) if at not in gone])
     for names in written:
-        new = [end.operands[places[n]] if n in places else items[n] for n in names]
+        new = [values[name] for name in names]
         made = Stack.make(new)
         made.results[0].name_hint = new[0].name_hint
         block.insert_op_before(made, end)
-        values.append(made.results[0])
-        entries.append(stack_entry(names))
-    end.operands = values
-    if attrs is not None:
-        function.res_attrs = ArrayAttr(entries)
-    function.function_type = FunctionType.from_lists(
-        [argument.type for argument in block.args], [value.type for value in values]
-    )
+        edit.give(made.results[0], stack_entry(names))
 
 
 def fold_stacks(module: ModuleOp) -> None:

@@ -14,23 +14,20 @@ from typing import Any, cast
 
 import numpy as np
 from xdsl.dialects.builtin import (
-    ArrayAttr,
     DenseArrayBase,
-    DictionaryAttr,
-    FunctionType,
     ModuleOp,
     i64,
 )
-from xdsl.dialects.func import ReturnOp
-from xdsl.ir import Attribute, BlockArgument, SSAValue
+from xdsl.ir import BlockArgument, SSAValue
 
-from graphopt.ir.dialect.bulk import replace_arguments, replace_uses
+from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import Conv2d, DepthwiseConv2d
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.optimizer import Single, Update
 from graphopt.ir.dialect.ops.shape import Transpose
 from graphopt.ir.dialect.signature import ORDER, STATE, main_function, signature_of
+from graphopt.ir.dialect.signature_edit import SignatureEdit, edit_signature, state_name
 from graphopt.ir.dialect.traits import takes_any_order
 from graphopt.ir.dialect.types import dtype_of, element_count, rank_of, shape_of, tensor
 from graphopt.passes.engine.fusion import Outcome, Reason
@@ -135,37 +132,33 @@ class _Turning:
         self.made: list[Transpose] = []
 
     def run(self) -> None:
-        ports = signature_of(self.module).arguments
-        pairs = zip(self.block.args, ports, strict=True)
-        names = {port.name for value, port in pairs if value in self.stored}
         ops = list(self.block.ops)
-        self._arguments()
-        for op in ops:
-            if isinstance(op, PdOp):
-                self._visit(op)
-        self._results(names)
+        with edit_signature(self.function) as edit:
+            names = {name for name, value in edit.state.items() if value in self.stored}
+            self._arguments(edit)
+            for op in ops:
+                if isinstance(op, PdOp):
+                    self._visit(op)
+            for at, attributes in enumerate(edit.results):
+                if state_name(attributes) in names:
+                    edit.set_result(at, self.turned[edit.returned[at]])
+            order = DenseArrayBase.from_list(i64, FILTER)
+            edit.mark({name: {ORDER: order} for name in names})
         for back in reversed(self.made):
             if not back.results[0].uses:
                 back.detach()
                 back.erase()
 
-    def _arguments(self) -> None:
-        first, attrs = self.block.first_op, self.function.arg_attrs
-        assert first is not None and attrs is not None
-        arguments, entries = list(self.block.args), list(attrs.data)
+    def _arguments(self, edit: SignatureEdit) -> None:
+        first = self.block.first_op
+        assert first is not None
         values: dict[SSAValue, SSAValue] = {}
-        for at, old in enumerate(self.block.args):
-            if old in self.stored:
-                shape = shape_of(old.type)
-                type_ = tensor([shape[axis] for axis in FILTER], dtype_of(old.type))
-                new = arguments[at] = BlockArgument(type_, self.block, at)
-                new.name_hint = old.name_hint
-                entries[at] = _ordered(entries[at])
-                values[old] = self._back(new)
-                self.block.insert_op_before(self.made[-1], first)
+        for old in filter(self.stored.__contains__, self.block.args):
+            shape = shape_of(old.type)
+            type_ = tensor([shape[axis] for axis in FILTER], dtype_of(old.type))
+            values[old] = self._back(edit.replace(old, type_))
+            self.block.insert_op_before(self.made[-1], first)
         replace_uses(values)
-        replace_arguments(self.block, arguments)
-        self.function.arg_attrs = ArrayAttr(entries)
 
     def _back(self, value: SSAValue) -> SSAValue:
         """The value in the variable's order, by an op that is inserted later."""
@@ -239,23 +232,3 @@ class _Turning:
         replace_uses(found)
         op.detach()
         op.erase()
-
-    def _results(self, names: set[str]) -> None:
-        """Return the variables in the stored order."""
-        end, attrs = self.block.last_op, self.function.res_attrs
-        assert isinstance(end, ReturnOp) and attrs is not None
-        values, entries = list(end.operands), list(attrs.data)
-        for at, port in enumerate(signature_of(self.module).results):
-            if port.kind == STATE and port.name in names:
-                values[at] = self.turned[values[at]]
-                entries[at] = _ordered(entries[at])
-        end.operands = values
-        self.function.res_attrs = ArrayAttr(entries)
-        self.function.function_type = FunctionType.from_lists(
-            [argument.type for argument in self.block.args], [value.type for value in values]
-        )
-
-
-def _ordered(entry: Attribute) -> DictionaryAttr:
-    data = cast(DictionaryAttr, entry).data
-    return DictionaryAttr({**data, ORDER: DenseArrayBase.from_list(i64, FILTER)})

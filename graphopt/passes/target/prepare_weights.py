@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
+from xdsl.dialects.builtin import ArrayAttr, FunctionType, ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation, OpResult, Region, SSAValue
 
@@ -25,6 +25,7 @@ from graphopt.ir.dialect.signature import (
     prepare_function,
     signature_of,
 )
+from graphopt.ir.dialect.signature_edit import edit_signature, port_attributes
 from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.fixed_values import fixed_values
 from graphopt.passes.engine.fusion import Outcome, Reason
@@ -104,11 +105,17 @@ def _move(module: ModuleOp, moved: Sequence[Operation]) -> None:
     ]
     names = [f"prepared_{number}" for number in range(len(needed))]
     module.body.block.insert_op_before(_prepare(main, moved, needed, names), main)
-    _take(main, needed, names)
-    for op in reversed(moved):
-        op.detach()
-        op.erase()
-    _forget(main)
+    with edit_signature(main) as edit:
+        taken = [
+            edit.add(value.type, port_attributes(PREPARED, name))
+            for value, name in zip(needed, names, strict=True)
+        ]
+        replace_uses(dict(zip(needed, taken, strict=True)))
+        for op in reversed(moved):
+            op.detach()
+            op.erase()
+        # only `@prepare` reads it now
+        edit.drop([argument for argument in edit.state.values() if not argument.uses])
 
 
 def _prepare(
@@ -131,8 +138,8 @@ def _prepare(
         "prepare",
         types,
         Region(block),
-        arg_attrs=ArrayAttr([DictionaryAttr({STATE: StringAttr(port.name)}) for port in ports]),
-        res_attrs=ArrayAttr([DictionaryAttr({PREPARED: StringAttr(name)}) for name in names]),
+        arg_attrs=ArrayAttr([port_attributes(STATE, port.name) for port in ports]),
+        res_attrs=ArrayAttr([port_attributes(PREPARED, name) for name in names]),
     )
 
 
@@ -142,27 +149,3 @@ def _copy(op: Operation, block: Block, values: dict[SSAValue, SSAValue]) -> None
         if operand not in values and isinstance(operand, OpResult):
             _copy(operand.op, block, values)
     block.add_op(op.clone(values))
-
-
-def _take(main: FuncOp, needed: Sequence[SSAValue], names: Sequence[str]) -> None:
-    """Let `@main` take the needed values as arguments."""
-    block, types = main.body.block, main.function_type
-    attrs = [*main.arg_attrs] if main.arg_attrs is not None else []
-    attrs += [DictionaryAttr({PREPARED: StringAttr(name)}) for name in names]
-    taken = [block.insert_arg(value.type, len(block.args)) for value in needed]
-    replace_uses(dict(zip(needed, taken, strict=True)))
-    main.arg_attrs = ArrayAttr(attrs)
-    main.function_type = FunctionType.from_lists(block.arg_types, list(types.outputs))
-
-
-def _forget(main: FuncOp) -> None:
-    """Remove the state that only `@prepare` reads from the arguments of `@main`."""
-    ports, block = function_signature(main).arguments, main.body.block
-    unread = [a for a in block.args if not a.uses and ports[a.index].kind == STATE]
-    gone = {argument.index for argument in unread}
-    assert main.arg_attrs is not None
-    main.arg_attrs = ArrayAttr([d for at, d in enumerate(main.arg_attrs) if at not in gone])
-    for argument in unread:
-        block.erase_arg(argument)
-    outputs = list(main.function_type.outputs)
-    main.function_type = FunctionType.from_lists(block.arg_types, outputs)

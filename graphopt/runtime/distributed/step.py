@@ -6,7 +6,6 @@ import hashlib
 from collections import Counter
 from collections.abc import Hashable, Mapping
 from dataclasses import replace
-from typing import Any
 from weakref import WeakKeyDictionary
 
 import jax
@@ -18,7 +17,7 @@ from graphopt.ir.dialect.types import show
 from graphopt.lowering import replication
 from graphopt.lowering.multi_process import across, all_devices
 from graphopt.lowering.replication import Replicated
-from graphopt.runtime.arrays import Array, Fetched
+from graphopt.runtime.arrays import Array, Fetched, HostArray
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compiled import Compiled
@@ -209,7 +208,7 @@ class Keys:
         self._word, self._count = key
         self._fresh = False
 
-    def next_key(self, runs: int = 1) -> np.ndarray[Any, Any]:
+    def next_key(self, runs: int = 1) -> HostArray:
         """As of a Generator."""
         first = self._count
         self._count += runs
