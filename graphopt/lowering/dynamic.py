@@ -68,7 +68,7 @@ def late_properties(op: Dynamic, env: Mapping[SSAValue, Any]) -> dict[str, Any]:
     return properties
 
 
-def known_numbers(value: SSAValue, env: Mapping[SSAValue, Any], lane: int) -> Numbers | None:
+def traced_numbers(value: SSAValue, env: Mapping[SSAValue, Any], lane: int) -> Numbers | None:
     """The elements of a value if they are known by now, also while tracing; else None."""
     array = env[value][lane]
     return _folded(value, env, lane, {}) if isinstance(array, Tracer) else np.asarray(array)
@@ -77,7 +77,7 @@ def known_numbers(value: SSAValue, env: Mapping[SSAValue, Any], lane: int) -> Nu
 def _number(
     value: SSAValue, env: Mapping[SSAValue, Any], lane: int, op_class: type[PdOp], name: str
 ) -> Numbers:
-    found = known_numbers(value, env, lane)
+    found = traced_numbers(value, env, lane)
     return concrete(env[value][lane], f"'{name}' of {op_class.name}") if found is None else found
 
 

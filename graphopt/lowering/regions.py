@@ -25,7 +25,7 @@ from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.regions import captured_values, inner_ops, values_read
 from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.lowering.call import Array, Environment, Lanes
-from graphopt.lowering.dynamic import NeedsData, known_numbers
+from graphopt.lowering.dynamic import NeedsData, traced_numbers
 from graphopt.lowering.evaluate import Context, evaluate_block
 from graphopt.lowering.loops import Step, fixed_loop, open_loop, stepped_loop
 from graphopt.lowering.region_derivatives import Wanted
@@ -66,7 +66,7 @@ def _known(op: RegionOp, env: Environment, lane: int) -> Known:
     wanted = [op.operands[0]] if isinstance(op, If) else []
     if any(isinstance(inner, Dynamic) for inner in inner_ops(op)):
         wanted += [v for v in captured_values(op) if _may_be_sizes(v)]
-    found = {value: known_numbers(value, env, lane) for value in wanted}
+    found = {value: traced_numbers(value, env, lane) for value in wanted}
     return {value: numbers for value, numbers in found.items() if numbers is not None}
 
 

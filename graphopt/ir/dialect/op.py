@@ -37,7 +37,7 @@ from graphopt.ir.dialect.definition import (
     operand_names,
     segments,
 )
-from graphopt.ir.dialect.types import Tensor, compatible, show
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, like, rank_of, show
 
 # one operand group: a value, None (absent optional) or a list (variadic)
 Operand = SSAValue | Sequence[SSAValue] | None
@@ -64,6 +64,16 @@ class PdOp(IRDLOperation, ABC):
     def infer(*args: Any, **kwargs: Any) -> Any:
         """The result type (or a tuple of them) for these operand types and property values."""
         raise NotImplementedError
+
+    @staticmethod
+    def infer_partly(*args: Any, **values: Any) -> Any:
+        """The result types when some properties are known in part only (`Partial`).
+
+        Unless an op says more, its result has the rank of its first operand, and open sizes.
+        """
+        first: Tensor | tuple[Tensor, ...] = next(iter(values.values()))
+        x = first[0] if isinstance(first, tuple) else first
+        return like(x, shape=(UNKNOWN,) * rank_of(x))
 
     @classmethod
     def make(cls, *operands: Operand, location: Any = None, **attrs: Any) -> Self:

@@ -31,11 +31,8 @@ class Sum:
     @property
     def only(self) -> Size | None:
         """The one size that this is, if it is one."""
-        for product, factor in self.terms:
-            for size, power in product:
-                if (len(self.terms), factor, len(product), power) == (1, 1, 1, 1):
-                    return size
-        return None
+        sizes = [size for powers, _ in self.terms for size, _ in powers]
+        return sizes[0] if self == size_of(sizes[0].value, sizes[0].axis) else None
 
     def __add__(self, other: Amount) -> Amount:
         return _added([*_terms(self), *_terms(other)])

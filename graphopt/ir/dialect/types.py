@@ -14,13 +14,15 @@ from typing import Any, cast
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
 
-from graphopt.errors import ProgramError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dtypes import DType, as_dtype, from_ir
 
 UNKNOWN = -1
 # TensorType is generic over its element; the dialect checks elements by `from_ir`, not by type.
 Tensor = TensorType[Attribute]
 Shape = tuple[int, ...]
+# the elements of a property as far as they are known; None: not even their number is
+Partial = tuple[int | None, ...] | None
 
 
 @lru_cache(maxsize=4096)
@@ -153,6 +155,19 @@ def check_size(type: Attribute) -> None:
 def product(dims: Sequence[int]) -> int:
     """The product of dimensions, UNKNOWN when one is."""
     return element_count(tuple(dims))
+
+
+def sizes_in(elements: Partial, name: str) -> Shape:
+    """The sizes that a property lists, UNKNOWN for those that the run decides.
+
+    UnsupportedError when it decides how many there are.
+    """
+    if elements is None:
+        raise UnsupportedError(
+            f"the number of dimensions in '{name}' must be known before the program runs; "
+            "give a tensor of known length"
+        )
+    return tuple(UNKNOWN if size is None else size for size in elements)
 
 
 def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:

@@ -158,3 +158,7 @@ class SequenceMask(OpaqueOp):
                 "number of columns would depend on the run"
             )
         return like(x, shape=(*shape_of(x), max_len), dtype=out_dtype)
+
+    @staticmethod
+    def infer_partly(x: Tensor, out_dtype: str) -> Tensor:
+        return like(x, shape=(*shape_of(x), UNKNOWN), dtype=out_dtype)

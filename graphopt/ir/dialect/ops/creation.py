@@ -12,7 +12,15 @@ from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import integer, integers, number, numbers
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Elementwise
-from graphopt.ir.dialect.types import Tensor, element_count, like, tensor
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Partial,
+    Tensor,
+    element_count,
+    like,
+    sizes_in,
+    tensor,
+)
 
 
 def known_shape(shape: Sequence[int]) -> tuple[int, ...]:
@@ -35,6 +43,10 @@ class Full(OpaqueOp):
     @staticmethod
     def infer(shape: Sequence[int], dtype: str) -> Tensor:
         return tensor(known_shape(shape), dtype)
+
+    @staticmethod
+    def infer_partly(shape: Partial, dtype: str) -> Tensor:
+        return tensor(sizes_in(shape, "shape"), dtype)
 
 
 @irdl_op_definition
@@ -92,6 +104,10 @@ class Arange(OpaqueOp):
     def infer(start: float, end: float, step: float, dtype: str) -> Tensor:
         return tensor((range_length(start, end, step),), dtype)
 
+    @staticmethod
+    def infer_partly(dtype: str) -> Tensor:
+        return tensor((UNKNOWN,), dtype)
+
 
 @irdl_op_definition
 class Linspace(OpaqueOp):
@@ -109,6 +125,10 @@ class Linspace(OpaqueOp):
         if num < 1:
             raise ProgramError(f"linspace needs 1 number or more, found {num}")
         return tensor((num,), dtype)
+
+    @staticmethod
+    def infer_partly(num: int | Partial, dtype: str) -> Tensor:
+        return tensor((num if isinstance(num, int) else UNKNOWN,), dtype)
 
 
 @irdl_op_definition
@@ -128,6 +148,10 @@ class Logspace(OpaqueOp):
         if num < 1:
             raise ProgramError(f"logspace needs 1 number or more, found {num}")
         return tensor((num,), dtype)
+
+    @staticmethod
+    def infer_partly(num: int | Partial, dtype: str) -> Tensor:
+        return tensor((num if isinstance(num, int) else UNKNOWN,), dtype)
 
 
 @irdl_op_definition

@@ -6,31 +6,20 @@ translation makes the plain op instead, so passes need not know this one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from xdsl.dialects.builtin import DictionaryAttr
+from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from xdsl.ir import Attribute, Operation
 from xdsl.irdl import irdl_op_definition, var_operand_def, var_result_def
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import dictionary, integers, string, strings
 from graphopt.ir.dialect.definition import SEGMENTS, attr_kinds, default_attrs
-from graphopt.ir.dialect.op import PdOp, bind_groups, class_of
+from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule, class_of
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.random import RandomOp
-from graphopt.ir.dialect.types import (
-    UNKNOWN,
-    Tensor,
-    like,
-    normalize_axes,
-    rank_of,
-    shape_of,
-    tensor,
-)
-
-# the elements of a property as far as they are known; None: not even their number is
-Partial = tuple[int | None, ...] | None
+from graphopt.ir.dialect.types import UNKNOWN, Partial, Tensor, shape_of
 
 
 @irdl_op_definition
@@ -126,146 +115,6 @@ def infer_dynamic(
     for name in unknown:
         if name not in attr_kinds(op_class):
             raise ProgramError(f"'{op_class.name}' has no attribute '{name}'")
-    rule = _RULES.get(op_class.name, _any_size)
-    return rule(bind_groups(op_class, groups), attrs, unknown)
-
-
-Bound = Mapping[str, Any]
-Rule = Callable[[Bound, Bound, Mapping[str, Partial]], tuple[Tensor, ...]]
-
-
-def _first(operands: Bound) -> Tensor:
-    first: Tensor | tuple[Tensor, ...] = next(iter(operands.values()))
-    return first[0] if isinstance(first, tuple) else first
-
-
-def _any_size(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    """The rank of the first operand, no dimension known."""
-    x = _first(operands)
-    return (like(x, shape=(UNKNOWN,) * rank_of(x)),)
-
-
-def _same(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    return (_first(operands),)
-
-
-def _sizes(unknown: Mapping[str, Partial], name: str) -> tuple[int | None, ...]:
-    sizes = unknown[name]
-    if sizes is None:
-        raise UnsupportedError(
-            f"the number of dimensions in '{name}' must be known before the program runs; "
-            "give a tensor of known length"
-        )
-    return sizes
-
-
-def _new(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    """A new tensor whose shape is the property."""
-    if "shape" not in unknown:
-        return (tensor(attrs["shape"], attrs["dtype"]),)
-    sizes = _sizes(unknown, "shape")
-    return (tensor([UNKNOWN if n is None else n for n in sizes], attrs["dtype"]),)
-
-
-def _reshape(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    x, sizes = operands["x"], _sizes(unknown, "shape")
-    own = shape_of(x)
-    shape = [
-        own[at] if size == 0 and at < len(own) else UNKNOWN if size is None else size
-        for at, size in enumerate(sizes)
-    ]
-    return (like(x, shape=shape),)
-
-
-def _expand(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    x, sizes = operands["x"], _sizes(unknown, "shape")
-    own = (1,) * (len(sizes) - rank_of(x)) + shape_of(x)
-    if len(sizes) < rank_of(x):
-        raise ProgramError(f"{list(own)} cannot expand to the lower rank {len(sizes)}")
-    shape: list[int] = []
-    for size, dim in zip(sizes, own, strict=True):
-        keeps = size == -1 or (size is None and dim > 1)
-        shape.append(dim if keeps else UNKNOWN if size is None else size)
-    return (like(x, shape=shape),)
-
-
-def _tile(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    x = operands["x"]
-    rank = max(rank_of(x), len(_sizes(unknown, "repeat_times")))
-    return (like(x, shape=(UNKNOWN,) * rank),)
-
-
-def _slice(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    """The axes that are cut are unknown; those with one element left are dropped."""
-    x = operands["input"] if "input" in operands else operands["x"]
-    shape = list(shape_of(x))
-    for axis in normalize_axes(attrs["axes"], len(shape)):
-        shape[axis] = UNKNOWN
-    dropped = set(normalize_axes(attrs.get("decrease_axis", ()), len(shape)))
-    return (like(x, shape=[dim for axis, dim in enumerate(shape) if axis not in dropped]),)
-
-
-def _split(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    x = operands["x"]
-    sections = unknown.get("sections") or attrs["sections"]
-    shape = [UNKNOWN] * rank_of(x)
-    if "axis" not in unknown:
-        (axis,) = normalize_axes((attrs["axis"],), len(shape))
-        shape = list(shape_of(x))
-        parts = [(*shape[:axis], n, *shape[axis + 1 :]) for n in sections or (UNKNOWN,)]
-        shapes = [[UNKNOWN if n is None else n for n in part] for part in parts]
-        return tuple(like(x, shape=s) for s in shapes * (1 if sections else attrs["num"]))
-    return (like(x, shape=shape),) * (len(sections) or attrs["num"])
-
-
-def _topk(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    x = operands["x"]
-    shape = list(shape_of(x))
-    if shape:
-        shape[normalize_axes((attrs["axis"],), len(shape))[0]] = UNKNOWN
-    return like(x, shape=shape), like(x, shape=shape, dtype="int64")
-
-
-def _columns(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    """A new last axis."""
-    x = _first(operands)
-    dtype = attrs["dtype"] if "dtype" in attrs else attrs["out_dtype"]
-    return (like(x, shape=(*shape_of(x), UNKNOWN), dtype=dtype),)
-
-
-def _unsqueeze(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    x = _first(operands)
-    return (like(x, shape=(UNKNOWN,) * (rank_of(x) + len(_sizes(unknown, "axis")))),)
-
-
-def _range(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    known = attrs["num"] if "num" in attrs and "num" not in unknown else UNKNOWN
-    return (tensor((known,), attrs["dtype"]),)
-
-
-def _reduce(operands: Bound, attrs: Bound, unknown: Mapping[str, Partial]) -> tuple[Tensor, ...]:
-    x, axes = operands["x"], _sizes(unknown, "axis")
-    rank = rank_of(x) if attrs["keepdim"] else rank_of(x) - len(axes)
-    return (like(x, shape=(UNKNOWN,) * rank, dtype=attrs.get("dtype")),)
-
-
-_REDUCTIONS = ("sum", "mean", "max", "min", "prod", "all", "any", "amax", "amin", "logsumexp")
-_RULES: Mapping[str, Rule] = {
-    **dict.fromkeys(("pd.full", "pd.uniform", "pd.gaussian", "pd.randint"), _new),
-    "pd.truncated_gaussian": _new,
-    "pd.reshape": _reshape,
-    "pd.expand": _expand,
-    "pd.tile": _tile,
-    "pd.slice": _slice,
-    "pd.strided_slice": _slice,
-    "pd.split": _split,
-    "pd.topk": _topk,
-    "pd.one_hot": _columns,
-    "pd.sequence_mask": _columns,
-    "pd.unsqueeze": _unsqueeze,
-    "pd.arange": _range,
-    "pd.linspace": _range,
-    "pd.logspace": _range,
-    **dict.fromkeys(("pd.roll", "pd.cumsum", "pd.set_value", "pd.flip"), _same),
-    **{f"pd.{name}": _reduce for name in _REDUCTIONS},
-}
+    known = {**bind_groups(op_class, groups), **attrs, **unknown}
+    types: Tensor | tuple[Tensor, ...] = call_rule(op_class.infer_partly, known)
+    return (types,) if isinstance(types, TensorType) else types

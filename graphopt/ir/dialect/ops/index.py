@@ -67,6 +67,10 @@ class OneHot(PureOp):
         check_integer("x", x)
         return like(x, shape=(*shape_of(x), depth), dtype=dtype)
 
+    @staticmethod
+    def infer_partly(x: Tensor, dtype: str) -> Tensor:
+        return like(x, shape=(*shape_of(x), UNKNOWN), dtype=dtype)
+
 
 @irdl_op_definition
 class Gather(OpaqueOp):
@@ -107,6 +111,13 @@ class Topk(OpaqueOp):
         if k < 1 or 0 <= shape[at] < k:
             raise ProgramError(f"k must be from 1 to {shape[at]}, found {k}")
         shape[at] = k
+        return like(x, shape=shape), like(x, shape=shape, dtype="int64")
+
+    @staticmethod
+    def infer_partly(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+        shape = list(shape_of(x))
+        if shape:
+            shape[normalize_axis(axis, len(shape))] = UNKNOWN
         return like(x, shape=shape), like(x, shape=shape, dtype="int64")
 
 

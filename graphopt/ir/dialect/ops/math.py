@@ -323,6 +323,10 @@ class Cumsum(PureOp):
         normalize_axis(axis, rank_of(x))
         return x
 
+    @staticmethod
+    def infer_partly(x: Tensor) -> Tensor:
+        return x
+
 
 @irdl_op_definition
 class Cumprod(PureOp):

@@ -18,6 +18,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.creation import known_shape
 from graphopt.ir.dialect.types import (
     UNKNOWN,
+    Partial,
     Tensor,
     broadcast_shapes,
     dtype_of,
@@ -25,6 +26,7 @@ from graphopt.ir.dialect.types import (
     normalize_axis,
     rank_of,
     shape_of,
+    sizes_in,
     tensor,
 )
 
@@ -71,6 +73,10 @@ class RandomTensor(RandomOp, ABC):
     def infer(shape: Sequence[int], dtype: str) -> Tensor:
         return tensor(known_shape(shape), dtype)
 
+    @staticmethod
+    def infer_partly(shape: Partial, dtype: str) -> Tensor:
+        return tensor(sizes_in(shape, "shape"), dtype)
+
 
 @irdl_op_definition
 class Uniform(RandomTensor):
@@ -115,6 +121,10 @@ class RandomIntegers(RandomOp):
         if low >= high:
             raise ProgramError(f"randint needs low < high, found {low} and {high}")
         return tensor(known_shape(shape), dtype)
+
+    @staticmethod
+    def infer_partly(shape: Partial, dtype: str) -> Tensor:
+        return tensor(sizes_in(shape, "shape"), dtype)
 
 
 @irdl_op_definition

@@ -16,9 +16,11 @@ from xdsl.irdl import (
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import (
     UNKNOWN,
+    Partial,
     Shape,
     Tensor,
     broadcast_shapes,
@@ -28,6 +30,7 @@ from graphopt.ir.dialect.types import (
     rank_of,
     same_dtype,
     shape_of,
+    sizes_in,
 )
 
 
@@ -49,6 +52,11 @@ class Tile(PureOp):
         shape = (1,) * (rank - rank_of(x)) + shape_of(x)
         times = (1,) * (rank - len(repeat_times)) + tuple(repeat_times)
         return like(x, shape=[_scaled(*pair) for pair in zip(shape, times, strict=True)])
+
+    @staticmethod
+    def infer_partly(x: Tensor, repeat_times: Partial) -> Tensor:
+        rank = max(rank_of(x), len(sizes_in(repeat_times, "repeat_times")))
+        return like(x, shape=(UNKNOWN,) * rank)
 
 
 def _scaled(dim: int, times: int) -> int:
@@ -90,6 +98,10 @@ class Flip(PureOp):
         normalize_axes(axis, rank_of(x))
         return x
 
+    @staticmethod
+    def infer_partly(x: Tensor) -> Tensor:
+        return x
+
 
 @irdl_op_definition
 class Roll(PureOp):
@@ -110,6 +122,10 @@ class Roll(PureOp):
         if len(shifts) != (len(axis) or 1):
             raise ProgramError(f"roll by {list(shifts)} needs as many axes, found {list(axis)}")
         normalize_axes(axis, rank_of(x))
+        return x
+
+    @staticmethod
+    def infer_partly(x: Tensor) -> Tensor:
         return x
 
 
@@ -173,6 +189,10 @@ class StridedSlice(PureOp):
         dropped = normalize_axes(decrease_axis, len(shape))
         return like(input, shape=[dim for i, dim in enumerate(shape) if i not in dropped])
 
+    @staticmethod
+    def infer_partly(input: Tensor, axes: Sequence[int], decrease_axis: Sequence[int]) -> Tensor:
+        return Slice.infer_partly(input, axes, decrease_axis)
+
 
 @irdl_op_definition
 class SetValue(OpaqueOp):
@@ -211,6 +231,10 @@ class SetValue(OpaqueOp):
             raise ProgramError(
                 f"a value of shape {list(shape_of(value))} does not fit a slice of {list(want)}"
             )
+        return input
+
+    @staticmethod
+    def infer_partly(input: Tensor) -> Tensor:
         return input
 
 

@@ -14,13 +14,17 @@ from graphopt.ir.dialect.attrs import flag, integer, integers, number
 from graphopt.ir.dialect.ops.base import FloatUnary, OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Reduction
 from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Partial,
     Shape,
     Tensor,
     dtype_of,
     like,
     normalize_axes,
     normalize_axis,
+    rank_of,
     shape_of,
+    sizes_in,
 )
 from graphopt.ir.dtypes import DType, as_dtype
 
@@ -44,6 +48,11 @@ class Reduce(PureOp, ABC):
     @staticmethod
     def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
         return like(x, shape=reduced_shape(shape_of(x), axis, keepdim))
+
+    @staticmethod
+    def infer_partly(x: Tensor, axis: Partial, keepdim: bool) -> Tensor:
+        dropped = 0 if keepdim else len(sizes_in(axis, "axis"))
+        return like(x, shape=(UNKNOWN,) * (rank_of(x) - dropped))
 
 
 @irdl_op_definition
@@ -77,6 +86,10 @@ class Sum(Reduce):
     @staticmethod
     def infer(x: Tensor, axis: Sequence[int], keepdim: bool, dtype: str | None = None) -> Tensor:
         return like(Reduce.infer(x, axis, keepdim), dtype=sum_dtype(dtype_of(x), dtype))
+
+    @staticmethod
+    def infer_partly(x: Tensor, axis: Partial, keepdim: bool, dtype: str | None = None) -> Tensor:
+        return like(Reduce.infer_partly(x, axis, keepdim), dtype=sum_dtype(dtype_of(x), dtype))
 
 
 @irdl_op_definition

@@ -20,6 +20,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp, Unary
 from graphopt.ir.dialect.traits import Linear, Movement, Rowwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
+    Partial,
     Tensor,
     broadcast_dim,
     like,
@@ -30,6 +31,7 @@ from graphopt.ir.dialect.types import (
     resolve_shape,
     same_dtype,
     shape_of,
+    sizes_in,
     slice_bounds,
     split_sizes,
 )
@@ -96,6 +98,12 @@ class Reshape(PureOp):
     @staticmethod
     def infer(x: Tensor, shape: Sequence[int]) -> Tensor:
         return like(x, shape=resolve_shape(shape_of(x), shape))
+
+    @staticmethod
+    def infer_partly(x: Tensor, shape: Partial) -> Tensor:
+        own = shape_of(x)
+        sizes = enumerate(sizes_in(shape, "shape"))
+        return like(x, shape=[own[i] if dim == 0 and i < len(own) else dim for i, dim in sizes])
 
 
 @irdl_op_definition
@@ -179,6 +187,10 @@ class Unsqueeze(PureOp):
             shape.insert(normalize_axis(position, len(shape) + 1), 1)
         return like(x, shape=shape)
 
+    @staticmethod
+    def infer_partly(x: Tensor, axis: Partial) -> Tensor:
+        return like(x, shape=(UNKNOWN,) * (rank_of(x) + len(sizes_in(axis, "axis"))))
+
 
 @irdl_op_definition
 class Concat(PureOp):
@@ -256,6 +268,17 @@ class Split(PureOp):
             for size in split_sizes(shape[at], num, sections)
         )
 
+    @staticmethod
+    def infer_partly(
+        x: Tensor, axis: int | Partial, num: int, sections: Partial
+    ) -> tuple[Tensor, ...]:
+        sizes = sizes_in(sections or (), "sections") or (UNKNOWN,) * num
+        if not isinstance(axis, int):
+            return (like(x, shape=(UNKNOWN,) * rank_of(x)),) * len(sizes)
+        shape = shape_of(x)
+        at = normalize_axis(axis, len(shape))
+        return tuple(like(x, shape=(*shape[:at], size, *shape[at + 1 :])) for size in sizes)
+
 
 @irdl_op_definition
 class Slice(PureOp):
@@ -291,6 +314,13 @@ class Slice(PureOp):
         dropped = set(normalize_axes(decrease_axis, len(shape)))
         return like(input, shape=[d for i, d in enumerate(shape) if i not in dropped])
 
+    @staticmethod
+    def infer_partly(input: Tensor, axes: Sequence[int], decrease_axis: Sequence[int]) -> Tensor:
+        shape = shape_of(input)
+        cut, dropped = (normalize_axes(given, len(shape)) for given in (axes, decrease_axis))
+        sizes = [UNKNOWN if i in cut else dim for i, dim in enumerate(shape)]
+        return like(input, shape=[dim for i, dim in enumerate(sizes) if i not in dropped])
+
 
 @irdl_op_definition
 class Expand(PureOp):
@@ -315,6 +345,18 @@ class Expand(PureOp):
             if merged is None or (dim != -1 and own not in (1, UNKNOWN, dim)):
                 raise ProgramError(f"{list(have)} cannot expand to {list(shape)}")
             result.append(merged)
+        return like(x, shape=result)
+
+    @staticmethod
+    def infer_partly(x: Tensor, shape: Partial) -> Tensor:
+        sizes = sizes_in(shape, "shape")
+        own = (1,) * (len(sizes) - rank_of(x)) + shape_of(x)
+        if len(sizes) < rank_of(x):
+            raise ProgramError(f"{list(own)} cannot expand to the lower rank {len(sizes)}")
+        result: list[int] = []
+        for size, known, dim in zip(sizes, shape or (), own, strict=True):
+            keeps = known == -1 or (known is None and dim > 1)
+            result.append(dim if keeps else size)
         return like(x, shape=result)
 
 
