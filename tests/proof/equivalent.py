@@ -21,11 +21,7 @@ EQUIVALENT: dict[str, str] = {
     "matching._bind: always `match.tolerant and match.missed is None`": "`miss` asks the same",
     "matching._bind: without `and match.tolerant`": "`miss` asks the same",
     "matching._bind: without `and match.missed is None`": "`miss` asks the same",
-    "fusion._is_before: never `outer is None or outer is other or outer is block.last_op`": "every "
-    "reader is in the block or inside an op of it, and the search finds the last op as well",
-    "fusion._is_before: without `or outer is None`": "every reader is in the block or inside an op "
-    "of it",
-    "fusion._is_before: without `or outer is block.last_op`": _SPEED,
+    "fusion._is_before: never `outer is block.last_op`": _SPEED,
     # clean-ups
     "fold_constants.FoldConstants.rewrite: without `or not isinstance(op, PdOp)`": _TYPES,
     "fold_constants._computed: without `or isinstance(op, RegionOp)`": "`fold` has no rule for "
