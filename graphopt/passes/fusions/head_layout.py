@@ -142,7 +142,7 @@ def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     kept = [
         size == 0 or size == own != UNKNOWN for own, size in zip(have[:2], wanted[:2], strict=False)
     ]
-    if len(kept) < 2 or not any(kept) or UNKNOWN in tail or product(tail) != product(have[2:]):
+    if not any(kept) or UNKNOWN in tail or product(tail) != product(have[2:]):
         return None
     found = resolve_shape(have, wanted)
     if 0 in (*have, *found) and have[:2] != found[:2]:
