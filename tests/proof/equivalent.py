@@ -42,6 +42,8 @@ EQUIVALENT: dict[str, str] = {
     "head_layout.trace: without `or step is None`": "without a step nothing was traced before it",
     "fused_attention.Attention._layouts: without `or found.shape[0] != ROWS[0]`": "the arrays that "
     "it is compared with have these rows",
+    "fused_attention.Attention._layouts: without `or shape_of(start.type)[-1] == UNKNOWN`": "then "
+    "there is no element to trace, and a layout without elements is none",
     "head_layout.trace: always `step`": _SPEED,
     "transformer_parts.check_residual: without `and len(a) == len(b)`": "linear layers keep the "
     "rank of what they read",
