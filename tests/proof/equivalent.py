@@ -44,6 +44,8 @@ EQUIVALENT: dict[str, str] = {
     "it is compared with have these rows",
     "fused_attention.Attention._layouts: without `or shape_of(start.type)[-1] == UNKNOWN`": "then "
     "there is no element to trace, and a layout without elements is none",
+    "fused_attention.Attention._joins: without `and found is not None`": "to NumPy no array equals "
+    "None",
     "head_layout.trace: always `step`": _SPEED,
     "transformer_parts.check_residual: without `and len(a) == len(b)`": "linear layers keep the "
     "rank of what they read",
