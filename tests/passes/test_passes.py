@@ -105,8 +105,7 @@ def test_every_reason_has_a_page() -> None:
     # in test_reduce_strategy.py, because the pass does something as well
     elsewhere = {"left-to-larger", "norm-axis", "dropout-modes-differ", "read-whole"}
     elsewhere.add("only-the-core")  # a near miss, see test_attention_forms
-    # see test_row_updates, test_clean_up and test_attention
-    elsewhere |= {"several-replicas", "little-gain"}
+    elsewhere.add("several-replicas")  # see test_row_updates
     # in test_convolutions.py, because other ops change
     elsewhere |= {"layout-dependent", "image-kept"}
     elsewhere.add("state-apart")  # see runtime/test_roll_layers.py: it depends on the strategy

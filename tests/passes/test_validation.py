@@ -14,7 +14,6 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import BY_NAME
 from graphopt.ir.dialect.ops.math import Abs, Scale
 from graphopt.passes.engine.fusion import Applied, Declined, Fusion, Match, Node, Value, sweep
-from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.validation import (
     FAILED_VALIDATION,
     NOT_VALIDATED,
@@ -27,11 +26,13 @@ from graphopt.passes.table.manager import Run, optimize
 from graphopt.passes.table.registry import all_passes
 from graphopt.reference.validator import validate
 from graphopt.testing import load_page, page_text, parse
+from graphopt_tests.passes.right_and_wrong import CASES as RIGHT_AND_WRONG
 from graphopt_tests.passes.wrong_rewrites import (
     CASES,
     FUSED_CASES,
+    RIGHT_KEY,
     SILENT_CASES,
-    AnyKey,
+    AnyKeys,
     WrongFusions,
     program,
 )
@@ -102,13 +103,25 @@ def test_wrong_fusion_is_undone(name: str) -> None:
 
 def test_right_key_is_validated() -> None:
     """The rule is wrong, but not at every place."""
-    module = parse(FUSED_CASES["the key is permuted"].replace("[1, 0, 3, 2]", "[0, 1, 3, 2]"))
-    with validating(validate) as validation:
-        (outcome,) = sweep(
-            module, [("any-key", AnyKey())], numerics={"any-key": Numerics.REASSOCIATING}
-        )
-    assert isinstance(outcome, Applied)
+    validation, watched = run(parse(RIGHT_KEY), AnyKeys())
     assert [item.status for item in validation.checked] == [VALIDATED]
+    assert any(isinstance(outcome, Applied) for outcome in watched.report.outcomes)
+
+
+@pytest.mark.parametrize("name", RIGHT_AND_WRONG)
+def test_what_is_right_stays(name: str) -> None:
+    """Only the wrong rewrite of two is undone, with what else was done since the right one."""
+    text, made = RIGHT_AND_WRONG[name]
+    module = parse(text)
+    validation, watched = run(module, made)
+    assert [item.status for item in validation.checked].count(VALIDATED) == 1
+    assert len(validation.failed) == 1
+    module.verify()
+    ops = [op.name for op in module.walk()]
+    assert ops.count("pd.add") == 1 + text.count("pd.add"), "the right one is there"
+    assert "pd.scale" not in ops
+    assert "pd.abs" not in ops
+    assert len([o for o in watched.report.outcomes if isinstance(o, Applied)]) == 1
 
 
 # What is right --------------------------------------------------------------------------------

@@ -513,6 +513,12 @@ SILENT_CASES: dict[str, tuple[str, ModulePass]] = {
         DOUBLED,
         Silent(InPlace(Scale, with_attrs(scale=3.0))),
     ),
+    "another op, without a log": (
+        unary(f"%out = pd.relu(%x) : {F23}"),
+        InPlace(
+            Relu, lambda op: replace(op, {op.results[0]: before(op, Abs.make(op.operands[0]))})
+        ),
+    ),
     "a print": (
         program(
             X,
@@ -589,6 +595,15 @@ class WrongFusions(FusionPass):
     numerics = Numerics.REASSOCIATING
 
 
+@dataclass(frozen=True)
+class AnyKeys(FusionPass):
+    """Only the second one."""
+
+    name = "any-keys"
+    RULES: ClassVar[tuple[Fusion, ...]] = (AnyKey(),)
+    numerics = Numerics.REASSOCIATING
+
+
 FUSED_CASES = {
     "alpha is lost on the bias": program(
         '%x: tensor<?x3xf32> {pd.feed = "x"}, %w: tensor<3x2xf32> {pd.state = "w"}, '
@@ -610,3 +625,5 @@ FUSED_CASES = {
         "tensor<2x2x3x4xf32>",
     ),
 }
+# here AnyKey is right
+RIGHT_KEY = FUSED_CASES["the key is permuted"].replace("[1, 0, 3, 2]", "[0, 1, 3, 2]")

@@ -46,8 +46,8 @@ OTHERS: dict[str, Sequence[Fusion]] = {
 
 
 def planted_for(name: str) -> Sequence[Fusion]:
-    """The pictures that programs for this pass have."""
-    return FUSIONS[name].RULES if name in FUSIONS else OTHERS[name]
+    """The pictures that programs for this pass have; none where no programs are generated."""
+    return FUSIONS[name].RULES if name in FUSIONS else OTHERS.get(name, ())
 
 
 def all_pictures() -> list[Fusion]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 _TYPES = "only tells the type checker what holds for every op that comes here"
 _ORDERS = "both holes take any value and nothing that is checked or built tells them apart"
+_BETWEEN = "the pattern has only such ops between a projection and the product"
+_PARTS = "a part of the stand-in's batch or time is smaller than it, and no layout is"
 _SPEED = "only saves a search that finds nothing"
 
 EQUIVALENT: dict[str, str] = {
@@ -21,11 +23,7 @@ EQUIVALENT: dict[str, str] = {
     "matching._bind: always `match.tolerant and match.missed is None`": "`miss` asks the same",
     "matching._bind: without `and match.tolerant`": "`miss` asks the same",
     "matching._bind: without `and match.missed is None`": "`miss` asks the same",
-    "fusion._is_before: never `outer is None or outer is other or outer is block.last_op`": "every "
-    "reader is in the block or inside an op of it, and the search finds the last op as well",
-    "fusion._is_before: without `or outer is None`": "every reader is in the block or inside an op "
-    "of it",
-    "fusion._is_before: without `or outer is block.last_op`": _SPEED,
+    "fusion._is_before: never `outer is block.last_op`": _SPEED,
     # clean-ups
     "fold_constants.FoldConstants.rewrite: without `or not isinstance(op, PdOp)`": _TYPES,
     "fold_constants._computed: without `or isinstance(op, RegionOp)`": "`Known` has no rule for "
@@ -42,16 +40,28 @@ EQUIVALENT: dict[str, str] = {
     "its operand of the highest rank, so the bias has no more dimensions",
     # Transformers
     "transformer_parts.ScaledPart.factor: without `or 0.0`": _TYPES,
-    "head_layout.trace: without `or not isinstance(op, PdOp)`": _TYPES,
-    "head_layout.trace: without `or step is None`": "without a step nothing was traced before it",
     "fused_attention.Attention._layouts: without `or found.shape[0] != ROWS[0]`": "the arrays that "
     "it is compared with have these rows",
-    "head_layout.trace: always `step`": _SPEED,
+    "fused_attention.Attention._layouts: without `or shape_of(start.type)[-1] == UNKNOWN`": "then "
+    "there is no element to trace, and a layout without elements is none",
+    "fused_attention.Attention._joins: without `and found is not None`": "to NumPy no array equals "
+    "None",
+    "head_layout.trace: never `not isinstance(op, PdOp) or not isinstance(value, OpResult) or "
+    "type(op) not in _STEPS`": _BETWEEN,
+    "head_layout.trace: without `or not isinstance(op, PdOp)`": _BETWEEN,
+    "head_layout.trace: without `or not isinstance(value, OpResult)`": _BETWEEN,
+    "head_layout.trace: without `or type(op) not in _STEPS`": _BETWEEN,
+    "head_layout._split: never `not _known(op, axis, array)`": _PARTS,
+    "head_layout._unbind: always `_known(op, axis, array)`": _PARTS,
     "transformer_parts.check_residual: without `and len(a) == len(b)`": "linear layers keep the "
     "rank of what they read",
     # pictures
     "fuse-dot-product-attention `scores`: either order": "each other order has the same reason "
     "against it as the first one",
+    "fused-attention `out_matmul`: either order": "joined heads have three dimensions, and the "
+    "second operand of a linear layer has two",
+    "fused-attention `weighted_sum`: either order": "the layout is asked of the second operand, "
+    "which no softmax may have made",
     "fuse-elewise-add-act `add`: either order": _ORDERS,
     "fuse-gemm-epilogue `matmul`: either order": _ORDERS,
     "fuse-resunit `conv`: either order": _ORDERS,

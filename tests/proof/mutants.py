@@ -11,6 +11,7 @@ import ast
 import copy
 import inspect
 import sys
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -27,11 +28,20 @@ from graphopt.passes.engine.fusion import Fusion, Node
 from graphopt.testing.mutations import SIBLINGS
 from graphopt_tests.proof.corpus import FUSIONS
 from graphopt_tests.proof.equivalent import EQUIVALENT as EQUIVALENT
-from graphopt_tests.proof.suite import TOGETHER, suite
+from graphopt_tests.proof.suite import TOGETHER, UNDONE, suite
 
 ENGINE = ("matching", "fusion")
 REWRITES = {
-    "rewrite": ("simplify", "fold-constants", "drop-dropout", "reassociate-matmul", "cse"),
+    "rewrite": (
+        "simplify",
+        "fold-constants",
+        "drop-dropout",
+        "reassociate-matmul",
+        "cse",
+        "assign-layout",
+        "shard-updates",
+        UNDONE,
+    ),
     "fold_constants": ("fold-constants",),
     "fold_identity": ("fold-identity", "simplify"),
     "simplify": ("simplify",),
@@ -46,7 +56,13 @@ TRANSFORMERS = ("fused-attention", "fused-feedforward", "fuse-dot-product-attent
 SHARED = {
     "transformer_parts": TRANSFORMERS,
     "head_layout": ("fused-attention",),
-    "fuse_dot_product_attention": ("fuse-dot-product-attention", "fused-attention"),
+    "fuse_dot_product_attention": (
+        "fuse-dot-product-attention",
+        "fused-attention",
+        "fuse-long-attention",
+        "fuse-cudnn-attention",
+        "fuse-pallas-attention",
+    ),
     "fuse_bn_act": ("fuse-bn-act", "fuse-bn-add-act"),
     "fused_attention": ("fused-attention",),
     "fused_feedforward": ("fused-feedforward",),
@@ -93,7 +109,7 @@ def modules() -> dict[str, tuple[str, ...]]:
     """The modules whose conditions are mutated, with the passes that use them."""
     found = dict(REWRITES)
     for name in ENGINE:
-        found[name] = (*FUSIONS, TOGETHER)
+        found[name] = (*FUSIONS, TOGETHER, UNDONE)
     for name, fusion in FUSIONS.items():
         module = fusion.__module__.rpartition(".")[2]
         found[module] = SHARED.get(module, (name,))
@@ -131,12 +147,14 @@ def _functions(tree: ast.AST, prefix: str = "") -> Iterator[tuple[str, ast.Funct
 
 
 def _sites(module: ModuleType) -> Iterator[tuple[str, int, str]]:
-    """Function, number of the change in it, and the change in words."""
+    """Function, number of the change in it, and the change in words; alike ones are numbered."""
     for name, function in _functions(_tree(module)):
         if name.rpartition(".")[2] in WORDS or name.rpartition(".")[2].startswith("__"):
             continue
+        seen = Counter[str]()
         for number, (_, words) in enumerate(_changes(function)):
-            yield name, number, words
+            seen[words] += 1
+            yield name, number, words if seen[words] == 1 else f"{words} ({seen[words]})"
 
 
 Change = tuple[Callable[[], None], str]
@@ -356,10 +374,10 @@ def all_mutants() -> list[Mutant]:
 def verdict(mutant: Mutant, count: int) -> str:
     """What notices a mutant, "same" when it does nothing else in any program, "" for nothing."""
     found = "same"
-    for name in mutant.passes:
-        right = suite(name, count)
+    every = [suite(name, count).checks() for name in mutant.passes]
+    for check in (check for alike in zip(*every, strict=True) for check in alike):
         with mutant.apply():
-            seen = right.verdict()
+            seen = check()
         found = seen if seen != "same" else found
         if found not in ("", "same"):
             break

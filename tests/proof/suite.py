@@ -1,7 +1,8 @@
 """What the tests say of a pass: generated programs, hand-made ones, and the pages of examples.
 
 For a pass that is wrong on purpose, `verdict` says what notices it. The right pass has run on the
-same programs before, so only programs that come out otherwise have to be computed.
+same programs before, so only programs that come out otherwise have to be computed. Of passes for
+which no programs are generated the pages alone are judged.
 """
 
 from __future__ import annotations
@@ -9,10 +10,10 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from types import FrameType
 
@@ -30,7 +31,7 @@ from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.schedule import select
 from graphopt.testing import Case, load_page, parse
 from graphopt.testing.mutations import TWISTS
-from graphopt_tests.proof import judge, told
+from graphopt_tests.proof import judge, told, undone
 from graphopt_tests.proof.corpus import FUSIONS, collect, planted_for
 from graphopt_tests.proof.shape import Fingerprint, fingerprint
 from graphopt_tests.proof.transforms import PASS_FLAGS, Transform, one_pass
@@ -38,6 +39,8 @@ from graphopt_tests.proof.transforms import PASS_FLAGS, Transform, one_pass
 PAGES = sorted((Path(__file__).parents[1] / "passes").glob("*.md"))
 # all fusions together, as the pipeline runs them
 TOGETHER = "all fusions"
+# rewrites under validation
+UNDONE = "undone rewrites"
 # a mutant that takes longer for a program than this hangs
 SECONDS = 5
 # the same for the near misses of all pages of a pass
@@ -114,13 +117,18 @@ class Suite:
     reasons: Counter[str]
     texts: dict[str, str] = field(default_factory=dict[str, str])
 
-    def verdict(self) -> str:
-        """What notices that the pass is wrong; "same" when it does nothing else, "" for no one."""
-        found = self.by_properties()
-        return found if found not in ("", "same") else self.by_pages() or self.by_words() or found
+    def checks(self) -> Sequence[Callable[[], str]]:
+        """The checks, the quickest first.
+
+        Each says what notices that the pass is wrong: "same" when it does nothing else, "" for no
+        one.
+        """
+        return self.by_pages, self.by_words, self.by_properties
 
     def by_properties(self) -> str:
         """crash, signature, numbers, bits, again, fires less, or a reason that is gone."""
+        if not self.programs:
+            return "same"
         transform = transform_of(self.name)
         fired, reasons, same = Counter[str](), Counter[str](), True
         for program in self.programs:
@@ -152,36 +160,44 @@ class Suite:
     def by_words(self) -> str:
         """words: the first near miss that is told otherwise; see `told`."""
         if self.name not in FUSIONS:
-            return ""
+            return "same"
         try:
             with limit(WORDS_SECONDS):
                 lines = told.near_misses(self.name)
         except Exception as error:
             return f"crash: {type(error).__name__}"
         other = set(lines).symmetric_difference(told.kept(self.name))
-        return f"words: {min(other)}" if other else ""
+        return f"words: {min(other)}" if other else "same"
 
     def by_pages(self) -> str:
-        """page: the heading of the first case that comes out otherwise."""
-        for case in cases(self.name):
-            if self.name != TOGETHER and _outcome(self.name, case) != self.texts[_key(case)]:
-                return f"page: {case.title}"
-        return ""
+        """page: the first case that comes out otherwise."""
+        for title, outcome in shown(self.name).items():
+            if _text(outcome) != self.texts[title]:
+                return f"page: {title}"
+        return "same"
 
 
-def _key(case: Case) -> str:
-    return f"{case.page.name}: {case.title}"
+def shown(name: str) -> Mapping[str, Callable[[], str]]:
+    """What happens in each case of the pages of a pass, or in each rewrite under validation."""
+    if name == UNDONE:
+        return {title: partial(undone.outcome, title) for title in undone.REWRITES}
+    found = cases(name) if name != TOGETHER else []
+    return {f"{case.page.name}: {case.title}": partial(_outcome, case) for case in found}
 
 
-def _outcome(name: str, case: Case) -> str:
-    """What a pass does to the program of a page, or why it does nothing, as text."""
-    module = parse(case.before)
+def _text(outcome: Callable[[], str]) -> str:
     try:
         with limit(SECONDS):
-            outcomes = transform_of(name)(module)
-            module.verify()
+            return outcome()
     except Exception as error:
         return f"crash: {type(error).__name__}"
+
+
+def _outcome(case: Case) -> str:
+    """What a pass does to the program of a page, or why it does nothing, as text."""
+    module = parse(case.before)
+    outcomes = one_pass(case.made())(module)
+    module.verify()
     reasons = {str(o.reason) for o in outcomes if not isinstance(o, Applied)}
     return f"{module}\n{sorted(reasons)}"
 
@@ -198,15 +214,18 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
 @cache
 def suite(name: str, count: int, number: int = 0) -> Suite:
     """The programs for a pass: `count` generated ones, and those of the pages."""
-    transform = transform_of(name)
+    made = Suite(name, [], Counter(), Counter())
+    made.texts = {title: _text(outcome) for title, outcome in shown(name).items()}
     plant = planted_for(name) if name != TOGETHER else _small_pictures()
+    if not plant:
+        return made
+    transform = transform_of(name)
     found = collect(plant, count, number)
     if name not in FUSIONS:
         found += collect(plant, count, number + count, ["differentiate", "region", "read again"])
     modules = [generated.module for generated in found]
     modules += [parse(case.before) for case in cases(name)]
     modules += near_misses(name, count)
-    made = Suite(name, [], Counter(), Counter())
     exact = name != TOGETHER and getattr(own_passes()[name](), "numerics", None) is EXACT
     for module in modules:
         changed = module.clone()
@@ -215,8 +234,6 @@ def suite(name: str, count: int, number: int = 0) -> Suite:
         made.programs.append(Program(module, fingerprint(changed), exact and not differentiates))
         made.fired.update(_fired(outcomes))
         made.reasons.update(_reasons(outcomes))
-    if name != TOGETHER:
-        made.texts = {_key(case): _outcome(name, case) for case in cases(name)}
     return made
 
 

@@ -166,7 +166,7 @@ def _try(
             return None
         instance.begin(root)
         values = _built(entry.rule, match)
-        old = (root, *(op for op in match.ops.values() if op is not root))
+        old = tuple(match.ops.values())
         vetoed = instance.veto(entry.name, entry.numerics, old, values, complete=True)
         if vetoed is not None:
             instance.take_back(values)
@@ -241,8 +241,8 @@ def _is_before(op: Operation, other: Operation) -> bool:
     block = other.parent
     assert isinstance(block, Block)
     outer = ancestor_in(block, op)
-    if outer is None or outer is other or outer is block.last_op:
-        return False
+    if outer is block.last_op:
+        return False  # most readers are the return, far from here
     # the two are near each other in most programs, so look both ways
     before, behind = other.prev_op, other.next_op
     while before is not None and behind is not None:

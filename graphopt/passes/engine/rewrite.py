@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from xdsl.context import Context
-from xdsl.dialects.builtin import ModuleOp, UnknownLoc
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
@@ -114,12 +114,13 @@ def replace(
     """
     if log is not None and log.vetoed((op, *others), values):
         return False
-    block = op.parent
+    around = op.parent_op()
+    assert around is not None
     replace_uses(values)
     op.detach()
     op.erase()
-    if log is not None and block is not None and block.first_op is not None:
-        log.begin(block.first_op)
+    if log is not None:
+        log.begin(around)
     return True
 
 
@@ -135,14 +136,10 @@ def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog) -> None:
 
 
 def insert(op: PdOp, before: Operation, named: SSAValue | None = None) -> SSAValue:
-    """Put an op of one result in front of another; its result takes the name of `named`.
-
-    An op without a location takes that of the other one.
-    """
+    """Put an op of one result in front of another, with its location and the name of `named`."""
     block = before.parent
     assert block is not None
-    if op.location == UnknownLoc():
-        op.location = before.location
+    op.location = before.location
     block.insert_op_before(op, before)
     if named is not None:
         op.results[0].name_hint = named.name_hint

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
+import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
@@ -203,12 +204,11 @@ class Attention(Fusion):
             return ()
         if not joint:
             wanted = indices.reshape(*ROWS, heads, -1).transpose(0, 2, 1, 3)
-            same = wanted.shape == found.shape and (wanted == found).all()
-            return (HeadLayout(heads, LAYOUTS[0]),) if same else ()
+            return (HeadLayout(heads, LAYOUTS[0]),) if np.array_equal(wanted, found) else ()
         if indices.shape[-1] % (3 * heads):
             return ()
         ways = ((HeadLayout(heads, n), heads_of(indices, heads, part, n)) for n in LAYOUTS)
-        return tuple(w for w, a in ways if a.shape == found.shape and (a == found).all())
+        return tuple(way for way, wanted in ways if np.array_equal(wanted, found))
 
     def _joins(self, match: Match, edit: Edit | None = None) -> bool:
         """True when the heads are joined again in the order of their division."""
@@ -219,7 +219,7 @@ class Attention(Fusion):
         indices = source_indices(heads * size)
         divided = indices.reshape(*ROWS, heads, size).transpose(0, 2, 1, 3)
         found = trace(match[self.joined].results[0], core, divided, edit)
-        return found is not None and found.shape == indices.shape and bool((found == indices).all())
+        return found is not None and np.array_equal(found, indices)
 
     def _biases(self, match: Match, before: Before) -> list[SSAValue]:
         """The biases of the projections; where only some have one, the others get zeros."""

@@ -17,7 +17,6 @@ import numpy as np
 from xdsl.ir import Block, Operation, OpResult, SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Divide, Multiply, Scale
 from graphopt.ir.dialect.ops.rearrange import Unbind
@@ -37,6 +36,8 @@ from graphopt.ir.dialect.types import (
     shape_of,
     split_sizes,
 )
+from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
+from graphopt.passes.fusions.transformer_parts import constant
 
 Array = np.ndarray[Any, Any]
 # stand-ins for the sizes of batch and time, which need not be known
@@ -74,27 +75,30 @@ def trace(
     if value is start:
         return indices
     op = value.owner
-    if not isinstance(op, PdOp) or not isinstance(value, OpResult):
+    if not isinstance(op, PdOp) or not isinstance(value, OpResult) or type(op) not in _STEPS:
         return None
-    step = _STEPS.get(type(op))
-    operand = op.operands[0]
-    if isinstance(op, Multiply) and known_numbers(operand) is not None:
-        operand = op.operands[1]
-    before = trace(operand, start, indices, edit) if step else None
-    if step is None or before is None:
+    before = trace(_moved(op), start, indices, edit)
+    if before is None:
         return None
     edited: Mapping[str, Any] = edit.attrs if edit is not None and edit.op is op else {}
     try:
-        return step(op, {**op.attr_values(), **edited}, value.index, before)
+        return _STEPS[type(op)](op, {**op.attr_values(), **edited}, value.index, before)
     except (ProgramError, ValueError, IndexError):
         return None  # an edit, or an operand after it, that does not fit
+
+
+def _moved(op: PdOp) -> SSAValue:
+    """The operand whose elements an op moves or scales, which a number in front is not."""
+    first = op.operands[0]
+    in_front = isinstance(op, Multiply) and constant(first) is not None
+    return op.operands[1] if in_front else first
 
 
 def origin(value: SSAValue) -> Operation | Block:
     """The op that computed the elements which reach `value` only moved and scaled."""
     owner = value.owner
     while isinstance(owner, PdOp) and type(owner) in _STEPS:
-        owner = owner.operands[0].owner
+        owner = _moved(owner).owner
     return owner
 
 
@@ -142,26 +146,25 @@ def _transpose(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None
 def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     """Only of the dimensions after batch and time."""
     have, wanted = shape_of(op.operands[0].type), attrs["shape"]
-    is_edited = wanted != op.attr("shape")
-    tail = (resolve_shape(have, wanted) if is_edited else shape_of(op.results[0].type))[2:]
+    found = resolve_shape(have, wanted)
+    tail = found[2:]
     kept = [
         size == 0 or size == own != UNKNOWN for own, size in zip(have[:2], wanted[:2], strict=False)
     ]
-    if len(kept) < 2 or not any(kept) or UNKNOWN in tail or product(tail) != product(have[2:]):
+    if not any(kept) or UNKNOWN in tail:
         return None
-    found = resolve_shape(have, wanted)
     if 0 in (*have, *found) and have[:2] != found[:2]:
         return None  # a size of 0 says nothing about the other ones
-    if array.shape[:2] != ROWS or len(tail) < 1:
-        return None
     return array.reshape(*ROWS, *tail) if _rows_lead(array) else None
 
 
 def _rows_lead(array: Array) -> bool:
     """True when the first two axes are still batch and time: each step of time is the next row."""
     rows = array.reshape(ROWS[0] * ROWS[1], -1)
-    steps = np.arange(ROWS[0] * ROWS[1])[:, None] * (rows[1, :1] - rows[0, :1])
-    return bool((rows == rows[:1] + steps).all()) if rows.size else False
+    step = rows[1, 0] - rows[0, 0]
+    even = (rows == rows[:1] + np.arange(len(rows))[:, None] * step).all()
+    # between columns a step is shorter than what is left of a row
+    return bool(even and np.ptp(rows[0]) < step)
 
 
 def _flatten(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
@@ -198,9 +201,7 @@ def _slice(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
 
 def _squeeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     axes = tuple(attrs["axis"])
-    if not axes or any(array.shape[axis] != 1 for axis in axes):
-        return None
-    return np.squeeze(array, axes)
+    return np.squeeze(array, axes) if axes else None
 
 
 _STEPS: Mapping[type[PdOp], Callable[[PdOp, Attrs, int, Array], Array | None]] = {

@@ -1,0 +1,45 @@
+"""Rewrites under validation, as text: wrong ones are undone, and right ones stay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.passes import ModulePass
+
+from graphopt.passes.engine.fusion import Applied
+from graphopt.passes.engine.validation import validating
+from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.manager import Run
+from graphopt.reference.validator import validate
+from graphopt.testing import parse
+from graphopt_tests.passes import right_and_wrong
+from graphopt_tests.passes.wrong_rewrites import (
+    FUSED_CASES,
+    RIGHT_KEY,
+    SILENT_CASES,
+    AnyKeys,
+    WrongFusions,
+)
+
+REWRITES: Mapping[str, tuple[str, ModulePass]] = {
+    **right_and_wrong.CASES,
+    **SILENT_CASES,
+    **{name: (text, WrongFusions()) for name, text in FUSED_CASES.items()},
+    "the key is not permuted": (RIGHT_KEY, AnyKeys()),
+}
+
+
+def outcome(name: str) -> str:
+    """The program after a pass under validation, the verdicts, and what is told."""
+    text, made = REWRITES[name]
+    module = parse(text)
+    with validating(validate) as validation:
+        run = Run(module, PassContext({}))
+        run.one("-p", made)
+        run.finish()
+    module.verify()
+    told = [
+        f"{o.anchor}: {'applied' if isinstance(o, Applied) else o.reason.name}"
+        for o in run.report.outcomes
+    ]
+    return "\n".join([str(module), *(item.status for item in validation.checked), *told])
