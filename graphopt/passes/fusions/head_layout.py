@@ -30,13 +30,11 @@ from graphopt.ir.dialect.ops.shape import (
 )
 from graphopt.ir.dialect.types import (
     UNKNOWN,
-    product,
     rank_of,
     resolve_shape,
     shape_of,
     split_sizes,
 )
-from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
 from graphopt.passes.fusions.transformer_parts import constant
 
 Array = np.ndarray[Any, Any]
