@@ -16,6 +16,7 @@ from graphopt.fluid import executor as executor
 from graphopt.fluid import framework as framework
 from graphopt.fluid import initializer as initializer
 from graphopt.fluid import io as io
+from graphopt.fluid import layer_helper as layer_helper
 from graphopt.fluid import layers as layers
 from graphopt.fluid import lod_tensor as lod_tensor
 from graphopt.fluid import nets as nets
@@ -24,6 +25,7 @@ from graphopt.fluid import param_attr as param_attr
 from graphopt.fluid import refused as _refused
 from graphopt.fluid import regularizer as regularizer
 from graphopt.fluid import unique_name as unique_name
+from graphopt.fluid import wrapped_decorator as wrapped_decorator
 from graphopt.fluid.backward import append_backward as append_backward
 from graphopt.fluid.backward import gradients as gradients
 from graphopt.fluid.compiler import BuildStrategy as BuildStrategy

@@ -5,8 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.fluid import core as core
+from graphopt.fluid import unique_name as unique_name
 from graphopt.frontend.mode import device_guard as device_guard
 from graphopt.frontend.mode import name_scope as name_scope
+from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.program import GRAD_SUFFIX
+from graphopt.ir.program import Block as Block
 from graphopt.ir.program import Operator as Operator
 from graphopt.ir.program import Parameter as Parameter
 from graphopt.ir.program import Program as Program
@@ -51,3 +57,23 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
             f"require_version(): Paddle {wanted} is required, but graphopt.fluid has the names of "
             f"{PADDLE_VERSION}"
         )
+
+
+def convert_np_dtype_to_dtype_(np_dtype: Any) -> DType:
+    """The element type of a name or a NumPy type; TypeError when there is none."""
+    return as_dtype(np_dtype)
+
+
+def dtype_is_floating(dtype: Any) -> bool:
+    """True for float16, float32 and float64."""
+    return as_dtype(dtype) in ("float16", "float32", "float64")
+
+
+def grad_var_name(var_name: str) -> str:
+    """The name of a variable's gradient."""
+    return var_name + GRAD_SUFFIX
+
+
+def _get_var(name: str, program: Program | None = None) -> Variable:
+    """A variable of the global block of a program, the default one unless given."""
+    return (program or default_main_program()).global_block().var(name)
