@@ -8,10 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.fluid import average as average
 from graphopt.fluid import backward as backward
 from graphopt.fluid import clip as clip
 from graphopt.fluid import compiler as compiler
 from graphopt.fluid import core as core
+from graphopt.fluid import evaluator as evaluator
 from graphopt.fluid import executor as executor
 from graphopt.fluid import framework as framework
 from graphopt.fluid import initializer as initializer
@@ -19,6 +21,7 @@ from graphopt.fluid import io as io
 from graphopt.fluid import layer_helper as layer_helper
 from graphopt.fluid import layers as layers
 from graphopt.fluid import lod_tensor as lod_tensor
+from graphopt.fluid import metrics as metrics
 from graphopt.fluid import nets as nets
 from graphopt.fluid import optimizer as optimizer
 from graphopt.fluid import param_attr as param_attr
