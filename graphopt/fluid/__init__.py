@@ -28,6 +28,7 @@ from graphopt.fluid import param_attr as param_attr
 from graphopt.fluid import profiler as profiler
 from graphopt.fluid import refused as _refused
 from graphopt.fluid import regularizer as regularizer
+from graphopt.fluid import transpiler as transpiler
 from graphopt.fluid import unique_name as unique_name
 from graphopt.fluid import wrapped_decorator as wrapped_decorator
 from graphopt.fluid.backward import append_backward as append_backward
@@ -66,6 +67,8 @@ from graphopt.fluid.lod_tensor import create_lod_tensor as create_lod_tensor
 from graphopt.fluid.lod_tensor import create_random_int_lodtensor as create_random_int_lodtensor
 from graphopt.fluid.param_attr import ParamAttr as ParamAttr
 from graphopt.fluid.param_attr import WeightNormParamAttr as WeightNormParamAttr
+from graphopt.fluid.transpiler import memory_optimize as memory_optimize
+from graphopt.fluid.transpiler import release_memory as release_memory
 from graphopt.frontend.calls import publish
 from graphopt.frontend.refused import refuse as _refuse
 

@@ -30,6 +30,12 @@ class ClipGradBase(ABC):
         """The clipped gradients of these parameters."""
 
 
+def noted_clip(pairs: list[Pair]) -> ClipGradBase | None:
+    """The last clip that is noted on the parameters (`gradient_clip_attr`), if all have one."""
+    noted = [getattr(p, "gradient_clip_attr", None) for p, g in pairs if g is not None]
+    return noted[-1] if noted and all(noted) else None
+
+
 def _roles(parameter: Parameter, grad: Variable) -> Any:
     """Note on the operators which parameter and gradient they belong to."""
     return op_attrs(op_role_var=[parameter.name, grad.name])

@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, cast
 
 from graphopt.errors import OperandError, ProgramError
@@ -127,8 +127,11 @@ class Parameter(Variable):
     """A persistable variable that optimizers update.
 
     `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
-    and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation.
+    and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation;
+    `gradient_clip_attr` is what `fluid.clip.set_gradient_clip` notes.
     """
+
+    gradient_clip_attr: Any = None
 
     def __init__(
         self,
@@ -663,6 +666,12 @@ class Program:
             yield
         finally:
             self.op_role = saved
+
+    def _optimized_guard(self, param_and_grads: Any) -> AbstractContextManager[None]:
+        return self.role(OpRole.OPTIMIZE)
+
+    def _lr_schedule_guard(self, is_with_opt: bool = False) -> AbstractContextManager[None]:
+        return self.role(OpRole.LR_SCHEDULE | (OpRole.OPTIMIZE if is_with_opt else 0))
 
     def clone(self, for_test: bool = False) -> Program:
         """A copy whose variables have the same names (and so share values through the scope).
