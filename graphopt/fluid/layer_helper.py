@@ -87,12 +87,12 @@ class LayerHelper:
     @property
     def param_attr(self) -> Any:
         """The argument `param_attr` as a ParamAttr, a list of them, or False."""
-        return _attribute(self.kwargs.get("param_attr"))
+        return ParamAttr._to_attr(self.kwargs.get("param_attr"))
 
     @property
     def bias_attr(self) -> Any:
         """The argument `bias_attr` as a ParamAttr, a list of them, or False."""
-        return _attribute(self.kwargs.get("bias_attr"))
+        return ParamAttr._to_attr(self.kwargs.get("bias_attr"))
 
     def multiple_param_attr(self, length: int) -> list[Any]:
         """`param_attr` for each of several inputs: as many as there are, or one for all."""
@@ -210,13 +210,6 @@ class LayerHelper:
                 f"{self.layer_type}(): '{param_name}' must be a {cls.__name__}, found "
                 f"{type(found).__name__}"
             )
-
-
-def _attribute(given: Any) -> Any:
-    if isinstance(given, (list, tuple)):
-        return [_attribute(item) for item in given]
-    found: ParamAttr | None = as_param_attr(given)
-    return False if found is None else found
 
 
 publish(globals(), __name__)

@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 def is_number(value: Any) -> bool:
     """True for an int, a float, or an array of shape [1]."""
     single = isinstance(value, np.ndarray) and value.shape == (1,)
-    return single or isinstance(value, (int, np.int64, float))
+    return single or isinstance(value, (int, float)) or type(value) is np.int64
 
 
 def _check(good: bool, name: str, wanted: str) -> None:
@@ -67,7 +67,7 @@ class MetricBase:
         """The name and a copy of the state."""
         return {"name": self._name, "states": copy.deepcopy(self._states())}
 
-    def update(self, preds: Any, labels: Any) -> None:
+    def update(self, *args: Any, **kwargs: Any) -> None:
         """Take a batch in; for derived classes."""
         raise NotImplementedError("Should not use it directly, please extend it.")
 

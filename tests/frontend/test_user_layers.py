@@ -124,3 +124,25 @@ def test_element_types() -> None:
     assert convert_np_dtype_to_dtype_("int64") == fluid.core.VarDesc.VarType.INT64
     assert fluid.framework.dtype_is_floating("float64")
     assert fluid.framework.grad_var_name("x") == "x@GRAD"
+
+
+def test_operators_of_variables() -> None:
+    with fresh():
+        x = fluid.data("x", [2])
+        doubled = fluid.layers.scale(x, 2.0)
+        assert x.op is None
+        assert doubled.op is doubled.block.ops[-1]
+        fluid.layers.assign(x, doubled)
+        assert doubled.op is not None
+        assert doubled.op.type == "assign"
+        names = fluid.core.op_proto_and_checker_maker
+        assert doubled.op.attr(names.kOpRoleAttrName()) == names.OpRole.Forward
+
+
+def test_attributes_of_parameters() -> None:
+    to_attr = fluid.ParamAttr._to_attr
+    assert to_attr(None).name is None
+    assert [attr.name for attr in to_attr(["a", fluid.ParamAttr("b")])] == ["a", "b"]
+    assert to_attr(False) is False
+    with pytest.raises(TypeError):
+        to_attr(3)

@@ -114,6 +114,12 @@ class Variable:
         """The number of the kind of variable in Paddle's `VarType.Type` enumeration."""
         return self.kind
 
+    @property
+    def op(self) -> Operator | None:
+        """The last operator of the variable's block that writes it; None when none does."""
+        ops = reversed(self.block.ops)
+        return next((op for op in ops if self.name in op.output_arg_names), None)
+
     def set_error_clip(self, error_clip: Any) -> None:
         """Note how to clip the gradient of this variable; it has no effect, as in Paddle 2."""
         self.error_clip = error_clip
