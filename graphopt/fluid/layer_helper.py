@@ -1,4 +1,4 @@
-"""What layers of scripts append their operators with (paddle.fluid.layer_helper)."""
+"""Names, variables and operators for the layers that scripts define (fluid.layer_helper)."""
 
 from __future__ import annotations
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any, NoReturn
 
 from graphopt.errors import UnsupportedError
@@ -30,6 +31,7 @@ _KEYS: dict[str, tuple[str, Callable[[Times], float] | None]] = {
 }
 _COLUMNS = ("Calls", "Total", "Min.", "Max.", "Ave.", "Ratio.")
 _WIDTH = 12
+_PATH = str(Path(gettempdir()) / "profile")
 _state = "CPU"
 
 
@@ -49,7 +51,7 @@ def start_profiler(state: str, tracer_option: str = "Default") -> None:
     keep(RunTimes())
 
 
-def stop_profiler(sorted_key: str | None = None, profile_path: str = "/tmp/profile") -> None:
+def stop_profiler(sorted_key: str | None = None, profile_path: str = _PATH) -> None:
     """Print the times since `start_profiler`, and write the table to a file as text.
 
     Rows are sorted by their 'calls', 'total', 'max', 'min' or 'ave', the largest first. Paddle
@@ -79,7 +81,7 @@ def reset_profiler() -> None:
 def profiler(
     state: str,
     sorted_key: str | None = None,
-    profile_path: str = "/tmp/profile",
+    profile_path: str = _PATH,
     tracer_option: str = "Default",
 ) -> Generator[None]:
     """`start_profiler` before the block, `stop_profiler` after it (fluid.profiler.profiler)."""

@@ -17,7 +17,7 @@ _shown = OWN
 
 
 def version() -> str:
-    """What `paddle.__version__` says now."""
+    """The version that `paddle.__version__` says now."""
     return _shown
 
 

@@ -12,7 +12,7 @@ from graphopt.ir.program import Program
 
 
 class Event(NamedTuple):
-    """What ran: the number of a thread, from 0, and the `serial` of a program."""
+    """A program on a thread: the number of a thread, from 0, and the `serial` of a program."""
 
     thread: int
     program: int
