@@ -10,8 +10,6 @@ from typing import Any
 
 from graphopt.frontend import lazy as _lazy
 
-__version__ = "0.1.0"
-
 _NAMES = _lazy.names_in(Path(__file__).with_suffix(".pyi"), __name__)
 __all__ = _lazy.public(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
@@ -23,6 +21,10 @@ def __getattr__(name: str) -> Any:
         found = published(_lazy.load(_NAMES[name]), __name__, name)
         globals()[name] = found
         return found
+    if name == "__version__":
+        from graphopt.frontend.version import version
+
+        return version()
     if not name.startswith("_"):
         from graphopt.frontend.refused import NAMES, refuse
 

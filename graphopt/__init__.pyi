@@ -3,6 +3,7 @@
 from graphopt import device as device
 from graphopt import distributed as distributed
 from graphopt import fluid as fluid
+from graphopt import framework as framework
 from graphopt import incubate as incubate
 from graphopt import inference as inference
 from graphopt import io as io
@@ -14,6 +15,7 @@ from graphopt import reader as reader
 from graphopt import regularizer as regularizer
 from graphopt import static as static
 from graphopt import utils as utils
+from graphopt import version as version
 from graphopt import vision as vision
 from graphopt.debug.explaining import explain as explain
 from graphopt.device import get_cudnn_version as get_cudnn_version

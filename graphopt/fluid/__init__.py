@@ -8,22 +8,29 @@ from __future__ import annotations
 from typing import Any
 
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.fluid import average as average
 from graphopt.fluid import backward as backward
 from graphopt.fluid import clip as clip
 from graphopt.fluid import compiler as compiler
 from graphopt.fluid import core as core
+from graphopt.fluid import evaluator as evaluator
 from graphopt.fluid import executor as executor
 from graphopt.fluid import framework as framework
 from graphopt.fluid import initializer as initializer
 from graphopt.fluid import io as io
+from graphopt.fluid import layer_helper as layer_helper
 from graphopt.fluid import layers as layers
 from graphopt.fluid import lod_tensor as lod_tensor
+from graphopt.fluid import metrics as metrics
 from graphopt.fluid import nets as nets
 from graphopt.fluid import optimizer as optimizer
 from graphopt.fluid import param_attr as param_attr
+from graphopt.fluid import profiler as profiler
 from graphopt.fluid import refused as _refused
 from graphopt.fluid import regularizer as regularizer
+from graphopt.fluid import transpiler as transpiler
 from graphopt.fluid import unique_name as unique_name
+from graphopt.fluid import wrapped_decorator as wrapped_decorator
 from graphopt.fluid.backward import append_backward as append_backward
 from graphopt.fluid.backward import gradients as gradients
 from graphopt.fluid.compiler import BuildStrategy as BuildStrategy
@@ -60,6 +67,8 @@ from graphopt.fluid.lod_tensor import create_lod_tensor as create_lod_tensor
 from graphopt.fluid.lod_tensor import create_random_int_lodtensor as create_random_int_lodtensor
 from graphopt.fluid.param_attr import ParamAttr as ParamAttr
 from graphopt.fluid.param_attr import WeightNormParamAttr as WeightNormParamAttr
+from graphopt.fluid.transpiler import memory_optimize as memory_optimize
+from graphopt.fluid.transpiler import release_memory as release_memory
 from graphopt.frontend.calls import publish
 from graphopt.frontend.refused import refuse as _refuse
 

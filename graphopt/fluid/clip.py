@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, NoReturn
+import copy
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.program import Parameter
+from graphopt.ir.program import OpRole, Parameter, Program, default_main_program, undo
+from graphopt.ir.program.location import caller_level
 from graphopt.nn.clip import ClipGradBase as GradientClipBase
 from graphopt.nn.clip import ClipGradByGlobalNorm, ClipGradByNorm, ClipGradByValue, Pair
 
@@ -68,12 +71,35 @@ ClipByNorm = GradientClipByNorm
 ClipByGlobalNorm = GradientClipByGlobalNorm
 
 
-def set_gradient_clip(clip: Any, param_list: Any = None, program: Any = None) -> NoReturn:
-    """Unsupported: give the clip to the optimizer (fluid.clip.set_gradient_clip)."""
-    raise UnsupportedError(
-        "fluid.clip.set_gradient_clip is not supported; give the optimizer `grad_clip=`, with "
-        "`need_clip` for some of the parameters"
-    )
+def set_gradient_clip(
+    clip: GradientClipBase,
+    param_list: Sequence[Parameter | str] | None = None,
+    program: Program | None = None,
+) -> None:
+    """Clip the gradients of parameters in every later `minimize` (fluid.clip.set_gradient_clip).
+
+    `param_list` has parameters or their names, all of `program` unless given. As in 1.8 nothing is
+    clipped if one of the parameters that are minimised has no clip, the last one's clip holds for
+    all, `need_clip` has no effect, and the optimizer's `grad_clip` comes before this.
+    """
+    given: object = clip
+    if not isinstance(given, GradientClipBase):
+        raise TypeError("'clip' should be an instance of GradientClipBase's derived class")
+    block = (program or default_main_program()).global_block()
+    if any(op.role & OpRole.OPTIMIZE for op in block.ops):
+        warnings.warn(
+            "set_gradient_clip() has no effect on the 'minimize' before it",
+            stacklevel=caller_level(),
+        )
+    own = copy.copy(given)
+    if isinstance(own, _Chosen):
+        own._choose(None)
+    chosen = block.all_parameters() if param_list is None else param_list
+    for item in [block.var(p) if isinstance(p, str) else p for p in chosen]:
+        if not isinstance(item, Parameter):
+            raise TypeError("'param_list' should be a list of Parameter or basestring")
+        undo.note_attributes(item, "gradient_clip_attr")
+        item.gradient_clip_attr = own
 
 
 class ErrorClipByValue:

@@ -11,7 +11,7 @@ from graphopt.errors import OperatorError
 from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
 from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
 from graphopt.ir.dtypes import DType
-from graphopt.ir.program import VarKind
+from graphopt.ir.program import OpRole, VarKind
 from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecutor
 from graphopt.runtime.places import CPUPlace as CPUPlace
 from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
@@ -63,6 +63,29 @@ class VarDesc:
         LOD_TENSOR_ARRAY = VarKind.TENSOR_ARRAY
         READER = VarKind.READER
         RAW = VarKind.RAW
+
+
+class op_proto_and_checker_maker:
+    """The roles of operators, and the attributes that say them."""
+
+    class OpRole:
+        """The bits of the attribute `op_role`."""
+
+        Forward = OpRole.FORWARD
+        Backward = OpRole.BACKWARD
+        Optimize = OpRole.OPTIMIZE
+        LRSched = OpRole.LR_SCHEDULE
+        Loss = OpRole.LOSS
+
+    @staticmethod
+    def kOpRoleAttrName() -> str:
+        """The attribute that holds the role."""
+        return "op_role"
+
+    @staticmethod
+    def kOpRoleVarAttrName() -> str:
+        """The attribute that holds a parameter and its gradient."""
+        return "op_role_var"
 
 
 def get_cuda_device_count() -> int:

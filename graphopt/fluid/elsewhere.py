@@ -33,6 +33,11 @@ _LAYERS: dict[str, str] = {
 }
 
 
+def names() -> list[str]:
+    """The names that are found here."""
+    return [name for own in _LAYERS.values() for name in own.split()]
+
+
 def find(name: str) -> Any:
     """The object of this name; AttributeError when no place has it."""
     for module, names in _LAYERS.items():

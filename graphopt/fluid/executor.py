@@ -10,7 +10,7 @@ import numpy as np
 from graphopt.fluid.lod_tensor import LoDTensor
 from graphopt.frontend.calls import publish
 from graphopt.frontend.sequence_notes import Levels, fed_name, levels_of
-from graphopt.ir.program import Block, Program, default_main_program
+from graphopt.ir.program import Block, Program, Variable, default_main_program
 from graphopt.runtime.executor import Executor as _Executor
 from graphopt.runtime.feed import lengths_fed
 from graphopt.runtime.fetch import fetch_names, split_updates
@@ -103,6 +103,15 @@ def _numbers(levels: Levels, known: dict[str, Any], tensor: LoDTensor) -> list[l
         else:
             return []
     return found if found and sum(found[-1]) == rows else []
+
+
+def _fetch_var(name: Any, scope: Scope | None = None, return_numpy: bool = True) -> Any:
+    """The value of a variable in a scope; AssertionError when the scope does not have it."""
+    own = name.name if isinstance(name, Variable) else name
+    slot = (scope or global_scope()).find_var(own)
+    if slot is None:
+        raise AssertionError(f"Cannot find {own} in scope; only persistable variables are there")
+    return slot.numpy() if return_numpy else _with_slot(slot.get_tensor())
 
 
 publish(globals(), __name__)

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
+from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.fluid import core as core
+from graphopt.fluid import unique_name as unique_name
+from graphopt.frontend import version
 from graphopt.frontend.mode import device_guard as device_guard
 from graphopt.frontend.mode import name_scope as name_scope
+from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.ir.program import GRAD_SUFFIX
+from graphopt.ir.program import Block as Block
 from graphopt.ir.program import Operator as Operator
 from graphopt.ir.program import Parameter as Parameter
 from graphopt.ir.program import Program as Program
@@ -19,35 +25,32 @@ from graphopt.runtime.flags import set_flags as set_flags
 from graphopt.runtime.places import cpu_places as cpu_places
 from graphopt.runtime.places import cuda_places as cuda_places
 
-# the version of Paddle whose names `graphopt.fluid` has
-PADDLE_VERSION = "1.8.5"
-_VERSION = re.compile(r"\d+(\.\d+){0,3}")
-
 
 def in_dygraph_mode() -> bool:
     """False: programs are always static (fluid.in_dygraph_mode)."""
     return False
 
 
-def _parts(version: Any, name: str) -> list[int]:
-    if not isinstance(version, str):
-        raise TypeError(f"require_version(): '{name}' must be a str, found {version!r}")
-    if not _VERSION.fullmatch(version):
-        raise ValueError(f"require_version(): '{name}' should look like '1.8.5', found '{version}'")
-    numbers = [int(part) for part in version.split(".")]
-    return numbers + [0] * (4 - len(numbers))
-
-
 def require_version(min_version: str, max_version: str | None = None) -> None:
     """Raise Exception unless 1.8.5, whose names these are, is in the range (require_version)."""
-    low = _parts(min_version, "min_version")
-    high = None if max_version is None else _parts(max_version, "max_version")
-    own = _parts(PADDLE_VERSION, "version")
-    if low > own or (high is not None and own > high):
-        wanted = (
-            f"from {min_version} to {max_version}" if max_version else f"{min_version} or later"
-        )
-        raise Exception(
-            f"require_version(): Paddle {wanted} is required, but graphopt.fluid has the names of "
-            f"{PADDLE_VERSION}"
-        )
+    version.require(version.FLUID, min_version, max_version)
+
+
+def convert_np_dtype_to_dtype_(np_dtype: Any) -> DType:
+    """The element type of a name or a NumPy type; TypeError when there is none."""
+    return as_dtype(np_dtype)
+
+
+def dtype_is_floating(dtype: Any) -> bool:
+    """True for float16, float32 and float64."""
+    return as_dtype(dtype) in ("float16", "float32", "float64")
+
+
+def grad_var_name(var_name: str) -> str:
+    """The name of a variable's gradient."""
+    return var_name + GRAD_SUFFIX
+
+
+def _get_var(name: str, program: Program | None = None) -> Variable:
+    """A variable of the global block of a program, the default one unless given."""
+    return (program or default_main_program()).global_block().var(name)

@@ -51,7 +51,5 @@ FLUID: dict[str, tuple[str, str]] = {
     "DistributeTranspiler": (_SERVER, "CompiledProgram.with_data_parallel"),
     "DistributeTranspilerConfig": (_SERVER, "CompiledProgram.with_data_parallel"),
     "load_op_library": ("it loads operators compiled for Paddle", "functions of fluid.layers"),
-    "memory_optimize": ("XLA decides about memory by itself", "nothing: leave the call out"),
-    "release_memory": ("XLA decides about memory by itself", "nothing: leave the call out"),
     "cuda_pinned_places": ("XLA decides where the host keeps data", "fluid.cpu_places"),
 }

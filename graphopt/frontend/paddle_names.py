@@ -15,11 +15,11 @@ from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from graphopt.frontend.absent import AbsentModule
+from graphopt.frontend.version import now_fluid
 
 # modules of paddle that have another name here
 _RENAMED: Mapping[str, str] = {
     "paddle.base": "graphopt.fluid",
-    "paddle.framework": "graphopt.frontend.mode",
 }
 _FEED = "feed arrays from a generator of your own: exe.run(program, feed={'x': array})"
 _DYNAMIC = "graphopt runs static programs only"
@@ -52,7 +52,6 @@ MISSING: Mapping[str, str] = {
     "paddle.static.quantization": "saved quantised models are read without conversion",
     "paddle.sysconfig": "nothing: there is no native library",
     "paddle.text": f"load the data with another library; {_FEED}",
-    "paddle.version": "paddle.__version__",
     "paddle.vision.datasets": f"load the data with scikit-learn or another library; {_FEED}",
     "paddle.vision.models": "static.load_inference_model of a saved model",
     "paddle.vision.ops": "paddle.fluid.layers has roi_align, roi_pool, psroi_pool, yolo_box, …",
@@ -81,6 +80,8 @@ class PaddleFinder(MetaPathFinder):
         """
         if fullname.partition(".")[0] != "paddle":
             return None
+        if fullname == "paddle.fluid":
+            now_fluid()
         own = own_name(fullname)
         try:
             found = importlib.util.find_spec(own)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from graphopt.frontend.initializers.base import Initializer
 from graphopt.frontend.regularizers import WeightDecayRegularizer
@@ -41,6 +41,13 @@ class ParamAttr:
         self.trainable = trainable
         self.do_model_average = do_model_average
         self.need_clip = need_clip
+
+    @staticmethod
+    def _to_attr(arg: Any) -> Any:
+        """As `as_param_attr`, with a list for a list, and False for False."""
+        if isinstance(arg, (list, tuple)):
+            return [ParamAttr._to_attr(item) for item in cast("list[Any]", arg)]
+        return as_param_attr(arg) or False
 
     def parameter_options(self) -> dict[str, Any]:
         """Keyword arguments of `Block.create_parameter`."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -10,18 +11,22 @@ from pathlib import Path
 from types import ModuleType, TracebackType
 
 from graphopt.frontend.paddle_names import PaddleFinder, forget, hint
+from graphopt.frontend.version import of_a_script
 
 # what a shell reports for a program that Ctrl-C ended
 _INTERRUPTED = 130
+# the import, or another use, of fluid in a script
+_FLUID = re.compile(rb"\bpaddle\.fluid\b|\bfrom\s+paddle\s+import\b[^\n]*\bfluid\b")
 
 
 def run_script(path: str | os.PathLike[str], args: Sequence[str] = ()) -> int:
     """Run a script as `python path args` would, and return its exit code.
 
-    In it `import paddle`, `import paddle.fluid as fluid` and the like are graphopt's modules.
-    `sys.argv`, `sys.path`, `__main__` and `__file__` are as Python sets them, and are restored when
-    the script has ended. A path to a folder runs its `__main__.py`. The code is 1 after an
-    exception, whose traceback starts at the script; 2 when there is no script, or when the real
+    In it `import paddle`, `import paddle.fluid as fluid` and the like are graphopt's modules, and
+    `paddle.__version__` is "1.8.5" if it uses fluid, else "2.6.2".
+    `sys.argv`, `sys.path`, `__main__` and `__file__` are as Python sets them, and as they were
+    before when the script has ended. A path to a folder runs its `__main__.py`. The code is 1 after
+    an exception, whose traceback starts at the script; 2 when there is no script, or when the real
     Paddle was imported already.
     """
     given = os.fspath(path)
@@ -39,7 +44,8 @@ def run_script(path: str | os.PathLike[str], args: Sequence[str] = ()) -> int:
     except OSError as error:
         print(f"graphopt: can't open file '{file}': {error.strerror}", file=sys.stderr)
         return 2
-    with _as_main(file, [given, *args]) as main:
+    uses_fluid = _FLUID.search(source) is not None
+    with of_a_script(uses_fluid), _as_main(file, [given, *args]) as main:
         try:
             exec(compile(source, str(file), "exec", dont_inherit=True), main.__dict__)
         except SystemExit as error:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from typing import Any, ClassVar
 
 from graphopt.frontend.layer_helper import emit
@@ -28,6 +29,12 @@ class ClipGradBase(ABC):
     @abstractmethod
     def clip(self, chosen: list[tuple[Parameter, Variable]]) -> list[Variable]:
         """The clipped gradients of these parameters."""
+
+
+def noted_clip(pairs: Sequence[Pair]) -> ClipGradBase | None:
+    """The last clip that is noted on the parameters (`gradient_clip_attr`), if all have one."""
+    noted = [getattr(p, "gradient_clip_attr", None) for p, g in pairs if g is not None]
+    return noted[-1] if noted and all(noted) else None
 
 
 def _roles(parameter: Parameter, grad: Variable) -> Any:

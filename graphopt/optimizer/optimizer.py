@@ -26,7 +26,7 @@ from graphopt.ir.program import (
     undo,
     unique_name,
 )
-from graphopt.nn.clip import ClipGradBase
+from graphopt.nn.clip import ClipGradBase, noted_clip
 from graphopt.optimizer.decay import penalty_gradient
 from graphopt.optimizer.groups import Groups, as_regularizer, check_kind
 from graphopt.optimizer.lr.base import LRScheduler
@@ -141,7 +141,7 @@ class Optimizer(ABC):
                 + (_OUTSIDE if inside else "")
             )
         with program.role(OpRole.OPTIMIZE):
-            clipped = self._groups.clip(pairs, self._grad_clip)
+            clipped = self._groups.clip(pairs, self._grad_clip or noted_clip(pairs))
             decayed = [(p, self._decayed(p, g)) for p, g in clipped if g is not None]
             return self._updates(program.current_block(), decayed)
 

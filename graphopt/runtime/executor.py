@@ -14,6 +14,7 @@ from graphopt.runtime.feed import single_feed
 from graphopt.runtime.fetch import as_result, fetch_names, split_updates
 from graphopt.runtime.places import Place, as_place, check_place, default_place
 from graphopt.runtime.readers import with_readers
+from graphopt.runtime.run_times import timed
 from graphopt.runtime.runner import Runner
 from graphopt.runtime.scope import Scope, global_scope
 from graphopt.runtime.strategies import BuildStrategy
@@ -97,7 +98,10 @@ class Executor:
             names = fetch_names(fetch_list)
             prune = use_prune or bool(updates)
             try:
-                return self._run_program(program, feed, names, scope, return_numpy, prune, updates)
+                with timed(program):
+                    return self._run_program(
+                        program, feed, names, scope, return_numpy, prune, updates
+                    )
             except Exception as error:
                 self._explain(error, program, feed)
                 raise
@@ -110,7 +114,8 @@ class Executor:
             feed = with_readers(program._program.readers, feed, program._count(self.place))
         names = fetch_names(fetch_list)
         try:
-            return run_compiled(self, feed, names, scope, return_numpy, return_merged)
+            with timed(program._source):
+                return run_compiled(self, feed, names, scope, return_numpy, return_merged)
         except Exception as error:
             self._explain(error, program._program, feed)
             raise

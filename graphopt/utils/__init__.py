@@ -1,3 +1,36 @@
 """Helpers that scripts reach as `paddle.utils`."""
 
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TypeVar
+
+from graphopt.frontend import version as _version
 from graphopt.ir.program import unique_name as unique_name
+from graphopt.utils.layers_utils import assert_same_structure as assert_same_structure
+from graphopt.utils.layers_utils import convert_to_list as convert_to_list
+from graphopt.utils.layers_utils import flatten as flatten
+from graphopt.utils.layers_utils import is_sequence as is_sequence
+from graphopt.utils.layers_utils import map_structure as map_structure
+from graphopt.utils.layers_utils import pack_sequence_as as pack_sequence_as
+from graphopt.utils.lazy_import import try_import as try_import
+
+T = TypeVar("T")
+
+
+def deprecated(
+    update_to: str = "", since: str = "", reason: str = "", level: int = 0
+) -> Callable[[T], T]:
+    """A decorator that leaves a function as it is, as in Paddle 2.6 (paddle.utils.deprecated)."""
+    return lambda function: function
+
+
+def require_version(min_version: str, max_version: str | None = None) -> None:
+    """Raise Exception unless 2.6.2, whose names these are, is in the range."""
+    _version.require(_version.PADDLE, min_version, max_version)
+
+
+def run_check() -> None:
+    """Train a small program, and say that it works (paddle.utils.run_check)."""
+    import_module("graphopt.utils.install_check").run_check()

@@ -6,6 +6,8 @@ names that graphopt refuses are functions that say why, see `graphopt.fluid.refu
 
 from __future__ import annotations
 
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 from graphopt.fluid import elsewhere, refused
@@ -20,6 +22,7 @@ from graphopt.fluid.layers import nn as nn
 from graphopt.fluid.layers import ops as ops
 from graphopt.fluid.layers import sequence_lod as sequence_lod
 from graphopt.fluid.layers import tensor as tensor
+from graphopt.fluid.layers import utils as utils
 from graphopt.fluid.layers.detection import anchor_generator as anchor_generator
 from graphopt.fluid.layers.detection import box_clip as box_clip
 from graphopt.fluid.layers.detection import box_coder as box_coder
@@ -70,6 +73,7 @@ from graphopt.fluid.layers.image import fsp_matrix as fsp_matrix
 from graphopt.fluid.layers.image import grid_sampler as grid_sampler
 from graphopt.fluid.layers.image import image_resize as image_resize
 from graphopt.fluid.layers.image import image_resize_short as image_resize_short
+from graphopt.fluid.layers.image import interpolate as interpolate
 from graphopt.fluid.layers.image import lrn as lrn
 from graphopt.fluid.layers.image import pixel_shuffle as pixel_shuffle
 from graphopt.fluid.layers.image import resize_bilinear as resize_bilinear
@@ -306,14 +310,46 @@ from graphopt.fluid.layers.tensor import sums as sums
 from graphopt.fluid.layers.tensor import tensor_array_to_tensor as tensor_array_to_tensor
 from graphopt.fluid.layers.tensor import zeros as zeros
 from graphopt.fluid.layers.tensor import zeros_like as zeros_like
-from graphopt.frontend.calls import publish, published
-from graphopt.frontend.refused import refuse
+from graphopt.frontend.calls import publish as _publish
+from graphopt.frontend.calls import published as _published
+from graphopt.frontend.refused import refuse as _refuse
 
-publish(globals(), __name__)
+_publish(globals(), __name__)
+
+
+def _is_layer(name: str, found: Any) -> bool:
+    """True for functions and classes of graphopt; modules have no `__module__`."""
+    own = getattr(found, "__module__", None) or ""
+    return not name.startswith("_") and own.startswith("graphopt.")
+
+
+__all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]
+    {
+        *(name for name, found in globals().items() if _is_layer(name, found)),
+        *elsewhere.names(),
+        *refused.LAYERS,
+    }
+)
 
 
 def __getattr__(name: str) -> Any:
     if name in refused.LAYERS:
-        return refuse("fluid.layers", name, refused.LAYERS)
-    found = globals()[name] = published(elsewhere.find(name), __name__, name)
+        return _refuse("fluid.layers", name, refused.LAYERS)
+    found = globals()[name] = _published(elsewhere.find(name), __name__, name)
     return found
+
+
+def _find(name: str) -> Any:
+    """A layer, wherever a script looks for it."""
+    if name in __all__:
+        return globals().get(name) or __getattr__(name)
+    raise AttributeError(f"graphopt.fluid.layers has no '{name}'")
+
+
+# Scripts import layers from the modules among which 1.8 divides them; here each has them all.
+_recurrent = import_module(f"{__name__}.rnn")  # the layer `rnn` hides it
+_modules: tuple[ModuleType, ...] = (
+    control_flow, detection, io, loss, metric_op, nn, ops, sequence_lod, tensor, _recurrent
+)  # fmt: skip
+for _module in _modules:
+    _module.__getattr__ = _find

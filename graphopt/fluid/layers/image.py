@@ -72,6 +72,9 @@ def image_resize(
     return emit(f"{method}_interp", {"X": input}, attrs, name=name)
 
 
+interpolate = image_resize
+
+
 def resize_bilinear(
     input: Variable,
     out_shape: Any = None,

@@ -61,7 +61,8 @@ def _scheduled(function: Callable[..., Variable]) -> Callable[..., Variable]:
     return marked
 
 
-def _step(begin: int = 0) -> Variable:
+def _decay_step_counter(begin: int = 0) -> Variable:
+    """The number of runs so far, float32 [1], `begin` in the first one."""
     return cast(autoincreased_step_counter(_COUNTER, begin), "float32")
 
 
@@ -78,13 +79,15 @@ def noam_decay(d_model: Any, warmup_steps: Any, learning_rate: float = 1.0) -> V
     width, warmup, rate = _numbers(
         "noam_decay", d_model=d_model, warmup_steps=warmup_steps, learning_rate=learning_rate
     )
-    step = _step(1)
+    step = _decay_step_counter(1)
     least = minimum(pow(step, -0.5), scale(step, warmup**-1.5))
     return scale(least, rate * width**-0.5)
 
 
 def _periods(decay_steps: Any, staircase: bool, function: str) -> Variable:
-    periods = scale(_step(), 1.0 / arguments.number(decay_steps, "decay_steps", function))
+    periods = scale(
+        _decay_step_counter(), 1.0 / arguments.number(decay_steps, "decay_steps", function)
+    )
     return floor(periods) if staircase else periods
 
 
@@ -141,7 +144,7 @@ def polynomial_decay(
         power=power,
         decay_steps=decay_steps,
     )
-    step = _step()
+    step = _decay_step_counter()
     if cycle:
         rounds = ceil(scale(step, 1.0 / period))
         share = divide(step, scale(maximum(rounds, full_like(rounds, 1.0)), period))
@@ -158,7 +161,7 @@ def piecewise_decay(boundaries: Sequence[int], values: Sequence[float]) -> Varia
     """
     if len(values) - len(boundaries) != 1:
         raise ValueError("piecewise_decay(): 'values' should have one item more than 'boundaries'")
-    step = _step()
+    step = _decay_step_counter()
     rates = [arguments.number(value, "values", "piecewise_decay") for value in values]
     rate = fill_constant([1], "float32", rates[-1])
     for limit, value in reversed(list(zip(boundaries, rates, strict=False))):
@@ -173,7 +176,7 @@ def cosine_decay(learning_rate: float, step_each_epoch: int, epochs: int) -> Var
     rate, steps, last = _numbers(
         "cosine_decay", learning_rate=learning_rate, step_each_epoch=step_each_epoch, epochs=epochs
     )
-    epoch = floor(scale(_step(), 1.0 / steps))
+    epoch = floor(scale(_decay_step_counter(), 1.0 / steps))
     return scale(cos(scale(epoch, math.pi / last)), 0.5 * rate, 0.5 * rate)
 
 
@@ -191,7 +194,7 @@ def linear_lr_warmup(
     if not isinstance(learning_rate, Variable):
         number = arguments.number(learning_rate, "learning_rate", "linear_lr_warmup")
         learning_rate = fill_constant([1], "float32", number)
-    step = _step()
+    step = _decay_step_counter()
     rising = scale(step, (last - first) / steps, first)
     below = less_than(step, fill_constant([1], "float32", steps))
     return _kept(where(below, rising, learning_rate), "learning_rate_warmup")

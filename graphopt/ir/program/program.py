@@ -11,7 +11,7 @@ from __future__ import annotations
 import copy
 import itertools
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, cast
 
 from graphopt.errors import OperandError, ProgramError
@@ -114,6 +114,12 @@ class Variable:
         """The number of the kind of variable in Paddle's `VarType.Type` enumeration."""
         return self.kind
 
+    @property
+    def op(self) -> Operator | None:
+        """The last operator of the variable's block that writes it; None when none does."""
+        ops = reversed(self.block.ops)
+        return next((op for op in ops if self.name in op.output_arg_names), None)
+
     def set_error_clip(self, error_clip: Any) -> None:
         """Note how to clip the gradient of this variable; it has no effect, as in Paddle 2."""
         self.error_clip = error_clip
@@ -127,8 +133,11 @@ class Parameter(Variable):
     """A persistable variable that optimizers update.
 
     `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
-    and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation.
+    and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation;
+    `gradient_clip_attr` is what `fluid.clip.set_gradient_clip` notes.
     """
+
+    gradient_clip_attr: Any = None
 
     def __init__(
         self,
@@ -663,6 +672,12 @@ class Program:
             yield
         finally:
             self.op_role = saved
+
+    def _optimized_guard(self, param_and_grads: Any) -> AbstractContextManager[None]:
+        return self.role(OpRole.OPTIMIZE)
+
+    def _lr_schedule_guard(self, is_with_opt: bool = False) -> AbstractContextManager[None]:
+        return self.role(OpRole.LR_SCHEDULE | (OpRole.OPTIMIZE if is_with_opt else 0))
 
     def clone(self, for_test: bool = False) -> Program:
         """A copy whose variables have the same names (and so share values through the scope).

@@ -1,0 +1,280 @@
+"""Numbers over many batches, gathered from what runs fetch (paddle.fluid.metrics)."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend.calls import publish
+
+Array = np.ndarray[Any, Any]
+
+
+def is_number(value: Any) -> bool:
+    """True for an int, a float, or an array of shape [1]."""
+    single = isinstance(value, np.ndarray) and value.shape == (1,)
+    return single or isinstance(value, (int, float)) or type(value) is np.int64
+
+
+def _check(good: bool, name: str, wanted: str) -> None:
+    if not good:
+        raise ValueError(f"The '{name}' must be {wanted}")
+
+
+def check_number(value: Any, name: str) -> None:
+    """ValueError unless the value is a number."""
+    _check(is_number(value), name, "a number(int, float).")
+
+
+def check_number_or_array(value: Any, name: str) -> None:
+    """ValueError unless the value is a number or an array."""
+    good = is_number(value) or isinstance(value, np.ndarray)
+    _check(good, name, "a number(int, float) or a numpy ndarray.")
+
+
+def _check_array(value: Any, name: str) -> None:
+    _check(isinstance(value, (np.ndarray, np.generic)), name, "a numpy ndarray.")
+
+
+class MetricBase:
+    """Base of the metrics: its attributes without an underscore are the state."""
+
+    def __init__(self, name: str | None) -> None:
+        self._name = type(self).__name__ if name is None else str(name)
+
+    def __str__(self) -> str:
+        return self._name
+
+    def _states(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if not name.startswith("_")}
+
+    def reset(self) -> None:
+        """Set numbers and arrays of the state to zero, and anything else to None."""
+        for name, value in self._states().items():
+            if isinstance(value, int):
+                setattr(self, name, 0)
+            elif isinstance(value, float):
+                setattr(self, name, 0.0)
+            elif isinstance(value, (np.ndarray, np.generic)):
+                setattr(self, name, np.zeros_like(value))
+            else:
+                setattr(self, name, None)
+
+    def get_config(self) -> dict[str, Any]:
+        """The name and a copy of the state."""
+        return {"name": self._name, "states": copy.deepcopy(self._states())}
+
+    def update(self, *args: Any, **kwargs: Any) -> None:
+        """Take a batch in; for derived classes."""
+        raise NotImplementedError("Should not use it directly, please extend it.")
+
+    def eval(self) -> Any:
+        """The metric over all batches; for derived classes."""
+        raise NotImplementedError("Should not use it directly, please extend it.")
+
+
+class CompositeMetric(MetricBase):
+    """Several metrics of the same batches (Paddle page: fluid.metrics.CompositeMetric)."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self._metrics: list[MetricBase] = []
+
+    def add_metric(self, metric: MetricBase) -> None:
+        """Add a metric; ValueError for anything else."""
+        given: object = metric
+        if not isinstance(given, MetricBase):
+            raise ValueError("SubMetric should be inherit from MetricBase.")
+        self._metrics.append(given)
+
+    def update(self, preds: Any, labels: Any) -> None:
+        """Take a batch into every metric."""
+        for metric in self._metrics:
+            metric.update(preds, labels)
+
+    def eval(self) -> list[Any]:
+        """The value of every metric, in the order in which they were added."""
+        return [metric.eval() for metric in self._metrics]
+
+
+def _predictions(preds: Any, labels: Any) -> tuple[Array, Array]:
+    """Rounded predictions, one for each label, and the labels."""
+    _check_array(preds, "preds")
+    _check_array(labels, "labels")
+    count = len(labels)
+    return np.rint(preds[:count]).astype("int32").reshape(count), labels.reshape(count)
+
+
+class Precision(MetricBase):
+    """The share of true ones among the rows that are predicted as 1 (fluid.metrics.Precision)."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.tp = 0
+        self.fp = 0
+
+    def update(self, preds: Any, labels: Any) -> None:
+        """Take a batch in: probabilities of 1, and labels of 0 and 1."""
+        found, wanted = _predictions(preds, labels)
+        self.tp += int(((found == 1) & (wanted == 1)).sum())
+        self.fp += int(((found == 1) & (wanted != 1)).sum())
+
+    def eval(self) -> float:
+        """The precision so far; 0 when nothing is predicted as 1."""
+        count = self.tp + self.fp
+        return self.tp / count if count else 0.0
+
+
+class Recall(MetricBase):
+    """The share of rows labelled 1 that are predicted as 1 (fluid.metrics.Recall)."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.tp = 0
+        self.fn = 0
+
+    def update(self, preds: Any, labels: Any) -> None:
+        """Take a batch in: probabilities of 1, and labels of 0 and 1."""
+        found, wanted = _predictions(preds, labels)
+        self.tp += int(((wanted == 1) & (found == 1)).sum())
+        self.fn += int(((wanted == 1) & (found != 1)).sum())
+
+    def eval(self) -> float:
+        """The recall so far; 0 when nothing is labelled 1."""
+        count = self.tp + self.fn
+        return self.tp / count if count else 0.0
+
+
+class Accuracy(MetricBase):
+    """The weighted mean of what `layers.accuracy` gives (fluid.metrics.Accuracy)."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.value: Any = 0.0
+        self.weight: Any = 0.0
+
+    def update(self, value: Any, weight: Any) -> None:
+        """Take the value of a batch in; `weight` is usually its size."""
+        check_number_or_array(value, "value")
+        check_number(weight, "weight")
+        if weight < 0:
+            raise ValueError("The 'weight' can not be negative")
+        self.value += value * weight
+        self.weight += weight
+
+    def eval(self) -> Any:
+        """The mean so far; ValueError when there is nothing yet."""
+        if self.weight == 0:
+            raise ValueError(
+                "There is no data in Accuracy Metrics. Please check layers.accuracy output has "
+                "added to Accuracy."
+            )
+        return self.value / self.weight
+
+
+class ChunkEvaluator(MetricBase):
+    """Precision, recall and F1 of what `layers.chunk_eval` counts (fluid.metrics.ChunkEvaluator)"""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__(name)
+        self.num_infer_chunks: Any = 0
+        self.num_label_chunks: Any = 0
+        self.num_correct_chunks: Any = 0
+
+    def update(self, num_infer_chunks: Any, num_label_chunks: Any, num_correct_chunks: Any) -> None:
+        """Take the counts of a batch in."""
+        check_number_or_array(num_infer_chunks, "num_infer_chunks")
+        check_number_or_array(num_label_chunks, "num_label_chunks")
+        check_number_or_array(num_correct_chunks, "num_correct_chunks")
+        self.num_infer_chunks += num_infer_chunks
+        self.num_label_chunks += num_label_chunks
+        self.num_correct_chunks += num_correct_chunks
+
+    def eval(self) -> tuple[Any, Any, Any]:
+        """Precision, recall and F1 so far; 0 where there are no chunks."""
+        return chunk_scores(self.num_infer_chunks, self.num_label_chunks, self.num_correct_chunks)
+
+
+def chunk_scores(inferred: Any, labelled: Any, correct: Any) -> tuple[Any, Any, Any]:
+    """Precision, recall and F1 of numbers of chunks."""
+    right = np.asarray(correct, "float64").item()
+    precision = right / inferred if inferred else 0
+    recall = right / labelled if labelled else 0
+    return precision, recall, 2 * precision * recall / (precision + recall) if right else 0
+
+
+class EditDistance(MetricBase):
+    """The mean of what `layers.edit_distance` gives (fluid.metrics.EditDistance)."""
+
+    def __init__(self, name: str | None) -> None:
+        super().__init__(name)
+        self.total_distance: Any = 0.0
+        self.seq_num: Any = 0
+        self.instance_error: Any = 0
+
+    def update(self, distances: Any, seq_num: Any) -> None:
+        """Take the distances of a batch of `seq_num` sequences in."""
+        _check_array(distances, "distances")
+        check_number(seq_num, "seq_num")
+        self.seq_num += seq_num
+        self.instance_error += seq_num - int(np.sum(distances == 0))
+        self.total_distance += float(np.sum(distances))
+
+    def eval(self) -> tuple[Any, Any]:
+        """The mean distance and the share of sequences with any; ValueError when there are none."""
+        if self.seq_num == 0:
+            raise ValueError(
+                "There is no data in EditDistance Metric. Please check layers.edit_distance output "
+                "has been added to EditDistance."
+            )
+        return self.total_distance / self.seq_num, self.instance_error / self.seq_num
+
+
+class Auc(MetricBase):
+    """The area under the ROC curve (Paddle page: fluid.metrics.Auc).
+
+    `reset` leaves its counts as they are, as in 1.8.5.
+    """
+
+    def __init__(self, name: str | None, curve: str = "ROC", num_thresholds: int = 4095) -> None:
+        super().__init__(name)
+        self._curve = curve
+        self._num_thresholds = num_thresholds
+        self._stat_pos = np.zeros(num_thresholds + 1)
+        self._stat_neg = np.zeros(num_thresholds + 1)
+
+    def update(self, preds: Any, labels: Any) -> None:
+        """Take a batch in: probabilities [n, 2] of 0 and 1, and labels of 0 and 1."""
+        _check_array(labels, "labels")
+        _check_array(preds, "predictions")
+        wanted = labels.reshape(len(labels)) != 0
+        places = (preds[: len(labels), 1].astype("float64") * self._num_thresholds).astype("int64")
+        if (places > self._num_thresholds).any():
+            raise AssertionError("The 'predictions' must be probabilities")
+        np.add.at(self._stat_pos, places[wanted], 1.0)
+        np.add.at(self._stat_neg, places[~wanted], 1.0)
+
+    def eval(self) -> float:
+        """The area so far; 0 while there is only one class."""
+        positive = np.cumsum(self._stat_pos[::-1])
+        negative = np.cumsum(self._stat_neg[::-1])
+        heights = positive + np.append(0.0, positive[:-1])
+        area = np.sum(np.diff(negative, prepend=0.0) * heights / 2)
+        both = positive[-1] > 0 and negative[-1] > 0
+        return float(area / positive[-1] / negative[-1]) if both else 0.0
+
+
+class DetectionMAP:
+    """Unsupported: boxes of any number are matched (fluid.metrics.DetectionMAP)."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        raise UnsupportedError(
+            "fluid.metrics.DetectionMAP is not supported: it matches a number of boxes that "
+            "depends on the data. Instead: fetch the boxes, and match with NumPy"
+        )
+
+
+publish(globals(), __name__)

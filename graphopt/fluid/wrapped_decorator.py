@@ -1,0 +1,24 @@
+"""Decorators that keep the signature of what they wrap (paddle.fluid.wrapped_decorator)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+Function = Callable[..., Any]
+
+
+def wrap_decorator(
+    decorator_func: Callable[[Function], Function],
+) -> Callable[[Function], Function]:
+    """The decorator, so that what it makes has the name and the signature of the function."""
+
+    def decorate(function: Function) -> Function:
+        return wraps(function)(decorator_func(function))
+
+    return decorate
+
+
+signature_safe_contextmanager = wrap_decorator(contextmanager)

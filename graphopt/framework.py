@@ -1,0 +1,24 @@
+"""Modes, defaults and records of programs (paddle.framework)."""
+
+from __future__ import annotations
+
+from graphopt.frontend.calls import publish
+from graphopt.frontend.framework_io import load as load
+from graphopt.frontend.framework_io import save as save
+from graphopt.frontend.mode import disable_static as disable_static
+from graphopt.frontend.mode import enable_static as enable_static
+from graphopt.frontend.mode import get_default_dtype as get_default_dtype
+from graphopt.frontend.mode import in_dynamic_mode as in_dynamic_mode
+from graphopt.frontend.mode import seed as seed
+from graphopt.frontend.mode import set_default_dtype as set_default_dtype
+from graphopt.frontend.parameters import ParamAttr as ParamAttr
+from graphopt.ir.program import Block as Block
+from graphopt.ir.program import Parameter as Parameter
+from graphopt.ir.program import Program as Program
+from graphopt.runtime.flags import get_flags as get_flags
+from graphopt.runtime.flags import set_flags as set_flags
+from graphopt.runtime.places import CPUPlace as CPUPlace
+from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
+from graphopt.runtime.places import CUDAPlace as CUDAPlace
+
+publish(globals(), __name__)

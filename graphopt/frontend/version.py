@@ -1,0 +1,62 @@
+"""The version that `paddle.__version__` says: graphopt's own, or that of Paddle for its scripts."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+OWN = "0.1.0"
+# the releases whose names `paddle.*` and `paddle.fluid` have
+PADDLE = "2.6.2"
+FLUID = "1.8.5"
+
+_FORM = re.compile(r"\d+(\.\d+){0,3}")
+_shown = OWN
+
+
+def version() -> str:
+    """The version that `paddle.__version__` says now."""
+    return _shown
+
+
+@contextmanager
+def of_a_script(uses_fluid: bool) -> Iterator[None]:
+    """Say the version whose names a script uses, instead of graphopt's own."""
+    global _shown
+    before, _shown = _shown, FLUID if uses_fluid else PADDLE
+    try:
+        yield
+    finally:
+        _shown = before
+
+
+def now_fluid() -> None:
+    """A script that has seemed not to use fluid does."""
+    global _shown
+    if _shown == PADDLE:
+        _shown = FLUID
+
+
+def _parts(given: Any, name: str) -> list[int]:
+    if not isinstance(given, str):
+        raise TypeError(f"require_version(): '{name}' must be a str, found {given!r}")
+    if not _FORM.fullmatch(given):
+        raise ValueError(f"require_version(): '{name}' should look like '1.8.5', found '{given}'")
+    numbers = [int(part) for part in given.split(".")]
+    return numbers + [0] * (4 - len(numbers))
+
+
+def require(own: str, min_version: str, max_version: str | None) -> None:
+    """Raise Exception unless the version `own` is in the range."""
+    low = _parts(min_version, "min_version")
+    high = None if max_version is None else _parts(max_version, "max_version")
+    numbers = _parts(own, "version")
+    if low > numbers or (high is not None and numbers > high):
+        wanted = (
+            f"from {min_version} to {max_version}" if max_version else f"{min_version} or later"
+        )
+        raise Exception(
+            f"require_version(): Paddle {wanted} is required, but these are the names of {own}"
+        )

@@ -1,0 +1,60 @@
+"""Wall times of the runs of executors by program, kept while a profiler is on."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from time import perf_counter
+from typing import NamedTuple
+
+from graphopt.ir.program import Program
+
+
+class Event(NamedTuple):
+    """A program on a thread: the number of a thread, from 0, and the `serial` of a program."""
+
+    thread: int
+    program: int
+
+
+class RunTimes:
+    """The seconds of each run, in the order in which the events ended first."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[Event, list[float]] = {}
+        self._threads: dict[int, int] = {}
+        self._lock = threading.Lock()
+
+    def add(self, program: Program, seconds: float) -> None:
+        """Note a run on the calling thread."""
+        with self._lock:
+            thread = self._threads.setdefault(threading.get_ident(), len(self._threads))
+            self.seconds.setdefault(Event(thread, program.serial), []).append(seconds)
+
+
+_current: RunTimes | None = None
+_nothing = nullcontext()
+
+
+def keep(times: RunTimes | None) -> None:
+    """Add the runs from now on to these times, or to none."""
+    global _current
+    _current = times
+
+
+def kept() -> RunTimes | None:
+    """The times that runs are added to."""
+    return _current
+
+
+def timed(program: Program) -> AbstractContextManager[None]:
+    """Note the time of the block as a run of the program, if a profiler is on."""
+    return _nothing if _current is None else _timed(program, _current)
+
+
+@contextmanager
+def _timed(program: Program, times: RunTimes) -> Generator[None]:
+    start = perf_counter()
+    yield
+    times.add(program, perf_counter() - start)
