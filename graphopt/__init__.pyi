@@ -1,5 +1,6 @@
 """graphopt: Paddle's static-graph API as an optimising compiler; `import graphopt as paddle`."""
 
+from graphopt import dataset as dataset
 from graphopt import device as device
 from graphopt import distributed as distributed
 from graphopt import fluid as fluid

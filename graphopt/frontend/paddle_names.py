@@ -28,7 +28,6 @@ MISSING: Mapping[str, str] = {
     "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
-    "paddle.dataset": f"load the data with NumPy, scikit-learn or another library; {_FEED}",
     "paddle.distributed.fleet": "static.CompiledProgram(program).with_data_parallel(loss_name)",
     "paddle.distributed.launch": "python -m graphopt.launch --nproc N script.py",
     "paddle.distribution": "paddle.fluid.layers has Normal, Uniform, Categorical",
