@@ -1,4 +1,4 @@
-"""Where the files of data sets lie, and samples in files of one's own (paddle.dataset.common)."""
+"""The folder of data sets, and samples in files of one's own (paddle.dataset.common)."""
 
 from __future__ import annotations
 
