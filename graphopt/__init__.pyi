@@ -14,6 +14,7 @@ from graphopt import optimizer as optimizer
 from graphopt import reader as reader
 from graphopt import regularizer as regularizer
 from graphopt import static as static
+from graphopt import text as text
 from graphopt import utils as utils
 from graphopt import vision as vision
 from graphopt.debug.explaining import explain as explain

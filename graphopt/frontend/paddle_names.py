@@ -42,7 +42,6 @@ MISSING: Mapping[str, str] = {
     "paddle.signal": "frames with NumPy before feeding",
     "paddle.sparse": "dense tensors and masks",
     "paddle.sysconfig": "nothing: there is no native library",
-    "paddle.text": f"load the data with another library; {_FEED}",
     "paddle.version": "paddle.__version__",
     "paddle.vision.datasets": f"load the data with scikit-learn or another library; {_FEED}",
     "paddle.vision.models": "static.load_inference_model of a saved model",

@@ -16,6 +16,7 @@ from scipy.io import savemat
 SENTENCES = {
     "train": "the cat saw the dog\n  the dog ran \n\nno cat <unk> ran\n",
     "valid": "a dog saw\n",
+    "test": "the dog\n",
 }
 REVIEWS = {
     "train/pos/0_9.txt": "A great, GREAT film!\n",

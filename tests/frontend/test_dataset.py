@@ -274,3 +274,37 @@ def test_scripts_import_the_modules(
     """
     assert run_script(script(tmp_path, text)) == 0
     assert capfd.readouterr().out == "[30, 30, 30, 10] graphopt.dataset.mnist 2\n"
+
+
+def test_text_datasets(home: Path) -> None:
+    """The samples of the readers, as arrays that a loader can collate."""
+    text = paddle.text
+    imdb = text.Imdb(mode="TEST", cutoff=0)
+    assert len(imdb) == 2 and imdb[1][1].tolist() == [1] and imdb[1][0].dtype == np.int64
+    windows = text.Imikolov(window_size=2, mode="test", min_word_freq=1)
+    start, end, dog, the = (windows.word_idx[w] for w in ("<s>", "<e>", b"dog", b"the"))
+    assert [tuple(map(int, w)) for w in windows] == [(start, the), (the, dog), (dog, end)]
+    (source, target), *_ = text.Imikolov(data_type="seq", min_word_freq=0)
+    assert source[1:].tolist() == target[:-1].tolist()
+    ratings = text.Movielens()
+    assert len(ratings) + len(text.Movielens(mode="test")) == 40
+    assert [p.tolist() for p in ratings[0]] == [[1], [1], [0], [10], [1], [0, 1], [0, 1], [-3.0]]
+    houses = text.UCIHousing()
+    batches = list(paddle.io.DataLoader(houses, batch_size=4, return_list=True))
+    assert [np.asarray(b[0]).shape for b in batches] == [(4, 13), (4, 13)]
+    assert len(text.UCIHousing(mode="test")) == 2 and houses[0][1].dtype == np.float32
+    pairs = text.WMT14(dict_size=6)
+    assert [p.tolist() for p in pairs[0]] == [[0, 3, 4, 1], [0, 3, 2], [3, 2, 1]]
+    assert pairs.get_dict(reverse=True)[1][3] == "die"
+    pairs = text.WMT16(src_dict_size=4, trg_dict_size=5, lang="de")
+    assert [p.tolist() for p in pairs[0]] == [[0, 2, 3, 1], [0, 3, 4], [3, 4, 1]]
+    assert pairs.get_dict("en")["cat"] == 4
+    roles = text.Conll05st()
+    assert [p.tolist() for p in roles[1]] == list(list(dataset.conll05.test()())[1])
+    for kind in (text.Imdb, text.WMT14, text.UCIHousing):
+        with pytest.raises(ValueError, match="mode should be 'train' or"):
+            kind(mode="all")
+    with pytest.raises(ValueError, match="dict_size"):
+        text.WMT14()
+    with pytest.raises(ValueError, match="dict_size"):
+        text.WMT16(src_dict_size=5)
