@@ -19,7 +19,6 @@ _RENAMED: Mapping[str, str] = {
     "paddle.base": "graphopt.fluid",
     "paddle.framework": "graphopt.frontend.mode",
 }
-_FEED = "feed arrays from a generator of your own: exe.run(program, feed={'x': array})"
 _DYNAMIC = "graphopt runs static programs only"
 
 # modules of paddle that are missing: what to use instead
@@ -43,7 +42,6 @@ MISSING: Mapping[str, str] = {
     "paddle.sparse": "dense tensors and masks",
     "paddle.sysconfig": "nothing: there is no native library",
     "paddle.version": "paddle.__version__",
-    "paddle.vision.datasets": f"load the data with scikit-learn or another library; {_FEED}",
     "paddle.vision.models": "static.load_inference_model of a saved model",
     "paddle.vision.ops": "paddle.fluid.layers has roi_align, roi_pool, psroi_pool, yolo_box, …",
 }

@@ -308,3 +308,63 @@ def test_text_datasets(home: Path) -> None:
         text.WMT14()
     with pytest.raises(ValueError, match="dict_size"):
         text.WMT16(src_dict_size=5)
+
+
+def test_vision_datasets(home: Path) -> None:
+    """Pillow images and arrays, before and after a transform."""
+    vision = paddle.vision
+    digits = vision.MNIST(mode="test")
+    image, label = digits[3]
+    assert (image.size, image.mode, label.shape, label.dtype) == ((28, 28), "L", (1,), np.int64)
+    pixels, same = vision.datasets.MNIST(mode="test", backend="cv2")[3]
+    assert (pixels.dtype, pixels.shape, same) == (np.float32, (28, 28), label)
+    np.testing.assert_array_equal(pixels, np.array(image))
+    paths = home / "mnist" / "train-images-idx3-ubyte.gz", dataset.mnist.TRAIN_LABELS.path()
+    clothes = vision.FashionMNIST(str(paths[0]), paths[1], transform=vision.transforms.ToTensor)
+    assert len(clothes) == 100
+    with pytest.raises(FileNotFoundError, match="fashion-mnist"):
+        vision.FashionMNIST()
+    small = vision.Cifar10(backend="cv2")
+    batches = [label for _, label in dataset.cifar.train10()()]
+    assert [int(label) for _, label in small] == [*batches[2:], *batches[:2]]
+    assert small[0][0].shape == (32, 32, 3) and small[0][0].dtype == np.float32
+    first = next(iter(dataset.cifar.test100()()))[0].reshape(3, 32, 32).transpose(1, 2, 0) * 255
+    np.testing.assert_allclose(np.array(vision.Cifar100(mode="test")[0][0]), first, atol=1e-4)
+    plants = vision.Flowers(transform=lambda image: image.size)
+    assert plants[0][0] == (320, 380) and plants[0][1].tolist() == [9]
+    assert vision.Flowers(mode="valid", backend="cv2")[0][0].shape == (360, 320, 3)
+    seen = vision.VOC2012(mode="valid", backend="cv2")
+    assert len(seen) == 1 and seen[0][1].shape == (40, 60) and seen[0][0].dtype == np.float32
+    with pytest.raises(ValueError, match="mode should be"):
+        vision.VOC2012(mode="all")
+    with pytest.raises(ValueError, match="backend"):
+        vision.MNIST(backend="gd")
+
+
+def test_folders_of_images(tmp_path: Path) -> None:
+    """Labels are the folders in the order of their names; others than images are left out."""
+    vision = paddle.vision
+    for name in ("b/1.png", "a/z.PNG", "a/y.jpg", "a/x.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        if name.endswith("txt"):
+            (tmp_path / name).write_text("text")
+        else:
+            data_files.Image.new("L", (4, 3)).save(tmp_path / name)
+    found = vision.DatasetFolder(str(tmp_path))
+    assert [label for _, label in found.samples] == [0, 0, 1] and found.classes == ["a", "b"]
+    assert found[2][0].mode == "RGB" and len(found) == 3
+    texts = vision.DatasetFolder(str(tmp_path), lambda p: Path(p).read_text(), [".txt"], str.upper)
+    assert texts[0] == ("TEXT", 0)
+    everything = vision.ImageFolder(
+        str(tmp_path), is_valid_file=lambda path: "a" in Path(path).parts
+    )
+    assert len(everything) == 3 and len(vision.ImageFolder(str(tmp_path))) == 3
+    vision.set_image_backend("cv2")
+    try:
+        assert vision.ImageFolder(str(tmp_path))[0][0].shape == (3, 4, 3)
+        assert vision.image_load(str(tmp_path / "b" / "1.png")).shape == (3, 4, 3)
+    finally:
+        vision.set_image_backend("pil")
+    assert vision.get_image_backend() == "pil"
+    with pytest.raises(RuntimeError, match="no file to read"):
+        vision.DatasetFolder(str(tmp_path), extensions=[".gif"])
