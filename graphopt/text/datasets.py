@@ -151,7 +151,10 @@ class WMT14(_Samples):
 
 
 class WMT16(_Samples):
-    """Sentences of `lang` ("en" or "de"), their translations, and these shifted by a word."""
+    """Sentences of `lang` ("en" or "de"), their translations, and these shifted by a word.
+
+    Each dictionary is that of its language; Paddle 2.6 makes both of words of `lang`.
+    """
 
     def __init__(
         self,
