@@ -1,5 +1,6 @@
 """graphopt: Paddle's static-graph API as an optimising compiler; `import graphopt as paddle`."""
 
+from graphopt import dataset as dataset
 from graphopt import device as device
 from graphopt import distributed as distributed
 from graphopt import fluid as fluid
@@ -14,6 +15,7 @@ from graphopt import optimizer as optimizer
 from graphopt import reader as reader
 from graphopt import regularizer as regularizer
 from graphopt import static as static
+from graphopt import text as text
 from graphopt import utils as utils
 from graphopt import version as version
 from graphopt import vision as vision

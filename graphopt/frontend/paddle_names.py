@@ -21,7 +21,6 @@ from graphopt.frontend.version import now_fluid
 _RENAMED: Mapping[str, str] = {
     "paddle.base": "graphopt.fluid",
 }
-_FEED = "feed arrays from a generator of your own: exe.run(program, feed={'x': array})"
 _DYNAMIC = "graphopt runs static programs only"
 
 # modules of paddle that are missing: what to use instead
@@ -30,7 +29,6 @@ MISSING: Mapping[str, str] = {
     "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
-    "paddle.dataset": f"load the data with NumPy, scikit-learn or another library; {_FEED}",
     "paddle.distributed.fleet": "static.CompiledProgram(program).with_data_parallel(loss_name)",
     "paddle.distributed.launch": "python -m graphopt.launch --nproc N script.py",
     "paddle.distribution": "paddle.fluid.layers has Normal, Uniform, Categorical",
@@ -51,8 +49,7 @@ MISSING: Mapping[str, str] = {
     "paddle.static.amp": "nothing: XLA does not change float32",
     "paddle.static.quantization": "saved quantised models are read without conversion",
     "paddle.sysconfig": "nothing: there is no native library",
-    "paddle.text": f"load the data with another library; {_FEED}",
-    "paddle.vision.datasets": f"load the data with scikit-learn or another library; {_FEED}",
+    "paddle.version": "paddle.__version__",
     "paddle.vision.models": "static.load_inference_model of a saved model",
     "paddle.vision.ops": "paddle.fluid.layers has roi_align, roi_pool, psroi_pool, yolo_box, …",
 }

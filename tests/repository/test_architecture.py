@@ -62,7 +62,7 @@ LAW = {
     "runtime": rule(f"errors {IR} {PASSES} lowering", f"filelock {JAX}"),
     "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "frontend": rule(f"errors {IR} runtime", "ml_dtypes numpy"),
-    "api": rule(f"errors {IR} frontend runtime models debug", f"PIL {JAX}"),
+    "api": rule(f"errors {IR} frontend runtime models debug", f"PIL scipy {JAX}"),
     "models": rule(f"{STAGED} frontend api", f"flatbuffers safetensors {JAX}"),
     "debug": rule(f"{STAGED} frontend models reference", JAX),
     "testing": rule(f"{STAGED} reference debug", f"hypothesis {JAX}"),

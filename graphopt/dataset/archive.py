@@ -1,0 +1,39 @@
+"""The files that data sets consist of: where each one lies, and the members of an archive."""
+
+from __future__ import annotations
+
+import os
+import tarfile
+from collections.abc import Callable, Iterator
+from typing import IO, NamedTuple
+
+from graphopt.dataset import common
+
+
+class SourceFile(NamedTuple):
+    """A file of a data set: its folder in DATA_HOME, its name there, and its MD5 sum."""
+
+    folder: str
+    name: str
+    md5: str
+
+    def path(self) -> str:
+        """The path; FileNotFoundError says where to put a file that is missing."""
+        return common.download(self.name, self.folder, self.md5)
+
+
+def members(path: str, chosen: Callable[[str], object]) -> Iterator[tuple[str, IO[bytes]]]:
+    """Names and contents of the files in a tar archive whose name is `chosen`, in its order."""
+    with tarfile.open(path) as archive:
+        for member in archive:
+            if chosen(member.name) and (file := archive.extractfile(member)) is not None:
+                yield member.name, file
+
+
+def lines(path: str, name: str) -> Iterator[bytes]:
+    """The lines of one file of a tar archive; KeyError when it is not there."""
+    with tarfile.open(path) as archive:
+        file = archive.extractfile(name)
+        if file is None:
+            raise KeyError(f"{name!r} in {os.path.basename(path)!r} is not a file")
+        yield from file

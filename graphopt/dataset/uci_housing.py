@@ -1,0 +1,74 @@
+"""Prices of houses (paddle.dataset.uci_housing): 13 features, scaled, and a price."""
+
+from __future__ import annotations
+
+import tarfile
+import tempfile
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from graphopt.dataset.archive import SourceFile
+from graphopt.reader.decorator import Reader
+
+DATA = SourceFile("uci_housing", "housing.data", "d4accdce7a25600298819f8e28e8d593")
+MODEL = SourceFile("uci_housing", "fit_a_line.fluid.tar", "6e6dd637ccd5993961f68bfbde46090b")
+
+feature_names = [
+    *("CRIM", "ZN", "INDUS", "CHAS", "NOX", "RM", "AGE"),
+    *("DIS", "RAD", "TAX", "PTRATIO", "B", "LSTAT"),
+]
+
+Rows = np.ndarray[Any, np.dtype[np.float64]]
+
+
+def scaled_rows(path: str) -> tuple[Rows, Rows]:
+    """The first four fifths of the rows, and the rest.
+
+    Of each feature the mean of all rows is taken off, and the range is 1; the price stays.
+    """
+    rows = np.fromfile(path, sep=" ")
+    columns = len(feature_names) + 1
+    rows = rows.reshape(len(rows) // columns, columns)
+    features = rows[:, :-1]
+    means = features.sum(axis=0) / len(rows)
+    rows[:, :-1] = (features - means) / (features.max(axis=0) - features.min(axis=0))
+    train_rows = int(len(rows) * 0.8)
+    return rows[:train_rows], rows[train_rows:]
+
+
+def train() -> Reader:
+    """The training set."""
+    return _reader(scaled_rows(DATA.path())[0])
+
+
+def test() -> Reader:
+    """The test set."""
+    return _reader(scaled_rows(DATA.path())[1])
+
+
+def _reader(rows: Rows) -> Reader:
+    def samples() -> Iterator[tuple[Rows, Rows]]:
+        for row in rows:
+            yield row[:-1], row[-1:]
+
+    return samples
+
+
+def predict_reader() -> tuple[Rows]:
+    """The features of the first row of the test set, in a tuple."""
+    return (scaled_rows(DATA.path())[1][0][:-1],)
+
+
+def fluid_model() -> str:
+    """A new folder with the files of the trained model."""
+    folder = tempfile.mkdtemp()
+    with tarfile.open(MODEL.path()) as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+def fetch() -> None:
+    """Raise FileNotFoundError unless the file is there."""
+    DATA.path()

@@ -1,0 +1,13 @@
+"""Data sets of text (paddle.text)."""
+
+from graphopt.frontend.calls import publish
+from graphopt.text import datasets as datasets
+from graphopt.text.datasets import WMT14 as WMT14
+from graphopt.text.datasets import WMT16 as WMT16
+from graphopt.text.datasets import Conll05st as Conll05st
+from graphopt.text.datasets import Imdb as Imdb
+from graphopt.text.datasets import Imikolov as Imikolov
+from graphopt.text.datasets import Movielens as Movielens
+from graphopt.text.datasets import UCIHousing as UCIHousing
+
+publish(globals(), __name__)

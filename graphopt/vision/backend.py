@@ -1,0 +1,40 @@
+"""The kind of image that data sets give: Pillow's, or the arrays of OpenCV."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt.vision.transforms.image import pillow
+
+_backend = "pil"
+
+
+def set_image_backend(backend: str) -> None:
+    """Let data sets give Pillow images ("pil") or arrays ("cv2"); ValueError for another word."""
+    global _backend
+    _backend = chosen(backend)
+
+
+def get_image_backend() -> str:
+    """The kind of image, "pil" or "cv2"."""
+    return _backend
+
+
+def chosen(backend: str | None) -> str:
+    """The given kind of image, or the one that was set; ValueError for another word."""
+    if backend is None:
+        return _backend
+    if backend not in ("pil", "cv2"):
+        raise ValueError(f"Expected backend are one of ['pil', 'cv2'], but got {backend}")
+    return backend
+
+
+def image_load(path: str, backend: str | None = None) -> Any:
+    """The image in a file: Pillow's, or an array with blue first. Needs Pillow."""
+    image = pillow().Image.open(path)
+    if chosen(backend) == "pil":
+        return image
+    with image:
+        return np.array(image.convert("RGB"))[:, :, ::-1].copy()
