@@ -14,11 +14,12 @@ Array = np.ndarray[Any, Any]
 
 
 class SingleValue(Array):
-    """An array with axes but one element, which converts to a Python number.
+    """An array with axes that converts to a Python number if it has one element.
 
-    It is an ndarray in everything else. What is computed from it alone or with numbers is such an
-    array again where it has one element, so that means over steps can be printed as well. A pickle
-    or a file of it is that of a plain array.
+    It is an ndarray in everything else. Its rows, and what is computed from it alone or with
+    numbers, are such arrays again where they have one element or rows of one, so that a loop over
+    a batch of outputs and means over steps can be printed as well. A pickle or a file of it is
+    that of a plain array.
     """
 
     # beside plain arrays the result is a plain array
@@ -39,7 +40,7 @@ class SingleValue(Array):
         """The result of a NumPy function; NumPy's own subclasses would keep [] for a number."""
         if not array.shape:
             return array[()]
-        return array.view(SingleValue if array.size == 1 else np.ndarray)
+        return array.view(SingleValue if _has_single_rows(array) else np.ndarray)
 
     def __repr__(self) -> str:
         return repr(self.view(np.ndarray))
@@ -48,12 +49,20 @@ class SingleValue(Array):
         return self.view(np.ndarray).__reduce_ex__(protocol)
 
 
+def _has_single_rows(array: Array) -> bool:
+    """True for one element with axes, and for rows of one element, such as a batch of outputs."""
+    return bool(array.shape) and (array.size == 1 or (array.ndim > 1 and array.shape[-1] == 1))
+
+
 def _element(array: Array) -> Any:
     """The only element; a plain array where there are several, which NumPy refuses to convert."""
     return array.item() if array.size == 1 else array.view(np.ndarray)
 
 
 def to_numpy(array: Any) -> Array:
-    """A copy for the caller of a run, a SingleValue where it has axes but one element."""
+    """A copy for the caller of a run; a SingleValue where it, or each of its rows, has one element.
+
+    A row of an array of this class is of this class as well.
+    """
     made = np.array(array)
-    return made.view(SingleValue) if made.size == 1 and made.shape else made
+    return made.view(SingleValue) if _has_single_rows(made) else made

@@ -91,3 +91,13 @@ def test_the_first_run_draws_no_number_of_the_caller() -> None:
         assert all(np.array_equal(a, b) for a, b in zip(numpy_state, np.random.get_state()[1:3]))
     """
     subprocess.run([sys.executable, "-c", textwrap.dedent(code)], check=True)
+
+
+def test_rows_of_one_element_print_as_numbers() -> None:
+    """A batch of outputs of shape [N, 1] is printed row by row; other rows stay plain."""
+    found = to_numpy(np.array([[1.5], [2.5]], "float32"))
+    for rows, expected in ((found, ["1.5", "2.5"]), (found * 2, ["3.0", "5.0"])):
+        assert [format % row for format, row in zip(["%.1f"] * 2, rows, strict=True)] == expected
+    with pytest.raises(TypeError):
+        float(found)
+    assert type(to_numpy(np.zeros([2, 3]))) is type(to_numpy(np.zeros([2]))) is np.ndarray
