@@ -32,7 +32,8 @@ def cross_entropy(
 ) -> Variable:
     """The cross entropy of probabilities [..., c] (no softmax) with labels (layers.cross_entropy).
 
-    Labels are integers [..., 1], or distributions with `soft_label`; the result is [..., 1].
+    Labels are integers [..., 1] or [...], and the result has their shape; or distributions with
+    `soft_label`, and the result is [..., 1].
     """
     inputs = {
         "X": arguments.variable(input, "input", "cross_entropy"),
@@ -42,7 +43,8 @@ def cross_entropy(
     if arguments.flag(soft_label, "soft_label", "cross_entropy"):
         attrs = {"soft_label": True, "ignore_index": ignored}
         return emit("cross_entropy", inputs, attrs, out="Y")
-    if len(label.shape) != len(input.shape) or label.shape[-1] not in (1, -1):
+    bare = len(label.shape) == len(input.shape) - 1
+    if not bare and (len(label.shape) != len(input.shape) or label.shape[-1] not in (1, -1)):
         raise ValueError(
             f"cross_entropy(): 'label' should have the shape of 'input' {list(input.shape)} with a "
             f"last dimension of 1, found {list(label.shape)}"

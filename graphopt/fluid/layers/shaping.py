@@ -9,6 +9,7 @@ from graphopt.fluid.common import activate
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sizes import sizes
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.alignment import sequence_mask as _sequence_mask
 from graphopt.tensor.linalg import transpose as transpose
@@ -82,10 +83,10 @@ def stack(x: Any, axis: int = 0, name: str | None = None) -> Variable:
 def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
     """x repeated so many times along every axis: tile, since 2.0 (fluid.layers.expand)."""
     arguments.variable(x, "x", "expand")
-    times = arguments.integers(expand_times, "expand_times", "expand")
-    if min(times, default=1) < 1:
-        raise ValueError(f"expand(): 'expand_times' should be above 0, found {times}")
-    return emit("expand", {"X": x}, {"expand_times": times}, name=name)
+    times = sizes(expand_times, "expand_times", "expand", "ExpandTimes", "expand_times_tensor")
+    if not times.inputs and min(times.value, default=1) < 1:
+        raise ValueError(f"expand(): 'expand_times' should be above 0, found {times.value}")
+    return emit("expand", {"X": x, **times.inputs}, {"expand_times": times.value}, name=name)
 
 
 def expand_as(x: Variable, target_tensor: Variable, name: str | None = None) -> Variable:

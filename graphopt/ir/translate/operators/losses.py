@@ -29,7 +29,7 @@ from graphopt.ir.dialect.ops.math import (
 )
 from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.scatter import TakeAlongAxis
-from graphopt.ir.dialect.ops.shape import Reshape, Slice
+from graphopt.ir.dialect.ops.shape import Reshape, Slice, Squeeze, Unsqueeze
 from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
@@ -47,13 +47,16 @@ def cross_entropy(emit: Emitter) -> Written:
         logarithm = emit(Clip, emit(Log, x), min=-_LARGEST, max=_LARGEST)
         terms = emit(Multiply, label, logarithm)
         return emit.results(Y=emit.scaled(emit(Sum, terms, axis=(-1,), keepdim=True), -1.0))
+    # the label may lack the axis of one element, and so does the result then
+    bare = rank_of(label.type) < rank_of(x.type)
     loss = emit.all(
         CrossEntropyWithSoftmax,
-        *(x, label),
+        *(x, emit(Unsqueeze, label, axis=(-1,)) if bare else label),
         ignore_index=emit.attr("ignore_index", -100),
         use_softmax=False,
     )[1]
-    return emit.results(Y=emit(Clip, loss, min=-_LARGEST, max=_LARGEST))
+    loss = emit(Clip, loss, min=-_LARGEST, max=_LARGEST)
+    return emit.results(Y=emit(Squeeze, loss, axis=(-1,)) if bare else loss)
 
 
 def _rows(emit: Emitter, x: SSAValue) -> SSAValue:

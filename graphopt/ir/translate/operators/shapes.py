@@ -70,8 +70,13 @@ def reverse(emit: Emitter) -> Written:
 
 @translates("expand")
 def expand(emit: Emitter) -> Written:
-    emit.only_constants_besides("X")
-    x, times = emit.input("X"), tuple(emit.op.attr("expand_times"))
+    x = emit.input("X")
+    names = [*emit.op.input("ExpandTimes"), *emit.op.input("expand_times_tensor")]
+    if names:
+        attrs = {"repeat_times": tuple(emit.attr("expand_times", ()))}
+        tensors = {"repeat_times": emit.joined(names)}
+        return emit.results(Out=emit.late(Tile, [x], attrs, tensors)[0])
+    times = tuple(emit.op.attr("expand_times"))
     if len(times) != rank_of(x.type):
         raise ProgramError(
             f"expand needs a number for each axis of {list(shape_of(x.type))}, found {list(times)}"
