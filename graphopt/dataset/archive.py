@@ -1,4 +1,4 @@
-"""The files that data sets consist of: where each one lies, and the members of an archive."""
+"""The files that data sets consist of: where each one is stored, and the members of an archive."""
 
 from __future__ import annotations
 

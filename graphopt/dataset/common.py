@@ -30,7 +30,7 @@ def md5file(fname: str) -> str:
 def download(url: str, module_name: str, md5sum: str, save_name: str | None = None) -> str:
     """The path of a file of a data set; nothing is downloaded.
 
-    The file lies in the folder `module_name` of DATA_HOME, as `save_name` or else the last part of
+    The file is in the folder `module_name` of DATA_HOME, as `save_name` or else the last part of
     `url`. Raises FileNotFoundError when it does not, and warns when its MD5 sum is not `md5sum`:
     it may be a part of the data set that was made by hand.
     """

@@ -36,7 +36,7 @@ def load_dict(filename: str) -> dict[str, int]:
 
 
 def load_label_dict(filename: str) -> dict[str, int]:
-    """Ids of "B-x" and "I-x" for each label x that a file names, and of "O" behind them."""
+    """Ids of "B-x" and "I-x" for each label x that a file names, and of "O" after them."""
     with open(filename, encoding="utf-8") as file:
         roles = dict.fromkeys(line.strip()[2:] for line in file if line.strip()[:2] in ("B-", "I-"))
     labels = [f"{place}-{role}" for role in roles for place in "BI"]
@@ -72,7 +72,7 @@ def _sentences(
 ) -> Iterator[tuple[list[str], list[Sequence[str]]]]:
     """The words of each sentence, and the columns of what is said about them.
 
-    An empty line ends a sentence; what has none behind it is left out.
+    An empty line ends a sentence; lines without one after them are left out.
     """
     with (
         tarfile.open(data_path) as archive,

@@ -85,7 +85,7 @@ def tables_of(path: str) -> Tables:
     for number, name, kinds in _rows(path, "movies"):
         found = _TITLE.match(name)
         if found is None:
-            raise ValueError(f"{path}: no year behind the title {name!r}")
+            raise ValueError(f"{path}: no year after the title {name!r}")
         title, categories = found.group(1), kinds.split("|")
         tables.movies[int(number)] = MovieInfo(
             int(number),

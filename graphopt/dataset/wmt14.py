@@ -1,7 +1,7 @@
 """English and French sentences (paddle.dataset.wmt14) as ids of words.
 
-A sample is a source sentence between "<s>" and "<e>", its translation behind "<s>", and the
-translation with "<e>" behind it.
+A sample is a source sentence between "<s>" and "<e>", its translation after "<s>", and the
+translation before "<e>".
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ WITHOUT_EFFECT: dict[str, tuple[str, Any, str]] = {
     "switch_use_feed_fetch_ops": ("use_feed_fetch_ops", True, _NAMES),
 }
 
-# method of Config that tells an option -> the option, and its value before it is set
+# method of Config that returns an option -> the option, and its value before it is set
 TOLD: dict[str, tuple[str, Any]] = {
     "cpu_math_library_num_threads": ("cpu_math_thread", 1),
     "glog_info_disabled": ("log_disabled", True),

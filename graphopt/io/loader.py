@@ -24,7 +24,7 @@ class DataLoader:
     making of batches to the dataset.
 
     A thread makes `prefetch_factor` batches ahead, unless `use_buffer_reader` is False.
-    `num_workers` processes make them, started anew for each epoch unless `persistent_workers`;
+    `num_workers` processes make them, started for each epoch unless `persistent_workers`;
     they are forks of this process, and must not run programs. `timeout` seconds without a batch,
     and an error in a worker, raise RuntimeError. `use_shared_memory` has no effect: batches travel
     by pipes.

@@ -40,7 +40,7 @@ _here: WorkerInfo | None = None
 def get_worker_info() -> WorkerInfo | None:
     """The worker in whose process this is called; None elsewhere (paddle.io.get_worker_info).
 
-    An IterableDataset asks for its share of the samples by it.
+    An IterableDataset finds its share of the samples by it.
     """
     return _here
 

@@ -75,7 +75,7 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
     """Join one sample of each reader to one tuple (paddle.reader.compose).
 
     The samples of the returned reader raise ComposeNotAligned when a reader ends before the others;
-    without `check_alignment` the samples behind the shortest reader are left out.
+    without `check_alignment` the samples after the end of the shortest reader are left out.
     """
 
     def composed() -> Iterator[tuple[Any, ...]]:

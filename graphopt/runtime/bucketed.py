@@ -31,7 +31,7 @@ from graphopt.runtime.strategies import BuildStrategy
 if TYPE_CHECKING:
     from graphopt.runtime.executable import Executables
 
-# Of so many programs the reasons are told that made them run as they are.
+# The number of programs whose reasons for running unpadded are kept.
 MOST_EXACT = 256
 # the dimension of each axis of each feed
 Dimensions = Mapping[str, tuple[str | None, ...]]
@@ -48,7 +48,7 @@ class BucketedRunner(Runner):
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
         self.padding = 0
-        # of each program the masked ones, or why it must run as it is
+        # of each program the masked ones, or why it must run unpadded
         self._masked: WeakKeyDictionary[Program, Bounded[Signature, Executables | CannotPad]] = (
             WeakKeyDictionary()
         )
@@ -179,7 +179,7 @@ class BucketedRunner(Runner):
     def _padded(
         self, program: Program, axes: Dimensions, feeds: Names, names: Names
     ) -> Executables | None:
-        """The masked program for these feeds and fetches; None when it must run as it is."""
+        """The masked program for these feeds and fetches; None when it must run unpadded."""
         found = self._masked.setdefault(program, Bounded(MOST_COMPILED))
         key = program.version, feeds, names, checks_nan_inf()
         made = found.find(key, lambda: self._made(program, axes, feeds, names, first=not found))

@@ -66,7 +66,7 @@ class Compiled:
     bounds: Mapping[str, tuple[IndexBound, ...]] = field(default_factory=dict[str, Any])
     """The numbers that feeds may hold."""
     masked: Masked | None = None
-    """The masks and counts that are fed besides, where feeds have rows to spare."""
+    """The masks and counts that are fed in addition, where feeds have rows to spare."""
 
     def mapped(self, count: int, *, even: bool) -> Replicated:
         """The module on `count` replicas, which get equally many rows when they are `even`."""
@@ -109,7 +109,7 @@ class Compiled:
         return replication.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
 
     def explained(self) -> Report:
-        """The report with near misses, which are looked for now that somebody asks."""
+        """The report including near misses, computed on the first request."""
         if not self.report.near:
             # as it was compiled, whatever flags have been set since
             context, again = self.report.context.quiet(), self.compilation.parsed
@@ -141,8 +141,8 @@ def choose_mapper(
 ) -> tuple[str, str]:
     """The mapper of `count` places and the reason; `devices` if there is one for each place.
 
-    Replicas with different numbers of rows can run in lockstep only: with another mapper asked for,
-    that is warned about. UnsupportedError where the one that is asked for cannot run.
+    Replicas with different numbers of rows can run in lockstep only: with another mapper requested,
+    a warning says so. Raises UnsupportedError if the requested one cannot run.
     """
     if not even:
         why = "the replicas have different numbers of rows"
@@ -163,7 +163,7 @@ def choose_mapper(
         raise UnsupportedError(
             "mapper = 'pmap' runs in one process; in a job of several use 'shard_map' or 'auto'"
         )
-    return asked, "it was asked for"
+    return asked, "it was requested"
 
 
 def compile_program(compilation: Compilation) -> Compiled:

@@ -1,4 +1,4 @@
-"""Data parallelism as `with_data_parallel` asks for it: which places, and how feeds are split."""
+"""Data parallelism as `with_data_parallel` requests it: which places, and how feeds are split."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class DataParallel:
         return found
 
     def places_like(self, place: Place) -> tuple[Place, ...]:
-        """The places that were asked for, else those of this kind that the environment names."""
+        """The requested places, else those of this kind that the environment names."""
         if self.fixed is not None:
             return self.fixed
         return tuple(cpu_places() if place.platform == "cpu" else cuda_places())

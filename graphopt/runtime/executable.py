@@ -83,7 +83,8 @@ class Executable:
         self.serial = next(_serial)
         # gives random keys in place of the global generator
         self.keys: KeyGenerator | None = None
-        self.confirm: Callable[[str], None] | None = None  # told how a step that calls Python ended
+        # called with how a step that calls Python ended
+        self.confirm: Callable[[str], None] | None = None
         self.function: Step | None = None
         self.direct: Step | None = None  # the same as a function of C, after the first call
         self.prepare = compiled.prepare
@@ -173,7 +174,7 @@ class Executable:
     def _tell(
         self, tell: Watcher, slots: BoundState, ordered: FedArrays, key: HostArray, scope: Scope
     ) -> None:
-        """Tell who watches what the step takes."""
+        """Report what the step takes to the run hook."""
         read = (*slots.updated, *slots.read_only, *slots.prepare)
         state = {n: scope_slot(scope, n).numpy() for port, *_ in read for n in port.variables}
         tell(self.compiled, state | dict(zip(self.fed, ordered, strict=True)), key)
@@ -267,7 +268,7 @@ class Executable:
         return found
 
     def _bound(self, fetches: Arrays, written: Arrays) -> None:
-        """Wait now and then, so that steps whose results nobody reads do not pile up."""
+        """Wait at intervals, so that steps with unread results do not pile up."""
         under_way.steps += 1
         if under_way.steps >= MAX_IN_FLIGHT:
             under_way.steps = 0
@@ -316,7 +317,7 @@ _JITTED = type(jax.jit(lambda: None))
 
 
 def _nobody(_: str) -> None:
-    """Told how a step ended that no other trainer runs."""
+    """Called with how a step ended that no other trainer runs."""
 
 
 def _is_gone(array: Array) -> bool:

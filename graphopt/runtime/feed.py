@@ -18,13 +18,13 @@ from graphopt.runtime.blame import nearest
 
 @dataclass
 class StepsOfRun:
-    """The number of steps of a run, and the feeds that turned out to have a batch for each."""
+    """The number of steps of a run, and the feeds found to have a batch for each."""
 
     count: int
     stacked: set[str]
 
     def rows_first(self, variable: Variable, array: Array) -> Array:
-        """A feed of [steps, rows, …] as [rows, steps, …]; any other feed as it is."""
+        """A feed of [steps, rows, …] as [rows, steps, …]; any other feed unchanged."""
         batched = bool(variable.shape) and not is_shared(variable)
         if self.count < 2 or not batched or len(array.shape) != len(variable.shape) + 1:
             return array

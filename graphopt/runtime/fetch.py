@@ -69,7 +69,7 @@ def fetch_names(fetch_list: Any) -> tuple[str, ...]:
 
 
 def as_result(array: Array, *, return_numpy: bool) -> Any:
-    """A fetched array as the caller asked for it: a NumPy copy, or a tensor left on its device."""
+    """A fetched array as the caller requested it: a NumPy copy, or a tensor left on its device."""
     if return_numpy:
         return to_numpy(array)
     slot = Slot("fetch")

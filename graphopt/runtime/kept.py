@@ -129,7 +129,7 @@ class KeptPrograms:
         return list(self._entries.values())
 
     def stats(self, compiled: Sequence[Executables]) -> dict[str, int]:
-        """The number of compilations by reason; `compiled` is all that is there now."""
+        """The number of compilations by reason; `compiled` is all that is held now."""
         shapes = sum(max(each.shapes - 1, 0) for each in compiled)
         found = dict(self.reasons) | {FEED_SHAPE: shapes}
         return {reason: count for reason, count in found.items() if count}

@@ -25,7 +25,7 @@ Shape = tuple[int, ...]
 
 
 def in_parts(value: HostArray, count: int) -> HostArray:
-    """The elements in `count` rows of one length, with zeros behind the last one."""
+    """The elements in `count` rows of one length, with zeros after the last one."""
     length = -(-value.size // count)
     flat = np.zeros(count * length, value.dtype)
     flat[: value.size] = value.reshape(-1)

@@ -22,7 +22,7 @@ T = TypeVar("T")
 def deprecated(
     update_to: str = "", since: str = "", reason: str = "", level: int = 0
 ) -> Callable[[T], T]:
-    """A decorator that leaves a function as it is, as in Paddle 2.6 (paddle.utils.deprecated)."""
+    """A decorator that leaves a function unchanged, as in Paddle 2.6 (paddle.utils.deprecated)."""
     return lambda function: function
 
 

@@ -1,4 +1,4 @@
-"""Imports of packages that not everybody has (paddle.utils.lazy_import)."""
+"""Imports of packages that may be missing (paddle.utils.lazy_import)."""
 
 from __future__ import annotations
 

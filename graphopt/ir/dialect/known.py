@@ -77,7 +77,7 @@ class Known:
         return own_sizes(value) if found is None else found
 
     def elements(self, value: SSAValue) -> Elements | None:
-        """The elements of a value; None when they are many, or nobody knows how many."""
+        """The elements of a value; None when they are many, or their number is unknown."""
         if value not in self._elements:
             self._elements[value] = self._found(value)
         return self._elements[value]

@@ -92,7 +92,7 @@ class SignatureEdit:
         self.results = [_marked(attributes, said) for attributes in self.results]
 
     def give(self, value: SSAValue, attributes: DictionaryAttr) -> None:
-        """Return a value besides."""
+        """Return one more value."""
         self._end.operands = [*self._end.operands, value]
         self.results.append(attributes)
 

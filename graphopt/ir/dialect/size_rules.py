@@ -208,7 +208,7 @@ _OPEN = 2**31 - 1
 
 
 def _cut(size: Amount, start: int, end: int) -> Amount | None:
-    """The size of a range; None where it depends on the size whether the range lies within it."""
+    """The size of a range; None if only a run decides whether the range is within the axis."""
     low = size + start if start < 0 else start
     high = size if end >= _OPEN else size + end if end < 0 else end
     inside = is_at_least(low, 0) and is_at_least(high - low, 0) and is_at_least(size - high, 0)

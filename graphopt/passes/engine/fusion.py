@@ -231,7 +231,7 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
                         "used-before",
                         f"another result of `{node.name}` is read by {show_op(use.operation)}, "
                         "which comes before the end of the pattern",
-                        "move that reader behind the pattern",
+                        "move that reader after the pattern",
                     )
     return None
 

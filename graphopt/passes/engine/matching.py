@@ -119,7 +119,7 @@ def _flawed(node: Node, index: int, value: SSAValue, user: PdOp, match: Match) -
         before = producer.operands[0].owner if producer.operands else None
         if isinstance(before, PdOp):
             text = f"{show_op(producer)} stands between `{node.name}` and {show_op(user)}"
-            fix = "remove the op between, or move it in front of or behind the pattern"
+            fix = "remove the op between, or move it before or after the pattern"
             for flawed in match.miss("op-between", text, fix):
                 yield from _with_node(node, before, flawed)
         text = f"{wanted}, found {show_op(producer)}"

@@ -19,7 +19,7 @@ Options = Mapping[str, Any]
 class When:
     """A condition under which a pass runs, and the flag that reports name with it.
 
-    Conditions are joined by `&` and turned round by `~`; the first one says the flag.
+    Conditions are joined by `&` and negated by `~`; the first one names the flag.
     """
 
     flag: str
@@ -99,7 +99,7 @@ def rolling(context: PassContext) -> Options:
 
 
 def stacking(context: PassContext) -> Options:
-    """Loose parameters are stacked, too, where a flag asks for fused updates."""
+    """Loose parameters are stacked, too, where a flag requests fused updates."""
     wanted = context.flags.get("fuse_adamw") or context.flags.get("fuse_all_optimizer_ops")
     return {"fewest": 8 if wanted else 0, **apart(context)}
 

@@ -70,7 +70,7 @@ def _without_pass(context: PassContext, name: str) -> FlagResult:
 def _idle(context: PassContext) -> str:
     """The reason why a flag that is on selects no pass."""
     return (
-        "this value asks for nothing" if context.communicates else "one device needs no pass for it"
+        "this value requests nothing" if context.communicates else "one device needs no pass for it"
     )
 
 

@@ -249,7 +249,7 @@ class BuildFlags(Settings):
         freezes=False,
         pattern="what derivatives go through",
         effect="CPU, GPU, TPU: activations inside segments are computed again instead of kept. On "
-        "CPUs XLA is also told to keep the barriers of such a program (`xla_disable_hlo_passes`)",
+        "CPUs XLA is also made to keep the barriers of such a program (`xla_disable_hlo_passes`)",
         observe="`pd.recompute` in the IR; `stablehlo.optimization_barrier` in `--emit stablehlo`; "
         "the temporary bytes of XLA's memory analysis",
     )
@@ -322,7 +322,7 @@ class BuildFlags(Settings):
         "",
         as_text,
         obeyed="the IR is written as Graphviz and as text",
-        pattern="the program before the passes, behind the fusions, and at the end",
+        pattern="the program before the passes, after the fusions, and at the end",
         effect="none on the program",
         observe="`<path>_original_graph`, `_fused_graph`, `_multi_devices_graph`, each also with "
         "`.mlir`",

@@ -68,7 +68,7 @@ class Row:
 
     @property
     def flag(self) -> str:
-        """The flag that asks for the pass, or words where none does."""
+        """The flag that requests the pass, or words where no flag does."""
         return self.when.flag
 
     def load(self) -> type[ModulePass]:
@@ -142,7 +142,7 @@ ROWS: tuple[Row, ...] = (
     Row(TARGET, "storage", "roll-layers", on("cpu"),
         "after the fusions and sharing, which make layers alike and short", options=rolling),
     Row(TARGET, "target", "prepare-weights", on("cpu") & ~REPLICATED,
-        "after what computes with parameters: folded batch norms and turned filters"),
+        "after what computes with parameters: folded batch norms and transposed filters"),
     Row(UPDATE, "storage", "fuse-all-optimizer-ops", flag("fuse_all_optimizer_ops"),
         "after sharing, which may join learning rates; sums of gradients come later, in front"),
     Row(UPDATE, "storage", "fuse-adamw", flag("fuse_adamw"),

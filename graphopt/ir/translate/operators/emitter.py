@@ -160,7 +160,7 @@ class Emitter:
         return self._row_results(row, made)
 
     def operand(self, row: Row, index: int) -> Any:
-        """The value of the row's `index`-th slot in the form that the op's field wants."""
+        """The value of the row's `index`-th slot in the form that the op's field needs."""
         slot, field = row.inputs[index], definition(row.op).operands[index][1]
         if isinstance(field, VarOperandDef):
             return self.inputs(slot)

@@ -17,7 +17,7 @@ from graphopt.ir.translate.operators.sparse import is_sparse_lookup, sparse_embe
 
 @translates("lookup_table")
 def lookup_table(emit: Emitter) -> Written:
-    """The first version of the operator wants ids with a trailing 1 and drops it."""
+    """The first version of the operator takes ids with a trailing 1 and drops it."""
     ids = emit.input("Ids")
     if shape_of(ids.type)[-1:] == (1,):
         ids = emit(Squeeze, ids, axis=(-1,))
@@ -38,7 +38,7 @@ def _looked_up(emit: Emitter, ids: SSAValue) -> Written:
 
 @translates("one_hot")
 def one_hot(emit: Emitter) -> Written:
-    """The first version wants numbers with a trailing 1, which the classes replace."""
+    """The first version takes numbers with a trailing 1, which the classes replace."""
     emit.only_constants_besides("X")
     x = emit.input("X")
     if shape_of(x.type)[-1:] != (1,):

@@ -133,7 +133,7 @@ def fake_moving(emit: Emitter) -> Written:
 
 @translates("moving_average_abs_max_scale")
 def moving_scale(emit: Emitter) -> Written:
-    """Only watches: x stays as it is."""
+    """Only observes: x is unchanged."""
     emit.only("X", "InAccum", "InState")
     x = emit.input("X")
     if emit.attr("is_test", False):
