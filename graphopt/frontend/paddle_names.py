@@ -48,7 +48,6 @@ MISSING: Mapping[str, str] = {
     "paddle.static.amp": "nothing: XLA does not change float32",
     "paddle.static.quantization": "saved quantised models are read without conversion",
     "paddle.sysconfig": "nothing: there is no native library",
-    "paddle.version": "paddle.__version__",
     "paddle.vision.models": "static.load_inference_model of a saved model",
     "paddle.vision.ops": "paddle.fluid.layers has roi_align, roi_pool, psroi_pool, yolo_box, …",
 }

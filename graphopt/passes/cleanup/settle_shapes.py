@@ -13,9 +13,9 @@ from dataclasses import dataclass
 
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.definition import default_attrs, encode_attrs
 from graphopt.ir.dialect.known import Known
-from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.shape import Reshape
 from graphopt.ir.dialect.size_rules import Sizes, amounts
@@ -41,11 +41,16 @@ class SettleShapes(RewritePass):
         for op in list(module.walk()):
             if not isinstance(op, PdOp):
                 continue
-            settled = _settled(op, known, log) if isinstance(op, Dynamic) else None
-            if settled is None or op.results[0] in kept or not log.allow(op):
+            shape = _settled(op, known, log) if isinstance(op, Dynamic) else None
+            if shape is None or op.results[0] in kept or not log.allow(op):
                 known.see(op)
                 continue
             log.applied(op)
+            settled = Reshape.create(
+                operands=op.operands[:1],
+                result_types=[op.results[0].type],
+                properties=encode_attrs(Reshape, {"shape": shape}),
+            )
             settled.location = op.location
             assert op.parent is not None
             op.parent.insert_op_before(settled, op)
@@ -54,8 +59,8 @@ class SettleShapes(RewritePass):
         return log.outcomes
 
 
-def _settled(op: Dynamic, known: Known, log: RewriteLog) -> PdOp | None:
-    """The plain reshape for one whose sizes are known; None, and noted why, for any other."""
+def _settled(op: Dynamic, known: Known, log: RewriteLog) -> list[int | None] | None:
+    """The shape of a plain reshape for one with known sizes; None, and a reason, for any other."""
     if op.attr("op") != Reshape.name or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:
         return None
     x, declared = op.inputs[0], op.results[0].type
@@ -75,12 +80,9 @@ def _settled(op: Dynamic, known: Known, log: RewriteLog) -> PdOp | None:
             ),
         )
         return None
-    settled = Reshape.make(x, shape=shape)
-    if not compatible(settled.results[0].type, declared):
-        return None
-    return Reshape.create(
-        operands=[x], result_types=[declared], properties=encode_attrs(Reshape, {"shape": shape})
-    )
+    attrs = {**default_attrs(Reshape), "shape": shape}
+    (inferred,) = infer_types(Reshape, [[x.type]], attrs)
+    return shape if compatible(inferred, declared) else None
 
 
 def _copying(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
