@@ -73,7 +73,7 @@ def test_a_chosen_mapper_runs(mapper: str, reduce: str) -> None:
         np.testing.assert_allclose(one, other, 1e-6)
     assert program.stats["mapper"] == mapper
     assert program.stats["devices"] == 2
-    assert f"mapper: {mapper}, as it was asked for" in program.explain()
+    assert f"mapper: {mapper}, as it was requested" in program.explain()
 
 
 def test_the_default_says_why() -> None:
