@@ -431,6 +431,7 @@ __version__: str
 dtype = DType
 bool = bool_
 # a script's tensors are the variables of its programs
+base = fluid
 Tensor = Variable
 # in a static program the in-place form makes a new variable, as in Paddle
 tanh_ = tanh

@@ -205,3 +205,9 @@ def test_what_is_missing_is_missing(tmp_path: Path) -> None:
     text += "    made = importlib.import_module(name)\n"
     text += "    if type(made).__name__ != 'AbsentModule':\n        raise SystemExit(name)\n"
     assert run_script(script(tmp_path, text)) == 0
+
+
+def test_paddle_base_is_fluid(tmp_path: Path) -> None:
+    """Imported from `paddle`, as a module, and as an attribute."""
+    text = "from paddle import base\nimport paddle\nimport paddle.base as other\n"
+    assert run_script(script(tmp_path, f"{text}assert paddle.base is base is other")) == 0
