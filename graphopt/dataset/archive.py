@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import shutil
 import tarfile
 from collections.abc import Callable, Iterator
 from typing import IO, NamedTuple
 
 from graphopt.dataset import common
+from graphopt.errors import UnsafeError
 
 
 class SourceFile(NamedTuple):
@@ -37,3 +39,16 @@ def lines(path: str, name: str) -> Iterator[bytes]:
         if file is None:
             raise KeyError(f"{name!r} in {os.path.basename(path)!r} is not a file")
         yield from file
+
+
+def extract(archive: tarfile.TarFile, folder: str) -> None:
+    """Write the files of an archive into a folder; UnsafeError for one that would be outside."""
+    top = os.path.realpath(folder)
+    for member in archive:
+        target = os.path.realpath(os.path.join(top, member.name))
+        if os.path.commonpath([top, target]) != top:
+            raise UnsafeError(f"{archive.name}: {member.name!r} would be outside of its folder")
+        if (source := archive.extractfile(member)) is not None:
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            with open(target, "wb") as file:
+                shutil.copyfileobj(source, file)

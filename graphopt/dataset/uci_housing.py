@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.dataset.archive import SourceFile
+from graphopt.dataset.archive import SourceFile, extract
 from graphopt.reader.decorator import Reader
 
 DATA = SourceFile("uci_housing", "housing.data", "d4accdce7a25600298819f8e28e8d593")
@@ -65,7 +65,7 @@ def fluid_model() -> str:
     """A new folder with the files of the trained model."""
     folder = tempfile.mkdtemp()
     with tarfile.open(MODEL.path()) as archive:
-        archive.extractall(folder, filter="data")
+        extract(archive, folder)
     return folder
 
 

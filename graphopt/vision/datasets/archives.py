@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.dataset import cifar, flowers, mnist, voc2012
-from graphopt.dataset.archive import SourceFile, members
+from graphopt.dataset.archive import SourceFile, extract, members
 from graphopt.frontend.mode import get_default_dtype
 from graphopt.io.dataset import Dataset
 from graphopt.vision.backend import chosen
@@ -168,7 +168,7 @@ class Flowers(_Images):
         self.data_path = data_file.removesuffix(".tgz") + "/"
         if not all(os.path.exists(self._path(number)) for number in self.indexes):
             with tarfile.open(data_file) as archive:
-                archive.extractall(self.data_path, filter="data")
+                extract(archive, self.data_path)
 
     def _path(self, number: int) -> str:
         return os.path.join(self.data_path, flowers.image_name(number))
