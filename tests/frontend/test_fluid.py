@@ -337,3 +337,30 @@ def test_unsupported_uses_say_why(call: Any, message: str) -> None:
 def test_wrong_uses_say_why(call: Any, message: str) -> None:
     with fresh(), pytest.raises((ValueError, TypeError), match=message):
         call(fluid.data("x", [None, 3]))
+
+
+def test_expand_by_a_tensor() -> None:
+    """`expand_times` may have Variables; the other sizes stay known, as in 1.8.5."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x, like = fluid.data("x", [None, 1, 3]), fluid.data("like", [None, None])
+        times = [1, layers.shape(like)[1], 1]
+        y = layers.expand(x, times)
+        assert y.shape == (-1, -1, 3)
+        given = np.arange(6, dtype="float32").reshape(2, 1, 3)
+        feed = {"x": given, "like": np.zeros([2, 4], "float32")}
+        (found,) = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[y])
+        np.testing.assert_array_equal(found, np.tile(given, [1, 4, 1]))
+
+
+def test_cross_entropy_of_bare_labels() -> None:
+    """Labels without the last axis: 1.8.5 gives losses of their shape."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x, label = fluid.data("x", [None, 2, 3]), fluid.data("label", [None, 2], "int64")
+        loss = layers.cross_entropy(layers.softmax(x), label)
+        assert loss.shape == (-1, 2)
+        feed = {
+            "x": np.arange(12, dtype="float32").reshape(2, 2, 3),
+            "label": np.array([[0, 1], [2, 0]]),
+        }
+        (found,) = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[loss])
+        np.testing.assert_allclose(found, [[2.407606, 1.407606], [0.407606, 2.407606]], rtol=1e-6)

@@ -81,7 +81,12 @@ def stack(x: Any, axis: int = 0, name: str | None = None) -> Variable:
 
 
 def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
-    """x repeated so many times along every axis: tile, since 2.0 (fluid.layers.expand)."""
+    """Every axis of x, repeated as often as `expand_times` has it (fluid.layers.expand).
+
+    `expand_times` has an integer above 0 for each axis, or is an integer Variable of them; an item
+    of a list may be a Variable of one element. The dtype is that of x. Raises TypeError for other
+    kinds, ValueError for 0 and below. Since Paddle 2.0 it is `paddle.tile`.
+    """
     arguments.variable(x, "x", "expand")
     times = sizes(expand_times, "expand_times", "expand", "ExpandTimes", "expand_times_tensor")
     if not times.inputs and min(times.value, default=1) < 1:

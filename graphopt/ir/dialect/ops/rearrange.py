@@ -55,12 +55,15 @@ class Tile(PureOp):
 
     @staticmethod
     def infer_partly(x: Tensor, repeat_times: Partial) -> Tensor:
-        rank = max(rank_of(x), len(sizes_in(repeat_times, "repeat_times")))
-        return like(x, shape=(UNKNOWN,) * rank)
+        known = sizes_in(repeat_times, "repeat_times")
+        rank = max(rank_of(x), len(known))
+        shape = (1,) * (rank - rank_of(x)) + shape_of(x)
+        times = (1,) * (rank - len(known)) + known
+        return like(x, shape=[_scaled(*pair) for pair in zip(shape, times, strict=True)])
 
 
 def _scaled(dim: int, times: int) -> int:
-    return UNKNOWN if dim == UNKNOWN else dim * times
+    return UNKNOWN if UNKNOWN in (dim, times) else dim * times
 
 
 @irdl_op_definition
