@@ -37,7 +37,7 @@ class OpBuilder:
             attrs["rng_id"] = self.random_ops
         return self._placed(op_class.make(*operands, **attrs), source)
 
-    def emit_late(
+    def emit_dynamic(
         self,
         op_class: type[PdOp],
         source: Operator,

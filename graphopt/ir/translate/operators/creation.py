@@ -31,7 +31,7 @@ def fill_constant(emit: Emitter) -> Written:
         return emit.by_row(value=value)
     cast = emit(Cast, emit.reshaped(given), dtype=emit.op.attrs.get("dtype", "float32"))
     attrs = {"shape": emit.op.attrs.get("shape", ())}
-    made = emit.late(Expand, [cast], attrs, emit.tensor_properties(emit.row))
+    made = emit.dynamic(Expand, [cast], attrs, emit.tensor_properties(emit.row))
     return emit.results(Out=made[0])
 
 
@@ -64,7 +64,7 @@ def spaced(emit: Emitter) -> Written:
     if tensors:
         usual = dtype_of(next(iter(tensors.values())).type)
         attrs["dtype"] = emit.op.attrs.get("dtype", usual)
-    return emit.results(Out=emit.late(emit.row.op, (), attrs, tensors)[0])
+    return emit.results(Out=emit.dynamic(emit.row.op, (), attrs, tensors)[0])
 
 
 @translates("fill_any")
@@ -129,7 +129,7 @@ def random_like(emit: Emitter) -> Written:
     ]
     tensors = {"shape": emit(Concat, parts, axis=0)}
     shape[target] = -1
-    return emit.results(Out=emit.late(op_class, (), {**attrs, "shape": shape}, tensors)[0])
+    return emit.results(Out=emit.dynamic(op_class, (), {**attrs, "shape": shape}, tensors)[0])
 
 
 def _taken(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
@@ -178,5 +178,5 @@ def sequence_mask(emit: Emitter) -> Written:
         tensors["max_len"] = given
     elif emit.attr("maxlen", -1) < 0:
         tensors["max_len"] = emit(Max, x)
-    made = emit.late(emit.row.op, [x], row_attrs(emit.op, emit.row), tensors)
+    made = emit.dynamic(emit.row.op, [x], row_attrs(emit.op, emit.row), tensors)
     return emit.results(Y=made[0])

@@ -52,7 +52,7 @@ class Emitter:
         """Every result of an op."""
         return self.builder.emit(op_class, self.op, *operands, **attrs).results
 
-    def late(
+    def dynamic(
         self,
         op_class: type[PdOp],
         operands: Sequence[Any],
@@ -60,7 +60,7 @@ class Emitter:
         tensors: Mapping[str, SSAValue],
     ) -> Sequence[SSAValue]:
         """Every result of an op some of whose properties are tensors."""
-        return self.builder.emit_late(op_class, self.op, operands, attrs, tensors).results
+        return self.builder.emit_dynamic(op_class, self.op, operands, attrs, tensors).results
 
     # What the operator says -------------------------------------------------------------------
 
@@ -156,7 +156,7 @@ class Emitter:
         self.only_constants_besides(*row.inputs, *TENSOR_PROPERTIES.get(self.op.type, {}))
         given = operands or [self.operand(row, i) for i in range(len(row.inputs))]
         merged = {**row_attrs(self.op, row), **attrs}
-        made = self.late(row.op, given, merged, self.tensor_properties(row))
+        made = self.dynamic(row.op, given, merged, self.tensor_properties(row))
         return self._row_results(row, made)
 
     def operand(self, row: Row, index: int) -> Any:

@@ -43,7 +43,7 @@ def interpolate_v2(emit: Emitter) -> Written:
         "scale": emit.several("scale") if op.attrs.get("scale") else (),
         "mode": "linear" if mode in ("bilinear", "trilinear") else mode,
     }
-    return emit.results(Out=emit.late(row.op, [x, like], attrs, tensors)[0])
+    return emit.results(Out=emit.dynamic(row.op, [x, like], attrs, tensors)[0])
 
 
 _METHODS = ("nearest", "bilinear", "trilinear", "linear", "bicubic")

@@ -75,7 +75,7 @@ def expand(emit: Emitter) -> Written:
     if names:
         attrs = {"repeat_times": tuple(emit.attr("expand_times", ()))}
         tensors = {"repeat_times": emit.joined(names)}
-        return emit.results(Out=emit.late(Tile, [x], attrs, tensors)[0])
+        return emit.results(Out=emit.dynamic(Tile, [x], attrs, tensors)[0])
     times = tuple(emit.op.attr("expand_times"))
     if len(times) != rank_of(x.type):
         raise ProgramError(
