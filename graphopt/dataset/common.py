@@ -31,8 +31,8 @@ def download(url: str, module_name: str, md5sum: str, save_name: str | None = No
     """The path of a file of a data set; nothing is downloaded.
 
     The file is in the folder `module_name` of DATA_HOME, as `save_name` or else the last part of
-    `url`. Raises FileNotFoundError when it does not, and warns when its MD5 sum is not `md5sum`:
-    it may be a part of the data set that was made by hand.
+    `url`. Raises FileNotFoundError when it is missing, and warns when its MD5 sum is not
+    `md5sum`: it may be a part of the data set that was made by hand.
     """
     folder = os.path.join(DATA_HOME, module_name)
     path = os.path.join(folder, save_name or url.rpartition("/")[2])

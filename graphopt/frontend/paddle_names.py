@@ -45,7 +45,7 @@ MISSING: Mapping[str, str] = {
     "paddle.quantization": "saved quantised models are read without conversion",
     "paddle.signal": "frames with NumPy before feeding",
     "paddle.sparse": "dense tensors and masks",
-    "paddle.static.amp": "nothing: XLA does not change float32",
+    "paddle.static.amp": "float32 as the program has it, or paddle.cast where a half type pays",
     "paddle.static.quantization": "saved quantised models are read without conversion",
     "paddle.sysconfig": "nothing: there is no native library",
     "paddle.vision.models": "static.load_inference_model of a saved model",

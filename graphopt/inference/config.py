@@ -92,7 +92,7 @@ WITHOUT_EFFECT: dict[str, tuple[str, Any, str]] = {
 }
 
 # method of Config that returns an option -> the option, and its value before it is set
-TOLD: dict[str, tuple[str, Any]] = {
+QUERIES: dict[str, tuple[str, Any]] = {
     "cpu_math_library_num_threads": ("cpu_math_thread", 1),
     "glog_info_disabled": ("log_disabled", True),
     "ir_optim": ("ir_optim", True),
@@ -236,8 +236,8 @@ class Config:
                 self._set[option] = alone if given and default is not False else default
 
             return set_option
-        if name in TOLD:
-            option, before = TOLD[name]
+        if name in QUERIES:
+            option, before = QUERIES[name]
             return lambda: self._set.get(option, before)
         raise AttributeError(f"Config has no setting '{name}'", name=name, obj=self)
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
 import numpy as np
 
+from graphopt.distributed import ParallelEnv
 from graphopt.io.dataset import IterableDataset
 from graphopt.io.sampler import RandomSampler, Sampler, SequenceSampler
 
@@ -74,7 +74,8 @@ class DistributedBatchSampler(BatchSampler):
     """This trainer's batches of the indices of a dataset (paddle.io.DistributedBatchSampler).
 
     Every trainer gets as many samples: indices from the start fill up what is missing. `shuffle`
-    draws by the number of the epoch, alike in every trainer; `set_epoch` sets it.
+    draws by the number of the epoch, alike in every trainer; `set_epoch` sets it. `num_replicas`
+    and `rank` are those of the job unless given (see `paddle.distributed.ParallelEnv`).
     """
 
     def __init__(
@@ -92,8 +93,8 @@ class DistributedBatchSampler(BatchSampler):
         self.batch_size = batch_size
         self.shuffle = shuffle
         self.drop_last = drop_last
-        self.nranks = _at_least("num_replicas", num_replicas, 1, "PADDLE_TRAINERS_NUM", 1)
-        self.local_rank = _at_least("rank", rank, 0, "PADDLE_TRAINER_ID", 0)
+        self.nranks = _at_least("num_replicas", num_replicas, 1, ParallelEnv().world_size)
+        self.local_rank = _at_least("rank", rank, 0, ParallelEnv().rank)
         self.epoch = 0
         self.num_samples = -(-len(dataset) // self.nranks)
         self.total_size = self.num_samples * self.nranks
@@ -123,10 +124,10 @@ class DistributedBatchSampler(BatchSampler):
         self.epoch = epoch
 
 
-def _at_least(name: str, value: Any, least: int, variable: str, default: int) -> int:
-    """A number, or the launcher's, or the default; AssertionError for others."""
+def _at_least(name: str, value: Any, least: int, default: int) -> int:
+    """A number, or the default for None; AssertionError for others."""
     if value is None:
-        return int(os.environ.get(variable, default))
+        return default
     if not isinstance(value, int) or value < least:
         raise AssertionError(f"{name} should be an integer of at least {least}, but got {value}")
     return value

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from graphopt.frontend.prefetch import prefetch
 from graphopt.io.batch_sampler import BatchSampler
@@ -13,6 +13,9 @@ from graphopt.io.dataset import IterableDataset
 from graphopt.io.fetcher import Recipe
 from graphopt.io.worker import Workers
 from graphopt.runtime.slots import Slot, Tensor
+
+if TYPE_CHECKING:
+    from graphopt.fluid.reader import GeneratorLoader
 
 
 class DataLoader:
@@ -174,12 +177,24 @@ class DataLoader:
         return {name: _tensor(array) for name, array in zip(names, arrays, strict=True)}
 
     @staticmethod
-    def from_generator(*args: Any, **kwargs: Any) -> Any:
-        """A loader of the batches of a generator; see `fluid.reader.GeneratorLoader`."""
+    def from_generator(
+        feed_list: Sequence[Any] | None = None,
+        capacity: int | None = None,
+        use_double_buffer: bool = True,
+        iterable: bool = True,
+        return_list: bool = False,
+        use_multiprocess: bool = False,
+        drop_last: bool = True,
+    ) -> GeneratorLoader:
+        """A loader of the batches of a generator; see `graphopt.fluid.reader.GeneratorLoader`.
+
+        `use_multiprocess` has no effect: a thread makes the batches, as in Paddle's static mode.
+        """
         from graphopt.fluid.reader import GeneratorLoader
 
-        kwargs.pop("use_multiprocess", None)
-        return GeneratorLoader(*args, **kwargs)
+        return GeneratorLoader(
+            feed_list, capacity, use_double_buffer, iterable, return_list, drop_last
+        )
 
 
 def _tensor(array: Any) -> Tensor:

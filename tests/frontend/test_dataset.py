@@ -6,6 +6,7 @@ import itertools
 import json
 import re
 import shutil
+import tarfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
+from graphopt.dataset.archive import extract
 from graphopt.errors import FormatError, UnsafeError
 from graphopt.frontend.script import run_script
 from graphopt_tests.frontend import data_files
@@ -368,3 +370,16 @@ def test_folders_of_images(tmp_path: Path) -> None:
     assert vision.get_image_backend() == "pil"
     with pytest.raises(RuntimeError, match="no file to read"):
         vision.DatasetFolder(str(tmp_path), extensions=[".gif"])
+
+
+def test_an_archive_stays_in_its_folder(tmp_path: Path) -> None:
+    """Files are written below the folder; a name that leads out of it is an error."""
+    path = tmp_path / "files.tar"
+    data_files.write_tar(path, {"a/b.txt": b"inside"}, "w")
+    with tarfile.open(path) as archive:
+        extract(archive, str(tmp_path / "out"))
+    assert (tmp_path / "out" / "a" / "b.txt").read_bytes() == b"inside"
+    data_files.write_tar(path, {"../outside.txt": b""}, "w")
+    with tarfile.open(path) as archive, pytest.raises(UnsafeError, match=r"outside\.txt"):
+        extract(archive, str(tmp_path / "out"))
+    assert not (tmp_path / "outside.txt").exists()

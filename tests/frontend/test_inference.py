@@ -11,7 +11,7 @@ import pytest
 
 from graphopt import fluid, inference
 from graphopt.errors import DeviceError, FeedError
-from graphopt.inference.config import TOLD, WITHOUT_EFFECT
+from graphopt.inference.config import QUERIES, WITHOUT_EFFECT
 from graphopt.runtime.scope import Scope, global_scope, scope_guard
 from graphopt_tests.model_files import MODELS
 
@@ -110,7 +110,7 @@ def test_settings_without_effect_say_so() -> None:
     assert config.ir_optim() is False
     lines = config.summary().splitlines()
     assert all("obeyed" in line or "no effect: " in line for line in lines[3:-1])
-    for name in TOLD:
+    for name in QUERIES:
         getattr(config, name)()
     with pytest.raises(AttributeError, match="Config has no setting 'enable_foo'"):
         config.enable_foo()
