@@ -21,9 +21,10 @@ from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.flags import checks_nan_inf
 from graphopt.runtime.jax_import import import_jax
-from graphopt.runtime.kept import MOST_COMPILED, NEW_PROGRAM, OTHER_FETCHES
+from graphopt.runtime.kept import MOST_COMPILED
 from graphopt.runtime.padded_rows import Rows, count_of, cut, mask_of
 from graphopt.runtime.places import Place
+from graphopt.runtime.progress import NEW_PROGRAM, OTHER_FETCHES
 from graphopt.runtime.runner import Names, Runner, Signature, write_learning_rates
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.strategies import BuildStrategy
@@ -201,11 +202,12 @@ class BucketedRunner(Runner):
             proxy(program), feeds, names, self.strategy, self.places, axes=dims
         )
         try:
-            made = Executables(compile_program(compilation))
+            reason = NEW_PROGRAM if first else OTHER_FETCHES
+            made = Executables(compile_program(compilation), reason)
         except CannotPad as error:
             self.exact.keep(program.serial, f"{error.reason.name}: {error.reason.text}")
             return error.with_traceback(None)
-        self._kept.reasons[NEW_PROGRAM if first else OTHER_FETCHES] += 1
+        self._kept.reasons[reason] += 1
         return made
 
 
