@@ -260,7 +260,7 @@ class Executable:
         shapes = ", ".join(
             f"{name} {list(array.shape)}"
             for name, array in zip(self.fed, ordered, strict=True)
-            if not isinstance(array, list)
+            if not isinstance(array, list) and "@" not in name  # neither masks nor lengths
         )
         feeds = f" with feeds {shapes}" if shapes else ""
         return f"compiling a program of {count} operators{feeds} ({self.reason})"
