@@ -22,6 +22,7 @@ SAMPLES = {
         sample(f32(2, 3), f32(2, 3)).gives(np.cross).known_sizes(),
         sample(f64(3, 2), f64(3, 2), axis=0).gives(lambda x, y: np.cross(x, y, axis=0)),
         sample(i64(3), i64(3), axis=-1).gives(np.cross),
+        sample(f32([1.9, 1.7, 1.3]), f32([1.8, 1.6, 1.2])).gives(np.cross).known_sizes(),
     ],
     Diagonal: [
         sample(f32(3, 4, 2), offset=1).gives(lambda x: np.diagonal(x, 1)),

@@ -14,7 +14,7 @@ from graphopt.ir.dialect.ops.linalg import (
     Trace,
     cross_axis,
 )
-from graphopt.lowering.ops.base import Array, constant, widened
+from graphopt.lowering.ops.base import Array, constant, wide, widened
 from graphopt.lowering.registry import lowers
 
 
@@ -33,7 +33,7 @@ def inverse(x: Array) -> Array:
 @lowers(Cross)
 def cross(x: Array, y: Array, axis: int) -> Array:
     x, y = jnp.broadcast_arrays(x, y)
-    return jnp.cross(x, y, axis=cross_axis(x.shape, axis))
+    return jnp.cross(wide(x), wide(y), axis=cross_axis(x.shape, axis)).astype(x.dtype)
 
 
 @lowers(Diagonal)
