@@ -183,7 +183,7 @@ def _neutral(op_class: type[PdOp], case: Sample, trait: Reduction, axes: frozens
         return
     if op_class is PNorm and case.attrs.get("porder", 2.0) < 0:
         return  # 0 is the end of that norm, and its readers know
-    axis = max(axes)
+    axis = min(axes)  # of all axes the outermost: further back, it would move flattened places
 
     def longer(_: int, array: Array) -> Array:
         shape = [1 if at == axis else size for at, size in enumerate(array.shape)]
