@@ -17,9 +17,9 @@ from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import ALL
 from graphopt.ir.dialect.ops.activation import Softmax
-from graphopt.ir.dialect.ops.math import Cumsum, Square
+from graphopt.ir.dialect.ops.math import Square
 from graphopt.ir.dialect.ops.rearrange import Pad
-from graphopt.ir.dialect.ops.reduce import ClipByNorm, Mean, PNorm
+from graphopt.ir.dialect.ops.reduce import ClipByNorm, Cumsum, Mean, PNorm
 from graphopt.ir.dialect.traits import (
     AlongAxis,
     Elementwise,

@@ -9,7 +9,6 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.ops.alignment import EditDistance
 from graphopt.ir.dialect.ops.comm import AllReduce
 from graphopt.ir.dialect.ops.creation import Full, FullLike
-from graphopt.ir.dialect.ops.index import Accuracy
 from graphopt.ir.dialect.ops.math import (
     Add,
     Cast,
@@ -22,7 +21,7 @@ from graphopt.ir.dialect.ops.math import (
     Subtract,
     Where,
 )
-from graphopt.ir.dialect.ops.metric import Auc
+from graphopt.ir.dialect.ops.metric import Accuracy, Auc
 from graphopt.ir.dialect.ops.norm import BatchNorm, channel_axis
 from graphopt.ir.dialect.ops.reduce import Any, Mean, Sum
 from graphopt.ir.dialect.ops.shape import Reshape, Slice, StopGradient

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.linalg import (
+from graphopt.ir.dialect.ops.linalg.matrices import (
     Cholesky,
     Cross,
     Diag,

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.decompose import (
+from graphopt.ir.dialect.ops.linalg.decompositions import (
     CholeskySolve,
     Det,
     Eig,
@@ -29,6 +29,7 @@ from graphopt_tests.ops.base import f32, f64, i32, sample
 
 SQUARE = [[4.0, 1.0], [1.0, 3.0]]
 UPPER = [[2.0, 1.0], [0.0, 4.0]]
+
 
 SAMPLES = {
     Det: [

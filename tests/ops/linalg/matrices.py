@@ -4,10 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.linalg import Cholesky, Cross, Diag, Diagonal, Einsum, Inverse, Trace
+from graphopt.ir.dialect.ops.linalg.matrices import (
+    Cholesky,
+    Cross,
+    Diag,
+    Diagonal,
+    Einsum,
+    Inverse,
+    Trace,
+)
 from graphopt_tests.ops.base import f32, f64, i64, sample
 
 SQUARE = [[4.0, 1.0], [1.0, 3.0]]
+
 
 SAMPLES = {
     Cholesky: [

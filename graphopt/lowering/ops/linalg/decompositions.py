@@ -10,7 +10,7 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy import linalg
 
-from graphopt.ir.dialect.ops.decompose import (
+from graphopt.ir.dialect.ops.linalg.decompositions import (
     CholeskySolve,
     Det,
     Eig,
