@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.ops.alignment import EditDistance
 from graphopt.ir.dialect.ops.comm import AllReduce
 from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.math import (
@@ -24,6 +23,7 @@ from graphopt.ir.dialect.ops.math import (
 from graphopt.ir.dialect.ops.metric import Accuracy, Auc
 from graphopt.ir.dialect.ops.norm import BatchNorm, channel_axis
 from graphopt.ir.dialect.ops.reduce import Any, Mean, Sum
+from graphopt.ir.dialect.ops.sequence.alignment import EditDistance
 from graphopt.ir.dialect.ops.shape import Reshape, Slice, StopGradient
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of
 from graphopt.ir.dtypes import DType

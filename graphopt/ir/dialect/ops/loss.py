@@ -9,7 +9,7 @@ from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.ops.recurrent import expect, fits
+from graphopt.ir.dialect.ops.sequence.recurrent import expect, fits
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
