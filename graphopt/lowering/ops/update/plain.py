@@ -7,7 +7,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.plain_update import (
+from graphopt.ir.dialect.ops.update.plain import (
     Asgd,
     AverageAccumulates,
     Dpsgd,
@@ -15,9 +15,9 @@ from graphopt.ir.dialect.ops.plain_update import (
     Rprop,
 )
 from graphopt.lowering.collectives import ALONE, Replicas
-from graphopt.lowering.ops.adaptive_update import norm, rounded
 from graphopt.lowering.ops.base import Array, wide
-from graphopt.lowering.ops.optimizer import scalar
+from graphopt.lowering.ops.update.adaptive import norm, rounded
+from graphopt.lowering.ops.update.basic import scalar
 from graphopt.lowering.registry import lowers
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import jax
 
 from graphopt.ir.dialect.op import call_rule
-from graphopt.ir.dialect.ops.fused_update import FusedAdam, FusedMomentum, FusedSgd, FusedUpdate
+from graphopt.ir.dialect.ops.update.fused import FusedAdam, FusedMomentum, FusedSgd, FusedUpdate
 from graphopt.lowering.ops.base import Array
-from graphopt.lowering.ops.optimizer import adam, adamw, momentum, sgd
+from graphopt.lowering.ops.update.basic import adam, adamw, momentum, sgd
 from graphopt.lowering.registry import lowers
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.adaptive_update import (
+from graphopt.ir.dialect.ops.update.adaptive import (
     Adadelta,
     Adagrad,
     Adamax,
@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.adaptive_update import (
 )
 from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.base import Array, wide
-from graphopt.lowering.ops.optimizer import scalar
+from graphopt.lowering.ops.update.basic import scalar
 from graphopt.lowering.registry import lowers
 
 

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.sparse_update import SparseAdam, SparseAdamw
-from graphopt.reference.ops.optimizer import adamw, scalar
+from graphopt.ir.dialect.ops.update.sparse import SparseAdam, SparseAdamw
+from graphopt.reference.ops.update.basic import adamw, scalar
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from graphopt.ir.dialect.attrs import flag, number
-from graphopt.ir.dialect.ops.optimizer import Update, updated
+from graphopt.ir.dialect.ops.update.basic import Update, updated
 from graphopt.ir.dialect.types import Tensor
 
 

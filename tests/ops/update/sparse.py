@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.sparse_update import SparseAdam, SparseAdamw
+from graphopt.ir.dialect.ops.update.sparse import SparseAdam, SparseAdamw
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
-from graphopt_tests.ops.optimizer import LR, adam, powers
+from graphopt_tests.ops.update.basic import LR, adam, powers
 
 
 def _where(counts: Array | None, new: tuple[Any, ...], *old: Array) -> tuple[Any, ...]:
@@ -33,6 +33,7 @@ def sparse_adamw(
 
 # the first row was looked up twice, the second one not at all
 COUNTS = np.array([[2.0], [0.0]], "float32") * np.ones((2, 3), "float32")
+
 
 SAMPLES = {
     SparseAdam: [

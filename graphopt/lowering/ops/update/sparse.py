@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.sparse_update import SparseAdam, SparseAdamw
+from graphopt.ir.dialect.ops.update.sparse import SparseAdam, SparseAdamw
 from graphopt.lowering.ops.base import Array
-from graphopt.lowering.ops.optimizer import adam, adamw
+from graphopt.lowering.ops.update.basic import adam, adamw
 from graphopt.lowering.registry import lowers
 
 

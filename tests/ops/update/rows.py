@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.row_update import AdagradRows, AdamRows, AdamwRows, SgdRows
+from graphopt.ir.dialect.ops.update.rows import AdagradRows, AdamRows, AdamwRows, SgdRows
 from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
-from graphopt_tests.ops.optimizer import LR, powers
-from graphopt_tests.ops.sparse_update import sparse_adam, sparse_adamw
+from graphopt_tests.ops.update.basic import LR, powers
+from graphopt_tests.ops.update.sparse import sparse_adam, sparse_adamw
 
 
 def dense(param: Array, ids: list[Array], grads: list[Array], padding: tuple[int, ...]) -> Array:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.optimizer import Adam, Adamw, Momentum, Sgd
+from graphopt.ir.dialect.ops.update.basic import Adam, Adamw, Momentum, Sgd
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 
 LR = f32([0.1])

@@ -1,7 +1,7 @@
 """Parameter updates: values in, updated values out (the parser ties them to the same name).
 
-Here are the base of all updates and those that BuildStrategy fuses; the others are in
-`adaptive_update.py` and `plain_update.py`.
+Here are the base of all updates and those that BuildStrategy fuses; the others are in `adaptive.py`
+and `plain.py`.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_d
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, number
 from graphopt.ir.dialect.definition import SEGMENTS
-from graphopt.ir.dialect.ops.optimizer import Update, updated
+from graphopt.ir.dialect.ops.update.basic import Update, updated
 from graphopt.ir.dialect.types import Tensor, compatible, dtype_of, like, show
 
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.fused_update import FusedAdam, FusedMomentum, FusedSgd
-from graphopt.reference.ops.optimizer import adam, adamw, momentum, sgd
+from graphopt.ir.dialect.ops.update.fused import FusedAdam, FusedMomentum, FusedSgd
+from graphopt.reference.ops.update.basic import adam, adamw, momentum, sgd
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 

@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.row_update import AdagradRows, AdamRows, AdamwRows, SgdRows
-from graphopt.lowering.ops.adaptive_update import adagrad
+from graphopt.ir.dialect.ops.update.rows import AdagradRows, AdamRows, AdamwRows, SgdRows
 from graphopt.lowering.ops.base import Array, wide
-from graphopt.lowering.ops.optimizer import adamw, scalar
-from graphopt.lowering.ops.sparse_update import sparse_adam_step
+from graphopt.lowering.ops.update.adaptive import adagrad
+from graphopt.lowering.ops.update.basic import adamw, scalar
+from graphopt.lowering.ops.update.sparse import sparse_adam_step
 from graphopt.lowering.registry import lowers
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.plain_update import (
+from graphopt.ir.dialect.ops.update.plain import (
     Asgd,
     AverageAccumulates,
     Dpsgd,

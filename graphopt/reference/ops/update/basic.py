@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.adaptive_update import Adagrad
-from graphopt.ir.dialect.ops.optimizer import Adam, Adamw, Momentum, Sgd
+from graphopt.ir.dialect.ops.update.adaptive import Adagrad
+from graphopt.ir.dialect.ops.update.basic import Adam, Adamw, Momentum, Sgd
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 

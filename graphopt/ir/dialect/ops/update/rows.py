@@ -17,7 +17,7 @@ from graphopt.ir.dialect.attrs import flag, integers, number
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.index import check_integer
-from graphopt.ir.dialect.ops.optimizer import updated
+from graphopt.ir.dialect.ops.update.basic import updated
 from graphopt.ir.dialect.types import Tensor, compatible, dtype_of, like, rank_of, shape_of, show
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.optimizer import Adam, Adamw, Momentum, Sgd
+from graphopt.ir.dialect.ops.update.basic import Adam, Adamw, Momentum, Sgd
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 

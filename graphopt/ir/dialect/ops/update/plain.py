@@ -6,8 +6,8 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
 from graphopt.ir.dialect.attrs import flag, integer, number
 from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.ops.optimizer import Update, check_gradient, updated
 from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.ops.update.basic import Update, check_gradient, updated
 from graphopt.ir.dialect.types import Tensor
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from graphopt.ir.dialect.ops.fused_update import FusedAdam, FusedMomentum, FusedSgd
+from graphopt.ir.dialect.ops.update.fused import FusedAdam, FusedMomentum, FusedSgd
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
-from graphopt_tests.ops.optimizer import LR, adam, amsgrad, powers
+from graphopt_tests.ops.update.basic import LR, adam, amsgrad, powers
 
 
 def each(single: Callable[..., Any], rate: int = 2) -> Callable[..., Any]:

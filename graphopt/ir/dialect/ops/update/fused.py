@@ -18,7 +18,15 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, number, string
 from graphopt.ir.dialect.definition import SEGMENTS, operand_names
 from graphopt.ir.dialect.op import call_rule
-from graphopt.ir.dialect.ops.optimizer import Adam, AdamBase, Adamw, Momentum, Sgd, Single, Update
+from graphopt.ir.dialect.ops.update.basic import (
+    Adam,
+    AdamBase,
+    Adamw,
+    Momentum,
+    Sgd,
+    Single,
+    Update,
+)
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, like, shape_of
 
 

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.row_update import AdagradRows, AdamRows, AdamwRows, SgdRows
-from graphopt.reference.ops.optimizer import adagrad, sgd
-from graphopt.reference.ops.sparse_update import sparse_adam, sparse_adamw
+from graphopt.ir.dialect.ops.update.rows import AdagradRows, AdamRows, AdamwRows, SgdRows
+from graphopt.reference.ops.update.basic import adagrad, sgd
+from graphopt.reference.ops.update.sparse import sparse_adam, sparse_adamw
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
@@ -57,6 +57,8 @@ def adagrad_rows(
 
 
 _ADAM = ("learning_rate", "moment1", "moment2", "beta1_pow", "beta2_pow")
+
+
 _ADAM += ("beta1", "beta2", "epsilon", "uncorrected_epsilon")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.adaptive_update import (
+from graphopt.ir.dialect.ops.update.adaptive import (
     Adadelta,
     Adagrad,
     Adamax,
