@@ -57,7 +57,7 @@ Round = elementwise(RealUnary, "round", "The nearest whole number; halves go awa
 Trunc = elementwise(Unary, "trunc", "The whole part, towards zero.")
 Sign = elementwise(Unary, "sign", "-1, 0 or 1.")
 
-# `legacy/table.py` needs no rows for these
+# `translate/operators/table.py` needs no rows for these
 PLAIN = tuple(elementwise.made)
 
 

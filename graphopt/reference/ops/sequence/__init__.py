@@ -1,1 +1,1 @@
-"""Sequences of different lengths."""
+"""Sequences of different lengths in NumPy."""

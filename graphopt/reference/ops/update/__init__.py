@@ -1,1 +1,1 @@
-"""Parameter updates."""
+"""Parameter updates in NumPy."""
