@@ -15,15 +15,16 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import (
     Conv2dBase,
-    PoolBase,
+    ConvTransposeBase,
     explicit_pads,
     filter_sizes,
     is_channels_last,
     used_dilations,
 )
-from graphopt.ir.dialect.ops.conv_transpose import ConvTransposeBase
 from graphopt.ir.dialect.ops.index import Gather
-from graphopt.ir.dialect.ops.math import Cast, Cumsum, Scale
+from graphopt.ir.dialect.ops.math import Cast, Scale
+from graphopt.ir.dialect.ops.pool import PoolBase
+from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.vision import Interpolate
 from graphopt.ir.dialect.types import UNKNOWN, shape_of
 from graphopt.passes.engine.inserting import Before

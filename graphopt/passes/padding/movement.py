@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot, Topk
+from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.rearrange import Unbind
 from graphopt.ir.dialect.ops.shape import (
     Concat,
@@ -15,6 +15,7 @@ from graphopt.ir.dialect.ops.shape import (
     Transpose,
     Unsqueeze,
 )
+from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, normalize_axis
 from graphopt.passes.padding.dims import CannotPad, Dim, factors_of, joined, reshaped
 from graphopt.passes.padding.rules import Carried, Padded, carry, check_free, same, sizes_of

@@ -9,7 +9,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import If, Scan, While, item_type
-from graphopt.ir.dialect.ops.math import Cast, Cumsum, LessThan, Where
+from graphopt.ir.dialect.ops.math import Cast, LessThan, Where
+from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.regions import captured_values
 from graphopt.ir.dialect.types import rank_of
 from graphopt.passes.engine.inserting import Before

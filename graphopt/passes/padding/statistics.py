@@ -7,10 +7,8 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.alignment import EditDistance
 from graphopt.ir.dialect.ops.comm import AllReduce
 from graphopt.ir.dialect.ops.creation import Full, FullLike
-from graphopt.ir.dialect.ops.index import Accuracy
 from graphopt.ir.dialect.ops.math import (
     Add,
     Cast,
@@ -23,9 +21,10 @@ from graphopt.ir.dialect.ops.math import (
     Subtract,
     Where,
 )
-from graphopt.ir.dialect.ops.metric import Auc
+from graphopt.ir.dialect.ops.metric import Accuracy, Auc
 from graphopt.ir.dialect.ops.norm import BatchNorm, channel_axis
 from graphopt.ir.dialect.ops.reduce import Any, Mean, Sum
+from graphopt.ir.dialect.ops.sequence.alignment import EditDistance
 from graphopt.ir.dialect.ops.shape import Reshape, Slice, StopGradient
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of
 from graphopt.ir.dtypes import DType
