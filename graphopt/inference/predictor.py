@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -10,13 +10,17 @@ from typing import Any
 import numpy as np
 
 import graphopt
+from graphopt.buckets import automatic
 from graphopt.errors import FeedError
 from graphopt.fluid.executor import Executor
 from graphopt.fluid.lod_tensor import LoDTensor, lengths_between
 from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, read_model
+from graphopt.runtime.flags import pads_sizes
 
 Array = np.ndarray[Any, Any]
+# Sizes of inputs that are compiled as they are, before others run in buckets.
+EXACT_SIZES = 2
 
 
 class Tensor:
@@ -88,14 +92,19 @@ class Tensor:
 class Predictor:
     """A saved model that runs on the arrays of its input handles.
 
-    `clone()` gives a predictor for another thread: parameters are shared, handles are not.
-    Raises as `import_model` and `Executor.run`. Paddle page: paddle.inference.Predictor.
+    The first sizes of inputs are compiled as they are. From the third on, inputs are padded to
+    automatic buckets where the results stay the same (see docs/how-to/many-sizes.md and
+    FLAGS_graphopt_buckets). `clone()` gives a predictor for another thread: parameters are shared,
+    handles are not. Raises as `import_model` and `Executor.run`. Paddle page:
+    paddle.inference.Predictor.
     """
 
     def __init__(self, config: Config, model: ImportedModel | None = None) -> None:
         self._config = config
         self._model = _read(config) if model is None else model
         self._executor = Executor(config.place())
+        self._in_buckets = Executor(config.place(), buckets=automatic())
+        self._exact: set[Hashable] = set()
         self._inputs = {name: Tensor(name) for name in self._model.feed_names}
         self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
 
@@ -123,14 +132,20 @@ class Predictor:
         feed = {name: tensor._feed() for name, tensor in self._inputs.items()}
         names = list(self._outputs)
         model = self._model
-        fetched = self._executor.run(
-            model.program, feed, names, scope=model.scope, return_numpy=False
-        )
+        executor = self._executor_for(feed)
+        fetched = executor.run(model.program, feed, names, scope=model.scope, return_numpy=False)
         for name, value in zip(names, fetched, strict=True):
             self._outputs[name]._take(value)
         if inputs is None:
             return True
         return [self._outputs[name].copy_to_cpu() for name in names]
+
+    def _executor_for(self, feed: Mapping[str, Any]) -> Executor:
+        """The executor of inputs of these sizes."""
+        sizes = tuple(np.shape(value) for value in feed.values())
+        if len(self._exact) < EXACT_SIZES or not pads_sizes():
+            self._exact.add(sizes)
+        return self._executor if sizes in self._exact else self._in_buckets
 
     def clone(self) -> Predictor:
         """A predictor with handles of its own and the same parameters."""

@@ -64,6 +64,12 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         False,
         "tracebacks of errors show the frames of graphopt, too (not Paddle's)",
     ),
+    "graphopt_buckets": (
+        "auto",
+        "how predictors of paddle.inference run inputs of many sizes: `auto` pads them to a few "
+        "sizes from the third size on, where results stay the same; `off` compiles each size (not "
+        "Paddle's)",
+    ),
     "graphopt_progress": (
         True,
         "compiling for more than two seconds is reported on standard error, with what, how large "

@@ -29,6 +29,7 @@ LEVEL = "FLAGS_check_nan_inf_level"
 GENERATORS = ("threefry", "hash")
 MAPPER = "FLAGS_graphopt_mapper"
 MAPPERS = ("auto", "pmap", "shard_map", "vmap")
+BUCKETS = "FLAGS_graphopt_buckets"
 PROGRESS = "FLAGS_graphopt_progress"
 FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
 IDS = "FLAGS_graphopt_check_ids"
@@ -109,6 +110,14 @@ def checks_ids() -> bool:
 def checks_all_ids() -> bool:
     """True when ids that steps compute are checked as well as those that are fed."""
     return _value(IDS) == "all"
+
+
+def pads_sizes() -> bool:
+    """True when predictors pad inputs of many sizes; ValueError for an unknown setting."""
+    setting = str(_value(BUCKETS))
+    if setting not in ("auto", "off"):
+        raise ValueError(f"{BUCKETS} should be auto or off, found {setting!r}")
+    return setting == "auto"
 
 
 def shows_progress() -> bool:

@@ -12,6 +12,7 @@ import pytest
 from graphopt import fluid, inference
 from graphopt.errors import DeviceError, FeedError
 from graphopt.inference.config import QUERIES, WITHOUT_EFFECT
+from graphopt.models.model import read_model
 from graphopt.runtime.scope import Scope, global_scope, scope_guard
 from graphopt_tests.model_files import MODELS
 
@@ -153,3 +154,22 @@ def test_predictors_of_1_8(recorded: tuple[Any, Any]) -> None:
     flat.dtype = fluid.core.PaddleDType.INT32
     flat.shape = [2, 2]
     assert (flat.data.tolist(), flat.shape) == ([1, 2, 3, 4], [2, 2])
+
+
+@pytest.mark.parametrize("setting", ["auto", "off"])
+def test_sizes_in_buckets(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From the third size on inputs are padded, and give what they give without padding."""
+    monkeypatch.setenv("FLAGS_graphopt_buckets", setting)
+    predictor = inference.create_predictor(inference.Config(*FILES))
+    exact = read_model(FILES[0])
+    for rows in (1, 2, 40, 39, 38, 2):
+        images = np.random.default_rng(rows).normal(size=(rows, 1, 28, 28)).astype("float32")
+        (found,) = predictor.run([images])
+        (expected,) = exact.run([images])
+        np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-6)
+    shapes = {
+        kind: getattr(predictor, kind).stats["compiled_shapes"]
+        for kind in ("_executor", "_in_buckets")
+    }
+    padded = {"_executor": 2, "_in_buckets": 1}
+    assert shapes == (padded if setting == "auto" else {"_executor": 5, "_in_buckets": 0})
