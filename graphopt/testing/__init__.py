@@ -18,6 +18,7 @@ from graphopt.testing.pages import check_case as check_case
 from graphopt.testing.pages import load_page as load_page
 from graphopt.testing.pages import page_text as page_text
 from graphopt.testing.pages import parse as parse
+from graphopt.testing.pages import result_text as result_text
 
 try:
     from graphopt.testing.check import check_pass as check_pass

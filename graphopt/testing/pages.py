@@ -3,13 +3,15 @@
 A heading starts a case. Its first `mlir` block is the program before the pass; then comes either an
 `mlir` block with the program afterwards, or a `refused` block with the reason. Setting the
 environment variable GRAPHOPT_UPDATE_PAGES rewrites both blocks: the first one as the program is
-printed now, the second one with the present result.
+printed now, the second one with the present result. A second block has the body alone where the
+pass leaves the signature as it is.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import textwrap
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +106,7 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
         kind, found = "refused", "\n".join(dict.fromkeys(str(d.reason) for d in declined))
         found = found or "no pattern"
     else:
-        kind, found = "mlir", page_text(after)
+        kind, found = "mlir", result_text(before, after)
         after.verify()
         assert_same_results(before, after, run=run)
     if os.environ.get(UPDATE):
@@ -131,6 +133,16 @@ def page_text(module: ModuleOp) -> str:
     """A module as pages show it: its one function, where it has nothing else."""
     alone = not module.attributes and module.body.block.first_op is module.body.block.last_op
     return text_of(module.body.block.ops.first or module if alone else module)
+
+
+def result_text(before: ModuleOp, after: ModuleOp) -> str:
+    """A rewritten module as pages show it: without a signature that is as it was before."""
+    text = page_text(after)
+    signature, start, _ = page_text(before).partition(") {\n")
+    same, _, body = text.partition(start)
+    if same != signature or not body.endswith("\n}"):
+        return text
+    return textwrap.dedent(body.removesuffix("\n}"))
 
 
 def _update(case: Case, before: str, kind: str, found: str) -> None:

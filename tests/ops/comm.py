@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.comm import (
-    AllGather,
-    AllReduce,
-    OnOwner,
-    Part,
-    ReduceScatter,
-    WeighByRows,
-    WithoutPadding,
-)
+from graphopt.ir.dialect.ops import comm as ops
 from graphopt_tests.ops.base import f32, i64, sample
 
 SAMPLES = {
-    AllReduce: [
+    ops.AllReduce: [
         sample(f32(2, 3)).gives(lambda x, rest=(): x),
         sample(f32(), reduction="mean").gives(lambda x, rest=(): x),
         sample(i64(2), reduction="mean").gives(lambda x, rest=(): x),
         sample(f32(2, 3), [f32(4), f32()]).gives(lambda x, rest: (x, *rest)),
     ],
-    ReduceScatter: [
+    ops.ReduceScatter: [
         sample(f32(2, 3), parts=1, owner=0).gives(np.ravel).known_sizes(),
     ],
-    Part: [
+    ops.Part: [
         sample(f32(2, 3), parts=1).gives(np.ravel).known_sizes(),
         sample(f32(), parts=1).gives(np.ravel).known_sizes(),
     ],
-    AllGather: [
+    ops.AllGather: [
         sample(f32(6), parts=1, sizes=[2, 3], ranks=[2])
         .gives(lambda x, rest=(): x.reshape(2, 3))
         .known_sizes(),
@@ -37,13 +29,13 @@ SAMPLES = {
         .gives(lambda x, rest: (x.reshape(3, 2), rest[0].reshape(())))
         .known_sizes(),
     ],
-    WithoutPadding: [
+    ops.WithoutPadding: [
         sample(f32(4), count=4).gives(lambda x: x),
         sample(f32(4), count=3).gives(lambda x: x * [1, 1, 1, 0]),
     ],
-    OnOwner: [
+    ops.OnOwner: [
         sample(f32(2), f32(2), owner=0).gives(lambda x, other: x),
         sample(f32(2), f32(2), owner=1).gives(lambda x, other: other),
     ],
-    WeighByRows: [sample(f32(), f32(3, 2)).gives(lambda x, rows: x)],
+    ops.WeighByRows: [sample(f32(), f32(3, 2)).gives(lambda x, rows: x)],
 }

@@ -4,49 +4,38 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.complex import (
-    Angle,
-    AsComplex,
-    AsReal,
-    Complex,
-    Conj,
-    FftC2c,
-    FftC2r,
-    FftR2c,
-    Imag,
-    Real,
-)
+from graphopt.ir.dialect.ops import complex as ops
 from graphopt_tests.ops.base import c64, f32, f64, i64, sample
 
 SPECTRUM = [[1 + 0j, 2 - 1j, -1 + 3j], [0.5 + 0j, 1j, 2 + 0j]]
 
 
 SAMPLES = {
-    Real: [sample(c64([1 + 2j, -3j])).gives(np.real), sample(f32(2, 3)).gives(np.real)],
-    Imag: [sample(c64([1 + 2j, -3j])).gives(np.imag), sample(f64(2)).gives(np.imag)],
-    Angle: [
+    ops.Real: [sample(c64([1 + 2j, -3j])).gives(np.real), sample(f32(2, 3)).gives(np.real)],
+    ops.Imag: [sample(c64([1 + 2j, -3j])).gives(np.imag), sample(f64(2)).gives(np.imag)],
+    ops.Angle: [
         sample(c64([1 + 2j, -3j, -1])).gives(np.angle),
         sample(f32(2, 3)).gives(lambda x: np.where(x < 0, np.pi, 0)),
     ],
-    Conj: [sample(c64([1 + 2j])).gives(np.conj), sample(f32(2)), sample(i64(2))],
-    Complex: [
+    ops.Conj: [sample(c64([1 + 2j])).gives(np.conj), sample(f32(2)), sample(i64(2))],
+    ops.Complex: [
         sample(f64(2, 3), f64(3)).gives(lambda a, b: a + 1j * b),
         sample(f64([1.0]), f64([2.0])).gives(lambda a, b: [1 + 2j]),
     ],
-    AsComplex: [sample(f64(3, 2)).gives(lambda x: x[:, 0] + 1j * x[:, 1])],
-    AsReal: [sample(c64([1 + 2j, -3j])).gives(lambda x: [[1, 2], [0, -3]])],
-    FftC2c: [
+    ops.AsComplex: [sample(f64(3, 2)).gives(lambda x: x[:, 0] + 1j * x[:, 1])],
+    ops.AsReal: [sample(c64([1 + 2j, -3j])).gives(lambda x: [[1, 2], [0, -3]])],
+    ops.FftC2c: [
         sample(c64(SPECTRUM), axes=(0, 1)).gives(np.fft.fftn),
         sample(c64(SPECTRUM), axes=(-1,), forward=False, normalization="ortho").gives(
             lambda x: np.fft.ifft(x, norm="ortho")
         ),
     ],
-    FftR2c: [
+    ops.FftR2c: [
         sample(f64(2, 5), axes=(1,)).gives(np.fft.rfft),
         sample(f32(2, 4), axes=(0, 1), onesided=False).gives(np.fft.fft2),
         sample(f64(3, 4), axes=(-1,), forward=False).gives(np.fft.ihfft),
     ],
-    FftC2r: [
+    ops.FftC2r: [
         sample(c64(SPECTRUM), axes=(1,), forward=False).gives(np.fft.irfft),
         sample(c64(SPECTRUM), axes=(0, 1), forward=False, last_dim_size=5).gives(
             lambda x: np.fft.irfftn(x, s=(2, 5), axes=(0, 1))

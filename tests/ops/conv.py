@@ -8,14 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.conv import (
-    Conv2d,
-    Conv2dTranspose,
-    Conv3d,
-    Conv3dTranspose,
-    DeformableConv,
-    DepthwiseConv2d,
-)
+from graphopt.ir.dialect.ops import conv as ops
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 
 Pads = tuple[int, int, int, int]
@@ -86,7 +79,7 @@ def spread(
 
 
 SAMPLES = {
-    Conv2d: [
+    ops.Conv2d: [
         sample(f32(2, 3, 5, 6), f32(4, 3, 3, 2)).gives(convolution()),
         sample(
             *(f32(1, 2, 5, 5), f32(2, 2, 3, 3)), strides=(2, 1), paddings=(1, 0), dilations=(1, 2)
@@ -132,7 +125,7 @@ SAMPLES = {
         ).gives(convolution((1, 1), (1, 0, 2, 2))),
         sample(f32(0, 2, 3, 3), f32(1, 2, 2, 2)),
     ],
-    DepthwiseConv2d: [
+    ops.DepthwiseConv2d: [
         sample(f32(1, 2, 4, 4), f32(4, 1, 3, 3), paddings=(1, 1), groups=2).gives(
             convolution(pads=(1, 1, 1, 1), groups=2)
         ),
@@ -158,7 +151,7 @@ SAMPLES = {
             algorithm="shifts",
         ).gives(nhwc(hwio(convolution(groups=2)))),
     ],
-    Conv3d: [
+    ops.Conv3d: [
         sample(f32(1, 2, 1, 4, 4), f32(3, 2, 1, 2, 2)).gives(
             lambda x, w: convolution()(x[:, :, 0], w[:, :, 0])[:, :, None]
         ),
@@ -168,7 +161,7 @@ SAMPLES = {
             )
         ),
     ],
-    Conv2dTranspose: [
+    ops.Conv2dTranspose: [
         sample(f32(1, 2, 3, 2), f32(2, 3, 2, 3)).gives(spread()),
         sample(f32(1, 2, 3, 3), f32(2, 1, 3, 3), strides=(2, 2), paddings=(1, 1)).gives(
             spread(2, 1)
@@ -187,10 +180,10 @@ SAMPLES = {
             lambda x, w: spread()(x.transpose(0, 3, 1, 2), w).transpose(0, 2, 3, 1)
         ),
     ],
-    Conv3dTranspose: [
+    ops.Conv3dTranspose: [
         sample(f32(1, 1, 2, 2, 1), f32(1, 2, 2, 1, 2), strides=(2, 2, 2)).gives(spread(2)),
     ],
-    DeformableConv: [
+    ops.DeformableConv: [
         sample(
             f64(1, 1, 3, 3), np.full((1, 2, 3, 3), 0.5), f64([[[[2.0]]]]), f64(1, 1, 3, 3)
         ).gives(

@@ -8,13 +8,8 @@ import numpy as np
 
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.activation import Elu, Gelu, Hardtanh, LeakyRelu
-from graphopt.ir.dialect.ops.fused import (
-    FusedBatchNormAct,
-    FusedBnAddActivation,
-    FusedElemwiseAddActivation,
-    FusedGemmEpilogue,
-)
 from graphopt_tests.ops.activation import sigmoid
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 from graphopt_tests.ops.norm import batch_norm, norm, vectors
@@ -41,7 +36,7 @@ def relu_of_sum(x: Array, z: Array, *vectors: Array) -> tuple[Array, ...]:
 
 
 SAMPLES = {
-    FusedGemmEpilogue: [
+    ops.FusedGemmEpilogue: [
         sample(f32(2, 3), f32(3, 4), f32(4)).gives(lambda x, y, b: x @ y + b),
         sample(f32(2, 3), f32(4, 3), f32(4), transpose_y=True, activation="relu").gives(
             lambda x, y, b: relu(x @ y.T + b)
@@ -56,18 +51,18 @@ SAMPLES = {
             act_attrs=attrs(LeakyRelu, negative_slope=0.5),
         ).gives(lambda x, y, b: np.maximum(x @ y + b, 0.5 * (x @ y + b))),
     ],
-    FusedBatchNormAct: [
+    ops.FusedBatchNormAct: [
         norm(f32(4, 3), *vectors(3)).gives(relu_of_batch_norm),
         norm(f32(2, 2, 2, 3), *vectors(3), activation="tanh", data_format="NHWC"),
         norm(bf16(4, 2), *vectors(2), use_global_stats=True),
         norm(f32(4, 2), *vectors(2), activation="gelu", act_attrs=attrs(Gelu, approximate=True)),
     ],
-    FusedBnAddActivation: [
+    ops.FusedBnAddActivation: [
         norm(f32(4, 3), f32(4, 3), *vectors(3)).gives(relu_of_sum),
         norm(bf16(4, 2), bf16(4, 2), *vectors(2), activation="sigmoid", is_test=True),
         norm(f32(4, 2), f32(4, 2), *vectors(2), activation="elu", act_attrs=attrs(Elu, alpha=0.5)),
     ],
-    FusedElemwiseAddActivation: [
+    ops.FusedElemwiseAddActivation: [
         sample(f32(2, 3), f32(3), functor_list=("relu", "elementwise_add")).gives(
             lambda x, y: relu(x + y)
         ),

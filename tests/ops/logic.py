@@ -4,48 +4,36 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.logic import (
-    Allclose,
-    BitwiseAnd,
-    BitwiseNot,
-    BitwiseOr,
-    BitwiseXor,
-    EqualAll,
-    Isclose,
-    Isfinite,
-    Isinf,
-    Isnan,
-    LogicalXor,
-)
+from graphopt.ir.dialect.ops import logic as ops
 from graphopt_tests.ops.base import bf16, f32, f64, flags, i32, i64, sample, u8
 
 SPECIAL = [0.0, np.inf, -np.inf, np.nan]
 
 SAMPLES = {
-    BitwiseAnd: [
+    ops.BitwiseAnd: [
         sample(i32(2, 3), i32(3)).gives(np.bitwise_and),
         sample(flags(3), flags(3)).gives(np.bitwise_and),
     ],
-    BitwiseOr: [sample(i64(2, 3), i64(3)).gives(np.bitwise_or)],
-    BitwiseXor: [sample(u8(2, 3), u8(3)).gives(np.bitwise_xor)],
-    BitwiseNot: [
+    ops.BitwiseOr: [sample(i64(2, 3), i64(3)).gives(np.bitwise_or)],
+    ops.BitwiseXor: [sample(u8(2, 3), u8(3)).gives(np.bitwise_xor)],
+    ops.BitwiseNot: [
         sample(i32([5, -1])).gives(lambda x: [-6, 0]),
         sample(flags(3)).gives(np.logical_not),
     ],
-    LogicalXor: [
+    ops.LogicalXor: [
         sample(flags(2, 3), flags(3)).gives(np.logical_xor),
         sample(f32([0.0, 2.0]), f32([1.0, 3.0])).gives(np.logical_xor),
     ],
-    Isnan: [sample(f32(SPECIAL)).gives(np.isnan), sample(i32(3)).gives(np.isnan)],
-    Isinf: [sample(f64(SPECIAL)).gives(np.isinf), sample(bf16(0, 3))],
-    Isfinite: [sample(f32(SPECIAL)).gives(np.isfinite), sample(i64(2)).gives(np.isfinite)],
-    EqualAll: [
+    ops.Isnan: [sample(f32(SPECIAL)).gives(np.isnan), sample(i32(3)).gives(np.isnan)],
+    ops.Isinf: [sample(f64(SPECIAL)).gives(np.isinf), sample(bf16(0, 3))],
+    ops.Isfinite: [sample(f32(SPECIAL)).gives(np.isfinite), sample(i64(2)).gives(np.isfinite)],
+    ops.EqualAll: [
         sample(i64([1, 2]), i64([1, 2])).gives(lambda x, y: True),
         sample(f32([1.0, 2.0]), f32([1.0, 3.0])).gives(lambda x, y: False),
         sample(f32(2, 3), f32(3)).gives(lambda x, y: False),
         sample(f32(0), f32(0)).gives(lambda x, y: True),
     ],
-    Isclose: [
+    ops.Isclose: [
         sample(f32([1.0, 1.0, np.nan]), f32([1.000001, 1.1, np.nan])).gives(
             lambda x, y: [True, False, False]
         ),
@@ -54,7 +42,7 @@ SAMPLES = {
         ),
         sample(f32(2, 3), f32(3), atol=10.0).gives(lambda x, y: x < 9),
     ],
-    Allclose: [
+    ops.Allclose: [
         sample(f32([1.0, 2.0]), f32([1.1, 2.1]), rtol=0.2).gives(lambda x, y: True),
         sample(f64([1.0, 2.0]), f64([1.0, 2.1])).gives(lambda x, y: False),
     ],

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.norm import (
-    BatchNorm,
-    DataNorm,
-    GroupNorm,
-    InstanceNorm,
-    LayerNorm,
-    Renorm,
-    SpectralNorm,
-)
+from graphopt.ir.dialect.ops import norm as ops
 from graphopt_tests.ops.base import Array, Sample, bf16, f16, f32, f64, sample
 
 
@@ -84,7 +76,7 @@ WEIGHT = [[3.0, 0.0], [0.0, 1.0]]
 
 
 SAMPLES = {
-    BatchNorm: [
+    ops.BatchNorm: [
         norm(f32(2, 3, 2, 2), *vectors(3)).gives(batch_norm),
         norm(f32(4, 3), *vectors(3), sync=True).gives(batch_norm),
         norm(f32(4, 2, 2, 3), *vectors(3), data_format="NHWC").gives(
@@ -97,7 +89,7 @@ SAMPLES = {
         norm(f32(2, 3), *vectors(3), use_global_stats=True).gives(frozen),
         norm(f32(2, 3), *vectors(3), is_test=True, trainable_statistics=True).gives(batch_norm),
     ],
-    LayerNorm: [
+    ops.LayerNorm: [
         sample(f32(2, 3, 4), f32(12), f32(12)).gives(layer_norm),
         sample(f32(2, 3, 4), f32(4), None, begin_norm_axis=2).gives(
             lambda *a: layer_norm(*a, begin=2)
@@ -106,7 +98,7 @@ SAMPLES = {
         sample(f16(2, 3), f32(3), f32(3)).gives(layer_norm),
         sample(bf16(0, 3), None, bf16(3)),
     ],
-    GroupNorm: [
+    ops.GroupNorm: [
         sample(f32(2, 4, 3), f32(4), f32(4), groups=2)
         .gives(
             lambda x, scale, bias: (
@@ -124,13 +116,13 @@ SAMPLES = {
         )
         .gradient_through(0),
     ],
-    InstanceNorm: [
+    ops.InstanceNorm: [
         sample(f32(2, 3, 4), f32(3), f32(3))
         .gives(lambda x, scale, bias: instances(x, lambda y: y * scale[:, None] + bias[:, None]))
         .gradient_through(0),
         sample(f64(1, 2, 2, 2)).gives(lambda x: instances(x, lambda y: y)).gradient_through(0),
     ],
-    SpectralNorm: [
+    ops.SpectralNorm: [
         sample(f64(WEIGHT), f64([1.0, 0.0]), f64([0.0, 1.0])).gives(lambda w, u, v: w / 3).kinked(),
         sample(f32(2, 3, 2), f32(3), f32(4), dim=1, power_iters=40)
         .gives(lambda w, u, v: w / np.linalg.norm(w.transpose(1, 0, 2).reshape(3, 4), 2))
@@ -139,7 +131,7 @@ SAMPLES = {
         .gives(lambda w, u, v: w / (u @ w @ v))
         .kinked(),
     ],
-    Renorm: [
+    ops.Renorm: [
         sample(f64([[3.0, 4.0], [0.3, 0.4]]), p=2.0, axis=0, max_norm=1.0).gives(
             lambda x: [x[0] / 5, x[1]]
         ),
@@ -147,7 +139,7 @@ SAMPLES = {
         .gives(lambda x: x * [2 / 3, 1])
         .kinked(),
     ],
-    DataNorm: [
+    ops.DataNorm: [
         sample(f64(3, 2), f64([4.0, 4.0]), f64([2.0, 4.0]), f64([1.0, 16.0]))
         .gives(lambda x, n, s, q: ((x - s / n) * np.sqrt(n / q), s / n, np.sqrt(n / q)))
         .kinked(),

@@ -7,14 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.pool import (
-    MaxPool2dWithIndex,
-    MaxPool3dWithIndex,
-    Pool2d,
-    Pool3d,
-    Unpool,
-    Unpool3d,
-)
+from graphopt.ir.dialect.ops import pool as ops
 from graphopt_tests.ops.base import Array, Sample, bf16, f32, f64, i32, i64, sample
 from graphopt_tests.ops.conv import nhwc
 
@@ -50,7 +43,7 @@ IMAGE = [[[[1.0, 5.0, 2.0, 3.0], [4.0, 0.0, 9.0, 8.0]]]]
 
 
 SAMPLES = {
-    Pool2d: [
+    ops.Pool2d: [
         pool(f32(1, 2, 4, 4), (2, 2), strides=(2, 2)).gives(windows(largest, PAIRS, PAIRS)),
         pool(i32(1, 1, 4, 4), (2, 2), strides=(2, 2)).gives(windows(largest, PAIRS, PAIRS)),
         pool(f32(1, 1, 5, 4), (3, 2), "avg", strides=(2, 2), paddings=(1, 0)).gives(
@@ -100,7 +93,7 @@ SAMPLES = {
             windows(largest, PAIRS, [(0, 2), (1, 4), (3, 5)])
         ),
     ],
-    Pool3d: [
+    ops.Pool3d: [
         pool(f32(1, 2, 1, 4, 4), (1, 2, 2), strides=(1, 2, 2)).gives(
             lambda x: windows(largest, PAIRS, PAIRS)(x[:, :, 0])[:, :, None]
         ),
@@ -114,7 +107,7 @@ SAMPLES = {
             lambda x: windows(largest, PAIRS, PAIRS)(x[:, :, 0])[:, :, None]
         ),
     ],
-    MaxPool2dWithIndex: [
+    ops.MaxPool2dWithIndex: [
         sample(f32(IMAGE), kernel_size=(2, 2), strides=(2, 2)).gives(
             lambda x: ([[[[5, 9]]]], [[[[1, 6]]]])
         ),
@@ -130,19 +123,19 @@ SAMPLES = {
         .kinked(),
         sample(bf16(1, 1, 2, 2), kernel_size=(2, 2), padding_algorithm="SAME"),
     ],
-    MaxPool3dWithIndex: [
+    ops.MaxPool3dWithIndex: [
         sample(f32(1, 2, 2, 3, 3), kernel_size=(2, 2, 2), strides=(1, 1, 1)),
         sample(f64([[[[[1.0]], [[3.0]]]]]), kernel_size=(2, 1, 1)).gives(
             lambda x: ([[[[[3]]]]], [[[[[1]]]]])
         ),
     ],
-    Unpool: [
+    ops.Unpool: [
         sample(f32([[[[5.0, 9.0]]]]), i32([[[[1, 6]]]]), output_size=(2, 4)).gives(
             lambda x, at: [[[[0, 5, 0, 0], [0, 0, 9, 0]]]]
         ),
         sample(f64(2, 2, 1, 1), i64(2, 2, 1, 1) % 4, output_size=(2, 2)).known_sizes(),
     ],
-    Unpool3d: [
+    ops.Unpool3d: [
         sample(f32([[[[[3.0]]]]]), i32([[[[[1]]]]]), output_size=(2, 1, 1)).gives(
             lambda x, at: np.array([0, 3]).reshape(1, 1, 2, 1, 1)
         ),

@@ -6,19 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.rearrange import (
-    ExpandAs,
-    Flip,
-    Meshgrid,
-    Pad,
-    RepeatInterleave,
-    Roll,
-    SetValue,
-    StridedSlice,
-    Tile,
-    TriangleOf,
-    Unbind,
-)
+from graphopt.ir.dialect.ops import rearrange as ops
 from graphopt_tests.ops.base import Array, bf16, f32, f64, flags, i32, i64, sample
 
 
@@ -34,29 +22,29 @@ def written(place: Any) -> Any:
 
 
 SAMPLES = {
-    Tile: [
+    ops.Tile: [
         sample(f32(2, 3), repeat_times=(2, 1)).gives(lambda x: np.tile(x, (2, 1))),
         sample(i64(2), repeat_times=(2, 3)).gives(lambda x: np.tile(x, (2, 3))),
         sample(f64(2, 1), repeat_times=(2,)).gives(lambda x: np.tile(x, 2)),
     ],
-    RepeatInterleave: [
+    ops.RepeatInterleave: [
         sample(f32(2, 3), repeats=2, axis=1).gives(lambda x: np.repeat(x, 2, 1)),
         sample(i64(2, 1, 2), repeats=3, axis=-3).gives(lambda x: np.repeat(x, 3, 0)),
         sample(f64(2), repeats=0).gives(lambda x: x[:0]),
     ],
-    Flip: [
+    ops.Flip: [
         sample(f32(2, 3), axis=(0, -1)).gives(lambda x: x[::-1, ::-1]),
         sample(i32(4), axis=(0,)).gives(lambda x: x[::-1]),
     ],
-    Roll: [
+    ops.Roll: [
         sample(f32(2, 3), shifts=(1,)).gives(lambda x: np.roll(x, 1)),
         sample(i64(3, 4), shifts=(1, -2), axis=(0, 1)).gives(lambda x: np.roll(x, (1, -2), (0, 1))),
     ],
-    Unbind: [
+    ops.Unbind: [
         sample(f32(2, 3)).gives(lambda x: (x[0], x[1])).known_sizes(),
         sample(i64(2, 2), axis=-1).gives(lambda x: (x[:, 0], x[:, 1])).known_sizes(),
     ],
-    StridedSlice: [
+    ops.StridedSlice: [
         sample(f32(4, 5), axes=(0, 1), starts=(3, 0), ends=(0, 5), strides=(-1, 2)).gives(
             lambda x: x[3:0:-1, ::2]
         ),
@@ -67,7 +55,7 @@ SAMPLES = {
         .gives(lambda x: x[1])
         .known_sizes(),
     ],
-    SetValue: [
+    ops.SetValue: [
         sample(f32(3, 4), f32(1), axes=(0, 1), starts=(0, 1), ends=(1, 3), steps=(1, 1)).gives(
             written((slice(0, 1), slice(1, 3)))
         ),
@@ -85,15 +73,15 @@ SAMPLES = {
         .gives(lambda x, v: written(1)(x, v[0]))
         .known_sizes(),
     ],
-    ExpandAs: [
+    ops.ExpandAs: [
         sample(f32(1, 3), f32(2, 3)).gives(lambda x, y: np.tile(x, (2, 1))).gradient_through(0),
         sample(i64(), i64(2)).gives(lambda x, y: np.full(2, x)),
     ],
-    Meshgrid: [
+    ops.Meshgrid: [
         sample([f32(2), f32(3)]).gives(lambda xs: tuple(np.meshgrid(*xs, indexing="ij"))),
         sample([i64(2), i64()]).gives(lambda xs: tuple(np.meshgrid(*xs, indexing="ij"))),
     ],
-    Pad: [
+    ops.Pad: [
         sample(f32(2, 3), paddings=(1, 0, 0, 2), value=2.5).gives(
             lambda x: np.pad(x, ((1, 0), (0, 2)), constant_values=2.5)
         ),
@@ -108,7 +96,7 @@ SAMPLES = {
             lambda x: np.pad(x, ((2, 3),), "wrap")
         ),
     ],
-    TriangleOf: [
+    ops.TriangleOf: [
         sample(f32(3, 4), diagonal=1).gives(lambda x: np.tril(x, 1)),
         sample(flags(2, 3, 3), lower=False).gives(np.triu),
     ],

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.scatter import (
-    GatherNd,
-    IndexSample,
-    PutAlongAxis,
-    Scatter,
-    ScatterNdAdd,
-    TakeAlongAxis,
-)
+from graphopt.ir.dialect.ops import scatter as ops
 from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
 
 
@@ -22,14 +15,14 @@ def changed(x: Array, at: object, value: object) -> Array:
 
 
 SAMPLES = {
-    GatherNd: [
+    ops.GatherNd: [
         sample(f32(3, 2), i64([[2], [0], [2]])).gives(lambda x, i: x[i[:, 0]]).known_sizes(),
         sample(f64(2, 3), i32([[[1, 2]], [[0, 0]]]))
         .gives(lambda x, i: [[x[1, 2]], [x[0, 0]]])
         .known_sizes(),
         sample(f32(2, 3), i64(2, 0)).gives(lambda x, i: [x, x]).known_sizes(),
     ],
-    ScatterNdAdd: [
+    ops.ScatterNdAdd: [
         sample(f32(3, 2), i64([[1], [1]]), f32(2, 2))
         .gives(lambda x, i, u: changed(x, 1, x[1] + u[0] + u[1]))
         .known_sizes(),
@@ -38,18 +31,18 @@ SAMPLES = {
         .known_sizes(),
         sample(f64(2), i64(3, 0), f64(3, 2)).gives(lambda x, i, u: x + u.sum(0)).known_sizes(),
     ],
-    Scatter: [
+    ops.Scatter: [
         sample(f32(4, 2), i64([2, 0]), f32(2, 2)).gives(lambda x, i, u: changed(x, i, u)),
         sample(f64(3, 2), i32([[1], [1]]), f64(2, 2), overwrite=False).gives(
             lambda x, i, u: changed(x, 1, u[0] + u[1])
         ),
         sample(i64(4), i64([3, 0]), i64(2)).gives(lambda x, i, u: changed(x, i, u)),
     ],
-    TakeAlongAxis: [
+    ops.TakeAlongAxis: [
         sample(f32(3, 2), i64([[2, 0]]), axis=0).gives(lambda x, i: [[x[2, 0], x[0, 1]]]),
         sample(f64(3, 2), i32([[1, 1, 0]]), axis=-1).gives(lambda x, i: x[:, [1, 1, 0]]),
     ],
-    PutAlongAxis: [
+    ops.PutAlongAxis: [
         sample(f32(3, 2), i64([[2, 0]]), f32(1, 2)).gives(
             lambda x, i, v: changed(x, ([2, 0], [0, 1]), v[0])
         ),
@@ -82,7 +75,7 @@ SAMPLES = {
             lambda x, i, v: [x[0], x[1] * v[0] * v[1], x[2]]
         ),
     ],
-    IndexSample: [
+    ops.IndexSample: [
         sample(f32(2, 3), i64([[2, 2], [0, 1]])).gives(lambda x, i: np.take_along_axis(x, i, 1)),
     ],
 }

@@ -6,11 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.transformer import (
-    FusedAttention,
-    FusedDotProductAttention,
-    FusedFeedforward,
-)
+from graphopt.ir.dialect.ops import transformer as ops
 from graphopt_tests.ops.base import Array, bf16, f32, f64, flags, sample
 
 
@@ -80,7 +76,7 @@ def vectors(make: Any, size: int = 4) -> list[Array]:
 
 
 SAMPLES = {
-    FusedDotProductAttention: [
+    ops.FusedDotProductAttention: [
         sample(f32(2, 2, 3, 4), f32(2, 2, 5, 4), f32(2, 2, 5, 3)).gives(core),
         sample(f32(2, 3, 4), f32(2, 5, 4), f32(2, 5, 2), f32(3, 5), scaling_factor=0.5).gives(
             lambda *operands: core(*operands, scale=0.5)
@@ -100,7 +96,7 @@ SAMPLES = {
             is_test=True,
         ).gives(lambda q, k, v, mask=None: 0.75 * core(q, k, v)),
     ],
-    FusedAttention: [
+    ops.FusedAttention: [
         sample(
             *(f32(2, 3, 4), [], square(f32), vectors(f32), f32(2, 1, 3, 3)),
             *(f32(4, 4), f32(4), f32(4), f32(4)),
@@ -139,7 +135,7 @@ SAMPLES = {
             is_test=True,
         ),
     ],
-    FusedFeedforward: [
+    ops.FusedFeedforward: [
         sample(
             *(f32(2, 3, 4), f32(4, 5), f32(5), f32(5, 4), f32(4), f32(4), f32(4)),
             norm="pre",

@@ -4,18 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.vision import (
-    AffineGrid,
-    ChannelShuffle,
-    Fold,
-    GridSample,
-    Interpolate,
-    PixelShuffle,
-    PixelUnshuffle,
-    SpaceToDepth,
-    TemporalShift,
-    Unfold,
-)
+from graphopt.ir.dialect.ops import vision as ops
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 
 LINE = [[[0.0, 1.0, 2.0, 3.0]]]
@@ -38,7 +27,7 @@ def moved(x: Array) -> Array:
 
 
 SAMPLES = {
-    Interpolate: [
+    ops.Interpolate: [
         # a single position is the first one, whatever the scale
         sample(f32(LINE), None, size=(1,), mode="linear", align_corners=False, align_mode=0).gives(
             lambda x, _: [[[0]]]
@@ -67,7 +56,7 @@ SAMPLES = {
         .gradient_through(0),
         sample(f32(1, 1, 2, 2, 2), None, size=(3, 3, 3), mode="linear"),
     ],
-    Unfold: [
+    ops.Unfold: [
         sample(f32(1, 2, 2, 3), kernel_sizes=(2, 2)).gives(
             lambda x: np.stack([x[0, :, 0:2, j : j + 2].ravel() for j in range(2)], 1)[None]
         ),
@@ -78,7 +67,7 @@ SAMPLES = {
             lambda x: [[[x[0, 0, i, j]] for i in (0, 2) for j in (0, 2)]]
         ),
     ],
-    GridSample: [
+    ops.GridSample: [
         sample(f32(1, 2, 2, 2), f32([[[[-1.0, -1.0], [1.0, -1.0], [0.0, 0.0]]]]))
         .gives(lambda x, g: np.stack([x[:, :, 0, 0], x[:, :, 0, 1], x.mean((2, 3))], 2)[:, :, None])
         .kinked(),
@@ -91,7 +80,7 @@ SAMPLES = {
             f32(1, 1, 3, 3), f32(1, 2, 2, 2), padding_mode="reflection", align_corners=False
         ).kinked(),
     ],
-    Fold: [
+    ops.Fold: [
         sample(f64(1, 4, 4), output_sizes=(3, 3), kernel_sizes=(2, 2)).gives(
             lambda x: [
                 [
@@ -115,17 +104,17 @@ SAMPLES = {
             paddings=(1, 1, 0, 1),
         ).known_sizes(),
     ],
-    AffineGrid: [
+    ops.AffineGrid: [
         sample(f32([[[1.0, 0.0, 0.0], [0.0, 1.0, 0.0]]]), output_shape=(1, 1, 2, 2))
         .gives(lambda t: [[[[-1, -1], [1, -1]], [[-1, 1], [1, 1]]]])
         .known_sizes(),
         sample(f64(2, 3, 4), output_shape=(2, 1, 2, 3, 2), align_corners=False).known_sizes(),
     ],
-    PixelShuffle: [
+    ops.PixelShuffle: [
         sample(f32(2, 8, 2, 3), upscale_factor=2).gives(shuffled),
         sample(bf16(1, 2, 3, 4), upscale_factor=2, data_format="NHWC"),
     ],
-    PixelUnshuffle: [
+    ops.PixelUnshuffle: [
         sample(shuffled(f32(2, 8, 2, 3)), downscale_factor=2).gives(
             lambda x: np.stack([x[:, :, i // 2 :: 2, i % 2 :: 2] for i in range(4)], 2).reshape(
                 2, 8, 2, 3
@@ -133,16 +122,16 @@ SAMPLES = {
         ),
         sample(f64(1, 2, 4, 3), downscale_factor=2, data_format="NHWC"),
     ],
-    ChannelShuffle: [
+    ops.ChannelShuffle: [
         sample(f32(1, 6, 1, 2), groups=2).gives(lambda x: x[:, [0, 3, 1, 4, 2, 5]]),
         sample(f64(1, 2, 1, 6), groups=3, data_format="NHWC").gives(
             lambda x: x[..., [0, 2, 4, 1, 3, 5]]
         ),
     ],
-    SpaceToDepth: [
+    ops.SpaceToDepth: [
         sample(f32(1, 4, 2, 2), blocksize=2).gives(lambda x: shuffled(x).reshape(1, 16, 1, 1)),
     ],
-    TemporalShift: [
+    ops.TemporalShift: [
         sample(f32(3, 4, 1, 2), seg_num=3).gives(moved),
         sample(f64(4, 1, 2, 4), seg_num=2, data_format="NHWC"),
     ],

@@ -13,36 +13,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.definition import default_attrs
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops import BY_NAME
-from graphopt.ir.dialect.ops.activation import (
-    Celu,
-    Elu,
-    Gelu,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyRelu,
-    LogSigmoid,
-    LogSoftmax,
-    Maxout,
-    Mish,
-    Prelu,
-    Relu,
-    Relu6,
-    Selu,
-    Sigmoid,
-    Silu,
-    Softmax,
-    SoftmaxBase,
-    Softplus,
-    Softshrink,
-    Softsign,
-    Swish,
-    Tanh,
-    Tanhshrink,
-    ThresholdedRelu,
-    prelu_alpha_shape,
-)
+from graphopt.ir.dialect.ops import activation as ops
 from graphopt.ir.dialect.ops.base import Unary
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.ops.base import Array, constant, limit, widened
@@ -52,18 +23,18 @@ from graphopt.lowering.registry import RULES, lowers
 SOFTMAX_FLOOR = -64.0
 
 
-@lowers(Relu)
+@lowers(ops.Relu)
 def relu(x: Array) -> Array:
     # not lax.max, whose gradient at 0 is one half; as in Paddle, nan gives 0
     return jnp.where(x > 0, x, jnp.zeros((), x.dtype))
 
 
-@lowers(Relu6)
+@lowers(ops.Relu6)
 def relu6(x: Array) -> Array:
     return limit(x, 0, 6)
 
 
-@lowers(Gelu)
+@lowers(ops.Gelu)
 @widened
 def gelu(x: Array, approximate: bool) -> Array:
     if approximate:
@@ -72,35 +43,35 @@ def gelu(x: Array, approximate: bool) -> Array:
     return 0.5 * x * lax.erfc(-math.sqrt(0.5) * x)
 
 
-@lowers(Sigmoid)
+@lowers(ops.Sigmoid)
 def sigmoid(x: Array) -> Array:
     return lax.logistic(x)
 
 
-@lowers(Silu)
+@lowers(ops.Silu)
 @widened
 def silu(x: Array) -> Array:
     return x * lax.logistic(x)
 
 
-@lowers(Tanh)
+@lowers(ops.Tanh)
 def tanh(x: Array) -> Array:
     return lax.tanh(x)
 
 
-@lowers(Hardsigmoid)
+@lowers(ops.Hardsigmoid)
 @widened
 def hardsigmoid(x: Array, slope: float, offset: float) -> Array:
     return limit(slope * x + offset, 0, 1)
 
 
-@lowers(Hardswish)
+@lowers(ops.Hardswish)
 @widened
 def hardswish(x: Array) -> Array:
     return x * limit(x + 3, 0, 6) / 6
 
 
-@lowers(LeakyRelu)
+@lowers(ops.LeakyRelu)
 def leaky_relu(x: Array, negative_slope: float) -> Array:
     # the derivative at 0 is that of the positive side
     return jnp.where(x < 0, negative_slope * x, x)
@@ -112,38 +83,38 @@ def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
     return jnp.where(x > 0, x, alpha * lax.expm1(rate * jnp.where(x > 0, 0, x)))
 
 
-@lowers(Elu)
+@lowers(ops.Elu)
 @widened
 def elu(x: Array, alpha: float) -> Array:
     return _elu(x, alpha)
 
 
-@lowers(Selu)
+@lowers(ops.Selu)
 @widened
 def selu(x: Array, scale: float, alpha: float) -> Array:
     return scale * _elu(x, alpha)
 
 
-@lowers(Celu)
+@lowers(ops.Celu)
 @widened
 def celu(x: Array, alpha: float) -> Array:
     return _elu(x, alpha, 1 / alpha)
 
 
-@lowers(Softplus)
+@lowers(ops.Softplus)
 @widened
 def softplus(x: Array, beta: float, threshold: float) -> Array:
     scaled = beta * x
     return jnp.where(scaled > threshold, x, jnp.logaddexp(scaled, 0) / beta)
 
 
-@lowers(Softsign)
+@lowers(ops.Softsign)
 @widened
 def softsign(x: Array) -> Array:
     return x / (1 + lax.abs(x))
 
 
-@lowers(Softshrink)
+@lowers(ops.Softshrink)
 @widened
 def softshrink(x: Array, threshold: float) -> Array:
     moved = jnp.where(x > threshold, x - threshold, jnp.where(x < -threshold, x + threshold, 0))
@@ -151,69 +122,69 @@ def softshrink(x: Array, threshold: float) -> Array:
     return jnp.where(lax.is_finite(x), moved, jnp.nan)
 
 
-@lowers(Hardshrink)
+@lowers(ops.Hardshrink)
 @widened
 def hardshrink(x: Array, threshold: float) -> Array:
     return jnp.where(lax.abs(x) <= threshold, 0, x)
 
 
-@lowers(Hardtanh)
+@lowers(ops.Hardtanh)
 def hardtanh(x: Array, t_min: float, t_max: float) -> Array:
     return limit(x, t_min, t_max)
 
 
-@lowers(Tanhshrink)
+@lowers(ops.Tanhshrink)
 @widened
 def tanhshrink(x: Array) -> Array:
     return x - lax.tanh(x)
 
 
-@lowers(LogSigmoid)
+@lowers(ops.LogSigmoid)
 @widened
 def log_sigmoid(x: Array) -> Array:
     return -jnp.logaddexp(-x, 0)
 
 
-@lowers(Mish)
+@lowers(ops.Mish)
 @widened
 def mish(x: Array) -> Array:
     return x * lax.tanh(softplus(x, beta=1.0, threshold=20.0))
 
 
-@lowers(Swish)
+@lowers(ops.Swish)
 @widened
 def swish(x: Array, beta: float) -> Array:
     return x * lax.logistic(beta * x)
 
 
-@lowers(ThresholdedRelu)
+@lowers(ops.ThresholdedRelu)
 @widened
 def thresholded_relu(x: Array, threshold: float) -> Array:
     # Paddle multiplies by 0 and 1, which makes nan of -inf
     return jnp.where((x > threshold) | ~lax.is_finite(x), jnp.where(x == -jnp.inf, jnp.nan, x), 0)
 
 
-@lowers(Prelu)
+@lowers(ops.Prelu)
 def prelu(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
-    slope = alpha.reshape(prelu_alpha_shape(x.shape, mode, data_format))
+    slope = alpha.reshape(ops.prelu_alpha_shape(x.shape, mode, data_format))
     return jnp.where(x > 0, x, slope * x)
 
 
-@lowers(Maxout)
+@lowers(ops.Maxout)
 def maxout(x: Array, groups: int, axis: int) -> Array:
     axis = normalize_axis(axis, x.ndim)
     split = (*x.shape[:axis], x.shape[axis] // groups, groups, *x.shape[axis + 1 :])
     return jnp.max(x.reshape(split), axis + 1)
 
 
-@lowers(Softmax)
+@lowers(ops.Softmax)
 @widened
 def softmax(x: Array, axis: int) -> Array:
     exponential = lax.exp(floored(below_max(x, axis)))
     return exponential / jnp.sum(exponential, _axes(x, axis), keepdims=True)
 
 
-@lowers(LogSoftmax)
+@lowers(ops.LogSoftmax)
 @widened
 def log_softmax(x: Array, axis: int) -> Array:
     shifted = below_max(x, axis)
@@ -261,6 +232,10 @@ def activate(name: str, x: Array, **attrs: Any) -> Array:
     if name == "none":
         return x
     op_class = BY_NAME.get(f"pd.{name}")
-    if op_class is None or not issubclass(op_class, (Unary, SoftmaxBase)) or op_class not in RULES:
+    if (
+        op_class is None
+        or not issubclass(op_class, (Unary, ops.SoftmaxBase))
+        or op_class not in RULES
+    ):
         raise UnsupportedError(f"'{name}' is not an activation that a fused op can apply")
     return call_rule(RULES[op_class], {**default_attrs(op_class), **attrs, "x": x})

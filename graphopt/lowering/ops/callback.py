@@ -14,14 +14,7 @@ from jax import numpy as jnp
 from graphopt.errors import CheckError, UnsupportedError
 from graphopt.ir.dialect import callables
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.callback import (
-    Assert,
-    Print,
-    PrintGradient,
-    PyFunc,
-    PyFuncBackward,
-    split_shapes,
-)
+from graphopt.ir.dialect.ops import callback as ops
 from graphopt.ir.dtypes import as_dtype
 from graphopt.lowering.host import Caller, called, halves, joined, received, sent
 from graphopt.lowering.ops.base import Array, is_floating
@@ -30,7 +23,7 @@ from graphopt.lowering.registry import lowers
 Shape = jax.ShapeDtypeStruct
 
 
-@lowers(PyFunc)
+@lowers(ops.PyFunc)
 def py_func(
     xs: tuple[Array, ...],
     function: int,
@@ -43,7 +36,7 @@ def py_func(
     if not ranks:
 
         def call(*given: Any) -> None:
-            _call((PyFunc.name, function), host, map(received, given, xs), [])
+            _call((ops.PyFunc.name, function), host, map(received, given, xs), [])
 
         jax.debug.callback(call, *map(sent, constants))
         return ()
@@ -56,15 +49,15 @@ def py_func(
 
     wanted = [
         Shape(known(shape), as_dtype(dtype).numpy)
-        for shape, dtype in zip(split_shapes(sizes, ranks), dtypes, strict=True)
+        for shape, dtype in zip(ops.split_shapes(sizes, ranks), dtypes, strict=True)
     ]
     made = _from_host(
-        lambda *given: _call((PyFunc.name, function), host, given, wanted), wanted, constants
+        lambda *given: _call((ops.PyFunc.name, function), host, given, wanted), wanted, constants
     )
     return tuple(made)
 
 
-@lowers(PyFuncBackward)
+@lowers(ops.PyFuncBackward)
 def py_func_backward(
     xs: tuple[Array, ...], outs: tuple[Array, ...], function: int, skipped: Sequence[int]
 ) -> tuple[Array, ...]:
@@ -89,7 +82,9 @@ def py_func_backward(
             # as in Paddle, the function gets None for a missing gradient
             with_none = [next(rest) if ok else None for ok in smooth]
             passed = (*values[: len(given)], *with_none)
-            return _call((PyFuncBackward.name, function), host, passed, wanted, may_be_none=True)
+            return _call(
+                (ops.PyFuncBackward.name, function), host, passed, wanted, may_be_none=True
+            )
 
         made = _from_host(call, wanted, [*given, *grads])
         to_xs = tuple(g if is_floating(x) else None for g, x in zip(made, xs, strict=True))
@@ -217,16 +212,16 @@ def _print(op: type[PdOp], x: Array, first_n: int, **how: Any) -> None:
     )
 
 
-@lowers(Print)
+@lowers(ops.Print)
 def print_(
     x: Array, variable: str, message: str, first_n: int, summarize: int, parts: Strings
 ) -> tuple[Array, ...]:
     how = {"variable": variable, "message": message, "summarize": summarize, "parts": parts}
-    _print(Print, x, first_n, **how)
+    _print(ops.Print, x, first_n, **how)
     return ()
 
 
-@lowers(PrintGradient)
+@lowers(ops.PrintGradient)
 def print_gradient(
     x: Array, variable: str, message: str, first_n: int, summarize: int, parts: Strings
 ) -> Array:
@@ -237,14 +232,14 @@ def print_gradient(
         return x
 
     def backward(_: None, gradient: Array) -> tuple[Array]:
-        _print(PrintGradient, gradient, first_n, **how)
+        _print(ops.PrintGradient, gradient, first_n, **how)
         return (gradient,)
 
     same.defvjp(lambda x: (x, None), backward)
     return same(x)
 
 
-@lowers(Assert)
+@lowers(ops.Assert)
 def assert_(
     condition: Array, data: tuple[Array, ...], variables: Strings, summarize: int
 ) -> tuple[Array, ...]:
@@ -257,7 +252,7 @@ def assert_(
             what = f"the condition variable '{variables[0]}' of Assert must be true, but is false"
             raise CheckError("\n".join([what, *shown]))
 
-    key = (Assert.name, variables)
+    key = (ops.Assert.name, variables)
     likes = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in (condition, *data)]
     jax.debug.callback(
         lambda *given: called(key, lambda: check(*map(received, given, likes)), None),

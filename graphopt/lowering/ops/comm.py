@@ -7,23 +7,14 @@ import math
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.ir.dialect.ops import comm as ops
 from graphopt.ir.dialect.ops.callback import split_shapes
-from graphopt.ir.dialect.ops.comm import (
-    AllGather,
-    AllReduce,
-    OnOwner,
-    Part,
-    ReduceScatter,
-    WeighByRows,
-    WithoutPadding,
-    part_length,
-)
 from graphopt.lowering.collectives import Replicas
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 
 
-@lowers(AllReduce)
+@lowers(ops.AllReduce)
 def all_reduce(
     x: Array, rest: tuple[Array, ...], reduction: str, of_parts: bool, replicas: Replicas
 ) -> tuple[Array, ...]:
@@ -42,23 +33,23 @@ def all_reduce(
 
 def _flat(x: Array, parts: int) -> Array:
     """All elements in order, padded with zeros for equal parts."""
-    return jnp.pad(x.reshape(-1), (0, part_length(x.shape, parts) * parts - x.size))
+    return jnp.pad(x.reshape(-1), (0, ops.part_length(x.shape, parts) * parts - x.size))
 
 
-@lowers(ReduceScatter)
+@lowers(ops.ReduceScatter)
 def reduce_scatter(x: Array, parts: int, replicas: Replicas) -> Array:
     replicas.check_parts(parts)
     return replicas.sum_in_parts(_flat(x, parts))
 
 
-@lowers(Part)
+@lowers(ops.Part)
 def part(x: Array, parts: int, replicas: Replicas) -> Array:
     replicas.check_parts(parts)
-    size = part_length(x.shape, parts)
+    size = ops.part_length(x.shape, parts)
     return lax.dynamic_slice_in_dim(_flat(x, parts), replicas.part_index() * size, size)
 
 
-@lowers(AllGather)
+@lowers(ops.AllGather)
 def all_gather(
     x: Array,
     rest: tuple[Array, ...],
@@ -79,7 +70,7 @@ def all_gather(
     return tuple(results)
 
 
-@lowers(WithoutPadding)
+@lowers(ops.WithoutPadding)
 def without_padding(x: Array, count: int, replicas: Replicas) -> Array:
     if x.size * replicas.parts == count:
         return x
@@ -87,12 +78,12 @@ def without_padding(x: Array, count: int, replicas: Replicas) -> Array:
     return jnp.where(at < count, x, jnp.zeros_like(x))
 
 
-@lowers(OnOwner)
+@lowers(ops.OnOwner)
 def on_owner(x: Array, other: Array, owner: int, replicas: Replicas) -> Array:
     return jnp.where(replicas.part_index() == owner, x, other)
 
 
-@lowers(WeighByRows)
+@lowers(ops.WeighByRows)
 def weigh_by_rows(x: Array, rows: Array, replicas: Replicas) -> Array:
     # in SPMD all replicas have equally many rows; lockstep.py knows each one's
     return x / replicas.size

@@ -7,56 +7,45 @@ from collections.abc import Sequence
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.complex import (
-    Angle,
-    AsComplex,
-    AsReal,
-    Complex,
-    Conj,
-    FftC2c,
-    FftC2r,
-    FftR2c,
-    Imag,
-    Real,
-)
+from graphopt.ir.dialect.ops import complex as ops
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
 
-@lowers(Real)
+@lowers(ops.Real)
 def real(x: Array) -> Array:
     return lax.real(x) if jnp.iscomplexobj(x) else x
 
 
-@lowers(Imag)
+@lowers(ops.Imag)
 def imag(x: Array) -> Array:
     return lax.imag(x) if jnp.iscomplexobj(x) else jnp.zeros_like(x)
 
 
-@lowers(Angle)
+@lowers(ops.Angle)
 def angle(x: Array) -> Array:
     if jnp.iscomplexobj(x):
         return lax.atan2(lax.imag(x), lax.real(x))
     return jnp.where(x < 0, jnp.asarray(jnp.pi, x.dtype), x * 0)
 
 
-@lowers(Conj)
+@lowers(ops.Conj)
 def conj(x: Array) -> Array:
     return lax.conj(x) if jnp.iscomplexobj(x) else x
 
 
-@lowers(Complex)
+@lowers(ops.Complex)
 def complex(real: Array, imag: Array) -> Array:
     return lax.complex(*jnp.broadcast_arrays(wide(real), wide(imag)))
 
 
-@lowers(AsComplex)
+@lowers(ops.AsComplex)
 def as_complex(x: Array) -> Array:
     x = wide(x)
     return lax.complex(x[..., 0], x[..., 1])
 
 
-@lowers(AsReal)
+@lowers(ops.AsReal)
 def as_real(x: Array) -> Array:
     return jnp.stack([lax.real(x), lax.imag(x)], -1)
 
@@ -65,13 +54,13 @@ def as_real(x: Array) -> Array:
 _OPPOSITE = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
 
 
-@lowers(FftC2c)
+@lowers(ops.FftC2c)
 def fft_c2c(x: Array, *, axes: Sequence[int], normalization: str, forward: bool) -> Array:
     transform = jnp.fft.fftn if forward else jnp.fft.ifftn
     return transform(x, axes=axes, norm=normalization)
 
 
-@lowers(FftR2c)
+@lowers(ops.FftR2c)
 def fft_r2c(
     x: Array, *, axes: Sequence[int], normalization: str, forward: bool, onesided: bool
 ) -> Array:
@@ -83,7 +72,7 @@ def fft_r2c(
     return out if forward else jnp.conj(out)
 
 
-@lowers(FftC2r)
+@lowers(ops.FftC2r)
 def fft_c2r(
     x: Array, *, axes: Sequence[int], normalization: str, forward: bool, last_dim_size: int
 ) -> Array:

@@ -9,20 +9,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.conv import (
-    Conv2d,
-    Conv2dTranspose,
-    Conv3d,
-    Conv3dTranspose,
-    DeformableConv,
-    DepthwiseConv2d,
-    explicit_pads,
-    filter_sizes,
-    is_channels_last,
-    spatial_sizes,
-    transposed_sizes,
-    used_dilations,
-)
+from graphopt.ir.dialect.ops import conv as ops
 from graphopt.lowering.kernels.convolution import Window, convolve
 from graphopt.lowering.ops.activation import relu
 from graphopt.lowering.ops.base import Array, wide
@@ -37,11 +24,11 @@ def convolution_layouts(
 ) -> tuple[str, str, str]:
     """JAX's dimension names of the input, the filter and the output."""
     axes = "DHW"[-spatial:]
-    image = f"N{axes}C" if is_channels_last(data_format) else f"NC{axes}"
+    image = f"N{axes}C" if ops.is_channels_last(data_format) else f"NC{axes}"
     return image, filter_format if filter_format == "HWIO" else f"OI{axes}", image
 
 
-@lowers(Conv2d, Conv3d)
+@lowers(ops.Conv2d, ops.Conv3d)
 def conv2d(
     input: Array,
     filter: Array,
@@ -54,14 +41,14 @@ def conv2d(
     algorithm: str,
     filter_format: str,
 ) -> Array:
-    sizes = spatial_sizes(input.shape, data_format)
-    dilations = used_dilations(dilations, padding_algorithm)
-    kernel = filter_sizes(filter.shape, filter_format)[2:]
-    pads = explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
+    sizes = ops.spatial_sizes(input.shape, data_format)
+    dilations = ops.used_dilations(dilations, padding_algorithm)
+    kernel = ops.filter_sizes(filter.shape, filter_format)[2:]
+    pads = ops.explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
     if algorithm:
         filters = filter if filter_format == "HWIO" else jnp.transpose(filter, (2, 3, 1, 0))
         window = Window(kernel, strides, pads, dilations)
-        last = is_channels_last(data_format)
+        last = ops.is_channels_last(data_format)
         return convolve(algorithm, input, filters, window, channels_last=last)
     return lax.conv_general_dilated(
         input,
@@ -74,7 +61,7 @@ def conv2d(
     )
 
 
-@lowers(DepthwiseConv2d)
+@lowers(ops.DepthwiseConv2d)
 def depthwise_conv2d(
     input: Array,
     filter: Array,
@@ -102,7 +89,7 @@ def depthwise_conv2d(
     )
 
 
-@lowers(Conv2dTranspose, Conv3dTranspose)
+@lowers(ops.Conv2dTranspose, ops.Conv3dTranspose)
 def conv_transpose(
     input: Array,
     filter: Array,
@@ -115,10 +102,12 @@ def conv_transpose(
     output_size: Ints,
     data_format: str,
 ) -> Array:
-    sizes, kernel = spatial_sizes(input.shape, data_format), filter.shape[2:]
-    dilations = used_dilations(dilations, padding_algorithm)
-    pads = explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
-    wanted = transposed_sizes(sizes, kernel, strides, pads, dilations, output_padding, output_size)
+    sizes, kernel = ops.spatial_sizes(input.shape, data_format), filter.shape[2:]
+    dilations = ops.used_dilations(dilations, padding_algorithm)
+    pads = ops.explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
+    wanted = ops.transposed_sizes(
+        sizes, kernel, strides, pads, dilations, output_padding, output_size
+    )
     around: list[tuple[int, int]] = []
     for size, k, stride, (before, _), d, out in zip(
         sizes, kernel, strides, pads, dilations, wanted, strict=True
@@ -145,7 +134,7 @@ def _mirrored(filter: Array, groups: int) -> Array:
     return lax.rev(joined, range(2, joined.ndim))
 
 
-@lowers(DeformableConv)
+@lowers(ops.DeformableConv)
 def deformable_conv(
     x: Array,
     offset: Array,
@@ -162,7 +151,7 @@ def deformable_conv(
     parts, points = deformable_groups, filter.shape[2] * filter.shape[3]
     moved = wide(offset).reshape(n * parts, points, 2, *size)
     places: list[Array] = []
-    around = explicit_pads(paddings, "EXPLICIT", (), kernel, (), ())
+    around = ops.explicit_pads(paddings, "EXPLICIT", (), kernel, (), ())
     for axis in range(2):
         tap = np.arange(kernel[axis]) * dilations[axis]
         start = np.arange(size[axis]) * strides[axis] - around[axis][0]

@@ -9,17 +9,7 @@ import numpy as np
 from jax import numpy as jnp
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.ops.dynamic import (
-    ArrayRead,
-    ArrayToTensor,
-    ArrayWrite,
-    Bincount,
-    MaskedSelect,
-    Nonzero,
-    RepeatInterleave,
-    Unique,
-    UniqueConsecutive,
-)
+from graphopt.ir.dialect.ops import dynamic as ops
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
@@ -27,20 +17,20 @@ from graphopt.lowering.registry import lowers
 Ints = tuple[int, ...]
 
 
-@lowers(Nonzero)
+@lowers(ops.Nonzero)
 def nonzero(condition: Array) -> Array:
     found = np.argwhere(concrete(condition, "the size of nonzero"))
     return jnp.asarray(found, "int64")
 
 
-@lowers(MaskedSelect)
+@lowers(ops.MaskedSelect)
 def masked_select(x: Array, mask: Array) -> Array:
     shape = jnp.broadcast_shapes(x.shape, mask.shape)
     chosen = np.broadcast_to(concrete(mask, "the size of masked_select"), shape)
     return jnp.broadcast_to(x, shape).reshape(-1)[np.flatnonzero(chosen)]
 
 
-@lowers(Unique)
+@lowers(ops.Unique)
 def unique(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
     values = concrete(x, "the size of unique")
     out, *found = np.unique(
@@ -53,7 +43,7 @@ def unique(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
     return jnp.asarray(out), *(jnp.asarray(i.reshape(-1), dtype.numpy) for i in found)
 
 
-@lowers(UniqueConsecutive)
+@lowers(ops.UniqueConsecutive)
 def unique_consecutive(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
     values = concrete(x, "the size of unique_consecutive")
     slices = np.moveaxis(values, axis[0], 0) if axis else values.reshape(-1)
@@ -67,7 +57,7 @@ def unique_consecutive(x: Array, axis: Ints, dtype: Any) -> tuple[Array, ...]:
     return jnp.asarray(out), *(jnp.asarray(i, dtype.numpy) for i in found)
 
 
-@lowers(Bincount)
+@lowers(ops.Bincount)
 def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
     values = concrete(x, "the size of bincount")
     if values.size and values.min() < 0:
@@ -77,7 +67,7 @@ def bincount(x: Array, weights: Array | None, minlength: int) -> Array:
     return jnp.asarray(counts, "int64" if weights is None else weights.dtype)
 
 
-@lowers(RepeatInterleave)
+@lowers(ops.RepeatInterleave)
 def repeat_interleave(x: Array, repeats: Array, axis: int) -> Array:
     times = concrete(repeats, "the size of repeat_interleave")
     if times.size and times.min() < 0:
@@ -86,7 +76,7 @@ def repeat_interleave(x: Array, repeats: Array, axis: int) -> Array:
     return jnp.take(x, np.repeat(np.arange(x.shape[axis]), times), axis)
 
 
-@lowers(ArrayWrite)
+@lowers(ops.ArrayWrite)
 def array_write(array: Array, position: Array, x: Array) -> Array:
     at, length = int(concrete(position, "a position in a tensor array").reshape(())), len(array)
     if not 0 <= at <= length:
@@ -104,7 +94,7 @@ def array_write(array: Array, position: Array, x: Array) -> Array:
     return jnp.asarray(array).at[at].set(x) if at < length else jnp.concatenate([array, x[None]])
 
 
-@lowers(ArrayRead)
+@lowers(ops.ArrayRead)
 def array_read(array: Array, position: Array) -> Array:
     at = int(concrete(position, "a position in a tensor array").reshape(()))
     if not 0 <= at < len(array):
@@ -115,7 +105,7 @@ def array_read(array: Array, position: Array) -> Array:
     return array[at]
 
 
-@lowers(ArrayToTensor)
+@lowers(ops.ArrayToTensor)
 def array_to_tensor(array: Array, axis: int, use_stack: bool) -> tuple[Array, Array]:
     rank = array.ndim - (not use_stack)
     joined = jnp.moveaxis(array, 0, axis % rank)

@@ -13,22 +13,6 @@ from jax.scipy import special
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import elementary as ops
-from graphopt.ir.dialect.ops.elementary import (
-    I0,
-    I1,
-    Atan2,
-    BitwiseLeftShift,
-    BitwiseRightShift,
-    Copysign,
-    Gammaincc,
-    Gcd,
-    Heaviside,
-    I0e,
-    I1e,
-    Lerp,
-    Nextafter,
-    Polygamma,
-)
 from graphopt.lowering.ops.base import Array, is_floating, limit, wide, widened
 from graphopt.lowering.registry import lowers
 
@@ -97,7 +81,7 @@ def logit(x: Array, eps: float) -> Array:
     return lax.log(x) - lax.log1p(-x)
 
 
-@lowers(I0)
+@lowers(ops.I0)
 @widened
 def i0(x: Array) -> Array:
     return special.i0(x)
@@ -116,25 +100,25 @@ def _i0e_jvp(primals: tuple[Array], tangents: tuple[Array]) -> tuple[Array, Arra
     return out, tangents[0] * slope
 
 
-@lowers(I0e)
+@lowers(ops.I0e)
 @widened
 def i0e(x: Array) -> Array:
     return _i0e(x)
 
 
-@lowers(I1)
+@lowers(ops.I1)
 @widened
 def i1(x: Array) -> Array:
     return special.i1(x)
 
 
-@lowers(I1e)
+@lowers(ops.I1e)
 @widened
 def i1e(x: Array) -> Array:
     return special.i1e(x)
 
 
-@lowers(Polygamma)
+@lowers(ops.Polygamma)
 @widened
 def polygamma(x: Array, n: int) -> Array:
     if n == 0:
@@ -142,19 +126,19 @@ def polygamma(x: Array, n: int) -> Array:
     return lax.polygamma(jnp.full_like(x, n), x)
 
 
-@lowers(Gammaincc)
+@lowers(ops.Gammaincc)
 def gammaincc(x: Array, y: Array) -> Array:
     order, at = jnp.broadcast_arrays(lax.stop_gradient(wide(x)), wide(y))
     return lax.igammac(order, at).astype(x.dtype)
 
 
-@lowers(Nextafter)
+@lowers(ops.Nextafter)
 def nextafter(x: Array, y: Array) -> Array:
     x, y = jnp.broadcast_arrays(lax.stop_gradient(x), lax.stop_gradient(y))
     return lax.nextafter(x, y)
 
 
-@lowers(Copysign)
+@lowers(ops.Copysign)
 def copysign(x: Array, y: Array) -> Array:
     x, y = jnp.broadcast_arrays(x, lax.stop_gradient(y))
     fixed = lax.stop_gradient(x)
@@ -162,13 +146,13 @@ def copysign(x: Array, y: Array) -> Array:
     return jnp.where(fixed == 0, lax.stop_gradient(signed), signed)
 
 
-@lowers(Heaviside)
+@lowers(ops.Heaviside)
 def heaviside(x: Array, y: Array) -> Array:
     x, y = jnp.broadcast_arrays(x, y)
     return jnp.where(x == 0, y, (x > 0).astype(y.dtype))
 
 
-@lowers(Gcd)
+@lowers(ops.Gcd)
 def gcd(x: Array, y: Array) -> Array:
     return jnp.gcd(x, y)
 
@@ -177,13 +161,13 @@ def _unsigned(x: Array) -> Array:
     return lax.bitcast_convert_type(x, np.dtype(f"uint{8 * x.dtype.itemsize}"))
 
 
-@lowers(BitwiseLeftShift)
+@lowers(ops.BitwiseLeftShift)
 def bitwise_left_shift(x: Array, y: Array) -> Array:
     x, y = jnp.broadcast_arrays(x, y)
     return lax.shift_left(x, y)
 
 
-@lowers(BitwiseRightShift)
+@lowers(ops.BitwiseRightShift)
 def bitwise_right_shift(x: Array, y: Array, is_arithmetic: bool) -> Array:
     x, y = jnp.broadcast_arrays(x, y)
     if is_arithmetic and jnp.issubdtype(x.dtype, jnp.signedinteger):
@@ -192,12 +176,12 @@ def bitwise_right_shift(x: Array, y: Array, is_arithmetic: bool) -> Array:
     return jax.lax.bitcast_convert_type(shifted, x.dtype)
 
 
-@lowers(Atan2)
+@lowers(ops.Atan2)
 def atan2(x: Array, y: Array) -> Array:
     return lax.atan2(*jnp.broadcast_arrays(wide(x), wide(y))).astype(x.dtype)
 
 
-@lowers(Lerp)
+@lowers(ops.Lerp)
 def lerp(x: Array, y: Array, weight: Array) -> Array:
     start = wide(x)
     return (start + wide(weight) * (wide(y) - start)).astype(x.dtype)

@@ -10,13 +10,8 @@ from typing import Any
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import call_rule, class_of
+from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
-from graphopt.ir.dialect.ops.fused import (
-    FusedBatchNormAct,
-    FusedBnAddActivation,
-    FusedElemwiseAddActivation,
-    FusedGemmEpilogue,
-)
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.linear import matmul
@@ -24,7 +19,7 @@ from graphopt.lowering.ops.norm import batch_norm
 from graphopt.lowering.registry import lowers
 
 
-@lowers(FusedGemmEpilogue)
+@lowers(ops.FusedGemmEpilogue)
 def fused_gemm_epilogue(
     x: Array,
     y: Array,
@@ -39,7 +34,7 @@ def fused_gemm_epilogue(
     return _activate(activation, linear, act_attrs, approximate=approximate)
 
 
-@lowers(FusedBatchNormAct)
+@lowers(ops.FusedBatchNormAct)
 def fused_batch_norm_act(
     activation: str, act_attrs: DictionaryAttr, **values: Any
 ) -> tuple[Array, ...]:
@@ -47,7 +42,7 @@ def fused_batch_norm_act(
     return _activate(activation, out, act_attrs), *statistics
 
 
-@lowers(FusedBnAddActivation)
+@lowers(ops.FusedBnAddActivation)
 def fused_bn_add_activation(
     z: Array, activation: str, act_attrs: DictionaryAttr, **values: Any
 ) -> tuple[Array, ...]:
@@ -55,7 +50,7 @@ def fused_bn_add_activation(
     return _activate(activation, out + z, act_attrs), *statistics
 
 
-@lowers(FusedElemwiseAddActivation)
+@lowers(ops.FusedElemwiseAddActivation)
 def fused_elemwise_add_activation(
     x: Array,
     y: Array,

@@ -10,18 +10,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.index import (
-    DiagEmbed,
-    Embedding,
-    FillRows,
-    Gather,
-    IndexAdd,
-    IndexPut,
-    Multiplex,
-    OneHot,
-    ShardIndex,
-    matrix_axes,
-)
+from graphopt.ir.dialect.ops import index as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.base import Array
@@ -37,7 +26,7 @@ def lookup(index: Array, size: int, least: int = 0) -> Array:
     return jnp.where((number >= least) & (number < size), number, size).astype(np.int32)
 
 
-@lowers(Embedding)
+@lowers(ops.Embedding)
 def embedding(x: Array, weight: Array, padding_idx: int) -> Array:
     rows = jnp.take(weight, lookup(x, weight.shape[0]), 0, mode="fill")
     if padding_idx == -1:  # Paddle's spelling of none
@@ -45,19 +34,19 @@ def embedding(x: Array, weight: Array, padding_idx: int) -> Array:
     return jnp.where((x == padding_idx)[..., None], jnp.zeros((), rows.dtype), rows)
 
 
-@lowers(OneHot)
+@lowers(ops.OneHot)
 def one_hot(x: Array, depth: int, dtype: DType) -> Array:
     return (x[..., None] == jnp.arange(depth, dtype=np.int64)).astype(dtype.numpy)
 
 
-@lowers(Gather)
+@lowers(ops.Gather)
 def gather(x: Array, index: Array, axis: int) -> Array:
     # from the end, as Paddle 3 does it
     rows = lookup(index.reshape(index.shape[:1]), x.shape[axis], -x.shape[axis])
     return jnp.take(x, rows, axis, mode="fill")
 
 
-@lowers(FillRows)
+@lowers(ops.FillRows)
 def fill_rows(x: Array, mask: Array, keep: bool) -> Array:
     kept = mask.reshape(-1) == keep
     if not x.shape[0]:
@@ -66,27 +55,27 @@ def fill_rows(x: Array, mask: Array, keep: bool) -> Array:
     return jnp.take(x, jnp.where(kept, numbers, jnp.argmax(kept).astype(np.int32)), 0)
 
 
-@lowers(Multiplex)
+@lowers(ops.Multiplex)
 def multiplex(inputs: tuple[Array, ...], index: Array) -> Array:
     rows = jnp.arange(inputs[0].shape[0])
     return jnp.stack(inputs).at[index.reshape(index.size), rows].get(mode="fill")
 
 
-@lowers(IndexAdd)
+@lowers(ops.IndexAdd)
 def index_add(x: Array, index: Array, add_value: Array, axis: int) -> Array:
     at = normalize_axis(axis, x.ndim)
     return jnp.asarray(x).at[(slice(None),) * at + (index,)].add(add_value)
 
 
-@lowers(IndexPut)
+@lowers(ops.IndexPut)
 def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bool) -> Array:
     target = jnp.asarray(x).at[indices]
     return target.add(value) if accumulate else target.set(value)
 
 
-@lowers(DiagEmbed)
+@lowers(ops.DiagEmbed)
 def diag_embed(input: Array, offset: int, dim1: int, dim2: int) -> Array:
-    first, second = matrix_axes(input.ndim + 1, dim1, dim2)
+    first, second = ops.matrix_axes(input.ndim + 1, dim1, dim2)
     length = input.shape[-1]
     size, numbers = length + abs(offset), np.arange(length)
     matrices = jnp.zeros((*input.shape[:-1], size, size), input.dtype)
@@ -94,7 +83,7 @@ def diag_embed(input: Array, offset: int, dim1: int, dim2: int) -> Array:
     return jnp.moveaxis(placed, (-2, -1), (first, second))
 
 
-@lowers(ShardIndex)
+@lowers(ops.ShardIndex)
 def shard_index(
     input: Array, index_num: int, nshards: int, shard_id: int, ignore_value: int
 ) -> Array:

@@ -6,69 +6,57 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.logic import (
-    Allclose,
-    BitwiseAnd,
-    BitwiseNot,
-    BitwiseOr,
-    BitwiseXor,
-    EqualAll,
-    Isclose,
-    Isfinite,
-    Isinf,
-    Isnan,
-    LogicalXor,
-)
+from graphopt.ir.dialect.ops import logic as ops
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 
 
-@lowers(BitwiseAnd)
+@lowers(ops.BitwiseAnd)
 def bitwise_and(x: Array, y: Array) -> Array:
     return x & y
 
 
-@lowers(BitwiseOr)
+@lowers(ops.BitwiseOr)
 def bitwise_or(x: Array, y: Array) -> Array:
     return x | y
 
 
-@lowers(BitwiseXor)
+@lowers(ops.BitwiseXor)
 def bitwise_xor(x: Array, y: Array) -> Array:
     return x ^ y
 
 
-@lowers(BitwiseNot)
+@lowers(ops.BitwiseNot)
 def bitwise_not(x: Array) -> Array:
     return lax.bitwise_not(x)
 
 
-@lowers(LogicalXor)
+@lowers(ops.LogicalXor)
 def logical_xor(x: Array, y: Array) -> Array:
     return jnp.logical_xor(x, y)
 
 
-@lowers(Isnan)
+@lowers(ops.Isnan)
 def isnan(x: Array) -> Array:
     return jnp.isnan(x)
 
 
-@lowers(Isinf)
+@lowers(ops.Isinf)
 def isinf(x: Array) -> Array:
     return jnp.isinf(x)
 
 
-@lowers(Isfinite)
+@lowers(ops.Isfinite)
 def isfinite(x: Array) -> Array:
     return jnp.isfinite(x)
 
 
-@lowers(EqualAll)
+@lowers(ops.EqualAll)
 def equal_all(x: Array, y: Array) -> Array:
     return jnp.asarray(False) if x.shape != y.shape else jnp.all(x == y)
 
 
-@lowers(Isclose)
+@lowers(ops.Isclose)
 def isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
     # Paddle compares in float64: a tolerance of 1e-8 is nothing in the narrower types
     x, y = jnp.broadcast_arrays(x.astype(np.float64), y.astype(np.float64))
@@ -76,6 +64,6 @@ def isclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Ar
     return close | (jnp.isnan(x) & jnp.isnan(y)) if equal_nan else close
 
 
-@lowers(Allclose)
+@lowers(ops.Allclose)
 def allclose(x: Array, y: Array, rtol: float, atol: float, equal_nan: bool) -> Array:
     return jnp.all(isclose(x, y, rtol, atol, equal_nan))

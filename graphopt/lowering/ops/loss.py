@@ -11,22 +11,14 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy.special import xlogy
 
-from graphopt.ir.dialect.ops.loss import (
-    BinaryCrossEntropy,
-    CrossEntropyWithSoftmax,
-    HsigmoidLoss,
-    HuberLoss,
-    KldivLoss,
-    NllLoss,
-    SigmoidCrossEntropy,
-)
+from graphopt.ir.dialect.ops import loss as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.ops.activation import floored, log_softmax
 from graphopt.lowering.ops.base import Array, constant, wide
 from graphopt.lowering.registry import lowers
 
 
-@lowers(CrossEntropyWithSoftmax)
+@lowers(ops.CrossEntropyWithSoftmax)
 def cross_entropy_with_softmax(
     logits: Array,
     label: Array,
@@ -94,7 +86,7 @@ def _of_logits_tangent(axis: int, primals: Any, tangents: Any) -> tuple[Array, A
     return _of_logits(x, index, axis), jnp.where(index < x.shape[axis], moved, 0)
 
 
-@lowers(BinaryCrossEntropy)
+@lowers(ops.BinaryCrossEntropy)
 def bce_loss(x: Array, label: Array) -> Array:
     p, y = wide(x), wide(label)
     bound = constant(-100, p.dtype)
@@ -105,7 +97,7 @@ def bce_loss(x: Array, label: Array) -> Array:
     return loss.astype(x.dtype)
 
 
-@lowers(SigmoidCrossEntropy)
+@lowers(ops.SigmoidCrossEntropy)
 def sigmoid_cross_entropy(x: Array, label: Array, normalize: bool, ignore_index: int) -> Array:
     scores, y = wide(x), wide(label)
     loss = jnp.logaddexp(scores, 0) - scores * y
@@ -116,7 +108,7 @@ def sigmoid_cross_entropy(x: Array, label: Array, normalize: bool, ignore_index:
     return loss.astype(x.dtype)
 
 
-@lowers(HuberLoss)
+@lowers(ops.HuberLoss)
 def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
     error = wide(y) - wide(x)
     size = lax.abs(error)
@@ -127,7 +119,7 @@ def huber_loss(x: Array, y: Array, delta: float) -> tuple[Array, Array]:
     return loss.astype(x.dtype), lax.stop_gradient(error.astype(x.dtype))
 
 
-@lowers(KldivLoss)
+@lowers(ops.KldivLoss)
 def kldiv_loss(x: Array, target: Array, reduction: str) -> Array:
     scores, wanted = wide(x), wide(target)
     positive = wanted > 0
@@ -139,7 +131,7 @@ def kldiv_loss(x: Array, target: Array, reduction: str) -> Array:
     return loss.astype(x.dtype)
 
 
-@lowers(NllLoss)
+@lowers(ops.NllLoss)
 def nll_loss(
     x: Array, label: Array, weight: Array | None, ignore_index: int, reduction: str
 ) -> tuple[Array, Array]:
@@ -167,7 +159,7 @@ def nll_loss(
 CLIP = 40.0
 
 
-@lowers(HsigmoidLoss)
+@lowers(ops.HsigmoidLoss)
 def hsigmoid_loss(
     x: Array,
     w: Array,

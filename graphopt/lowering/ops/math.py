@@ -8,79 +8,45 @@ from functools import reduce
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.math import (
-    Abs,
-    Add,
-    AddN,
-    Cast,
-    Clip,
-    Divide,
-    ElementwisePow,
-    Equal,
-    Erf,
-    Exp,
-    FloorDivide,
-    Fmax,
-    Fmin,
-    GreaterEqual,
-    GreaterThan,
-    LessEqual,
-    LessThan,
-    Log,
-    LogicalAnd,
-    LogicalNot,
-    LogicalOr,
-    Maximum,
-    Minimum,
-    Multiply,
-    NotEqual,
-    Pow,
-    Remainder,
-    Rsqrt,
-    Scale,
-    Sqrt,
-    Square,
-    Subtract,
-    Where,
-)
+from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.base import Array, constant, limit, wide, widened
 from graphopt.lowering.registry import lowers
 
 
-@lowers(Add)
+@lowers(ops.Add)
 def add(x: Array, y: Array) -> Array:
     return x + y
 
 
-@lowers(Subtract)
+@lowers(ops.Subtract)
 def subtract(x: Array, y: Array) -> Array:
     return x - y
 
 
-@lowers(Multiply)
+@lowers(ops.Multiply)
 def multiply(x: Array, y: Array) -> Array:
     return x * y
 
 
-@lowers(Divide)
+@lowers(ops.Divide)
 def divide(x: Array, y: Array) -> Array:
     if jnp.issubdtype(x.dtype, jnp.integer):
         return lax.div(*jnp.broadcast_arrays(x, y))  # towards zero, where `//` goes down
     return x / y
 
 
-@lowers(Maximum)
+@lowers(ops.Maximum)
 def maximum(x: Array, y: Array) -> Array:
     return jnp.maximum(x, y)
 
 
-@lowers(Minimum)
+@lowers(ops.Minimum)
 def minimum(x: Array, y: Array) -> Array:
     return jnp.minimum(x, y)
 
 
-@lowers(ElementwisePow)
+@lowers(ops.ElementwisePow)
 def elementwise_pow(x: Array, y: Array) -> Array:
     if not jnp.issubdtype(x.dtype, jnp.integer):
         return jnp.power(x, y)
@@ -88,109 +54,109 @@ def elementwise_pow(x: Array, y: Array) -> Array:
     return jnp.where((y < 0) & (jnp.abs(x) > 1), 0, jnp.power(x, jnp.abs(y)))
 
 
-@lowers(FloorDivide)
+@lowers(ops.FloorDivide)
 def floor_divide(x: Array, y: Array) -> Array:
     return jnp.floor_divide(x, y)
 
 
-@lowers(Remainder)
+@lowers(ops.Remainder)
 def remainder(x: Array, y: Array) -> Array:
     return jnp.remainder(x, y)
 
 
-@lowers(Fmax)
+@lowers(ops.Fmax)
 def fmax(x: Array, y: Array) -> Array:
     return jnp.where((x >= y) | jnp.isnan(y), x, y)
 
 
-@lowers(Fmin)
+@lowers(ops.Fmin)
 def fmin(x: Array, y: Array) -> Array:
     return jnp.where((x <= y) | jnp.isnan(y), x, y)
 
 
-@lowers(Equal)
+@lowers(ops.Equal)
 def equal(x: Array, y: Array) -> Array:
     return x == y
 
 
-@lowers(NotEqual)
+@lowers(ops.NotEqual)
 def not_equal(x: Array, y: Array) -> Array:
     return x != y
 
 
-@lowers(LessThan)
+@lowers(ops.LessThan)
 def less_than(x: Array, y: Array) -> Array:
     return x < y
 
 
-@lowers(LessEqual)
+@lowers(ops.LessEqual)
 def less_equal(x: Array, y: Array) -> Array:
     return x <= y
 
 
-@lowers(GreaterThan)
+@lowers(ops.GreaterThan)
 def greater_than(x: Array, y: Array) -> Array:
     return x > y
 
 
-@lowers(GreaterEqual)
+@lowers(ops.GreaterEqual)
 def greater_equal(x: Array, y: Array) -> Array:
     return x >= y
 
 
-@lowers(LogicalAnd)
+@lowers(ops.LogicalAnd)
 def logical_and(x: Array, y: Array) -> Array:
     return jnp.logical_and(x, y)
 
 
-@lowers(LogicalOr)
+@lowers(ops.LogicalOr)
 def logical_or(x: Array, y: Array) -> Array:
     return jnp.logical_or(x, y)
 
 
-@lowers(LogicalNot)
+@lowers(ops.LogicalNot)
 def logical_not(x: Array) -> Array:
     return jnp.logical_not(x)
 
 
-@lowers(Exp)
+@lowers(ops.Exp)
 def exp(x: Array) -> Array:
     return lax.exp(x)
 
 
-@lowers(Log)
+@lowers(ops.Log)
 def log(x: Array) -> Array:
     return lax.log(x)
 
 
-@lowers(Sqrt)
+@lowers(ops.Sqrt)
 def sqrt(x: Array) -> Array:
     return lax.sqrt(x)
 
 
-@lowers(Rsqrt)
+@lowers(ops.Rsqrt)
 def rsqrt(x: Array) -> Array:
     return lax.rsqrt(x)
 
 
-@lowers(Erf)
+@lowers(ops.Erf)
 def erf(x: Array) -> Array:
     return lax.erf(x)
 
 
-@lowers(Square)
+@lowers(ops.Square)
 def square(x: Array) -> Array:
     return lax.square(x)
 
 
-@lowers(Abs)
+@lowers(ops.Abs)
 def abs_(x: Array) -> Array:
     magnitude = jnp.abs(x)
     # jnp.abs has the gradient 1 at 0
     return jnp.where(x == 0, jnp.zeros((), magnitude.dtype), magnitude)
 
 
-@lowers(Pow)
+@lowers(ops.Pow)
 def pow_(x: Array, factor: float) -> Array:
     if jnp.issubdtype(x.dtype, jnp.integer):
         return elementwise_pow(x, jnp.full_like(x, int(factor)))
@@ -200,12 +166,12 @@ def pow_(x: Array, factor: float) -> Array:
     return jnp.power(x, factor)
 
 
-@lowers(Clip)
+@lowers(ops.Clip)
 def clip(x: Array, min: float, max: float) -> Array:
     return limit(x, min, max)
 
 
-@lowers(Scale)
+@lowers(ops.Scale)
 @widened
 def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array:
     factor, offset = constant(scale, x.dtype), constant(bias, x.dtype)
@@ -214,18 +180,18 @@ def scale_(x: Array, scale: float, bias: float, bias_after_scale: bool) -> Array
     return x * factor + offset if bias_after_scale else (x + offset) * factor
 
 
-@lowers(Cast)
+@lowers(ops.Cast)
 def cast(x: Array, dtype: DType) -> Array:
     if jnp.iscomplexobj(x) and not dtype.is_complex:
         x = lax.real(x)
     return x.astype(dtype.numpy)
 
 
-@lowers(AddN)
+@lowers(ops.AddN)
 def add_n(inputs: tuple[Array, ...]) -> Array:
     return reduce(operator.add, map(wide, inputs)).astype(inputs[0].dtype)
 
 
-@lowers(Where)
+@lowers(ops.Where)
 def where(condition: Array, x: Array, y: Array) -> Array:
     return jnp.where(condition, x, y)

@@ -10,23 +10,14 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.norm import (
-    BatchNorm,
-    DataNorm,
-    GroupNorm,
-    InstanceNorm,
-    LayerNorm,
-    Renorm,
-    SpectralNorm,
-    channel_axis,
-)
+from graphopt.ir.dialect.ops import norm as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.base import Array, wide, widened
 from graphopt.lowering.registry import lowers
 
 
-@lowers(BatchNorm)
+@lowers(ops.BatchNorm)
 def batch_norm(
     x: Array,
     mean: Array,
@@ -42,7 +33,7 @@ def batch_norm(
     sync: bool,
     replicas: Replicas,
 ) -> tuple[Array, ...]:
-    values, channel = wide(x), channel_axis(x.ndim, data_format)
+    values, channel = wide(x), ops.channel_axis(x.ndim, data_format)
     own_mean, own_variance = mean.astype(values.dtype), variance.astype(values.dtype)
     factors = None if scale is None else scale.astype(values.dtype)
     offsets = None if bias is None else bias.astype(values.dtype)
@@ -133,7 +124,7 @@ def along(vector: Array, axis: int, x: Array) -> Array:
     return lax.expand_dims(vector, [i for i in range(x.ndim) if i != axis])
 
 
-@lowers(LayerNorm)
+@lowers(ops.LayerNorm)
 def layer_norm(
     x: Array, scale: Array | None, bias: Array | None, epsilon: float, begin_norm_axis: int
 ) -> tuple[Array, Array, Array]:
@@ -150,7 +141,7 @@ def layer_norm(
     return out.astype(x.dtype), mean.reshape(rows), variance.reshape(rows)
 
 
-@lowers(GroupNorm)
+@lowers(ops.GroupNorm)
 def group_norm(
     x: Array,
     scale: Array | None,
@@ -159,7 +150,7 @@ def group_norm(
     groups: int,
     data_layout: str,
 ) -> tuple[Array, Array, Array]:
-    channel = channel_axis(x.ndim, data_layout)
+    channel = ops.channel_axis(x.ndim, data_layout)
     values = jnp.moveaxis(wide(x), channel, 1)
     rows = values.shape[0]
     grouped = values.reshape(rows, groups, math.prod(values.shape[1:]) // groups)
@@ -179,7 +170,7 @@ def _standardised(x: Array, epsilon: float) -> tuple[Array, Array, Array]:
     return (x - mean) * lax.rsqrt(variance + epsilon), mean[..., 0], variance[..., 0]
 
 
-@lowers(InstanceNorm)
+@lowers(ops.InstanceNorm)
 def instance_norm(
     x: Array, scale: Array | None, bias: Array | None, epsilon: float
 ) -> tuple[Array, Array, Array]:
@@ -188,7 +179,7 @@ def instance_norm(
     return out, mean.reshape(-1), lax.rsqrt(variance + epsilon).reshape(-1)
 
 
-@lowers(SpectralNorm)
+@lowers(ops.SpectralNorm)
 def spectral_norm(
     weight: Array, u: Array, v: Array, dim: int, power_iters: int, eps: float
 ) -> Array:
@@ -203,7 +194,7 @@ def spectral_norm(
     return (wide(weight) / jnp.vdot(left, matrix @ right)).astype(weight.dtype)
 
 
-@lowers(Renorm)
+@lowers(ops.Renorm)
 @widened
 def renorm(x: Array, p: float, axis: int, max_norm: float) -> Array:
     at = normalize_axis(axis, x.ndim)
@@ -243,7 +234,7 @@ def _backward(
 _of_length_one.defvjp(_forward, _backward)
 
 
-@lowers(DataNorm)
+@lowers(ops.DataNorm)
 def data_norm(
     x: Array,
     batch_size: Array,
@@ -254,7 +245,7 @@ def data_norm(
     epsilon: float,
     data_layout: str,
 ) -> tuple[Array, Array, Array]:
-    axis = channel_axis(x.ndim, data_layout)
+    axis = ops.channel_axis(x.ndim, data_layout)
     last = jnp.moveaxis(wide(x), axis, -1)
     kept = np.asarray(epsilon, last.dtype)
     sums = (wide(value) for value in (batch_size, batch_sum, batch_square_sum))

@@ -12,19 +12,12 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.ir.dialect.ops import pool as ops
 from graphopt.ir.dialect.ops.conv import (
     explicit_pads,
     is_channels_last,
     spatial_sizes,
     window_output,
-)
-from graphopt.ir.dialect.ops.pool import (
-    MaxPool2dWithIndex,
-    MaxPool3dWithIndex,
-    Pool2d,
-    Pool3d,
-    Unpool,
-    Unpool3d,
 )
 from graphopt.lowering.kernels.pooling import largest
 from graphopt.lowering.ops.base import Array, is_floating, wide
@@ -70,7 +63,7 @@ def adaptive_windows(size: int, number: int) -> Windows:
     return Windows(starts, stops, stops - starts, slide)
 
 
-@lowers(Pool2d, Pool3d)
+@lowers(ops.Pool2d, ops.Pool3d)
 def pool2d(
     x: Array,
     kernel_size: Ints,
@@ -140,7 +133,7 @@ def _reduce_uneven(x: Array, windows: Windows, axis: int, combine: Any, start: A
 Ints = tuple[int, ...]
 
 
-@lowers(MaxPool2dWithIndex, MaxPool3dWithIndex)
+@lowers(ops.MaxPool2dWithIndex, ops.MaxPool3dWithIndex)
 def max_pool_with_index(
     x: Array,
     kernel_size: Ints,
@@ -204,7 +197,7 @@ def _placed_jvp(
     return _placed(*primals, size), _target(change, primals[1], size).add(change)
 
 
-@lowers(Unpool, Unpool3d)
+@lowers(ops.Unpool, ops.Unpool3d)
 def unpool(x: Array, indices: Array, output_size: Ints) -> Array:
     n, c = x.shape[:2]
     size = int(np.prod(output_size))

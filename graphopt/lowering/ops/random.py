@@ -11,21 +11,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.random import (
-    Bernoulli,
-    Binomial,
-    Dropout,
-    Gaussian,
-    GumbelSoftmax,
-    Multinomial,
-    Permutation,
-    Poisson,
-    RandomIntegers,
-    Rrelu,
-    StandardGamma,
-    TruncatedGaussian,
-    Uniform,
-)
+from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.base import Array, wide, wide_dtype
 from graphopt.lowering.registry import lowers
@@ -53,7 +39,7 @@ def _drawn(draw: Callable[[Array, Shape], Array], key: Array, shape: Shape) -> A
     return blocks.reshape(-1)[:size].reshape(shape)
 
 
-@lowers(Dropout)
+@lowers(ops.Dropout)
 def dropout(x: Array, p: float, is_test: bool, mode: str, key: Array) -> Array:
     upscale = mode == "upscale_in_train"
     if is_test:
@@ -67,19 +53,19 @@ def dropout(x: Array, p: float, is_test: bool, mode: str, key: Array) -> Array:
     return jnp.where(keep, x / (1 - p) if upscale else x, jnp.zeros((), x.dtype))
 
 
-@lowers(Uniform)
+@lowers(ops.Uniform)
 def uniform(key: Array, shape: tuple[int, ...], dtype: DType, min: float, max: float) -> Array:
     unit = _drawn(partial(jax.random.uniform, dtype=wide_dtype(dtype)), key, shape)
     return (min + (max - min) * unit).astype(dtype.numpy)
 
 
-@lowers(Gaussian)
+@lowers(ops.Gaussian)
 def gaussian(key: Array, shape: tuple[int, ...], dtype: DType, mean: float, std: float) -> Array:
     standard = _drawn(partial(jax.random.normal, dtype=wide_dtype(dtype)), key, shape)
     return (mean + std * standard).astype(dtype.numpy)
 
 
-@lowers(TruncatedGaussian)
+@lowers(ops.TruncatedGaussian)
 def truncated_gaussian(
     key: Array, shape: tuple[int, ...], dtype: DType, mean: float, std: float
 ) -> Array:
@@ -90,22 +76,22 @@ def truncated_gaussian(
     return (mean + std * standard).astype(dtype.numpy)
 
 
-@lowers(RandomIntegers)
+@lowers(ops.RandomIntegers)
 def randint(key: Array, shape: tuple[int, ...], dtype: DType, low: int, high: int) -> Array:
     return jax.random.randint(key, shape, low, high, np.int64).astype(dtype.numpy)
 
 
-@lowers(Permutation)
+@lowers(ops.Permutation)
 def randperm(key: Array, n: int, dtype: DType) -> Array:
     return jax.random.permutation(key, n).astype(dtype.numpy)
 
 
-@lowers(Bernoulli)
+@lowers(ops.Bernoulli)
 def bernoulli(x: Array, key: Array) -> Array:
     return jax.random.bernoulli(key, lax.stop_gradient(wide(x))).astype(x.dtype)
 
 
-@lowers(Multinomial)
+@lowers(ops.Multinomial)
 def multinomial(x: Array, num_samples: int, replacement: bool, key: Array) -> Array:
     weights = jnp.log(lax.stop_gradient(wide(x)))
     if replacement:
@@ -116,7 +102,7 @@ def multinomial(x: Array, num_samples: int, replacement: bool, key: Array) -> Ar
     return lax.top_k(noisy, num_samples)[1].astype(np.int64)
 
 
-@lowers(Poisson)
+@lowers(ops.Poisson)
 def poisson(x: Array, key: Array) -> Array:
     return jax.random.poisson(_counter(key), lax.stop_gradient(wide(x)), x.shape).astype(x.dtype)
 
@@ -129,12 +115,12 @@ def _counter(key: Array) -> Array:
     return jax.random.wrap_key_data(words, impl="threefry2x32")
 
 
-@lowers(StandardGamma)
+@lowers(ops.StandardGamma)
 def standard_gamma(x: Array, key: Array) -> Array:
     return jax.random.gamma(key, lax.stop_gradient(wide(x))).astype(x.dtype)
 
 
-@lowers(Binomial)
+@lowers(ops.Binomial)
 def binomial(count: Array, prob: Array, key: Array) -> Array:
     shape = jnp.broadcast_shapes(count.shape, prob.shape)
     chance = lax.stop_gradient(wide(prob))
@@ -142,7 +128,7 @@ def binomial(count: Array, prob: Array, key: Array) -> Array:
     return jax.random.binomial(_counter(key), tries, chance, shape, chance.dtype).astype(np.int64)
 
 
-@lowers(GumbelSoftmax)
+@lowers(ops.GumbelSoftmax)
 def gumbel_softmax(x: Array, temperature: float, hard: bool, axis: int, key: Array) -> Array:
     noise = jax.random.gumbel(key, x.shape, wide_dtype(x.dtype))
     soft = jax.nn.softmax((wide(x) + noise) / temperature, axis)
@@ -153,7 +139,7 @@ def gumbel_softmax(x: Array, temperature: float, hard: bool, axis: int, key: Arr
     return soft.astype(x.dtype)
 
 
-@lowers(Rrelu)
+@lowers(ops.Rrelu)
 def rrelu(x: Array, lower: float, upper: float, is_test: bool, key: Array) -> tuple[Array, Array]:
     one = jnp.ones((), x.dtype)
     if is_test:

@@ -7,20 +7,7 @@ from typing import Any
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.rearrange import (
-    ExpandAs,
-    Flip,
-    Meshgrid,
-    Pad,
-    RepeatInterleave,
-    Roll,
-    SetValue,
-    StridedSlice,
-    Tile,
-    TriangleOf,
-    Unbind,
-    pad_pairs,
-)
+from graphopt.ir.dialect.ops import rearrange as ops
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.ops.base import Array, constant
 from graphopt.lowering.registry import lowers
@@ -28,27 +15,27 @@ from graphopt.lowering.registry import lowers
 Ints = tuple[int, ...]
 
 
-@lowers(Tile)
+@lowers(ops.Tile)
 def tile(x: Array, repeat_times: Ints) -> Array:
     return jnp.tile(x, repeat_times)
 
 
-@lowers(RepeatInterleave)
+@lowers(ops.RepeatInterleave)
 def repeat_interleave(x: Array, repeats: int, axis: int) -> Array:
     return jnp.repeat(x, repeats, axis)
 
 
-@lowers(Flip)
+@lowers(ops.Flip)
 def flip(x: Array, axis: Ints) -> Array:
     return lax.rev(x, normalize_axes(axis, x.ndim))
 
 
-@lowers(Roll)
+@lowers(ops.Roll)
 def roll(x: Array, shifts: Ints, axis: Ints) -> Array:
     return jnp.roll(x, shifts, axis) if axis else jnp.roll(x, shifts[0])
 
 
-@lowers(Unbind)
+@lowers(ops.Unbind)
 def unbind(x: Array, axis: int) -> tuple[Array, ...]:
     axis = normalize_axis(axis, x.ndim)
     # the gradient of a split is one concatenation; that of slices pads each to the full size
@@ -63,7 +50,7 @@ def _place(rank: int, axes: Ints, starts: Ints, ends: Ints, steps: Ints) -> tupl
     return tuple(place)
 
 
-@lowers(StridedSlice)
+@lowers(ops.StridedSlice)
 def strided_slice(
     input: Array, axes: Ints, starts: Ints, ends: Ints, strides: Ints, decrease_axis: Ints
 ) -> Array:
@@ -71,7 +58,7 @@ def strided_slice(
     return lax.squeeze(part, normalize_axes(decrease_axis, input.ndim))
 
 
-@lowers(SetValue)
+@lowers(ops.SetValue)
 def set_value(
     input: Array,
     value: Array,
@@ -91,19 +78,19 @@ def set_value(
     return jnp.asarray(input).at[tuple(place)].set(value)
 
 
-@lowers(ExpandAs)
+@lowers(ops.ExpandAs)
 def expand_as(x: Array, y: Array) -> Array:
     return jnp.broadcast_to(x, y.shape)
 
 
-@lowers(Meshgrid)
+@lowers(ops.Meshgrid)
 def meshgrid(inputs: tuple[Array, ...]) -> tuple[Array, ...]:
     return tuple(jnp.meshgrid(*(x.reshape(-1) for x in inputs), indexing="ij"))
 
 
-@lowers(Pad)
+@lowers(ops.Pad)
 def pad(x: Array, paddings: Ints, mode: str, value: float) -> Array:
-    pairs = pad_pairs(paddings)
+    pairs = ops.pad_pairs(paddings)
     if mode == "constant":
         return lax.pad(x, constant(value, x.dtype), [(*pair, 0) for pair in pairs])
     # numbers below zero cut, whatever the mode
@@ -112,6 +99,6 @@ def pad(x: Array, paddings: Ints, mode: str, value: float) -> Array:
     return jnp.pad(cut, [(max(a, 0), max(b, 0)) for a, b in pairs], numpy_mode)
 
 
-@lowers(TriangleOf)
+@lowers(ops.TriangleOf)
 def tril_triu(x: Array, diagonal: int, lower: bool) -> Array:
     return (jnp.tril if lower else jnp.triu)(x, diagonal)

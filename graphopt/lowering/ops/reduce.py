@@ -10,30 +10,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.reduce import (
-    All,
-    Amax,
-    Amin,
-    Any,
-    Argmax,
-    Argmin,
-    ClipByNorm,
-    Cummax,
-    Cummin,
-    Cumprod,
-    Cumsum,
-    Logcumsumexp,
-    Logsumexp,
-    Max,
-    Mean,
-    Min,
-    Numel,
-    PNorm,
-    Prod,
-    SquaredL2Norm,
-    Sum,
-    sum_dtype,
-)
+from graphopt.ir.dialect.ops import reduce as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.lowering.ops.base import (
@@ -48,52 +25,52 @@ Axes = tuple[int, ...]
 Finder = Callable[..., Array]
 
 
-@lowers(Mean)
+@lowers(ops.Mean)
 def mean(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.mean(x, axis or None, keepdims=keepdim)
 
 
-@lowers(Sum)
+@lowers(ops.Sum)
 def sum_(x: Array, axis: Axes, keepdim: bool, dtype: DType | None) -> Array:
-    total = sum_dtype(as_dtype(x.dtype), dtype)
+    total = ops.sum_dtype(as_dtype(x.dtype), dtype)
     # half types add up in float32 and round once
     found = jnp.sum(x, axis or None, dtype=wide_dtype(total.numpy), keepdims=keepdim)
     return found.astype(total.numpy)
 
 
-@lowers(Max, Amax)
+@lowers(ops.Max, ops.Amax)
 def max_(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.max(x, axis or None, keepdims=keepdim)
 
 
-@lowers(Min, Amin)
+@lowers(ops.Min, ops.Amin)
 def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.min(x, axis or None, keepdims=keepdim)
 
 
-@lowers(Prod)
+@lowers(ops.Prod)
 @widened
 def prod(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.prod(x, axis or None, dtype=x.dtype, keepdims=keepdim)
 
 
-@lowers(All)
+@lowers(ops.All)
 def all_(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.all(x, axis or None, keepdims=keepdim)
 
 
-@lowers(Any)
+@lowers(ops.Any)
 def any_(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jnp.any(x, axis or None, keepdims=keepdim)
 
 
-@lowers(Logsumexp)
+@lowers(ops.Logsumexp)
 @widened
 def logsumexp(x: Array, axis: Axes, keepdim: bool) -> Array:
     return jax.scipy.special.logsumexp(x, axis or None, keepdims=keepdim)
 
 
-@lowers(PNorm)
+@lowers(ops.PNorm)
 @widened
 def p_norm(x: Array, porder: float, axis: Axes, keepdim: bool) -> Array:
     sizes = lax.abs(x)
@@ -109,20 +86,20 @@ def p_norm(x: Array, porder: float, axis: Axes, keepdim: bool) -> Array:
     return jnp.where(total == 0, 0, root)
 
 
-@lowers(SquaredL2Norm)
+@lowers(ops.SquaredL2Norm)
 @widened
 def squared_l2_norm(x: Array) -> Array:
     return jnp.sum(x * x).reshape(1)
 
 
-@lowers(ClipByNorm)
+@lowers(ops.ClipByNorm)
 @widened
 def clip_by_norm(x: Array, max_norm: float) -> Array:
     norm = p_norm(x, porder=2.0, axis=(), keepdim=False)
     return x * jnp.where(norm > max_norm, max_norm / norm, 1)
 
 
-@lowers(Numel)
+@lowers(ops.Numel)
 def numel(x: Array) -> Array:
     return jnp.asarray(x.size, np.int64)
 
@@ -138,17 +115,17 @@ def _index_of_first(
     return jnp.expand_dims(index, axis) if keepdim else index
 
 
-@lowers(Argmax)
+@lowers(ops.Argmax)
 def argmax(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
     return _index_of_first(lax.argmax, x, axis, keepdim, flatten, dtype)
 
 
-@lowers(Argmin)
+@lowers(ops.Argmin)
 def argmin(x: Array, axis: int, keepdim: bool, flatten: bool, dtype: DType) -> Array:
     return _index_of_first(lax.argmin, x, axis, keepdim, flatten, dtype)
 
 
-@lowers(Cumsum)
+@lowers(ops.Cumsum)
 @widened
 def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
     if flatten:
@@ -161,13 +138,13 @@ def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -
     return lax.cumsum(x, axis, reverse=reverse)
 
 
-@lowers(Cumprod)
+@lowers(ops.Cumprod)
 @widened
 def cumprod(x: Array, axis: int) -> Array:
     return lax.cumprod(x, normalize_axis(axis, x.ndim))
 
 
-@lowers(Logcumsumexp)
+@lowers(ops.Logcumsumexp)
 @widened
 def logcumsumexp(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
     x = x.reshape(x.size) if flatten or not x.ndim else x
@@ -199,11 +176,11 @@ def _extreme(
     return jnp.take_along_axis(x, where, axis), where
 
 
-@lowers(Cummax)
+@lowers(ops.Cummax)
 def cummax(x: Array, axis: int, dtype: DType) -> tuple[Array, Array]:
     return _extreme(x, axis, dtype, lax.ge)
 
 
-@lowers(Cummin)
+@lowers(ops.Cummin)
 def cummin(x: Array, axis: int, dtype: DType) -> tuple[Array, Array]:
     return _extreme(x, axis, dtype, lax.le)

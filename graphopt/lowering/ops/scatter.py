@@ -12,14 +12,7 @@ import jax
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.scatter import (
-    GatherNd,
-    IndexSample,
-    PutAlongAxis,
-    Scatter,
-    ScatterNdAdd,
-    TakeAlongAxis,
-)
+from graphopt.ir.dialect.ops import scatter as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
@@ -30,14 +23,14 @@ def _coordinates(index: Array) -> tuple[Any, ...]:
     return tuple(index[..., i] for i in range(index.shape[-1]))
 
 
-@lowers(GatherNd)
+@lowers(ops.GatherNd)
 def gather_nd(x: Array, index: Array) -> Array:
     if index.shape[-1] == 0:
         return jnp.broadcast_to(x, (*index.shape[:-1], *x.shape))
     return jnp.asarray(x).at[_coordinates(index)].get(mode="fill")
 
 
-@lowers(ScatterNdAdd)
+@lowers(ops.ScatterNdAdd)
 def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
     if index.shape[-1] == 0:
         return (wide(x) + wide(updates).reshape(-1, *x.shape).sum(0)).astype(x.dtype)
@@ -45,7 +38,7 @@ def scatter_nd_add(x: Array, index: Array, updates: Array) -> Array:
     return wide(jnp.asarray(x)).at[_coordinates(index)].add(wide(updates)).astype(x.dtype)
 
 
-@lowers(Scatter)
+@lowers(ops.Scatter)
 def scatter(x: Array, index: Array, updates: Array, overwrite: bool) -> Array:
     rows = index.reshape(index.shape[:1])
     if overwrite:
@@ -61,12 +54,12 @@ def _along_axis(x: Array, index: Array, axis: int) -> tuple[Any, ...]:
     return tuple(grid)
 
 
-@lowers(TakeAlongAxis)
+@lowers(ops.TakeAlongAxis)
 def take_along_axis(x: Array, index: Array, axis: int) -> Array:
     return jnp.asarray(x).at[_along_axis(x, index, axis)].get(mode="fill")
 
 
-@lowers(PutAlongAxis)
+@lowers(ops.PutAlongAxis)
 def put_along_axis(
     x: Array, index: Array, value: Array, axis: int, reduce: str, include_self: bool
 ) -> Array:
@@ -116,6 +109,6 @@ def _combined_jvp(
     return out, (mine * tangents[0]).at[places].add(theirs * tangents[1])
 
 
-@lowers(IndexSample)
+@lowers(ops.IndexSample)
 def index_sample(x: Array, index: Array) -> Array:
     return take_along_axis(x, index, 1)

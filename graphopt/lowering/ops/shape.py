@@ -8,21 +8,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.shape import (
-    Assign,
-    Concat,
-    Expand,
-    Flatten,
-    Reshape,
-    ShapeOf,
-    Slice,
-    Split,
-    Squeeze,
-    Stack,
-    StopGradient,
-    Transpose,
-    Unsqueeze,
-)
+from graphopt.ir.dialect.ops import shape as ops
 from graphopt.ir.dialect.types import (
     normalize_axes,
     normalize_axis,
@@ -36,27 +22,27 @@ from graphopt.lowering.registry import lowers
 Ints = tuple[int, ...]
 
 
-@lowers(Assign)
+@lowers(ops.Assign)
 def assign(x: Array) -> Array:
     return x
 
 
-@lowers(StopGradient)
+@lowers(ops.StopGradient)
 def stop_gradient(x: Array) -> Array:
     return lax.stop_gradient(x)
 
 
-@lowers(Reshape)
+@lowers(ops.Reshape)
 def reshape(x: Array, shape: Ints) -> Array:
     return x.reshape(resolve_shape(x.shape, shape))
 
 
-@lowers(Transpose)
+@lowers(ops.Transpose)
 def transpose(x: Array, perm: Ints) -> Array:
     return lax.transpose(x, [normalize_axis(axis, x.ndim) for axis in perm])
 
 
-@lowers(Flatten)
+@lowers(ops.Flatten)
 def flatten(x: Array, start_axis: int, stop_axis: int) -> Array:
     if x.ndim == 0:
         return x.reshape(1)
@@ -64,36 +50,36 @@ def flatten(x: Array, start_axis: int, stop_axis: int) -> Array:
     return x.reshape(*x.shape[:start], math.prod(x.shape[start:stop]), *x.shape[stop:])
 
 
-@lowers(Squeeze)
+@lowers(ops.Squeeze)
 def squeeze(x: Array, axis: Ints) -> Array:
     candidates = normalize_axes(axis, x.ndim) if axis else range(x.ndim)
     return lax.squeeze(x, [i for i in candidates if x.shape[i] == 1])
 
 
-@lowers(Unsqueeze)
+@lowers(ops.Unsqueeze)
 def unsqueeze(x: Array, axis: Ints) -> Array:
     for position in axis:
         x = jnp.expand_dims(x, position)
     return x
 
 
-@lowers(Concat)
+@lowers(ops.Concat)
 def concat(inputs: tuple[Array, ...], axis: int) -> Array:
     return lax.concatenate(inputs, normalize_axis(axis, inputs[0].ndim))
 
 
-@lowers(Stack)
+@lowers(ops.Stack)
 def stack(inputs: tuple[Array, ...], axis: int) -> Array:
     return jnp.stack(inputs, axis)
 
 
-@lowers(Split)
+@lowers(ops.Split)
 def split(x: Array, axis: int, num: int, sections: Ints) -> tuple[Array, ...]:
     axis = normalize_axis(axis, x.ndim)
     return tuple(lax.split(x, split_sizes(x.shape[axis], num, sections), axis))
 
 
-@lowers(Slice)
+@lowers(ops.Slice)
 def slice_(input: Array, axes: Ints, starts: Ints, ends: Ints, decrease_axis: Ints) -> Array:
     for axis, start, end in zip(axes, starts, ends, strict=True):
         axis = normalize_axis(axis, input.ndim)
@@ -102,13 +88,13 @@ def slice_(input: Array, axes: Ints, starts: Ints, ends: Ints, decrease_axis: In
     return lax.squeeze(input, normalize_axes(decrease_axis, input.ndim))
 
 
-@lowers(Expand)
+@lowers(ops.Expand)
 def expand(x: Array, shape: Ints) -> Array:
     own = (1,) * (len(shape) - x.ndim) + x.shape
     kept = zip(shape, own, strict=True)
     return jnp.broadcast_to(x, [dim if wanted == -1 else wanted for wanted, dim in kept])
 
 
-@lowers(ShapeOf)
+@lowers(ops.ShapeOf)
 def shape_of(input: Array) -> Array:
     return jnp.asarray(np.asarray(input.shape, np.int32))

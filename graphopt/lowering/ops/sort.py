@@ -7,21 +7,13 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.sort import (
-    Argsort,
-    Histogram,
-    Kthvalue,
-    Mode,
-    Nanmedian,
-    Searchsorted,
-    Topk,
-)
+from graphopt.ir.dialect.ops import sort as ops
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.ops.base import Array, is_floating, wide
 from graphopt.lowering.registry import lowers
 
 
-@lowers(Argsort)
+@lowers(ops.Argsort)
 def argsort(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
     if x.ndim == 0:
         return x, jnp.zeros((), np.int64)
@@ -29,7 +21,7 @@ def argsort(x: Array, axis: int, descending: bool) -> tuple[Array, Array]:
     return jnp.take_along_axis(x, order, axis), order.astype(np.int64)
 
 
-@lowers(Kthvalue)
+@lowers(ops.Kthvalue)
 def kthvalue(x: Array, k: int, axis: int, keepdim: bool) -> tuple[Array, Array]:
     axis = normalize_axis(axis, x.ndim)
     values, order = (
@@ -38,7 +30,7 @@ def kthvalue(x: Array, k: int, axis: int, keepdim: bool) -> tuple[Array, Array]:
     return values, order
 
 
-@lowers(Mode)
+@lowers(ops.Mode)
 def mode(x: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
     if x.ndim == 0:
         return x, jnp.zeros((), np.int64)
@@ -60,7 +52,7 @@ def mode(x: Array, axis: int, keepdim: bool) -> tuple[Array, Array]:
     return out[..., 0], where[..., 0]
 
 
-@lowers(Nanmedian)
+@lowers(ops.Nanmedian)
 def nanmedian(x: Array, axis: tuple[int, ...], keepdim: bool, mode: str) -> Array:
     axes = normalize_axes(axis, x.ndim) if axis else tuple(range(x.ndim))
     kept = [i for i in range(x.ndim) if i not in axes]
@@ -85,7 +77,7 @@ def nanmedian(x: Array, axis: tuple[int, ...], keepdim: bool, mode: str) -> Arra
     return middle.reshape(out_shape)
 
 
-@lowers(Searchsorted)
+@lowers(ops.Searchsorted)
 def searchsorted(sequence: Array, values: Array, out_int32: bool, right: bool) -> Array:
     def search(row: Array, wanted: Array) -> Array:
         return jnp.searchsorted(row, wanted, side="right" if right else "left")
@@ -100,7 +92,7 @@ def searchsorted(sequence: Array, values: Array, out_int32: bool, right: bool) -
     return found.astype(np.int32 if out_int32 else np.int64)
 
 
-@lowers(Histogram)
+@lowers(ops.Histogram)
 def histogram(x: Array, bins: int, min: float, max: float) -> Array:
     x = wide(x.reshape(x.size))
     x = x.astype(np.float64) if jnp.issubdtype(x.dtype, jnp.integer) else x
@@ -114,7 +106,7 @@ def histogram(x: Array, bins: int, min: float, max: float) -> Array:
     return counts.at[jnp.clip(at, 0, bins - 1)].add(inside.astype(np.int64))
 
 
-@lowers(Topk)
+@lowers(ops.Topk)
 def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
     def flip(values: Array) -> Array:
         # `~` reverses the order of integers as `-` does that of floats, but has no overflow

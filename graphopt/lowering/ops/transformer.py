@@ -10,12 +10,8 @@ from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import class_of
+from graphopt.ir.dialect.ops import transformer as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
-from graphopt.ir.dialect.ops.transformer import (
-    FusedAttention,
-    FusedDotProductAttention,
-    FusedFeedforward,
-)
 from graphopt.lowering.kernels.attention import Operands, Weighing
 from graphopt.lowering.kernels.attention_heads import attention
 from graphopt.lowering.kernels.attention_kernels import by_kernel
@@ -26,7 +22,7 @@ from graphopt.lowering.ops.random import dropout
 from graphopt.lowering.registry import lowers
 
 
-@lowers(FusedDotProductAttention)
+@lowers(ops.FusedDotProductAttention)
 def fused_dot_product_attention(
     q: Array,
     k: Array,
@@ -70,7 +66,7 @@ def _wide_mask(mask: Array | None) -> Array | None:
     return mask if mask is None or mask.dtype == np.bool_ else wide(mask)
 
 
-@lowers(FusedAttention)
+@lowers(ops.FusedAttention)
 def fused_attention(
     x: Array,
     memory: tuple[Array, ...],
@@ -148,7 +144,7 @@ def _normal(x: Array, scale: Array | None, bias: Array | None, epsilon: float) -
     return layer_norm(x, scale, bias, epsilon, x.ndim - 1)[0]
 
 
-@lowers(FusedFeedforward)
+@lowers(ops.FusedFeedforward)
 def fused_feedforward(
     x: Array,
     linear1_weight: Array,

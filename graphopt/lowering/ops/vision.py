@@ -11,23 +11,10 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.ir.dialect.ops import vision as ops
 from graphopt.ir.dialect.ops.conv import (
     is_channels_last,
     spatial_sizes,
-)
-from graphopt.ir.dialect.ops.vision import (
-    AffineGrid,
-    ChannelShuffle,
-    Fold,
-    GridSample,
-    Interpolate,
-    PixelShuffle,
-    PixelUnshuffle,
-    SpaceToDepth,
-    TemporalShift,
-    Unfold,
-    resized,
-    unfold_pads,
 )
 from graphopt.lowering.ops.base import Array, wide, widened
 from graphopt.lowering.registry import lowers
@@ -37,7 +24,7 @@ Ints = tuple[int, ...]
 Taps = list[tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]]
 
 
-@lowers(Interpolate)
+@lowers(ops.Interpolate)
 @widened
 def interpolate(
     x: Array,
@@ -54,7 +41,7 @@ def interpolate(
     first = 1 if is_channels_last(data_layout) else 2
     # sizes that are given decide the ratio as well
     scales: tuple[float, ...] = () if size else scale if len(scale) > 1 else scale * len(sizes)
-    for at, (old, new) in enumerate(zip(sizes, resized(sizes, size, scale), strict=True)):
+    for at, (old, new) in enumerate(zip(sizes, ops.resized(sizes, size, scale), strict=True)):
         ratio = _ratio(old, new, scales[at] if scales else 0, align_corners)
         taps = _taps(mode, old, new, ratio, align_corners, align_mode)
         parts = [
@@ -114,10 +101,10 @@ def _cubic(t: np.ndarray[Any, Any]) -> list[np.ndarray[Any, Any]]:
     return [far(t + 1), near(t), near(1 - t), far(2 - t)]
 
 
-@lowers(Unfold)
+@lowers(ops.Unfold)
 def unfold(x: Array, kernel_sizes: Ints, strides: Ints, paddings: Ints, dilations: Ints) -> Array:
     zero = np.zeros((), x.dtype)
-    pads = [(*pair, 0) for pair in unfold_pads(paddings, kernel_sizes)]
+    pads = [(*pair, 0) for pair in ops.unfold_pads(paddings, kernel_sizes)]
     x = lax.pad(x, zero, [(0, 0, 0), (0, 0, 0), *pads])
     places: list[np.ndarray[Any, Any]] = []
     for size, k, stride, d in zip(x.shape[2:], kernel_sizes, strides, dilations, strict=True):
@@ -130,7 +117,7 @@ def unfold(x: Array, kernel_sizes: Ints, strides: Ints, paddings: Ints, dilation
     return windows.reshape(n, c * kh * kw, oh * ow)
 
 
-@lowers(Fold)
+@lowers(ops.Fold)
 def fold(
     x: Array,
     output_sizes: Ints,
@@ -147,7 +134,7 @@ def fold(
     return transpose(wide(x))[0].astype(x.dtype)
 
 
-@lowers(GridSample)
+@lowers(ops.GridSample)
 def grid_sample(x: Array, grid: Array, mode: str, padding_mode: str, align_corners: bool) -> Array:
     images, points = wide(x), wide(grid)
     # the grid has columns before rows
@@ -204,7 +191,7 @@ def _read(images: Array, places: list[Array]) -> Array:
     return jnp.where(inside[:, None], pixels, jnp.zeros((), pixels.dtype))
 
 
-@lowers(AffineGrid)
+@lowers(ops.AffineGrid)
 def affine_grid(theta: Array, output_shape: Ints, align_corners: bool) -> Array:
     sizes = output_shape[2:]
     lines = [_line(size, align_corners) for size in sizes]
@@ -220,7 +207,7 @@ def _line(size: int, align_corners: bool) -> np.ndarray[Any, Any]:
     return line if align_corners else line * (size - 1) / size
 
 
-@lowers(PixelShuffle)
+@lowers(ops.PixelShuffle)
 def pixel_shuffle(x: Array, upscale_factor: int, data_format: str) -> Array:
     r = upscale_factor
     if is_channels_last(data_format):
@@ -232,7 +219,7 @@ def pixel_shuffle(x: Array, upscale_factor: int, data_format: str) -> Array:
     return apart.reshape(n, c // (r * r), h * r, w * r)
 
 
-@lowers(PixelUnshuffle)
+@lowers(ops.PixelUnshuffle)
 def pixel_unshuffle(x: Array, downscale_factor: int, data_format: str) -> Array:
     r = downscale_factor
     if is_channels_last(data_format):
@@ -244,14 +231,14 @@ def pixel_unshuffle(x: Array, downscale_factor: int, data_format: str) -> Array:
     return apart.reshape(n, c * r * r, h // r, w // r)
 
 
-@lowers(ChannelShuffle)
+@lowers(ops.ChannelShuffle)
 def channel_shuffle(x: Array, groups: int, data_format: str) -> Array:
     axis = 3 if is_channels_last(data_format) else 1
     apart = x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
     return jnp.swapaxes(apart, axis, axis + 1).reshape(x.shape)
 
 
-@lowers(SpaceToDepth)
+@lowers(ops.SpaceToDepth)
 def space_to_depth(x: Array, blocksize: int) -> Array:
     # Paddle writes larger images of fewer channels, and only then calls them smaller ones of more
     n, c, h, w = x.shape
@@ -260,7 +247,7 @@ def space_to_depth(x: Array, blocksize: int) -> Array:
     return apart.reshape(n, c * b * b, h // b, w // b)
 
 
-@lowers(TemporalShift)
+@lowers(ops.TemporalShift)
 def temporal_shift(x: Array, seg_num: int, shift_ratio: float, data_format: str) -> Array:
     last = is_channels_last(data_format)
     channels = x.shape[3 if last else 1]

@@ -24,8 +24,16 @@ from graphopt.ir.dialect.ops.math import Add
 from graphopt.ir.dialect.ops.shape import Assign
 from graphopt.ir.dialect.ops.update.adaptive import Adagrad
 from graphopt.ir.dialect.ops.update.basic import Sgd, Update
-from graphopt.ir.dialect.ops.update.rows import AdagradRows, AdamRows, AdamwRows, RowUpdate, SgdRows
-from graphopt.ir.dialect.ops.update.sparse import SparseAdam, SparseAdamBase, SparseAdamw
+from graphopt.ir.dialect.ops.update.sparse import (
+    AdagradRows,
+    AdamRows,
+    AdamwRows,
+    RowUpdate,
+    SgdRows,
+    SparseAdam,
+    SparseAdamBase,
+    SparseAdamw,
+)
 from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason

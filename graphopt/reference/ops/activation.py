@@ -10,34 +10,7 @@ import numpy as np
 from graphopt.ir.dialect.definition import default_attrs
 from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops import BY_NAME
-from graphopt.ir.dialect.ops.activation import (
-    Celu,
-    Elu,
-    Gelu,
-    Hardshrink,
-    Hardsigmoid,
-    Hardswish,
-    Hardtanh,
-    LeakyRelu,
-    LogSigmoid,
-    LogSoftmax,
-    Maxout,
-    Mish,
-    Prelu,
-    Relu,
-    Relu6,
-    Selu,
-    Sigmoid,
-    Silu,
-    Softmax,
-    Softplus,
-    Softshrink,
-    Softsign,
-    Swish,
-    Tanh,
-    Tanhshrink,
-    ThresholdedRelu,
-)
+from graphopt.ir.dialect.ops import activation as ops
 from graphopt.reference.derivatives import erfc, held
 from graphopt.reference.registry import RULES, Unsupported, rule
 from graphopt.reference.tape import Array, apply
@@ -54,49 +27,49 @@ def logistic(x: Array) -> Array:
     return np.where(x >= 0, 1.0, small) / (1.0 + small)
 
 
-@rule(Relu)
+@rule(ops.Relu)
 def relu(x: Array) -> Array:
     return np.where(x > 0, x, 0.0)
 
 
-@rule(Relu6)
+@rule(ops.Relu6)
 def relu6(x: Array) -> Array:
     return between(x, 0.0, 6.0)
 
 
-@rule(Gelu)
+@rule(ops.Gelu)
 def gelu(x: Array, approximate: bool) -> Array:
     if approximate:
         return 0.5 * x * (1.0 + np.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x * x * x)))
     return 0.5 * x * erfc(-x / math.sqrt(2.0))
 
 
-@rule(Sigmoid)
+@rule(ops.Sigmoid)
 def sigmoid(x: Array) -> Array:
     return logistic(x)
 
 
-@rule(Silu)
+@rule(ops.Silu)
 def silu(x: Array) -> Array:
     return x * logistic(x)
 
 
-@rule(Tanh)
+@rule(ops.Tanh)
 def tanh(x: Array) -> Array:
     return np.tanh(x)
 
 
-@rule(Hardsigmoid)
+@rule(ops.Hardsigmoid)
 def hardsigmoid(x: Array, slope: float, offset: float) -> Array:
     return between(slope * x + offset, 0.0, 1.0)
 
 
-@rule(Hardswish)
+@rule(ops.Hardswish)
 def hardswish(x: Array) -> Array:
     return x * between(x + 3.0, 0.0, 6.0) / 6.0
 
 
-@rule(LeakyRelu)
+@rule(ops.LeakyRelu)
 def leaky_relu(x: Array, negative_slope: float, to: Any) -> Array:
     return np.where(x < 0, to(negative_slope) * x, x)
 
@@ -106,17 +79,17 @@ def _elu(x: Array, alpha: float, rate: float = 1.0) -> Array:
     return np.where(positive, x, alpha * np.expm1(rate * np.where(positive, 0.0, x)))
 
 
-@rule(Elu)
+@rule(ops.Elu)
 def elu(x: Array, alpha: float) -> Array:
     return _elu(x, alpha)
 
 
-@rule(Selu)
+@rule(ops.Selu)
 def selu(x: Array, scale: float, alpha: float) -> Array:
     return scale * _elu(x, alpha)
 
 
-@rule(Celu)
+@rule(ops.Celu)
 def celu(x: Array, alpha: float) -> Array:
     return _elu(x, alpha, 1.0 / alpha)
 
@@ -126,60 +99,60 @@ def log_one_plus_exp(x: Array) -> Array:
     return np.where(x > 0, x, 0.0) + np.log1p(np.exp(-np.abs(x)))
 
 
-@rule(Softplus)
+@rule(ops.Softplus)
 def softplus(x: Array, beta: float, threshold: float) -> Array:
     return np.where(beta * x > threshold, x, np.logaddexp(beta * x, 0.0) / beta)
 
 
-@rule(Softsign)
+@rule(ops.Softsign)
 def softsign(x: Array) -> Array:
     return x / (1.0 + np.abs(x))
 
 
-@rule(Softshrink)
+@rule(ops.Softshrink)
 def softshrink(x: Array, threshold: float) -> Array:
     # Paddle adds two products with 0 or 1, so infinite numbers give nan
     above, below = (x > threshold) * 1.0, (x < -threshold) * 1.0
     return (x - threshold) * above + (x + threshold) * below
 
 
-@rule(Hardshrink)
+@rule(ops.Hardshrink)
 def hardshrink(x: Array, threshold: float) -> Array:
     return np.where(np.abs(x) <= threshold, 0.0, x)
 
 
-@rule(Hardtanh)
+@rule(ops.Hardtanh)
 def hardtanh(x: Array, t_min: float, t_max: float, to: Any) -> Array:
     return between(x, to(t_min), to(t_max))
 
 
-@rule(Tanhshrink)
+@rule(ops.Tanhshrink)
 def tanhshrink(x: Array) -> Array:
     return x - np.tanh(x)
 
 
-@rule(LogSigmoid)
+@rule(ops.LogSigmoid)
 def log_sigmoid(x: Array) -> Array:
     return -np.logaddexp(-x, 0.0)
 
 
-@rule(Mish)
+@rule(ops.Mish)
 def mish(x: Array) -> Array:
     return x * np.tanh(softplus(x, 1.0, 20.0))
 
 
-@rule(Swish)
+@rule(ops.Swish)
 def swish(x: Array, beta: float) -> Array:
     return x * logistic(beta * x)
 
 
-@rule(ThresholdedRelu)
+@rule(ops.ThresholdedRelu)
 def thresholded_relu(x: Array, threshold: float) -> Array:
     # Paddle multiplies by 0 or 1
     return x * (x > threshold)
 
 
-@rule(Prelu)
+@rule(ops.Prelu)
 def prelu(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
     shape = [1] * x.ndim
     if mode == "element":
@@ -190,7 +163,7 @@ def prelu(x: Array, alpha: Array, mode: str, data_format: str) -> Array:
     return np.where(x > 0, x, np.reshape(alpha, shape) * x)
 
 
-@rule(Maxout)
+@rule(ops.Maxout)
 def maxout(x: Array, groups: int, axis: int) -> Array:
     axis %= x.ndim
     shape = (*x.shape[:axis], x.shape[axis] // groups, groups, *x.shape[axis + 1 :])
@@ -208,13 +181,13 @@ def _floored(below: Array) -> Array:
     return apply(lambda v: np.maximum(v, -64.0), (lambda g, o, v: g,), below)
 
 
-@rule(Softmax)
+@rule(ops.Softmax)
 def softmax(x: Array, axis: int) -> Array:
     powers = np.exp(_floored(_below_top(x, axis)))
     return powers / np.sum(powers, axis=axis if x.ndim else None, keepdims=True)
 
 
-@rule(LogSoftmax)
+@rule(ops.LogSoftmax)
 def log_softmax(x: Array, axis: int) -> Array:
     below = _floored(_below_top(x, axis))
     return below - np.log(np.sum(np.exp(below), axis=axis if x.ndim else None, keepdims=True))

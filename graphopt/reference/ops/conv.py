@@ -8,13 +8,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.conv import (
-    Conv2d,
-    Conv2dTranspose,
-    Conv3d,
-    Conv3dTranspose,
-    DepthwiseConv2d,
-)
+from graphopt.ir.dialect.ops import conv as ops
 from graphopt.reference.ops.activation import relu
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
@@ -47,7 +41,7 @@ def channels_back(x: Array, data_format: str) -> Array:
     return np.moveaxis(x, 1, -1) if data_format in ("NHWC", "NDHWC") else x
 
 
-@rule(Conv2d, Conv3d)
+@rule(ops.Conv2d, ops.Conv3d)
 def convolution(
     input: Array,
     filter: Array,
@@ -90,7 +84,7 @@ def convolution(
     return channels_back(out, data_format)
 
 
-@rule(DepthwiseConv2d)
+@rule(ops.DepthwiseConv2d)
 def depthwise_conv2d(
     input: Array,
     filter: Array,
@@ -117,7 +111,7 @@ def depthwise_conv2d(
     )
 
 
-@rule(Conv2dTranspose, Conv3dTranspose)
+@rule(ops.Conv2dTranspose, ops.Conv3dTranspose)
 def transposed_convolution(
     input: Array,
     filter: Array,

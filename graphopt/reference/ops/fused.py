@@ -9,20 +9,15 @@ import numpy as np
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import call_rule, class_of
+from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
-from graphopt.ir.dialect.ops.fused import (
-    FusedBatchNormAct,
-    FusedBnAddActivation,
-    FusedElemwiseAddActivation,
-    FusedGemmEpilogue,
-)
 from graphopt.reference.ops.activation import activate
 from graphopt.reference.ops.norm import batch_norm
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
 
 
-@rule(FusedGemmEpilogue)
+@rule(ops.FusedGemmEpilogue)
 def fused_gemm_epilogue(
     x: Array,
     y: Array,
@@ -41,7 +36,7 @@ def fused_gemm_epilogue(
     return _activate(activation, linear, act_attrs, to, approximate=approximate)
 
 
-@rule(FusedBatchNormAct)
+@rule(ops.FusedBatchNormAct)
 def fused_batch_norm_act(
     activation: str, act_attrs: DictionaryAttr, to: Any, **values: Any
 ) -> tuple[Array, ...]:
@@ -50,7 +45,7 @@ def fused_batch_norm_act(
     return _activate(activation, to(normal), act_attrs, to), *statistics
 
 
-@rule(FusedBnAddActivation)
+@rule(ops.FusedBnAddActivation)
 def fused_bn_add_activation(
     z: Array, activation: str, act_attrs: DictionaryAttr, to: Any, **values: Any
 ) -> tuple[Array, ...]:
@@ -59,7 +54,7 @@ def fused_bn_add_activation(
     return _activate(activation, to(to(normal) + z), act_attrs, to), *statistics
 
 
-@rule(FusedElemwiseAddActivation)
+@rule(ops.FusedElemwiseAddActivation)
 def fused_elemwise_add_activation(
     x: Array,
     y: Array,

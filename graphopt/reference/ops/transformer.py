@@ -12,11 +12,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.ops import BY_NAME
-from graphopt.ir.dialect.ops.transformer import (
-    FusedAttention,
-    FusedDotProductAttention,
-    FusedFeedforward,
-)
+from graphopt.ir.dialect.ops import transformer as ops
 from graphopt.reference.derivatives import held
 from graphopt.reference.ops.activation import activate
 from graphopt.reference.ops.norm import layer_norm
@@ -48,7 +44,7 @@ def _weighed(
     return to(np.matmul(to(drop(weights)), v))
 
 
-@rule(FusedDotProductAttention)
+@rule(ops.FusedDotProductAttention)
 def fused_dot_product_attention(
     q: Array,
     k: Array,
@@ -72,7 +68,7 @@ def fused_dot_product_attention(
     return _weighed(q, k, v, mask, scaling_factor, fill, drop, wide)
 
 
-@rule(FusedAttention)
+@rule(ops.FusedAttention)
 def fused_attention(
     x: Array,
     memory: tuple[Array, ...],
@@ -168,7 +164,7 @@ def _finish(
     return _normal(out, scale, bias, epsilon, to) if norm == "post" else out
 
 
-@rule(FusedFeedforward)
+@rule(ops.FusedFeedforward)
 def fused_feedforward(
     x: Array,
     linear1_weight: Array,

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.detection.boxes import (
-    AnchorGenerator,
-    BoxCoder,
-    DensityPriorBox,
-    IouSimilarity,
-    PriorBox,
-)
+from graphopt.ir.dialect.ops.detection import boxes as ops
 from graphopt_tests.ops.base import f32, f64, sample
 
 TWO = [[0.0, 0.0, 4.0, 4.0], [2.0, 2.0, 6.0, 4.0]]
@@ -19,7 +13,7 @@ ALL = (1.0, 1.0, 1.0, 1.0)
 
 
 SAMPLES = {
-    PriorBox: [
+    ops.PriorBox: [
         sample(f32(1, 1, 1, 2), f32(1, 3, 8, 16), min_sizes=(4.0,), variances=ALL).gives(
             lambda x, image: (
                 [[[[0.125, 0.25, 0.375, 0.75]], [[0.625, 0.25, 0.875, 0.75]]]],
@@ -37,7 +31,7 @@ SAMPLES = {
             min_max_aspect_ratios_order=True,
         ),
     ],
-    DensityPriorBox: [
+    ops.DensityPriorBox: [
         sample(
             f32(1, 1, 1, 1),
             f32(1, 3, 8, 8),
@@ -55,7 +49,7 @@ SAMPLES = {
             fixed_ratios=(1.0, 2.0),
         ),
     ],
-    AnchorGenerator: [
+    ops.AnchorGenerator: [
         sample(
             f32(1, 1, 1, 1), anchor_sizes=(32.0,), aspect_ratios=(1.0,), stride=(16.0, 16.0)
         ).gives(
@@ -68,7 +62,7 @@ SAMPLES = {
             stride=(4.0, 8.0),
         ),
     ],
-    BoxCoder: [
+    ops.BoxCoder: [
         sample(f32(TWO[:1]), None, f32(TWO[1:]), variance=(0.5, 0.5, 1.0, 1.0)).gives(
             lambda p, v, t: [[[1.0, 0.5, 0.0, np.log(0.5)]]]
         ),
@@ -87,7 +81,7 @@ SAMPLES = {
             box_normalized=False,
         ),
     ],
-    IouSimilarity: [
+    ops.IouSimilarity: [
         sample(f32(TWO), f32(TWO)).gives(lambda x, y: [[1, 0.2], [0.2, 1]]).kinked(),
         sample(f64([[0.0, 0.0, 1.0, 1.0]]), f64([[2.0, 0.0, 3.0, 1.0]])).gives(lambda x, y: [[0]]),
     ],

@@ -4,14 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.detection.proposals import (
-    CollectFpnProposals,
-    DistributeFpnProposals,
-    GenerateProposals,
-    MatrixNms,
-    MulticlassNms,
-    Nms,
-)
+from graphopt.ir.dialect.ops.detection import proposals as ops
 from graphopt_tests.ops.base import f32, f64, i32, sample
 
 # the second covers the first by half, the third lies alone
@@ -22,11 +15,11 @@ ALONE = (2, 5, 3, 5, 4)
 
 
 SAMPLES = {
-    Nms: [
+    ops.Nms: [
         sample(f32(BOXES), threshold=0.4).gives(lambda boxes: [0, 2]),
         sample(f64(BOXES), threshold=0.5).gives(lambda boxes: [0, 1, 2]),
     ],
-    MulticlassNms: [
+    ops.MulticlassNms: [
         sample(f32([BOXES]), f32([MARKS]), None, nms_threshold=0.4, **LIMITS).gives(
             lambda b, s, n: (
                 [
@@ -55,7 +48,7 @@ SAMPLES = {
             lambda b, s, n: (np.zeros((0, 6)), np.zeros((0, 1)), [0])
         ),
     ],
-    MatrixNms: [
+    ops.MatrixNms: [
         sample(f64([BOXES]), f64([MARKS]), **LIMITS).gives(
             lambda b, s: (
                 [
@@ -72,7 +65,7 @@ SAMPLES = {
             lambda b, s: ([[0, 0.9, *BOXES[0]]], [[0]], [1])
         ),
     ],
-    GenerateProposals: [
+    ops.GenerateProposals: [
         sample(
             f32([[[[0.5, 0.9]]]]),
             f32(np.zeros((1, 4, 1, 2)).tolist()),
@@ -92,7 +85,7 @@ SAMPLES = {
             min_size=100.0,
         ).gives(lambda *_: ([[0, 0, 0, 0]], [[0]], [1])),
     ],
-    DistributeFpnProposals: [
+    ops.DistributeFpnProposals: [
         sample(
             f32([[0.0, 0.0, 16.0, 16.0], [0.0, 0.0, 64.0, 64.0], [0.0, 0.0, 8.0, 8.0]]),
             i32([2, 1]),
@@ -103,7 +96,7 @@ SAMPLES = {
             pixel_offset=False,
         ).gives(lambda b, n: (b[[0, 2]], b[[1]], [[0], [2], [1]], [1, 1], [1, 0])),
     ],
-    CollectFpnProposals: [
+    ops.CollectFpnProposals: [
         sample(
             [f32(BOXES), f32(BOXES[:1])],
             [f32([[0.9], [0.1], [0.5]]), f32([[0.7]])],

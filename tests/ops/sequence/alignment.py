@@ -7,13 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.sequence.alignment import (
-    CtcAlign,
-    EditDistance,
-    GatherTree,
-    SequenceMask,
-    WarpCtc,
-)
+from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt_tests.ops.activation import softmax
 from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
 
@@ -82,7 +76,7 @@ def followed(ids: Array, parents: Array) -> Array:
 
 
 SAMPLES = {
-    WarpCtc: [
+    ops.WarpCtc: [
         sample(f32(4, 2, 3), i32([[1, 2], [2, 2]]), i64([4, 4]), i64([2, 2])).gives(ctc()),
         sample(
             f64(4, 3, 3), i32([[0, 1], [1, 0], [1, 1]]), i64([4, 2, 3]), i64([2, 1, 0]), blank=2
@@ -91,13 +85,13 @@ SAMPLES = {
         sample(f64(3, 2, 3), i64([[1, 2], [1, 1]]), i64([1, 2]), i64([2, 2])).gives(ctc()),
         sample(f32(3, 1, 2), i32(1, 0), i64([3]), i64([0])).gives(ctc()),
     ],
-    CtcAlign: [
+    ops.CtcAlign: [
         sample(i32([[0, 1, 1, 0, 2], [3, 3, 0, 3, 1]]), i32([[5], [4]])).gives(aligned),
         sample(i64([[1, 1, 0, 2]]), i64([3]), merge_repeated=False, padding_value=-1).gives(
             lambda x, n: aligned(x, n, False, -1)
         ),
     ],
-    EditDistance: [
+    ops.EditDistance: [
         sample(i64([[1, 2, 3, 4], [1, 2, 0, 0]]), i64([[1, 3, 3], [2, 1, 2]])).gives(distances),
         sample(
             i64([[5, 2, 3, 4], [1, 2, 0, 0], [7, 7, 7, 7]]),
@@ -107,11 +101,11 @@ SAMPLES = {
             normalized=True,
         ).gives(lambda a, b, m, n: distances(a, b, m, n, True)),
     ],
-    GatherTree: [
+    ops.GatherTree: [
         sample(i64(4, 1, 2), i64([[[0, 0]], [[1, 0]], [[0, 0]], [[0, 1]]])).gives(followed),
         sample(i32(2, 2, 2), i32([[[1, 0], [0, 0]], [[0, 1], [1, 1]]])).gives(followed),
     ],
-    SequenceMask: [
+    ops.SequenceMask: [
         sample(i64([1, 0, 3]), max_len=3).gives(lambda x: np.arange(3) < x[:, None]),
         sample(i32([[1], [5]]), max_len=2, out_dtype="float32").gives(
             lambda x: np.arange(2) < x[..., None]

@@ -6,15 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.sequence.recurrent import (
-    GruUnit,
-    LstmUnit,
-    Rnn,
-    SequenceGru,
-    SequenceLstm,
-    SequenceLstmp,
-    weight_shapes,
-)
+from graphopt.ir.dialect.ops.sequence import recurrent as ops
 from graphopt_tests.ops.base import Array, Sample, bf16, f32, f64, i32, i64, sample
 from graphopt_tests.ops.sequence.layers import LENGTHS, parts
 
@@ -101,7 +93,7 @@ def rnn(
 ) -> Sample:
     """A sample with inputs of size 2 and states of size 3."""
     directions = 2 if both else 1
-    shapes = weight_shapes(mode, 2, 3, layers, directions, proj_size)
+    shapes = ops.weight_shapes(mode, 2, 3, layers, directions, proj_size)
     sizes = [proj_size or 3, 3] if mode == "LSTM" else [3]
     states = [make(layers * directions, batch, size) for size in sizes]
     options = {"num_layers": layers, "is_bidirec": both, "proj_size": proj_size, **attrs}
@@ -187,7 +179,7 @@ def gru(x: Array, lengths: Array, weight: Array, bias: Array, h0: Array) -> Arra
 
 
 SAMPLES = {
-    Rnn: [
+    ops.Rnn: [
         rnn("LSTM"),
         rnn("GRU", make=f64, lengths=i64([2, 3])),
         rnn("RNN_TANH", layers=2, both=True, lengths=i32([3, 1])),
@@ -202,18 +194,18 @@ SAMPLES = {
         rnn("RNN_TANH", time=0, make=bf16),
         rnn("LSTM", batch=0),
     ],
-    GruUnit: [
+    ops.GruUnit: [
         sample(f32(2, 9), f32(2, 3), f32(3, 9), f32(1, 9)).gives(gru_unit(False, True)),
         sample(f64(2, 9), f64(2, 3), f64(3, 9), None, origin_mode=True).gives(
             gru_unit(True, False)
         ),
         sample(f32(2, 3), f32(2, 1), f32(1, 3), None, activation=3, gate_activation=0),
     ],
-    LstmUnit: [
+    ops.LstmUnit: [
         sample(f32(2, 12), f32(2, 3)).gives(lstm_unit),
         sample(f64(1, 4), f64(1, 1), forget_bias=0.5).gives(lambda x, c: lstm_unit(x, c, 0.5)),
     ],
-    SequenceLstm: [
+    ops.SequenceLstm: [
         sample(f32(5, 8), i64(LENGTHS), f32(2, 8), f32(1, 8), use_peepholes=False)
         .known_sizes()
         .gradient_through(0)
@@ -224,7 +216,7 @@ SAMPLES = {
         .known_sizes()
         .gradient_through(0),
     ],
-    SequenceLstmp: [
+    ops.SequenceLstmp: [
         sample(f32(5, 8), i64(LENGTHS), f32(2, 8), f32(2, 2), f32(1, 8), use_peepholes=False)
         .known_sizes()
         .gradient_through(0)
@@ -237,7 +229,7 @@ SAMPLES = {
         .known_sizes()
         .gradient_through(0),
     ],
-    SequenceGru: [
+    ops.SequenceGru: [
         sample(f32(5, 6), i64(LENGTHS), f32(2, 6), f32(1, 6), f32(3, 2), is_reverse=True)
         .known_sizes()
         .gives(gru),

@@ -6,17 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.update.adaptive import (
-    Adadelta,
-    Adagrad,
-    Adamax,
-    DecayedAdagrad,
-    Ftrl,
-    Lamb,
-    Nadam,
-    Radam,
-    Rmsprop,
-)
+from graphopt.ir.dialect.ops.update import adaptive as ops
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 
 LR = f32([0.1])
@@ -121,18 +111,18 @@ def radam_sample(step: int, rho: float) -> Any:
 
 
 SAMPLES = {
-    Adagrad: [
+    ops.Adagrad: [
         sample(f32(2, 3), f32(2, 3), LR, pos(2, 3)).gives(adagrad),
         sample(f64(3), f64(3), f64([0.1]).reshape(()), abs(f64(3))).gives(adagrad),
         sample(bf16(3), bf16(3), LR, pos(3)).gives(adagrad),
     ],
-    DecayedAdagrad: [sample(f32(2, 3), f32(2, 3), LR, pos(2, 3), decay=0.5).gives(decayed)],
-    Adadelta: [
+    ops.DecayedAdagrad: [sample(f32(2, 3), f32(2, 3), LR, pos(2, 3), decay=0.5).gives(decayed)],
+    ops.Adadelta: [
         sample(f32(2, 3), f32(2, 3), LR, pos(2, 3), pos(2, 3), rho=0.9).gives(adadelta),
         sample(bf16(3), bf16(3), LR, pos(3), pos(3), rho=0.9).gives(adadelta),
     ],
-    Adamax: [sample(f32(3), f32(3), LR, f32(3), pos(3), f32([0.9**3])).gives(adamax).kinked()],
-    Rmsprop: [
+    ops.Adamax: [sample(f32(3), f32(3), LR, f32(3), pos(3), f32([0.9**3])).gives(adamax).kinked()],
+    ops.Rmsprop: [
         sample(*(f32(3), f32(3), LR, f32(3), 4 * pos(3), f32(3)), epsilon=1e-3, momentum=0.5).gives(
             rmsprop
         ),
@@ -140,7 +130,7 @@ SAMPLES = {
             *(f32(3), f32(3), LR, f32(3), 16 * pos(3), f32(3)), epsilon=1e-3, centered=True
         ).gives(centered),
     ],
-    Lamb: [
+    ops.Lamb: [
         sample(f32(2, 2), f32(2, 2), LR, f32(2, 2), pos(2, 2), f32([0.4]), f32([0.6])).gives(
             lamb(True)
         ),
@@ -153,15 +143,15 @@ SAMPLES = {
             always_adapt=True,
         ).gives(lamb(True, 0.0)),
     ],
-    Nadam: [
+    ops.Nadam: [
         sample(
             *(f32(2, 2), f32(2, 2), LR, power(0.96, 2, 2, 2), power(0.999, 2, 2, 2)),
             *(power(0.45, 2, 2, 2), f32(2, 2), pos(2, 2)),
         ).gives(nadam)
     ],
     # on a late step the variance is known, on the second one it is not
-    Radam: [radam_sample(60, 0.01).gives(radam), radam_sample(1, 1.0).gives(radam)],
-    Ftrl: [
+    ops.Radam: [radam_sample(60, 0.01).gives(radam), radam_sample(1, 1.0).gives(radam)],
+    ops.Ftrl: [
         sample(f32(3), f32(3), LR, pos(3), f32(3)).gives(ftrl(0, 0, -0.5)),
         sample(f32(6), f32(6), LR, pos(6), f32(6), l1=0.5, l2=0.1, lr_power=-0.3)
         .gives(ftrl(0.5, 0.1, -0.3))

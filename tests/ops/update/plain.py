@@ -6,13 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.update.plain import (
-    Asgd,
-    AverageAccumulates,
-    Dpsgd,
-    LarsMomentum,
-    Rprop,
-)
+from graphopt.ir.dialect.ops.update import plain as ops
 from graphopt_tests.ops.base import Array, bf16, f32, f64, i64, sample
 
 LR = f32([0.1])
@@ -71,16 +65,16 @@ def average(updates: int, **attrs: Any) -> Any:
 
 
 SAMPLES = {
-    AverageAccumulates: [
+    ops.AverageAccumulates: [
         average(5, min_average_window=9, max_average_window=9).gives(growing).kinked(),
         average(5, min_average_window=2, max_average_window=9).gives(full).kinked(),
         average(16383, min_average_window=9, max_average_window=9).gives(moving).kinked(),
     ],
-    Asgd: [
+    ops.Asgd: [
         sample(f32(2, 3), f32(2, 3), LR, f32(2, 3), f32(2, 3), f32([2.0])).gives(asgd),
         sample(bf16(3), bf16(3), LR, f32(3), f32(3), f32([3.0])).gives(asgd),
     ],
-    Rprop: [
+    ops.Rprop: [
         sample(f32(5), f32(5), abs(f32(5)), f32(5), f32([0.3, 1.0]), f32([0.5, 1.2]))
         .gives(rprop)
         .kinked(),
@@ -89,13 +83,13 @@ SAMPLES = {
         .kinked()
         .known_sizes(),
     ],
-    LarsMomentum: [
+    ops.LarsMomentum: [
         sample(
             *(f32(2, 3), f32(2, 3), LR, f32(2, 3)), mu=0.9, lars_coeff=0.5, lars_weight_decay=0.1
         ).gives(lars),
         sample(f32(3), f32(3), LR, f32(3), mu=0.9, lars_weight_decay=0.0).gives(plain_lars),
     ],
-    Dpsgd: [
+    ops.Dpsgd: [
         sample(f32(4), f32(4), LR, clip=0.5, sigma=0.0).gives(dpsgd),
         sample(f32(4), f32(4), LR, sigma=1.0, seed=3),
     ],

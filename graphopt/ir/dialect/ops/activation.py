@@ -8,7 +8,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
-from graphopt.ir.dialect.ops.base import FloatUnary, OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.base import Declare, FloatUnary, OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import AlongAxis, Rowwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -22,19 +22,11 @@ from graphopt.ir.dialect.types import (
     shape_of,
 )
 
-
-@irdl_op_definition
-class Relu(FloatUnary):
-    """max(x, 0). Paddle: relu."""
-
-    name = "pd.relu"
+elementwise = Declare(__name__)
 
 
-@irdl_op_definition
-class Relu6(FloatUnary):
-    """min(max(x, 0), 6). Paddle: relu6."""
-
-    name = "pd.relu6"
+Relu = elementwise(FloatUnary, "relu", "max(x, 0).")
+Relu6 = elementwise(FloatUnary, "relu6", "min(max(x, 0), 6).")
 
 
 @irdl_op_definition
@@ -45,25 +37,9 @@ class Gelu(FloatUnary):
     approximate = flag(False)
 
 
-@irdl_op_definition
-class Sigmoid(FloatUnary):
-    """1 / (1 + exp(-x)). Paddle: sigmoid."""
-
-    name = "pd.sigmoid"
-
-
-@irdl_op_definition
-class Silu(FloatUnary):
-    """x * sigmoid(x). Paddle: silu, and swish with beta 1."""
-
-    name = "pd.silu"
-
-
-@irdl_op_definition
-class Tanh(FloatUnary):
-    """Hyperbolic tangent. Paddle: tanh."""
-
-    name = "pd.tanh"
+Sigmoid = elementwise(FloatUnary, "sigmoid", "1 / (1 + exp(-x)).")
+Silu = elementwise(FloatUnary, "silu", "x * sigmoid(x).", paddle="silu, and swish with beta 1")
+Tanh = elementwise(FloatUnary, "tanh", "Hyperbolic tangent.")
 
 
 @irdl_op_definition
@@ -75,11 +51,7 @@ class Hardsigmoid(FloatUnary):
     offset = number(0.5)
 
 
-@irdl_op_definition
-class Hardswish(FloatUnary):
-    """x * relu6(x + 3) / 6. Paddle: hard_swish."""
-
-    name = "pd.hardswish"
+Hardswish = elementwise(FloatUnary, "hardswish", "x * relu6(x + 3) / 6.", paddle="hard_swish")
 
 
 @irdl_op_definition
@@ -124,11 +96,7 @@ class Softplus(FloatUnary):
     threshold = number(20.0)
 
 
-@irdl_op_definition
-class Softsign(FloatUnary):
-    """x / (1 + |x|). Paddle: softsign."""
-
-    name = "pd.softsign"
+Softsign = elementwise(FloatUnary, "softsign", "x / (1 + |x|).")
 
 
 @irdl_op_definition
@@ -156,25 +124,9 @@ class Hardtanh(FloatUnary):
     t_max = number(24.0)
 
 
-@irdl_op_definition
-class Tanhshrink(FloatUnary):
-    """x - tanh(x). Paddle: tanh_shrink."""
-
-    name = "pd.tanhshrink"
-
-
-@irdl_op_definition
-class LogSigmoid(FloatUnary):
-    """log(1 / (1 + exp(-x))). Paddle: logsigmoid."""
-
-    name = "pd.log_sigmoid"
-
-
-@irdl_op_definition
-class Mish(FloatUnary):
-    """x * tanh(softplus(x)). Paddle: mish."""
-
-    name = "pd.mish"
+Tanhshrink = elementwise(FloatUnary, "tanhshrink", "x - tanh(x).", paddle="tanh_shrink")
+LogSigmoid = elementwise(FloatUnary, "log_sigmoid", "log(1 / (1 + exp(-x))).", paddle="logsigmoid")
+Mish = elementwise(FloatUnary, "mish", "x * tanh(softplus(x)).")
 
 
 @irdl_op_definition

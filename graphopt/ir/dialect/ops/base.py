@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC
+from typing import TypeVar, cast
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
@@ -18,6 +19,8 @@ from graphopt.ir.dialect.types import (
     same_dtype,
     shape_of,
 )
+
+Op = TypeVar("Op", bound=PdOp)
 
 
 class PureOp(PdOp, ABC):
@@ -77,18 +80,24 @@ class Declare:
     """Declares elementwise ops without properties, one line each.
 
     `elementwise = Declare(__name__)`; then `elementwise(FloatUnary, "sin", "Sine.")` is the op
-    `pd.sin`, of a class `Sin`. `made` has all of them.
+    `pd.sin`, of a class `Sin`. `made` has all of them. `paddle` is what Paddle calls it, where that
+    is not the name.
     """
 
     def __init__(self, module: str) -> None:
         self.module = module
-        self.made: list[type[Unary]] = []
+        self.made: list[type[PdOp]] = []
 
-    def __call__(self, base: type[Unary], name: str, doc: str) -> type[Unary]:
-        doc = f"{doc} Paddle: {name}."
-        members = {"name": f"pd.{name}", "__doc__": doc, "__module__": self.module}
-        self.made.append(irdl_op_definition(type(name.capitalize(), (base,), members)))
-        return self.made[-1]
+    def __call__(self, base: type[Op], name: str, doc: str, paddle: str = "") -> type[Op]:
+        members = {
+            "name": f"pd.{name}",
+            "__doc__": f"{doc} Paddle: {paddle or name}.",
+            "__module__": self.module,
+        }
+        camel_case = "".join(part.capitalize() for part in name.split("_"))
+        declared = cast("type[Op]", irdl_op_definition(type(camel_case, (base,), members)))
+        self.made.append(declared)
+        return declared
 
 
 class Binary(PureOp, ABC):

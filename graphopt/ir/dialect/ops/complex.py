@@ -14,7 +14,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, string
-from graphopt.ir.dialect.ops.base import Binary, FloatUnary, OpaqueOp, PureOp, Unary
+from graphopt.ir.dialect.ops.base import Binary, Declare, FloatUnary, OpaqueOp, PureOp, Unary
 from graphopt.ir.dialect.traits import Elementwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -25,6 +25,8 @@ from graphopt.ir.dialect.types import (
     rank_of,
     shape_of,
 )
+
+elementwise = Declare(__name__)
 
 
 def real_of(x: Tensor) -> Tensor:
@@ -41,25 +43,9 @@ class Part(FloatUnary, ABC):
         return real_of(FloatUnary.infer(x))
 
 
-@irdl_op_definition
-class Real(Part):
-    """The real part. Paddle: real."""
-
-    name = "pd.real"
-
-
-@irdl_op_definition
-class Imag(Part):
-    """The imaginary part. Paddle: imag."""
-
-    name = "pd.imag"
-
-
-@irdl_op_definition
-class Angle(Part):
-    """The angle to the real axis: 0 or pi for real numbers. Paddle: angle."""
-
-    name = "pd.angle"
+Real = elementwise(Part, "real", "The real part.")
+Imag = elementwise(Part, "imag", "The imaginary part.")
+Angle = elementwise(Part, "angle", "The angle to the real axis: 0 or pi for real numbers.")
 
 
 @irdl_op_definition

@@ -78,32 +78,10 @@ class Logit(RealUnary):
     eps = number(1e-6)
 
 
-@irdl_op_definition
-class I0(RealUnary):
-    """Modified Bessel function of the first kind and order 0. Paddle: i0."""
-
-    name = "pd.i0"
-
-
-@irdl_op_definition
-class I0e(RealUnary):
-    """exp(-|x|) times i0. Paddle: i0e."""
-
-    name = "pd.i0e"
-
-
-@irdl_op_definition
-class I1(RealUnary):
-    """Modified Bessel function of the first kind and order 1. Paddle: i1."""
-
-    name = "pd.i1"
-
-
-@irdl_op_definition
-class I1e(RealUnary):
-    """exp(-|x|) times i1. Paddle: i1e."""
-
-    name = "pd.i1e"
+I0 = elementwise(RealUnary, "i0", "Modified Bessel function of the first kind and order 0.")
+I0e = elementwise(RealUnary, "i0e", "exp(-|x|) times i0.")
+I1 = elementwise(RealUnary, "i1", "Modified Bessel function of the first kind and order 1.")
+I1e = elementwise(RealUnary, "i1e", "exp(-|x|) times i1.")
 
 
 @irdl_op_definition
@@ -133,25 +111,11 @@ class RealBinary(Binary, ABC):
         return Binary.infer(x, y)
 
 
-@irdl_op_definition
-class Gammaincc(RealBinary):
-    """The regularised upper incomplete gamma function of order x at y. Paddle: gammaincc."""
-
-    name = "pd.gammaincc"
-
-
-@irdl_op_definition
-class Nextafter(RealBinary):
-    """The next number after x in the direction of y. Paddle: nextafter."""
-
-    name = "pd.nextafter"
-
-
-@irdl_op_definition
-class Copysign(RealBinary):
-    """The size of x with the sign of y. Paddle: copysign."""
-
-    name = "pd.copysign"
+Gammaincc = elementwise(
+    RealBinary, "gammaincc", "The regularised upper incomplete gamma function of order x at y."
+)
+Nextafter = elementwise(RealBinary, "nextafter", "The next number after x in the direction of y.")
+Copysign = elementwise(RealBinary, "copysign", "The size of x with the sign of y.")
 
 
 @irdl_op_definition
@@ -187,18 +151,10 @@ class Shift(IntegerBinary, ABC):
     is_arithmetic = flag(True)
 
 
-@irdl_op_definition
-class BitwiseLeftShift(Shift):
-    """The bits of x moved to higher places. Paddle: bitwise_left_shift."""
-
-    name = "pd.bitwise_left_shift"
-
-
-@irdl_op_definition
-class BitwiseRightShift(Shift):
-    """The bits of x moved to lower places. Paddle: bitwise_right_shift."""
-
-    name = "pd.bitwise_right_shift"
+BitwiseLeftShift = elementwise(Shift, "bitwise_left_shift", "The bits of x moved to higher places.")
+BitwiseRightShift = elementwise(
+    Shift, "bitwise_right_shift", "The bits of x moved to lower places."
+)
 
 
 @irdl_op_definition

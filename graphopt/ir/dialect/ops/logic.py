@@ -8,9 +8,11 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, number
-from graphopt.ir.dialect.ops.base import Binary, Compare, PureOp, Unary
+from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, PureOp, Unary
 from graphopt.ir.dialect.traits import Elementwise, Reduction
 from graphopt.ir.dialect.types import Tensor, dtype_of, like, same_dtype
+
+elementwise = Declare(__name__)
 
 
 def check_bits(x: Tensor) -> None:
@@ -28,25 +30,9 @@ class BitwiseBinary(Binary, ABC):
         return Binary.infer(x, y)
 
 
-@irdl_op_definition
-class BitwiseAnd(BitwiseBinary):
-    """Bits set in both. Paddle: bitwise_and."""
-
-    name = "pd.bitwise_and"
-
-
-@irdl_op_definition
-class BitwiseOr(BitwiseBinary):
-    """Bits set in either. Paddle: bitwise_or."""
-
-    name = "pd.bitwise_or"
-
-
-@irdl_op_definition
-class BitwiseXor(BitwiseBinary):
-    """Bits set in one of the two. Paddle: bitwise_xor."""
-
-    name = "pd.bitwise_xor"
+BitwiseAnd = elementwise(BitwiseBinary, "bitwise_and", "Bits set in both.")
+BitwiseOr = elementwise(BitwiseBinary, "bitwise_or", "Bits set in either.")
+BitwiseXor = elementwise(BitwiseBinary, "bitwise_xor", "Bits set in one of the two.")
 
 
 @irdl_op_definition
@@ -80,25 +66,9 @@ class Test(PureOp, ABC):
         return like(x, dtype="bool")
 
 
-@irdl_op_definition
-class Isnan(Test):
-    """x is not a number. Paddle: isnan_v2."""
-
-    name = "pd.isnan"
-
-
-@irdl_op_definition
-class Isinf(Test):
-    """x is an infinity. Paddle: isinf_v2."""
-
-    name = "pd.isinf"
-
-
-@irdl_op_definition
-class Isfinite(Test):
-    """x is neither infinite nor nan. Paddle: isfinite_v2."""
-
-    name = "pd.isfinite"
+Isnan = elementwise(Test, "isnan", "x is not a number.", paddle="isnan_v2")
+Isinf = elementwise(Test, "isinf", "x is an infinity.", paddle="isinf_v2")
+Isfinite = elementwise(Test, "isfinite", "x is neither infinite nor nan.", paddle="isfinite_v2")
 
 
 @irdl_op_definition

@@ -7,7 +7,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, v
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, number
-from graphopt.ir.dialect.ops.base import Binary, Compare, FloatUnary, PureOp, Unary
+from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, FloatUnary, PureOp, Unary
 from graphopt.ir.dialect.ops.complex import real_of
 from graphopt.ir.dialect.traits import Elementwise, Linear
 from graphopt.ir.dialect.types import (
@@ -18,6 +18,8 @@ from graphopt.ir.dialect.types import (
     same_dtype,
     shape_of,
 )
+
+elementwise = Declare(__name__)
 
 
 @irdl_op_definition
@@ -36,123 +38,31 @@ class Subtract(Binary):
     traits = traits_def(Linear())
 
 
-@irdl_op_definition
-class Multiply(Binary):
-    """x * y. Paddle: elementwise_mul."""
-
-    name = "pd.multiply"
-
-
-@irdl_op_definition
-class Divide(Binary):
-    """x / y; integers divide towards zero. Paddle: elementwise_div."""
-
-    name = "pd.divide"
-
-
-@irdl_op_definition
-class Maximum(Binary):
-    """The larger of x and y. Paddle: elementwise_max."""
-
-    name = "pd.maximum"
-
-
-@irdl_op_definition
-class Minimum(Binary):
-    """The smaller of x and y. Paddle: elementwise_min."""
-
-    name = "pd.minimum"
-
-
-@irdl_op_definition
-class ElementwisePow(Binary):
-    """x to the power y. Paddle: elementwise_pow."""
-
-    name = "pd.elementwise_pow"
-
-
-@irdl_op_definition
-class FloorDivide(Binary):
-    """x / y, down to a whole number. Paddle: elementwise_floordiv."""
-
-    name = "pd.floor_divide"
-
-
-@irdl_op_definition
-class Remainder(Binary):
-    """x - y * floor(x / y), with the sign of y. Paddle: elementwise_mod."""
-
-    name = "pd.remainder"
-
-
-@irdl_op_definition
-class Fmax(Binary):
-    """The larger of x and y; a nan loses. Paddle: elementwise_fmax."""
-
-    name = "pd.fmax"
-
-
-@irdl_op_definition
-class Fmin(Binary):
-    """The smaller of x and y; a nan loses. Paddle: elementwise_fmin."""
-
-    name = "pd.fmin"
-
-
-@irdl_op_definition
-class Equal(Compare):
-    """x == y. Paddle: equal."""
-
-    name = "pd.equal"
-
-
-@irdl_op_definition
-class NotEqual(Compare):
-    """x != y. Paddle: not_equal."""
-
-    name = "pd.not_equal"
-
-
-@irdl_op_definition
-class LessThan(Compare):
-    """x < y. Paddle: less_than."""
-
-    name = "pd.less_than"
-
-
-@irdl_op_definition
-class LessEqual(Compare):
-    """x <= y. Paddle: less_equal."""
-
-    name = "pd.less_equal"
-
-
-@irdl_op_definition
-class GreaterThan(Compare):
-    """x > y. Paddle: greater_than."""
-
-    name = "pd.greater_than"
-
-
-@irdl_op_definition
-class GreaterEqual(Compare):
-    """x >= y. Paddle: greater_equal."""
-
-    name = "pd.greater_equal"
-
-
-@irdl_op_definition
-class LogicalAnd(Compare):
-    """Both are true. Paddle: logical_and."""
-
-    name = "pd.logical_and"
-
-
-@irdl_op_definition
-class LogicalOr(Compare):
-    """Either is true. Paddle: logical_or."""
-
-    name = "pd.logical_or"
+Multiply = elementwise(Binary, "multiply", "x * y.", paddle="elementwise_mul")
+Divide = elementwise(
+    Binary, "divide", "x / y; integers divide towards zero.", paddle="elementwise_div"
+)
+Maximum = elementwise(Binary, "maximum", "The larger of x and y.", paddle="elementwise_max")
+Minimum = elementwise(Binary, "minimum", "The smaller of x and y.", paddle="elementwise_min")
+ElementwisePow = elementwise(Binary, "elementwise_pow", "x to the power y.")
+FloorDivide = elementwise(
+    Binary, "floor_divide", "x / y, down to a whole number.", paddle="elementwise_floordiv"
+)
+Remainder = elementwise(
+    Binary, "remainder", "x - y * floor(x / y), with the sign of y.", paddle="elementwise_mod"
+)
+Fmax = elementwise(Binary, "fmax", "The larger of x and y; a nan loses.", paddle="elementwise_fmax")
+Fmin = elementwise(
+    Binary, "fmin", "The smaller of x and y; a nan loses.", paddle="elementwise_fmin"
+)
+Equal = elementwise(Compare, "equal", "x == y.")
+NotEqual = elementwise(Compare, "not_equal", "x != y.")
+LessThan = elementwise(Compare, "less_than", "x < y.")
+LessEqual = elementwise(Compare, "less_equal", "x <= y.")
+GreaterThan = elementwise(Compare, "greater_than", "x > y.")
+GreaterEqual = elementwise(Compare, "greater_equal", "x >= y.")
+LogicalAnd = elementwise(Compare, "logical_and", "Both are true.")
+LogicalOr = elementwise(Compare, "logical_or", "Either is true.")
 
 
 @irdl_op_definition
@@ -169,46 +79,12 @@ class LogicalNot(PureOp):
         return like(x, dtype="bool")
 
 
-@irdl_op_definition
-class Exp(FloatUnary):
-    """e to the power x. Paddle: exp."""
-
-    name = "pd.exp"
-
-
-@irdl_op_definition
-class Log(FloatUnary):
-    """Natural logarithm. Paddle: log."""
-
-    name = "pd.log"
-
-
-@irdl_op_definition
-class Sqrt(FloatUnary):
-    """Square root. Paddle: sqrt."""
-
-    name = "pd.sqrt"
-
-
-@irdl_op_definition
-class Rsqrt(FloatUnary):
-    """1 / sqrt(x). Paddle: rsqrt."""
-
-    name = "pd.rsqrt"
-
-
-@irdl_op_definition
-class Erf(FloatUnary):
-    """The error function. Paddle: erf."""
-
-    name = "pd.erf"
-
-
-@irdl_op_definition
-class Square(Unary):
-    """x * x. Paddle: square."""
-
-    name = "pd.square"
+Exp = elementwise(FloatUnary, "exp", "e to the power x.")
+Log = elementwise(FloatUnary, "log", "Natural logarithm.")
+Sqrt = elementwise(FloatUnary, "sqrt", "Square root.")
+Rsqrt = elementwise(FloatUnary, "rsqrt", "1 / sqrt(x).")
+Erf = elementwise(FloatUnary, "erf", "The error function.")
+Square = elementwise(Unary, "square", "x * x.")
 
 
 @irdl_op_definition

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.detection.boxes import (
-    AnchorGenerator,
-    BoxCoder,
-    DensityPriorBox,
-    IouSimilarity,
-    PriorBox,
-    all_ratios,
-)
+from graphopt.ir.dialect.ops.detection import boxes as ops
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
@@ -47,7 +40,7 @@ def _grid(
     return centres, (step_w, step_h), [width, height, width, height]
 
 
-@lowers(PriorBox)
+@lowers(ops.PriorBox)
 def prior_box(
     input: Array,
     image: Array,
@@ -62,7 +55,7 @@ def prior_box(
     offset: float,
     min_max_aspect_ratios_order: bool,
 ) -> tuple[Array, Array]:
-    ratios = all_ratios(aspect_ratios, flip)
+    ratios = ops.all_ratios(aspect_ratios, flip)
     halves: list[list[float]] = []
     for number, size in enumerate(min_sizes):
         shaped = [[size * r**0.5 / 2, size / r**0.5 / 2] for r in ratios]
@@ -74,7 +67,7 @@ def prior_box(
     return _with_variances(np.clip(boxes, 0, 1) if clip else boxes, variances, input.dtype)
 
 
-@lowers(DensityPriorBox)
+@lowers(ops.DensityPriorBox)
 def density_prior_box(
     input: Array,
     image: Array,
@@ -102,7 +95,7 @@ def density_prior_box(
     return _with_variances(boxes.reshape(-1, 4) if flatten_to_2d else boxes, variances, input.dtype)
 
 
-@lowers(AnchorGenerator)
+@lowers(ops.AnchorGenerator)
 def anchor_generator(
     input: Array,
     anchor_sizes: Floats,
@@ -131,7 +124,7 @@ def _centred(boxes: Array, extra: float) -> tuple[Array, Array, Array, Array]:
     return left + width / 2, top + height / 2, width, height
 
 
-@lowers(BoxCoder)
+@lowers(ops.BoxCoder)
 def box_coder(
     prior_box: Array,
     prior_box_var: Array | None,
@@ -170,7 +163,7 @@ def box_coder(
     return jnp.stack([*low, *high], -1).astype(target_box.dtype)
 
 
-@lowers(IouSimilarity)
+@lowers(ops.IouSimilarity)
 def iou_similarity(x: Array, y: Array, box_normalized: bool) -> Array:
     extra = 0.0 if box_normalized else 1.0
     first, second = wide(x)[:, None], wide(y)[None]

@@ -8,14 +8,7 @@ from typing import Any
 import numpy as np
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.detection.proposals import (
-    CollectFpnProposals,
-    DistributeFpnProposals,
-    GenerateProposals,
-    MatrixNms,
-    MulticlassNms,
-    Nms,
-)
+from graphopt.ir.dialect.ops.detection import proposals as ops
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
@@ -71,14 +64,14 @@ def _tables(picked: list[list[Any]], offsets: list[list[int]], dtype: Any) -> tu
     )
 
 
-@lowers(Nms)
+@lowers(ops.Nms)
 def nms(x: Array, threshold: float) -> Array:
     boxes = concrete(x, "the number of boxes")
     kept = _suppressed(boxes, np.arange(len(boxes)), threshold, 1.0, 0.0)
     return jnp.asarray(kept, "int64")
 
 
-@lowers(MulticlassNms)
+@lowers(ops.MulticlassNms)
 def multiclass_nms(
     bboxes: Array,
     scores: Array,
@@ -124,7 +117,7 @@ def multiclass_nms(
     return _tables(rows, places, boxes.dtype)
 
 
-@lowers(MatrixNms)
+@lowers(ops.MatrixNms)
 def matrix_nms(
     bboxes: Array,
     scores: Array,
@@ -172,7 +165,7 @@ def _decay(boxes: Numbers, gaussian: bool, sigma: float, extra: float) -> Number
     return factors
 
 
-@lowers(GenerateProposals)
+@lowers(ops.GenerateProposals)
 def generate_proposals(
     scores: Array,
     bbox_deltas: Array,
@@ -231,7 +224,7 @@ def _large(boxes: Numbers, size: Numbers, least: float, pixel_offset: bool) -> N
     return np.all(good, axis=1, keepdims=False)
 
 
-@lowers(DistributeFpnProposals)
+@lowers(ops.DistributeFpnProposals)
 def distribute_fpn_proposals(
     fpn_rois: Array,
     rois_num: Array | None,
@@ -260,7 +253,7 @@ def distribute_fpn_proposals(
     )
 
 
-@lowers(CollectFpnProposals)
+@lowers(ops.CollectFpnProposals)
 def collect_fpn_proposals(
     rois: tuple[Array, ...],
     scores: tuple[Array, ...],

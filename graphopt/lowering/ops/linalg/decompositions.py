@@ -10,44 +10,25 @@ from jax import lax
 from jax import numpy as jnp
 from jax.scipy import linalg
 
-from graphopt.ir.dialect.ops.linalg.decompositions import (
-    CholeskySolve,
-    Det,
-    Eig,
-    Eigh,
-    Eigvals,
-    Eigvalsh,
-    Lu,
-    LuUnpack,
-    MatrixExp,
-    MatrixPower,
-    MatrixRank,
-    MultiDot,
-    Qr,
-    Slogdet,
-    Solve,
-    Svd,
-    TriangularSolve,
-    is_vector_side,
-)
+from graphopt.ir.dialect.ops.linalg import decompositions as ops
 from graphopt.lowering.ops.base import Array, wide, widened
 from graphopt.lowering.registry import lowers
 
 
-@lowers(Det)
+@lowers(ops.Det)
 @widened
 def det(x: Array) -> Array:
     return jnp.linalg.det(x)
 
 
-@lowers(Slogdet)
+@lowers(ops.Slogdet)
 @widened
 def slogdet(x: Array) -> Array:
     sign, size = jnp.linalg.slogdet(x)
     return jnp.stack([lax.stop_gradient(sign), size.astype(x.dtype)])
 
 
-@lowers(Qr)
+@lowers(ops.Qr)
 def qr(x: Array, mode: str) -> tuple[Array, Array]:
     if mode == "r":
         r = jnp.linalg.qr(wide(x), mode="r")
@@ -56,14 +37,14 @@ def qr(x: Array, mode: str) -> tuple[Array, Array]:
     return q.astype(x.dtype), r.astype(x.dtype)
 
 
-@lowers(Svd)
+@lowers(ops.Svd)
 def svd(x: Array, full_matrices: bool) -> tuple[Array, Array, Array]:
     u, s, vh = jnp.linalg.svd(wide(x), full_matrices=full_matrices)
     real = jnp.finfo(x.dtype).dtype
     return u.astype(x.dtype), s.astype(real), vh.astype(x.dtype)
 
 
-@lowers(Eigh)
+@lowers(ops.Eigh)
 def eigh(x: Array, UPLO: str) -> tuple[Array, Array]:
     # the gradient is shared out evenly between the triangles
     matrices = wide(x)
@@ -74,7 +55,7 @@ def eigh(x: Array, UPLO: str) -> tuple[Array, Array]:
     return values.astype(jnp.finfo(x.dtype).dtype), vectors.astype(x.dtype)
 
 
-@lowers(Eigvalsh)
+@lowers(ops.Eigvalsh)
 def eigvalsh(x: Array, UPLO: str) -> Array:
     return eigh(x, UPLO)[0]
 
@@ -101,17 +82,17 @@ def _eig_jvp(
     return (values, vectors), (jnp.diagonal(inner, axis1=-2, axis2=-1), change)
 
 
-@lowers(Eig)
+@lowers(ops.Eig)
 def eig(x: Array) -> tuple[Array, Array]:
     return _eig(wide(x))
 
 
-@lowers(Eigvals)
+@lowers(ops.Eigvals)
 def eigvals(x: Array) -> Array:
     return _eig(wide(x))[0]
 
 
-@lowers(Lu)
+@lowers(ops.Lu)
 def lu(x: Array) -> tuple[Array, Array, Array]:
     both, pivots, _ = lax.linalg.lu(wide(x))
     return both.astype(x.dtype), pivots + 1, _singular(lax.stop_gradient(both))
@@ -126,7 +107,7 @@ def _singular(both: Array) -> Array:
     return jnp.where(zero.any(-1), first + 1, np.int32(0))
 
 
-@lowers(LuUnpack)
+@lowers(ops.LuUnpack)
 def lu_unpack(
     x: Array, y: Array, unpack_ludata: bool, unpack_pivots: bool
 ) -> tuple[Array, Array, Array]:
@@ -144,9 +125,9 @@ def lu_unpack(
     return permutation, lower, upper
 
 
-@lowers(Solve)
+@lowers(ops.Solve)
 def solve(x: Array, y: Array) -> Array:
-    vectors = is_vector_side(x.shape, y.shape)
+    vectors = ops.is_vector_side(x.shape, y.shape)
     right = y[..., None] if vectors else y
     batch = jnp.broadcast_shapes(x.shape[:-2], right.shape[:-2])
     a = jnp.broadcast_to(wide(x), (*batch, *x.shape[-2:]))
@@ -161,7 +142,7 @@ def _both(x: Array, y: Array) -> tuple[Array, Array]:
     return first, jnp.broadcast_to(wide(y), (*batch, *y.shape[-2:]))
 
 
-@lowers(TriangularSolve)
+@lowers(ops.TriangularSolve)
 def triangular_solve(
     x: Array, y: Array, upper: bool, transpose: bool, unitriangular: bool
 ) -> Array:
@@ -177,25 +158,25 @@ def triangular_solve(
     return found.astype(y.dtype)
 
 
-@lowers(CholeskySolve)
+@lowers(ops.CholeskySolve)
 def cholesky_solve(x: Array, y: Array, upper: bool) -> Array:
     factor, b = _both(y, x)
     return linalg.cho_solve((factor, not upper), b).astype(x.dtype)
 
 
-@lowers(MatrixPower)
+@lowers(ops.MatrixPower)
 @widened
 def matrix_power(x: Array, n: int) -> Array:
     return jnp.linalg.matrix_power(x, n)
 
 
-@lowers(MatrixExp)
+@lowers(ops.MatrixExp)
 @widened
 def matrix_exp(x: Array) -> Array:
     return linalg.expm(x)
 
 
-@lowers(MatrixRank)
+@lowers(ops.MatrixRank)
 def matrix_rank(
     x: Array, tol_tensor: Array | None, tol: float, hermitian: bool, use_default_tol: bool
 ) -> Array:
@@ -213,6 +194,6 @@ def matrix_rank(
     return jnp.sum(sizes > bound[..., None], -1, dtype=np.int64)
 
 
-@lowers(MultiDot)
+@lowers(ops.MultiDot)
 def multi_dot(x: tuple[Array, ...]) -> Array:
     return jnp.linalg.multi_dot(x)

@@ -4,49 +4,40 @@ from __future__ import annotations
 
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.linalg.matrices import (
-    Cholesky,
-    Cross,
-    Diag,
-    Diagonal,
-    Einsum,
-    Inverse,
-    Trace,
-    cross_axis,
-)
+from graphopt.ir.dialect.ops.linalg import matrices as ops
 from graphopt.lowering.ops.base import Array, constant, wide, widened
 from graphopt.lowering.registry import lowers
 
 
-@lowers(Cholesky)
+@lowers(ops.Cholesky)
 @widened
 def cholesky(x: Array, upper: bool) -> Array:
     return jnp.linalg.cholesky(x, upper=upper, symmetrize_input=False)
 
 
-@lowers(Inverse)
+@lowers(ops.Inverse)
 @widened
 def inverse(x: Array) -> Array:
     return jnp.linalg.inv(x)
 
 
-@lowers(Cross)
+@lowers(ops.Cross)
 def cross(x: Array, y: Array, axis: int) -> Array:
     x, y = jnp.broadcast_arrays(x, y)
-    return jnp.cross(wide(x), wide(y), axis=cross_axis(x.shape, axis)).astype(x.dtype)
+    return jnp.cross(wide(x), wide(y), axis=ops.cross_axis(x.shape, axis)).astype(x.dtype)
 
 
-@lowers(Diagonal)
+@lowers(ops.Diagonal)
 def diagonal(input: Array, offset: int, axis1: int, axis2: int) -> Array:
     return jnp.diagonal(input, offset, axis1, axis2)
 
 
-@lowers(Trace)
+@lowers(ops.Trace)
 def trace(input: Array, offset: int, axis1: int, axis2: int) -> Array:
     return jnp.sum(jnp.diagonal(input, offset, axis1, axis2), -1, dtype=input.dtype)
 
 
-@lowers(Diag)
+@lowers(ops.Diag)
 def diag(x: Array, offset: int, padding_value: float) -> Array:
     if x.ndim == 2:
         return jnp.diagonal(x, offset)
@@ -55,6 +46,6 @@ def diag(x: Array, offset: int, padding_value: float) -> Array:
     return jnp.where(on, matrix, constant(padding_value, x.dtype))
 
 
-@lowers(Einsum)
+@lowers(ops.Einsum)
 def einsum(inputs: tuple[Array, ...], equation: str) -> Array:
     return jnp.einsum(equation, *inputs)

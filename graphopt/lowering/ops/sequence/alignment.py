@@ -6,13 +6,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.sequence.alignment import (
-    CtcAlign,
-    EditDistance,
-    GatherTree,
-    SequenceMask,
-    WarpCtc,
-)
+from graphopt.ir.dialect.ops.sequence import alignment as ops
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.activation import below_max, log_sum
 from graphopt.lowering.ops.base import Array, wide
@@ -22,7 +16,7 @@ from graphopt.lowering.registry import lowers
 IMPOSSIBLE = -1e30
 
 
-@lowers(WarpCtc)
+@lowers(ops.WarpCtc)
 def warpctc(
     logits: Array,
     label: Array,
@@ -91,7 +85,7 @@ def _steps_needed(label: Array, length: Array) -> Array:
     return length + jnp.sum(repeats, 1, dtype=np.int64)
 
 
-@lowers(CtcAlign)
+@lowers(ops.CtcAlign)
 def ctc_align(
     input: Array, input_length: Array, blank: int, merge_repeated: bool, padding_value: int
 ) -> tuple[Array, Array]:
@@ -108,7 +102,7 @@ def ctc_align(
     return out, jnp.sum(kept, 1, keepdims=True, dtype=input_length.dtype)
 
 
-@lowers(EditDistance)
+@lowers(ops.EditDistance)
 def edit_distance(
     hyps: Array,
     refs: Array,
@@ -140,7 +134,7 @@ def edit_distance(
     return distance, jnp.full(1, batch, np.int64)
 
 
-@lowers(GatherTree)
+@lowers(ops.GatherTree)
 def gather_tree(ids: Array, parents: Array) -> Array:
     def step(beam: Array, now: tuple[Array, Array]) -> tuple[Array, Array]:
         tokens, origins = now
@@ -150,7 +144,7 @@ def gather_tree(ids: Array, parents: Array) -> Array:
     return lax.scan(step, beams, (ids, parents), reverse=True)[1]
 
 
-@lowers(SequenceMask)
+@lowers(ops.SequenceMask)
 def sequence_mask(x: Array, max_len: int, out_dtype: DType) -> Array:
     at = jnp.arange(max_len, dtype=x.dtype)
     return (at < x[..., None]).astype(out_dtype.numpy)

@@ -8,16 +8,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.sequence.layers import (
-    SequenceConv,
-    SequenceExpand,
-    SequencePad,
-    SequencePool,
-    SequenceReverse,
-    SequenceRowConv,
-    SequenceSoftmax,
-    SequenceUnpad,
-)
+from graphopt.ir.dialect.ops.sequence import layers as ops
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
@@ -38,7 +29,7 @@ def _column(values: Array, rank: int) -> Array:
     return values.reshape(-1, *(1,) * (rank - 1))
 
 
-@lowers(SequencePool)
+@lowers(ops.SequencePool)
 def sequence_pool(x: Array, lengths: Array, pooltype: str, pad_value: float) -> Array:
     count, rows, rank = lengths.shape[0], x.shape[0], x.ndim
     filled = _column(lengths > 0, rank)
@@ -76,7 +67,7 @@ def _around(x: Array, lengths: Array, steps: Iterable[int]) -> list[Array]:
     return parts
 
 
-@lowers(SequenceConv)
+@lowers(ops.SequenceConv)
 def sequence_conv(
     x: Array, lengths: Array, filter: Array, context_length: int, context_start: int
 ) -> Array:
@@ -85,7 +76,7 @@ def sequence_conv(
     return jnp.matmul(wide(context), wide(filter)).astype(x.dtype)
 
 
-@lowers(SequenceRowConv)
+@lowers(ops.SequenceRowConv)
 def sequence_row_conv(x: Array, lengths: Array, filter: Array) -> Array:
     weights = wide(filter)
     parts = _around(wide(x), lengths, range(filter.shape[0]))
@@ -93,7 +84,7 @@ def sequence_row_conv(x: Array, lengths: Array, filter: Array) -> Array:
     return sum(parts[1:], parts[0]).astype(x.dtype)
 
 
-@lowers(SequenceSoftmax)
+@lowers(ops.SequenceSoftmax)
 def sequence_softmax(x: Array, lengths: Array) -> Array:
     full = wide(x).reshape(-1)
     numbers, count = numbers_of(lengths, x.shape[0]), lengths.shape[0]
@@ -103,7 +94,7 @@ def sequence_softmax(x: Array, lengths: Array) -> Array:
     return (powers / jnp.take(total, numbers)).reshape(x.shape).astype(x.dtype)
 
 
-@lowers(SequenceReverse)
+@lowers(ops.SequenceReverse)
 def sequence_reverse(x: Array, lengths: Array) -> Array:
     numbers = numbers_of(lengths, x.shape[0])
     ends = jnp.take(ends_of(lengths), numbers)
@@ -111,12 +102,12 @@ def sequence_reverse(x: Array, lengths: Array) -> Array:
     return jnp.take(x, starts + ends - 1 - jnp.arange(x.shape[0]), 0)
 
 
-@lowers(SequenceExpand)
+@lowers(ops.SequenceExpand)
 def sequence_expand_as(x: Array, y: Array, lengths: Array) -> Array:
     return jnp.take(x, numbers_of(lengths, y.shape[0]), 0)
 
 
-@lowers(SequencePad)
+@lowers(ops.SequencePad)
 def sequence_pad(x: Array, lengths: Array, pad_value: Array, padded_length: int) -> Array:
     sizes = concrete(lengths, "the length of sequence_pad")
     longest = int(sizes.max(initial=0))
@@ -134,7 +125,7 @@ def sequence_pad(x: Array, lengths: Array, pad_value: Array, padded_length: int)
     return jnp.where(inside.reshape(*at.shape, *(1,) * len(rest)), jnp.take(x, at, 0), fill)
 
 
-@lowers(SequenceUnpad)
+@lowers(ops.SequenceUnpad)
 def sequence_unpad(x: Array, lengths: Array) -> Array:
     sizes = concrete(lengths, "the number of rows of sequence_unpad").reshape(-1)
     inside = np.arange(x.shape[1]) < sizes[:, None]

@@ -12,15 +12,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.sequence.recurrent import (
-    ACTIVATIONS,
-    GruUnit,
-    LstmUnit,
-    Rnn,
-    SequenceGru,
-    SequenceLstm,
-    SequenceLstmp,
-)
+from graphopt.ir.dialect.ops.sequence import recurrent as ops
 from graphopt.lowering.ops.activation import activate
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
@@ -64,7 +56,7 @@ STEPS: dict[str, Step] = {
 }
 
 
-@lowers(Rnn)
+@lowers(ops.Rnn)
 def rnn(
     x: Array,
     pre_state: Sequence[Array],
@@ -151,7 +143,7 @@ _UNIT_ACTIVATIONS: dict[str, Callable[[Array], Array]] = {
 }
 
 
-@lowers(GruUnit)
+@lowers(ops.GruUnit)
 def gru_unit(
     input: Array,
     hidden_prev: Array,
@@ -163,7 +155,7 @@ def gru_unit(
 ) -> tuple[Array, Array, Array]:
     hidden, inputs, size = wide(hidden_prev), wide(input), hidden_prev.shape[1]
     inputs = inputs if bias is None else inputs + wide(bias)
-    squash = _UNIT_ACTIVATIONS[ACTIVATIONS[gate_activation]]
+    squash = _UNIT_ACTIVATIONS[ops.ACTIVATIONS[gate_activation]]
     # the weight is two matrices one after the other in memory, not side by side
     flat = wide(weight).reshape(-1)
     gates_weight = flat[: 2 * size * size].reshape(size, 2 * size)
@@ -171,7 +163,7 @@ def gru_unit(
     update, reset = gates[:, :size], gates[:, size:]
     reset_hidden = reset * hidden
     candidate = inputs[:, 2 * size :] + reset_hidden @ flat[2 * size * size :].reshape(size, size)
-    candidate = _UNIT_ACTIVATIONS[ACTIVATIONS[activation]](candidate)
+    candidate = _UNIT_ACTIVATIONS[ops.ACTIVATIONS[activation]](candidate)
     share = 1 - update if origin_mode else update
     new = share * (candidate - hidden) + hidden
     results = (jnp.concatenate([gates, candidate], 1), reset_hidden, new)
@@ -179,7 +171,7 @@ def gru_unit(
     return gate, reset_hidden, new
 
 
-@lowers(LstmUnit)
+@lowers(ops.LstmUnit)
 def lstm_unit(x: Array, c_prev: Array, forget_bias: float) -> tuple[Array, Array]:
     i, f, o, candidate = jnp.split(wide(x), 4, axis=1)
     cell = lax.logistic(f + forget_bias) * wide(c_prev) + lax.logistic(i) * lax.tanh(candidate)
@@ -211,7 +203,7 @@ def _steps(
     return x, first, states
 
 
-@lowers(SequenceLstm)
+@lowers(ops.SequenceLstm)
 def sequence_lstm(
     x: Array,
     lengths: Array,
@@ -233,7 +225,7 @@ def sequence_lstm(
     return hidden, lax.stop_gradient(cell)
 
 
-@lowers(SequenceLstmp)
+@lowers(ops.SequenceLstmp)
 def sequence_lstmp(
     x: Array,
     lengths: Array,
@@ -328,7 +320,7 @@ def _lstm_step(
     return hidden.astype(x.dtype), cell.astype(x.dtype)
 
 
-@lowers(SequenceGru)
+@lowers(ops.SequenceGru)
 def sequence_gru(
     x: Array,
     lengths: Array,

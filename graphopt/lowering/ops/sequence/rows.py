@@ -6,25 +6,14 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.sequence.rows import (
-    SequenceAlign,
-    SequenceConcat,
-    SequenceEditDistance,
-    SequenceEnumerate,
-    SequenceErase,
-    SequenceReorder,
-    SequenceRepeat,
-    SequenceReshape,
-    SequenceScatter,
-    SequenceSlice,
-)
+from graphopt.ir.dialect.ops.sequence import rows as ops
 from graphopt.lowering.dynamic import concrete
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
 
 
-@lowers(SequenceConcat)
+@lowers(ops.SequenceConcat)
 def sequence_concat(xs: tuple[Array, ...], lengths: tuple[Array, ...]) -> Array:
     # where each row goes: after all sequences before its own, and its own of the tensors before
     whole = sum(own.astype(np.int64) for own in lengths)
@@ -42,7 +31,7 @@ def sequence_concat(xs: tuple[Array, ...], lengths: tuple[Array, ...]) -> Array:
     return out
 
 
-@lowers(SequenceRepeat)
+@lowers(ops.SequenceRepeat)
 def sequence_expand(x: Array, lengths: Array, counts: Array) -> tuple[Array, Array]:
     sizes = concrete(lengths, "the number of rows of sequence_expand")
     times = concrete(counts, "the number of rows of sequence_expand")
@@ -57,7 +46,7 @@ def sequence_expand(x: Array, lengths: Array, counts: Array) -> tuple[Array, Arr
     return jnp.take(x, at.astype(np.int64), 0), jnp.asarray(sizes[chosen], lengths.dtype)
 
 
-@lowers(SequenceReshape)
+@lowers(ops.SequenceReshape)
 def sequence_reshape(x: Array, lengths: Array, new_dim: int) -> tuple[Array, Array]:
     numbers = concrete(lengths, "whether sequence_reshape makes whole rows") * x.shape[1]
     if np.any(numbers % new_dim):
@@ -68,13 +57,13 @@ def sequence_reshape(x: Array, lengths: Array, new_dim: int) -> tuple[Array, Arr
     return x.reshape(-1, new_dim), jnp.asarray(numbers // new_dim, lengths.dtype)
 
 
-@lowers(SequenceScatter)
+@lowers(ops.SequenceScatter)
 def sequence_scatter(x: Array, index: Array, updates: Array, lengths: Array) -> Array:
     numbers = numbers_of(lengths, index.shape[0])
     return jnp.asarray(x).at[numbers, index.reshape(-1)].add(updates.reshape(-1), mode="drop")
 
 
-@lowers(SequenceEnumerate)
+@lowers(ops.SequenceEnumerate)
 def sequence_enumerate(x: Array, lengths: Array, win_size: int, pad_value: int) -> Array:
     rows = x.shape[0]
     if not rows:
@@ -85,7 +74,7 @@ def sequence_enumerate(x: Array, lengths: Array, win_size: int, pad_value: int) 
     return jnp.where(at < ends[:, None], found, jnp.asarray(pad_value, x.dtype))
 
 
-@lowers(SequenceSlice)
+@lowers(ops.SequenceSlice)
 def sequence_slice(x: Array, lengths: Array, offset: Array, length: Array) -> Array:
     what = "the number of rows of sequence_slice"
     sizes, begin, wanted = (concrete(each, what) for each in (lengths, offset, length))
@@ -104,7 +93,7 @@ def sequence_slice(x: Array, lengths: Array, offset: Array, length: Array) -> Ar
     return jnp.take(x, at.astype(np.int64), 0)
 
 
-@lowers(SequenceErase)
+@lowers(ops.SequenceErase)
 def sequence_erase(x: Array, lengths: Array, tokens: tuple[int, ...]) -> tuple[Array, Array]:
     numbers = concrete(x, "the number of rows of sequence_erase")
     sizes = concrete(lengths, "the number of rows of sequence_erase")
@@ -115,7 +104,7 @@ def sequence_erase(x: Array, lengths: Array, tokens: tuple[int, ...]) -> tuple[A
     return jnp.asarray(numbers[kept]), jnp.asarray(left, lengths.dtype)
 
 
-@lowers(SequenceAlign)
+@lowers(ops.SequenceAlign)
 def sequence_align(
     x: Array, lengths: Array, blank: int, merge_repeated: bool
 ) -> tuple[Array, Array]:
@@ -133,7 +122,7 @@ def sequence_align(
     return jnp.asarray(found.reshape(-1, *x.shape[1:])), jnp.asarray(left, lengths.dtype)
 
 
-@lowers(SequenceEditDistance)
+@lowers(ops.SequenceEditDistance)
 def sequence_edit_distance(
     hyps: Array, refs: Array, hyps_lengths: Array, refs_lengths: Array, normalized: bool
 ) -> tuple[Array, Array]:
@@ -167,7 +156,7 @@ def sequence_edit_distance(
     return distance.reshape(-1, 1), jnp.full(1, count, np.int64)
 
 
-@lowers(SequenceReorder)
+@lowers(ops.SequenceReorder)
 def sequence_reorder(x: Array, lengths: Array, order: Array) -> Array:
     if not x.shape[0]:
         return x

@@ -5,17 +5,7 @@ from __future__ import annotations
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.update.adaptive import (
-    Adadelta,
-    Adagrad,
-    Adamax,
-    DecayedAdagrad,
-    Ftrl,
-    Lamb,
-    Nadam,
-    Radam,
-    Rmsprop,
-)
+from graphopt.ir.dialect.ops.update import adaptive as ops
 from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.update.basic import scalar
@@ -32,7 +22,7 @@ def norm(x: Array, replicas: Replicas = ALONE) -> Array:
     return lax.sqrt(replicas.sum_of_parts(jnp.sum(lax.square(x))))
 
 
-@lowers(Adagrad)
+@lowers(ops.Adagrad)
 def adagrad(
     param: Array, grad: Array, learning_rate: Array, moment: Array, epsilon: float
 ) -> tuple[Array, ...]:
@@ -42,7 +32,7 @@ def adagrad(
     return rounded((moved, m), (param, moment))
 
 
-@lowers(DecayedAdagrad)
+@lowers(ops.DecayedAdagrad)
 def decayed_adagrad(
     param: Array, grad: Array, learning_rate: Array, moment: Array, decay: float, epsilon: float
 ) -> tuple[Array, ...]:
@@ -52,7 +42,7 @@ def decayed_adagrad(
     return rounded((moved, m), (param, moment))
 
 
-@lowers(Adadelta)
+@lowers(ops.Adadelta)
 def adadelta(
     param: Array,
     grad: Array,
@@ -71,7 +61,7 @@ def adadelta(
     return rounded((moved, squares, steps), (param, avg_squared_grad, avg_squared_update))
 
 
-@lowers(Adamax)
+@lowers(ops.Adamax)
 def adamax(
     param: Array,
     grad: Array,
@@ -90,7 +80,7 @@ def adamax(
     return rounded((moved, m, largest), (param, moment, inf_norm))
 
 
-@lowers(Rmsprop)
+@lowers(ops.Rmsprop)
 def rmsprop(
     param: Array,
     grad: Array,
@@ -114,7 +104,7 @@ def rmsprop(
     return rounded((p - step, step, squares, mean), (param, moment, mean_square, mean_grad))
 
 
-@lowers(Lamb)
+@lowers(ops.Lamb)
 def lamb(
     param: Array,
     grad: Array,
@@ -149,7 +139,7 @@ def lamb(
     )
 
 
-@lowers(Nadam)
+@lowers(ops.Nadam)
 def nadam(
     param: Array,
     grad: Array,
@@ -180,7 +170,7 @@ def nadam(
     )
 
 
-@lowers(Radam)
+@lowers(ops.Radam)
 def radam(
     param: Array,
     grad: Array,
@@ -214,7 +204,7 @@ def radam(
     )
 
 
-@lowers(Ftrl)
+@lowers(ops.Ftrl)
 def ftrl(
     param: Array,
     grad: Array,

@@ -7,13 +7,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.update.plain import (
-    Asgd,
-    AverageAccumulates,
-    Dpsgd,
-    LarsMomentum,
-    Rprop,
-)
+from graphopt.ir.dialect.ops.update import plain as ops
 from graphopt.lowering.collectives import ALONE, Replicas
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.update.adaptive import norm, rounded
@@ -21,7 +15,7 @@ from graphopt.lowering.ops.update.basic import scalar
 from graphopt.lowering.registry import lowers
 
 
-@lowers(Asgd)
+@lowers(ops.Asgd)
 def asgd(
     param: Array, grad: Array, learning_rate: Array, d: Array, y: Array, n: Array
 ) -> tuple[Array, ...]:
@@ -31,7 +25,7 @@ def asgd(
     return rounded((moved, total, g), (param, d, y))
 
 
-@lowers(Rprop)
+@lowers(ops.Rprop)
 def rprop(
     param: Array,
     grad: Array,
@@ -50,7 +44,7 @@ def rprop(
     return rounded((p - lax.sign(g) * step, g, step), (param, prev, learning_rate))
 
 
-@lowers(LarsMomentum)
+@lowers(ops.LarsMomentum)
 def lars_momentum(
     param: Array,
     grad: Array,
@@ -77,7 +71,7 @@ def lars_momentum(
     return rounded((p - v, v), (param, velocity))
 
 
-@lowers(Dpsgd)
+@lowers(ops.Dpsgd)
 def dpsgd(
     param: Array,
     grad: Array,
@@ -93,7 +87,7 @@ def dpsgd(
     return (p - scalar(learning_rate, p) * (g / scale + noise / batch_size)).astype(param.dtype)
 
 
-@lowers(AverageAccumulates)
+@lowers(ops.AverageAccumulates)
 def average_accumulates(
     param: Array,
     sum_1: Array,

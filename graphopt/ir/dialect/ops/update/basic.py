@@ -7,7 +7,7 @@ and `plain.py`.
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -79,6 +79,27 @@ class Update(OpaqueOp, ABC):
         ]
 
 
+def update(*state: str, reads: Sequence[str] = ()) -> Callable[[type[Update]], type[Update]]:
+    """Declare an update of a parameter by a gradient, a learning rate and named state.
+
+    The operands are `param`, `grad`, `learning_rate`, the state and what it only `reads`; the
+    results are the parameter and the state. The class has the name and the properties.
+    """
+
+    def infer(param: Tensor, grad: Tensor, **values: Tensor) -> tuple[Tensor, ...]:
+        return updated(param, grad, *(values[name] for name in state))
+
+    def declare(cls: type[Update]) -> type[Update]:
+        for name in ("param", "grad", "learning_rate", *state, *reads):
+            setattr(cls, name, operand_def(Tensor))
+        for name in ("param", *state):
+            setattr(cls, f"{name}_out", result_def(Tensor))
+        cls.infer = staticmethod(infer)
+        return irdl_op_definition(cls)
+
+    return declare
+
+
 @dataclass(frozen=True)
 class Single:
     """Positions of one parameter's operands and results in an update, by the operands' names.
@@ -97,20 +118,11 @@ class Single:
         return cls(operands, {name: first + at for at, name in enumerate(present)})
 
 
-@irdl_op_definition
+@update()
 class Sgd(Update):
     """param - lr * grad. Paddle: sgd."""
 
     name = "pd.sgd"
-    param = operand_def(Tensor)
-    grad = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    param_out = result_def(Tensor)
-
-    @staticmethod
-    def infer(param: Tensor, grad: Tensor) -> Tensor:
-        check_gradient(param, grad)
-        return param
 
 
 @irdl_op_definition

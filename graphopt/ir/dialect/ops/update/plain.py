@@ -7,11 +7,11 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.ir.dialect.attrs import flag, integer, number
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.ops.random import RandomOp
-from graphopt.ir.dialect.ops.update.basic import Update, check_gradient, updated
+from graphopt.ir.dialect.ops.update.basic import Update, check_gradient, update, updated
 from graphopt.ir.dialect.types import Tensor
 
 
-@irdl_op_definition
+@update("d", "y", reads=("n",))
 class Asgd(Update):
     """param - lr / n * d, where d sums the latest gradient of each of n batches. Paddle: asgd.
 
@@ -19,19 +19,6 @@ class Asgd(Update):
     """
 
     name = "pd.asgd"
-    param = operand_def(Tensor)
-    grad = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    d = operand_def(Tensor)
-    y = operand_def(Tensor)
-    n = operand_def(Tensor)
-    param_out = result_def(Tensor)
-    d_out = result_def(Tensor)
-    y_out = result_def(Tensor)
-
-    @staticmethod
-    def infer(param: Tensor, grad: Tensor, d: Tensor, y: Tensor) -> tuple[Tensor, ...]:
-        return updated(param, grad, d, y)
 
 
 @irdl_op_definition
@@ -60,7 +47,7 @@ class Rprop(Update):
         return updated(param, grad, prev, learning_rate)
 
 
-@irdl_op_definition
+@update("velocity")
 class LarsMomentum(Update):
     """Momentum with a rate for each layer (You and others, 2017). Paddle: lars_momentum.
 
@@ -68,22 +55,12 @@ class LarsMomentum(Update):
     """
 
     name = "pd.lars_momentum"
-    param = operand_def(Tensor)
-    grad = operand_def(Tensor)
-    learning_rate = operand_def(Tensor)
-    velocity = operand_def(Tensor)
-    param_out = result_def(Tensor)
-    velocity_out = result_def(Tensor)
     mu = number()
     lars_coeff = number(0.001)
     lars_weight_decay = number(0.0005)
     epsilon = number(0.0)
     rescale_grad = number(1.0)
     in_parts = flag(False)
-
-    @staticmethod
-    def infer(param: Tensor, grad: Tensor, velocity: Tensor) -> tuple[Tensor, ...]:
-        return updated(param, grad, velocity)
 
 
 @irdl_op_definition
