@@ -186,6 +186,22 @@ def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
     dims = [shape[i] if dim == 0 and i < len(shape) else dim for i, dim in enumerate(wanted)]
     if 0 in shape and 0 not in dims and -1 not in wanted:
         dims = list(wanted)
+    return _filled(shape, dims, wanted)
+
+
+def resolve_shape_like(shape: Shape, like: Shape, wanted: Sequence[int]) -> Shape:
+    """The result shape of `reshape_like`: 0 is the size of `like` there, one -1 takes the rest."""
+    if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
+        raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
+    if any(dim == 0 for dim in wanted[len(like) :]):
+        raise ProgramError(f"{list(like)} has no size for each 0 in {list(wanted)}")
+    dims = [like[i] if dim == 0 else dim for i, dim in enumerate(wanted)]
+    copied = [dim for dim, size in zip(dims, wanted, strict=True) if size == 0]
+    return tuple(dims) if UNKNOWN in (*shape, *copied) else _filled(shape, dims, wanted)
+
+
+def _filled(shape: Shape, dims: list[int], wanted: Sequence[int]) -> Shape:
+    """The dimensions with what is left for the one that is -1 in `wanted`."""
     total = element_count(shape)
     free = [i for i, dim in enumerate(wanted) if dim == -1]
     if total == UNKNOWN:

@@ -14,6 +14,7 @@ from graphopt.ir.dialect.ops.shape import (
     Expand,
     Flatten,
     Reshape,
+    ReshapeLike,
     ShapeOf,
     Slice,
     Split,
@@ -27,6 +28,7 @@ from graphopt.ir.dialect.types import (
     normalize_axes,
     normalize_axis,
     resolve_shape,
+    resolve_shape_like,
     slice_bounds,
     split_sizes,
 )
@@ -49,6 +51,11 @@ def stop_gradient(x: Array) -> Array:
 @lowers(Reshape)
 def reshape(x: Array, shape: Ints) -> Array:
     return x.reshape(resolve_shape(x.shape, shape))
+
+
+@lowers(ReshapeLike)
+def reshape_like(x: Array, like: Array, shape: Ints) -> Array:
+    return x.reshape(resolve_shape_like(x.shape, like.shape, shape))
 
 
 @lowers(Transpose)

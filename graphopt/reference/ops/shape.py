@@ -31,6 +31,11 @@ def reshape(x: Array, shape: Sequence[int]) -> Array:
     return np.reshape(x, copied if fits else tuple(shape))
 
 
+@rule(ops.ReshapeLike)
+def reshape_like(x: Array, like: Array, shape: Sequence[int]) -> Array:
+    return np.reshape(x, [like.shape[i] if dim == 0 else dim for i, dim in enumerate(shape)])
+
+
 @rule(ops.Transpose)
 def transpose(x: Array, perm: Sequence[int]) -> Array:
     return np.transpose(x, tuple(perm))
