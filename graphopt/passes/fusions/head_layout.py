@@ -71,8 +71,8 @@ def axes_of(array: Array, columns: int) -> str:
 
     n and t are those of batch and time, h that of the heads, d that of a head's elements.
     """
-    row = columns * ROWS[1]
-    steps = {row: "n", columns: "t", 1: "d"}
+    # one column is an element of a head, but its steps are those of the length
+    steps = {1: "d", columns: "t", columns * ROWS[1]: "n"}
     found = ""
     for axis in range(array.ndim):
         lines = np.moveaxis(array, axis, 0)

@@ -86,18 +86,12 @@ class Rotary:
         return self._check_positions(match, heads)
 
     def _check_positions(self, match: Match, heads: SSAValue) -> Reason | None:
-        for hole in (self.cosine, self.sine):
-            value = match.value(hole)
-            if rank_of(value.type) == 2 or not compatible(
-                match[self.out].results[0].type, heads.type
-            ):
-                return Reason(
-                    "rotary-shape",
-                    f"`{hole.name}` should broadcast to the heads {show(heads.type)}, one number "
-                    f"for each position and element, found {show(value.type)}",
-                    "give it as many axes as the heads have, or one",
-                )
-        return None
+        turned = match[self.out].results[0].type
+        if compatible(turned, heads.type):
+            return None
+        text = f"`cosine` and `sine` should broadcast to the heads {show(heads.type)}, found a "
+        fix = "give them as many axes as the heads have, and one element where all are turned alike"
+        return Reason("rotary-shape", f"{text}sum of {show(turned)}", fix)
 
     def numbers(self, match: Match, by_time: bool, before: Before) -> list[SSAValue]:
         """The cosines and sines for heads [n, heads, t, d]; nothing where nothing is turned."""
@@ -156,7 +150,7 @@ class Projections:
 
     def __init__(self, kind: str, source: Hole) -> None:
         self.memory: tuple[Value, ...] = ()
-        self.cosine, self.sine = Value(name="cosine"), Value(name="sine")
+        self.turns = (Value(name="cosine"), Value(name="sine"))
         if kind in ("self", "cross"):
             sources: Sequence[Hole] = (source,) * 3
             if kind == "cross":
@@ -177,9 +171,8 @@ class Projections:
                 Node(Squeeze, part, optional=True, name=f"{name}_squeeze")
                 for name, part in zip(PARTS, parts, strict=True)
             ]
-        turned = (self.cosine, self.sine)
         self.parts = tuple(
-            InHeads(name, top, None if name == "v" else turned)
+            InHeads(name, top, None if name == "v" else self.turns)
             for name, top in zip(PARTS, tops, strict=True)
         )
         self.q, self.k, self.v = (part.out for part in self.parts)
@@ -235,12 +228,17 @@ class Projections:
                 fits = bool(axes) and axes[normalize_axis(at, 4)] == "t"
                 cache.add(axes.index("t") if fits else None)
         for name, found, text in (
-            ("rotary-axes", rotary, "the last axis of what is turned is not a head's elements"),
+            ("rotary-axes", rotary, "what is turned does not end with the elements of a head"),
             ("cache-axes", cache, "keys and values do not follow those of the cache in time"),
         ):
+            if len(found) > 1:
+                text = "q and k, or k and v, have their axes in different orders there"
             if None in found or len(found) > 1:
                 fix = "use [n, length, heads, size] or [n, heads, length, size] for all of them"
                 return Reason(name, text, fix)
+        if rotary == {1} and any(rank_of(match.value(hole).type) == 2 for hole in self.turns):
+            text = "`cosine` and `sine` have two axes, which are heads and elements here"
+            return Reason("rotary-shape", text, "make them [length, 1, size]")
         return None
 
     def _axes(self, match: Match, part: int, value: SSAValue) -> str:
