@@ -218,11 +218,11 @@ class _Form:
         x = self.write.add(Reshape, x, shape=(0, 0, count, self.size))
         if not self.by_time:
             x = self.write.add(Transpose, x, perm=TO_HEADS)
-        x = self.finished(self.turned(x) if part < 2 else x, part)
+        x = self.finished(self.rotated(x) if part < 2 else x, part)
         return self.write.add(Transpose, x, perm=TO_HEADS) if self.by_time else x
 
-    def turned(self, x: SSAValue) -> SSAValue:
-        """Heads turned by the positions."""
+    def rotated(self, x: SSAValue) -> SSAValue:
+        """Heads rotated by the positions."""
         if not self.turns:
             return x
         write, last, half = self.write, 3, self.size // 2

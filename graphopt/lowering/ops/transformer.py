@@ -114,7 +114,7 @@ def fused_attention(
         counts = (num_heads, *(num_kv_heads or num_heads,) * 2)
         linear = map(_linear, sources, qkv_weight, biases)
         heads = [jnp.moveaxis(_cut(*part), 2, 1) for part in zip(linear, counts, strict=True)]
-    q, k, v = _turned(heads[0], rotary), _turned(heads[1], rotary), heads[2]
+    q, k, v = _rotated(heads[0], rotary), _rotated(heads[1], rotary), heads[2]
     kept = _cached((k.astype(x.dtype), v.astype(x.dtype)), cache, cache_by_time)
     if kept:
         k, v = (_by_time(wide(part)) if cache_by_time else wide(part) for part in kept)
@@ -142,8 +142,8 @@ def fused_attention(
     return out.astype(x.dtype), *kept
 
 
-def _turned(x: Array, rotary: tuple[Array, ...]) -> Array:
-    """Each pair of an element of the first half of a head and one of the second is turned."""
+def _rotated(x: Array, rotary: tuple[Array, ...]) -> Array:
+    """Each pair of an element of the first half of a head and one of the second is rotated."""
     if not rotary:
         return x
     cosine, sine = map(wide, rotary)

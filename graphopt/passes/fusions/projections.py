@@ -1,6 +1,6 @@
 """Queries, keys and values of attention, from their source to the products: parts of its pattern.
 
-A projection is divided into heads; heads of queries and keys may be turned by rotary positions,
+A projection is divided into heads; heads of queries and keys may be rotated by rotary positions,
 keys and values follow those of a cache, and each head of them may serve several heads of queries.
 """
 
@@ -52,11 +52,11 @@ class Rotary:
             commutes=True,
             optional=True,
             instead=heads,
-            name=f"{name}_turned",
+            name=f"{name}_rotated",
         )
 
     def source(self, match: Match) -> SSAValue:
-        """The heads before they are turned."""
+        """The heads before they are rotated."""
         return match[self.first].operands[0]
 
     def check(self, match: Match) -> Reason | None:
@@ -86,15 +86,15 @@ class Rotary:
         return self._check_positions(match, heads)
 
     def _check_positions(self, match: Match, heads: SSAValue) -> Reason | None:
-        turned = match[self.out].results[0].type
-        if compatible(turned, heads.type):
+        rotated = match[self.out].results[0].type
+        if compatible(rotated, heads.type):
             return None
         text = f"`cosine` and `sine` should broadcast to the heads {show(heads.type)}, found a "
-        fix = "give them as many axes as the heads have, and one element where all are turned alike"
-        return Reason("rotary-shape", f"{text}sum of {show(turned)}", fix)
+        fix = "give them the axes of the heads, with one element where all are rotated alike"
+        return Reason("rotary-shape", f"{text}sum of {show(rotated)}", fix)
 
     def numbers(self, match: Match, by_time: bool, before: Before) -> list[SSAValue]:
-        """The cosines and sines for heads [n, heads, t, d]; nothing where nothing is turned."""
+        """The cosines and sines for heads [n, heads, t, d]; nothing where nothing is rotated."""
         if match.get(self.out) is None:
             return []
         found: list[SSAValue] = []
@@ -134,8 +134,8 @@ class InHeads:
     def passed(self, match: Match) -> Mapping[PdOp, SSAValue]:
         """The operand whose elements the ops keep at their places, for `trace`."""
         found: dict[PdOp, SSAValue] = {}
-        if self.rotary is not None and (turned := match.get(self.rotary.out)) is not None:
-            found[turned] = self.rotary.source(match)
+        if self.rotary is not None and (rotated := match.get(self.rotary.out)) is not None:
+            found[rotated] = self.rotary.source(match)
         if self.cached is not None and (cached := match.get(self.cached)) is not None:
             found[cached] = cached.operands[1]
         return found
@@ -217,7 +217,7 @@ class Projections:
         return None
 
     def _check_axes(self, match: Match) -> Reason | None:
-        """The reason why heads are not cached or turned as [n, t, heads, d] or [n, heads, t, d]."""
+        """The reason why heads are not [n, t, heads, d] or [n, heads, t, d] where it matters."""
         rotary, cache = set[int | None](), set[int | None]()
         for number, part in enumerate(self.parts):
             if part.rotary is not None and match.get(part.rotary.out):
@@ -228,7 +228,7 @@ class Projections:
                 fits = bool(axes) and axes[normalize_axis(at, 4)] == "t"
                 cache.add(axes.index("t") if fits else None)
         for name, found, text in (
-            ("rotary-axes", rotary, "what is turned does not end with the elements of a head"),
+            ("rotary-axes", rotary, "what is rotated does not end with the elements of a head"),
             ("cache-axes", cache, "keys and values do not follow those of the cache in time"),
         ):
             if len(found) > 1:
@@ -252,7 +252,7 @@ class Projections:
         return axes if axes[:1] == "n" and "t" in axes[1:3] else ""
 
     def is_by_time(self, match: Match, *, cache: bool) -> bool:
-        """True when the cache, or what is turned, is [n, t, heads, d]."""
+        """True when the cache, or what is rotated, is [n, t, heads, d]."""
         part = self.parts[1]
         node = part.cached if cache else part.rotary and part.rotary.out
         op = match.get(node) if node else None

@@ -122,7 +122,7 @@ def fused_attention(
         )
     q, k, v = heads
     if rotary:
-        q, k = (_turned(part, rotary[0], rotary[1], wide) for part in (q, k))
+        q, k = (_rotated(part, rotary[0], rotary[1], wide) for part in (q, k))
     kept: tuple[Array, ...] = ()
     if cache:
         order = (0, 2, 1, 3) if cache_by_time else (0, 1, 2, 3)
@@ -141,7 +141,7 @@ def fused_attention(
     return out, *kept
 
 
-def _turned(x: Array, cosine: Array, sine: Array, to: Any) -> Array:
+def _rotated(x: Array, cosine: Array, sine: Array, to: Any) -> Array:
     half = x.shape[-1] // 2
     other = np.concatenate((-x[..., half:], x[..., :half]), -1)
     return to(to(x * cosine) + to(other * sine))

@@ -167,7 +167,7 @@ class FusedAttention(TwoDropouts):
 
     With `num_kv_heads` there are fewer heads of keys and values, each for as many heads of queries
     that follow each other. `rotary` is empty, or the cosines and sines, which broadcast to [n,
-    heads, t, d], by which the halves of each head of q and k are turned. `cache` is empty, or the
+    heads, t, d], by which the halves of each head of q and k are rotated. `cache` is empty, or the
     keys and values [n, heads, s, d] ([n, s, heads, d] where `cache_by_time`) that go before the new
     ones; then all keys and all values are results too. The rows of the attention are joined to
     [n, t, heads * d], or to the first `like_axes` sizes of `like`.
@@ -241,7 +241,7 @@ class FusedAttention(TwoDropouts):
             raise ProgramError(f"layout should be split or heads, found '{layout}'")
         kv_heads = num_kv_heads or num_heads
         q, k, v = _projected(x, memory, qkv_weight, qkv_bias, num_heads, kv_heads)
-        q, k = _turned(q, rotary), _turned(k, rotary)
+        q, k = _rotated(q, rotary), _rotated(k, rotary)
         kept = _cached((k, v), cache, by_time=cache_by_time)
         k, v = (_repeated(part, num_heads // kv_heads) for part in kept or (k, v))
         joined = _joined(core_type(q, k, v, mask), like, like_axes)
@@ -292,7 +292,7 @@ def _in_heads(x: Tensor, heads: int, ways: int) -> Tensor:
     return like_type(x, shape=(batch, heads, length, size))
 
 
-def _turned(x: Tensor, rotary: Sequence[Tensor]) -> Tensor:
+def _rotated(x: Tensor, rotary: Sequence[Tensor]) -> Tensor:
     """The type of x multiplied by cosines and sines."""
     if len(rotary) not in (0, 2):
         raise ProgramError(f"rotary should be the cosines and the sines, found {len(rotary)}")
