@@ -227,9 +227,14 @@ def _squeeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
 
 
 def _reshape_like(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
-    """The dimensions after batch and time become one."""
-    leads = tuple(attrs["shape"][:2]) in ((0, 0), (0, -1)) and len(attrs["shape"]) == 3
-    return array.reshape(*ROWS, attrs["shape"][2]) if leads and _rows_lead(array) else None
+    """The dimensions after batch and time become one; the length may be what is left."""
+    wanted, like = attrs["shape"], shape_of(op.operands[1].type)
+    if len(wanted) != 3 or wanted[0] == -1:
+        return None
+    fits = all(
+        size in (0, -1) or (size,) == like[at : at + 1] for at, size in enumerate(wanted[:2])
+    )
+    return array.reshape(*ROWS, wanted[2]) if fits and _rows_lead(array) else None
 
 
 def _unsqueeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
