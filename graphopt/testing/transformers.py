@@ -18,8 +18,17 @@ from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Divide, GreaterThan, Multiply, Scale, Where
 from graphopt.ir.dialect.ops.norm import LayerNorm
 from graphopt.ir.dialect.ops.random import Dropout
-from graphopt.ir.dialect.ops.rearrange import Unbind
-from graphopt.ir.dialect.ops.shape import Flatten, Reshape, Slice, Split, Transpose
+from graphopt.ir.dialect.ops.rearrange import RepeatInterleave, Tile, Unbind
+from graphopt.ir.dialect.ops.shape import (
+    Concat,
+    Flatten,
+    Reshape,
+    ReshapeLike,
+    Slice,
+    Split,
+    Transpose,
+    Unsqueeze,
+)
 from graphopt.ir.dialect.signature import FEED, STATE
 from graphopt.ir.dialect.types import shape_of
 from graphopt.passes.engine.fusion import Fusion
@@ -156,10 +165,11 @@ def attention(builder: Builder, fusion: Fusion) -> SSAValue:
     source = write.norm(x) if fusion.where == "pre" else x
     bias = write.maybe()
 
-    def projected(x: SSAValue, ways: int) -> SSAValue:
-        return write.linear(x, ways * heads * size, bias=bias)
+    def projected(x: SSAValue, count: int) -> SSAValue:
+        return write.linear(x, count * size, bias=bias)
 
     if fusion.kind in ("self", "cross"):
+        form = _Form(write, heads, size, rows, joint=False)
         memory = [source, source]
         if fusion.kind == "cross":
             memory = (
@@ -167,16 +177,82 @@ def attention(builder: Builder, fusion: Fusion) -> SSAValue:
                 if write.maybe()
                 else [write.feed(2, 3, columns), write.feed(2, 3, 2)]
             )
-        parts = [_to_heads(write, projected(s, 1), heads) for s in (source, *memory)]
+        elif write.maybe():
+            form.turn()
+        sources = zip((source, *memory), (heads, form.kv_heads, form.kv_heads), strict=True)
+        parts = [projected(s, count) for s, count in sources]
+        parts = [form.in_heads(part, number) for number, part in enumerate(parts)]
     else:
-        parts = _joint(write, projected(source, 3), heads, size, fusion.kind)
+        form = _Form(write, heads, size, rows, joint=True)
+        parts = _joint(write, projected(source, 3 * heads), heads, size, fusion.kind)
+        parts = [form.finished(part, number) for number, part in enumerate(parts)]
     transposed = write.add(Transpose, write.core(parts[0], parts[1], parts[2]), perm=TO_HEADS)
-    joined = (
-        write.add(Flatten, transposed, start_axis=2)
-        if write.maybe()
-        else write.add(Reshape, transposed, shape=(0, 0, heads * size))
-    )
+    way = write.draw(st.integers(0, 2))
+    if way == 0:
+        joined = write.add(Flatten, transposed, start_axis=2)
+    elif way == 1:
+        joined = write.add(Reshape, transposed, shape=(0, 0, heads * size))
+    else:
+        joined = write.add(ReshapeLike, transposed, x, shape=(0, 0, heads * size))
     return write.rest(write.linear(joined, columns, bias=write.maybe()), x, fusion.where)
+
+
+class _Form:
+    """Heads of queries, keys and values: positions, a cache, fewer heads of keys, or none."""
+
+    def __init__(self, write: _Writer, heads: int, size: int, rows: int, *, joint: bool) -> None:
+        self.write, self.heads, self.size, self.rows = write, heads, size, rows
+        self.kv_heads = heads if joint or write.maybe() else 1
+        self.by_time = not joint and write.maybe()
+        self.caches, self.turns = write.maybe(), list[SSAValue]()
+
+    def turn(self) -> None:
+        """Give the heads rotary positions, where they have halves."""
+        if self.size % 2 == 0:
+            shape = (self.rows, 1, self.size) if self.by_time else (self.rows, self.size)
+            self.turns = [self.write.feed(*shape) for _ in range(2)]
+
+    def in_heads(self, x: SSAValue, part: int) -> SSAValue:
+        """Queries, keys or values, by number, of a projection."""
+        count = self.kv_heads if part else self.heads
+        x = self.write.add(Reshape, x, shape=(0, 0, count, self.size))
+        if not self.by_time:
+            x = self.write.add(Transpose, x, perm=TO_HEADS)
+        x = self.finished(self.rotated(x) if part < 2 else x, part)
+        return self.write.add(Transpose, x, perm=TO_HEADS) if self.by_time else x
+
+    def rotated(self, x: SSAValue) -> SSAValue:
+        """Heads rotated by the positions."""
+        if not self.turns:
+            return x
+        write, last, half = self.write, 3, self.size // 2
+        first, second = (
+            write.add(Slice, x, axes=(last,), starts=(at,), ends=(at + half,)) for at in (0, half)
+        )
+        swapped = write.add(Concat, [write.add(Scale, second, scale=-1.0), first], axis=last)
+        turns = zip((x, swapped), self.turns, strict=True)
+        return write.plus(*(write.add(Multiply, *pair) for pair in turns))
+
+    def finished(self, x: SSAValue, part: int) -> SSAValue:
+        """Keys and values after those of a cache, each head for as many queries as it serves."""
+        write = self.write
+        if part == 0:
+            return x
+        length = 1 if self.by_time else 2
+        if self.caches:
+            shape = list(shape_of(x.type))
+            shape[length] = 2
+            x = write.builder.add(Concat, [write.feed(*shape), x], axis=length)
+            if write.draw(st.integers(0, 3)) == 0:
+                write.builder.shared.append(x)
+        count = self.heads // self.kv_heads
+        if count == 1:
+            return x
+        if not self.by_time or write.maybe():
+            return write.add(RepeatInterleave, x, repeats=count, axis=3 - length)
+        wide = write.add(Unsqueeze, x, axis=(3,))
+        wide = write.add(Tile, wide, repeat_times=(1, 1, 1, count, 1))
+        return write.add(Reshape, wide, shape=(0, 0, self.heads, self.size))
 
 
 def _to_heads(write: _Writer, x: SSAValue, heads: int) -> SSAValue:

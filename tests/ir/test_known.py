@@ -13,20 +13,23 @@ from xdsl.ir import Block, SSAValue
 from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import ProgramError
+from graphopt.ir.dialect.definition import as_property
 from graphopt.ir.dialect.known import Known
-from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.op import PdOp, class_of
 from graphopt.ir.dialect.ops import math as ops
 from graphopt.ir.dialect.ops.activation import Softmax
-from graphopt.ir.dialect.ops.creation import AssignValue, Full
-from graphopt.ir.dialect.ops.dynamic import Dynamic
+from graphopt.ir.dialect.ops.creation import Arange, AssignValue, Full
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
 from graphopt.ir.dialect.ops.index import Gather
 from graphopt.ir.dialect.ops.linear import Matmul
-from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.rearrange import RepeatInterleave, Tile, TriangleOf, Unbind
+from graphopt.ir.dialect.ops.reduce import Mean
 from graphopt.ir.dialect.ops.shape import (
     Concat,
     Expand,
     Flatten,
     Reshape,
+    ReshapeLike,
     ShapeOf,
     Slice,
     Split,
@@ -35,7 +38,17 @@ from graphopt.ir.dialect.ops.shape import (
     Transpose,
     Unsqueeze,
 )
-from graphopt.ir.dialect.sums import Amount, Sum, is_at_least, product, quotient, size_of
+from graphopt.ir.dialect.sums import (
+    Amount,
+    Factor,
+    Size,
+    Sum,
+    broadcast,
+    is_at_least,
+    product,
+    quotient,
+    size_of,
+)
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of, tensor
 from graphopt.ir.translate.operators.properties import make_dynamic
 from graphopt.reference.interpreter import evaluate_ops
@@ -148,6 +161,28 @@ def _dynamic(op_class: type[PdOp]) -> Step:
     return step
 
 
+def _dynamic_slice(chain: Chain) -> PdOp:
+    x = chain.tensor()
+    bounds = {"starts": chain.constant(), "ends": chain.constant()}
+    one = {name: chain.add(op) for name, op in bounds.items()}
+    one |= {name: chain.numbers(1) for name in bounds if chain.number(0, 1)}
+    first = {
+        name: chain.add(Slice.make(value, axes=(0,), starts=(0,), ends=(1,)))
+        for name, value in one.items()
+    }
+    return make_dynamic(Slice, [x], {"axes": (chain.axis(x),)}, first)
+
+
+def _dynamic_full(chain: Chain) -> PdOp:
+    return make_dynamic(Full, [], {"value": 1.0}, {"shape": chain.numbers(1)})
+
+
+def _dynamic_range(chain: Chain) -> PdOp:
+    end = chain.add(Slice.make(chain.numbers(1), axes=(0,), starts=(0,), ends=(1,)))
+    start = float(chain.number(0, 2))
+    return make_dynamic(Arange, [], {"start": start, "dtype": "float32"}, {"end": end})
+
+
 def _copied(chain: Chain) -> PdOp:
     """A reshape by the operand's own sizes, some of them joined."""
     x = chain.tensor()
@@ -182,8 +217,16 @@ def _on_tensors() -> tuple[Step, ...]:
         lambda c: Expand.make(v := c.tensor(), shape=(c.number(1, 3), *(-1,) * rank_of(v.type))),
         lambda c: Matmul.make(v := c.tensor(), v, transpose_y=True),
         lambda c: Softmax.make(c.tensor()),
+        lambda c: Tile.make(c.tensor(), repeat_times=(2, c.number(1, 2))),
+        lambda c: RepeatInterleave.make(v := c.tensor(), repeats=2, axis=c.axis(v)),
+        lambda c: Mean.make(v := c.tensor(), axis=(c.axis(v),), keepdim=bool(c.number(0, 1))),
+        lambda c: Gather.make(v := c.tensor(), c.numbers(1), axis=c.axis(v)),
+        lambda c: TriangleOf.make(c.tensor()),
         _dynamic(Reshape),
         _dynamic(Expand),
+        _dynamic_slice,
+        _dynamic_full,
+        _dynamic_range,
         _copied,
         _copied,
     )
@@ -201,18 +244,27 @@ def computed(op: PdOp, env: Environment) -> bool:
     run: PdOp = op
     try:
         if isinstance(op, Dynamic):
-            shape = env[op.values[0]].tolist()
-            made = {cls.name: cls for cls in (Reshape, Expand)}[op.attr("op")]
-            # with the sizes of this run in the type
-            fed = Block(arg_types=[tensor(env[op.inputs[0]].shape, "float32")]).args[0]
-            run = made.make(fed, shape=shape)
-            found = evaluate_ops([run], {fed: env[op.inputs[0]]})
+            run = _made_of(op, env)
+            fed = dict(zip(run.operands, (env[value] for value in op.inputs), strict=True))
+            found = evaluate_ops([run], fed)
         else:
             found = evaluate_ops([op], {v: env[v] for v in op.operands})
     except FAILURES:
         return False
     env |= dict(zip(op.results, (found[result] for result in run.results), strict=True))
     return all(_is_of(value.type, env[value].shape) for value in op.results)
+
+
+def _made_of(run: Dynamic, env: Environment) -> PdOp:
+    """The op that a dynamic one stands for in this run, with the run's sizes in its types."""
+    made = class_of(run.attr("op"))
+    groups = [tensor(env[value].shape, dtype_of(value.type)) for value in run.inputs]
+    block = Block(arg_types=groups)
+    attrs = decoded(made, run.attr("attrs"))
+    for name, value in zip(run.attr("dynamic"), run.values, strict=True):
+        numbers = env[value].ravel().tolist()
+        attrs[name] = as_property(made, name, numbers)
+    return made.make(*block.args, **attrs)
 
 
 def _copies_of_nothing(op: PdOp, known: Known, env: Environment) -> bool:
@@ -236,9 +288,15 @@ def amount_in(amount: Amount, env: Mapping[SSAValue, Array]) -> int:
     if not isinstance(amount, Sum):
         return int(amount)
     return sum(
-        factor * int(np.prod([env[s.value].shape[s.axis] ** power for s, power in sizes]))
+        factor * int(np.prod([_size_in(size, env) ** power for size, power in sizes]))
         for sizes, factor in amount.terms
     )
+
+
+def _size_in(size: Factor, env: Mapping[SSAValue, Array]) -> int:
+    if isinstance(size, Size):
+        return env[size.value].shape[size.axis]
+    return next((one for each in size.sizes if (one := amount_in(each, env)) != 1), 1)
 
 
 @settings(max_examples=examples(240), deadline=None)
@@ -294,6 +352,33 @@ def test_sizes_read_off_a_tensor_are_known() -> None:
     assert _listed(known, wide) == [t * 8 + 4]
 
 
+def test_sizes_of_what_repeats_looks_up_and_reduces() -> None:
+    """Random chains seldom have these with sizes that are open."""
+    block = Block(arg_types=FEEDS)
+    x, known = block.args[0], Known()
+    n, t = size_of(x, 0), size_of(x, 1)
+    wanted: dict[PdOp, tuple[Amount, ...]] = {
+        Tile.make(x, repeat_times=(2, 3, 1)): (n * 2, t * 3, 4),
+        Tile.make(x, repeat_times=(5, 1, 1, 1)): (5, n, t, 4),
+        RepeatInterleave.make(x, repeats=3, axis=-2): (n, t * 3, 4),
+        Mean.make(x, axis=(-1,), keepdim=True): (n, t, 1),
+        Mean.make(x, axis=(0,)): (t, 4),
+        TriangleOf.make(x): (n, t, 4),
+        Gather.make(x, block.insert_arg(tensor((UNKNOWN,), "int32"), 2), axis=1): (
+            n,
+            size_of(block.args[2], 0),
+            4,
+        ),
+    }
+    wanted |= {
+        ReshapeLike.make(x, x, shape=(0, -1, 2)): (n, t * 2, 2),
+        ReshapeLike.make(x, x, shape=(2, 0, 2)): (2, t, 2),
+    }
+    for op, sizes in wanted.items():
+        known.see(op)
+        assert known.sizes(op.results[0]) == sizes, op
+
+
 def test_sums() -> None:
     """Sums of products of sizes are equal when they are equal for all sizes."""
     value = Block(arg_types=FEEDS).args[0]
@@ -308,6 +393,19 @@ def test_sums() -> None:
     assert is_at_least(n + 1, 1)
     assert not is_at_least(n, 1)
     assert not is_at_least(n - t, 0)
+
+
+def test_sizes_that_broadcast() -> None:
+    """The same in any order, and of what these are made of themselves."""
+    value = Block(arg_types=FEEDS).args[0]
+    n, t = size_of(value, 0), size_of(value, 1)
+    together = broadcast((n, t))
+    assert together not in (n, t)
+    assert together == broadcast((1, t, together, n))
+    assert broadcast((n, n, 1)) == n
+    assert broadcast((n, 4)) == 4
+    assert broadcast((1, 1)) == 1
+    assert is_at_least(together, 0)
 
 
 @pytest.mark.parametrize("dtype", ["int32", "uint8", "float16", "bfloat16"])

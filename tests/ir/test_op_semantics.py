@@ -9,8 +9,9 @@ import jax
 import numpy as np
 import pytest
 from jax import numpy as jnp
+from xdsl.ir import Block
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import (
     Hardsigmoid,
@@ -24,7 +25,7 @@ from graphopt.ir.dialect.ops.comm import AllReduce
 from graphopt.ir.dialect.ops.fused import FusedBatchNormAct, FusedGemmEpilogue
 from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax
-from graphopt.ir.dialect.ops.math import Abs, Clip, Maximum
+from graphopt.ir.dialect.ops.math import Abs, Clip, Maximum, Subtract
 from graphopt.ir.dialect.ops.norm import BatchNorm
 from graphopt.ir.dialect.ops.pool import Pool2d
 from graphopt.ir.dialect.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
@@ -45,6 +46,13 @@ def sixty_four_bits() -> Iterator[None]:
 
 def close(have: Any, want: Any, tolerance: float = 1e-6) -> None:
     np.testing.assert_allclose(np.asarray(have), want, rtol=tolerance, atol=tolerance)
+
+
+def test_booleans_are_not_subtracted() -> None:
+    """As in Paddle 2.6.2, which adds no booleans either but multiplies them."""
+    mask = Block(arg_types=[tensor((3,), "bool")]).args[0]
+    with pytest.raises(ProgramError, match="booleans cannot be subtracted; not_equal says"):
+        Subtract.make(mask, mask)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,13 @@ SAMPLES = {
         sample(i64(2, 3), shape=(-1,)).gives(np.ravel),
         sample(f64(1), shape=()).gives(lambda x: x[0]),
         sample(bf16(0, 3), shape=(3, 0)).known_sizes(),
+        sample(f32(0, 5, 6), shape=(0, 0, 3, 2)).gives(lambda x: x.reshape(0, 5, 3, 2)),
+        sample(f32(2, 0, 6), shape=(0, -1, 3, 2)).gives(lambda x: x.reshape(2, 0, 3, 2)),
+    ],
+    ops.ReshapeLike: [
+        sample(f32(2, 3, 4), f32(2, 6), shape=(0, -1, 2)).gives(lambda x, _: x.reshape(2, 6, 2)),
+        sample(i64(4, 3), f64(2, 6, 1), shape=(0, 0)).gives(lambda x, _: x.reshape(2, 6)),
+        sample(bf16(0, 3), f32(3, 0), shape=(0, 0)).known_sizes(),
     ],
     ops.Transpose: [
         sample(f32(2, 3, 4), perm=(2, 0, 1)).gives(lambda x: x.transpose(2, 0, 1)),

@@ -61,6 +61,33 @@ def joint(x: Array, _: Any, weights: list[Array], *rest: Any) -> Array:
     return joined(core(q, k, v)) @ out
 
 
+def turned(x: Array, cosine: Array, sine: Array) -> Array:
+    """Rotary positions of [n, heads, t, d], pair by pair."""
+    half, out = x.shape[-1] // 2, x * cosine
+    for i in range(half):
+        out[..., i] -= (x[..., half + i, None] * sine)[..., i]
+        out[..., half + i] += (x[..., i, None] * sine)[..., half + i]
+    return out
+
+
+def decoding(
+    x: Array,
+    _: Any,
+    weights: list[Array],
+    biases: Any,
+    mask: Any,
+    out: Array,
+    *rest: Any,
+) -> tuple[Array, ...]:
+    """Four heads of queries for two of keys and values, which follow those of a cache by time."""
+    rotary, cache = rest[3], rest[4]
+    q, k, v = (heads(x @ w, count) for w, count in zip(weights, (4, 2, 2), strict=True))
+    keys = np.concatenate((cache[0], turned(k, *rotary).transpose(0, 2, 1, 3)), 1)
+    values = np.concatenate((cache[1], v.transpose(0, 2, 1, 3)), 1)
+    k, v = (np.repeat(part.transpose(0, 2, 1, 3), 2, 1) for part in (keys, values))
+    return joined(core(turned(q, *rotary), k, v, None, 0.5)) @ out, keys, values
+
+
 def feed_forward(
     x: Array, w1: Array, b1: Array, w2: Array, b2: Array, scale: Array, bias: Array
 ) -> Array:
@@ -126,6 +153,27 @@ SAMPLES = {
             dropout_rate=0.2,
             rng_id=1,
             other_rng_id=2,
+        ),
+        sample(
+            *(f32(2, 3, 8), [], [f32(8, 16), f32(8, 8), f32(8, 8)], [], None, f32(16, 5)),
+            *(None, None, None, [f32(3, 4), f32(2, 1, 3, 4)]),
+            [f32(2, 5, 2, 4), f32(2, 5, 2, 4)],
+            num_heads=4,
+            num_kv_heads=2,
+            scaling_factor=0.5,
+            add_residual=False,
+            cache_by_time=True,
+        ).gives(decoding),
+        sample(
+            *(f64(2, 3, 4), [], [f64(4, 12)], [], f64(2, 1, 1, 8), f64(4, 4), None, None, None, []),
+            *([f64(2, 2, 5, 2), f64(2, 2, 5, 2)], f64(2, 7)),
+            num_heads=2,
+            like_axes=1,
+        ),
+        sample(
+            *(bf16(2, 3, 4), [], [bf16(4, 12)], [], None, bf16(4, 4), None, None, None),
+            *([bf16(3, 2), bf16(3, 2)], [bf16(2, 2, 1, 2), bf16(2, 2, 1, 2)], f32(2, 3)),
+            num_heads=2,
         ),
         sample(
             *(bf16(1, 2, 4), [], [bf16(4, 12)], [bf16(12)], None, bf16(4, 4)),

@@ -49,7 +49,7 @@ EXAMPLES, MUST_FIRE = 10, 3
 # half of the batch norms that are planted for it are in training
 FIRES_LESS = {"fold-batch-norm": 2}
 # halves of Transformer layers take long to compile
-LARGE_EXAMPLES, LARGE_MUST_FIRE = 7, 4
+LARGE_EXAMPLES, LARGE_MUST_FIRE = 9, 4
 
 quick = settings(
     max_examples=EXAMPLES,

@@ -156,6 +156,9 @@ def test_inference_on_two_devices(name: str) -> None:
             "infer_bert_mini",
             {"fused-attention": 2, "fused-feedforward": 2, "fuse-gemm-epilogue": 4},
         ),
+        # a class token; rotary positions, grouped queries and a cache
+        ("infer_vit", {"fused-attention": 1, "fused-feedforward": 1, "settle-shapes": 3}),
+        ("infer_llama_cache", {"fused-attention": 1, "fuse-dot-product-attention": 0}),
     ],
 )
 def test_fusions_fire(name: str, passes: dict[str, int]) -> None:

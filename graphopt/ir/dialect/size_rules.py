@@ -1,29 +1,33 @@
 """The sizes of what an op gives, from those of what it takes.
 
 Only what holds in every run that succeeds is said: where two sizes may broadcast, neither is taken
-for the other. One thing holds for tensors with elements alone: that a 0 in a reshape copies a size.
+for the other, and the result has a size that is made of both. One thing holds for tensors with
+elements alone: that a 0 in a reshape copies a size.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.dynamic import Dynamic
-from graphopt.ir.dialect.ops.index import Embedding
+from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.op import PdOp, class_of
+from graphopt.ir.dialect.ops.creation import Arange, Full
+from graphopt.ir.dialect.ops.dynamic import Dynamic, decoded
+from graphopt.ir.dialect.ops.index import Embedding, Gather
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.norm import LayerNorm
 from graphopt.ir.dialect.ops.random import Dropout
-from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.rearrange import RepeatInterleave, Tile, TriangleOf, Unbind
 from graphopt.ir.dialect.ops.shape import (
     Concat,
     Expand,
     Flatten,
     Reshape,
+    ReshapeLike,
     Slice,
     Split,
     Squeeze,
@@ -31,8 +35,16 @@ from graphopt.ir.dialect.ops.shape import (
     Transpose,
     Unsqueeze,
 )
-from graphopt.ir.dialect.sums import Amount, Sum, is_at_least, product, quotient, size_of
-from graphopt.ir.dialect.traits import AlongAxis, Elementwise, Rowwise
+from graphopt.ir.dialect.sums import (
+    Amount,
+    Sum,
+    broadcast,
+    is_at_least,
+    product,
+    quotient,
+    size_of,
+)
+from graphopt.ir.dialect.traits import AlongAxis, Elementwise, Reduction, Rowwise
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, normalize_axis, shape_of
 
 Sizes = tuple[Amount, ...]
@@ -41,6 +53,7 @@ Elements = np.ndarray[Any, Any]
 # None for a size that comes from nowhere else
 Found = Sequence[Amount | None]
 Rule = Callable[[PdOp, Sequence[Sizes]], Found | None]
+Attrs = Mapping[str, Any]
 
 
 def own_sizes(value: SSAValue) -> Sizes:
@@ -84,6 +97,8 @@ def _rule(op: PdOp) -> Rule | None:
     along = op.get_trait(AlongAxis)
     if along is not None and along.kept_axis(op) is not None:
         return _first
+    if op.has_trait(Reduction) and "keepdim" in attr_kinds(type(op)):
+        return _reduced
     rowwise = op.get_trait(Rowwise)
     return _rows if rowwise is not None and rowwise.when(op) else None
 
@@ -97,18 +112,23 @@ def _rows(op: PdOp, given: Sequence[Sizes]) -> Found:
     return (*given[0][:1], *(None,) * (rank - 1))
 
 
+def _reduced(op: PdOp, given: Sequence[Sizes]) -> Found:
+    reduction = op.get_trait(Reduction)
+    assert reduction is not None
+    gone, keeps = reduction.axes(op), op.attr("keepdim")
+    sizes = enumerate(given[0])
+    return [1 if axis in gone else size for axis, size in sizes if keeps or axis not in gone]
+
+
 def _elementwise(op: PdOp, given: Sequence[Sizes]) -> Found:
     return _together(given, len(shape_of(op.results[0].type)))
 
 
 def _together(given: Sequence[Sizes], rank: int) -> Found:
-    """Sizes broadcast: that of all operands but those that have 1 or nothing at its place."""
-    found: list[Amount | None] = []
-    for axis in range(rank):
-        aligned = ((sizes, axis - rank + len(sizes)) for sizes in given)
-        wide = {sizes[at] for sizes, at in aligned if at >= 0 and sizes[at] != 1}
-        found.append(wide.pop() if len(wide) == 1 else None if wide else 1)
-    return found
+    """Sizes broadcast, aligned at the end."""
+    return [
+        broadcast(sizes[axis] for sizes in given if -axis <= len(sizes)) for axis in range(-rank, 0)
+    ]
 
 
 def _matmul(op: PdOp, given: Sequence[Sizes]) -> Found | None:
@@ -148,6 +168,14 @@ def _reshaped(x: Sizes, wanted: Found) -> Found | None:
     return [size if kept else None for size, kept in zip(found, copied, strict=True)]
 
 
+def _reshape_like(op: PdOp, given: Sequence[Sizes]) -> Found:
+    x, like = given
+    wanted: Sequence[int] = op.attr("shape")
+    sizes = {at: size or like[at] for at, size in enumerate(wanted) if size != -1}
+    left = quotient(product(x), product(sizes.values()))
+    return [sizes.get(at, left) for at in range(len(wanted))]
+
+
 def _flatten(op: PdOp, given: Sequence[Sizes]) -> Found | None:
     x = given[0]
     if not x:
@@ -183,6 +211,24 @@ def _stack(op: PdOp, given: Sequence[Sizes]) -> Found:
     return (*given[0][:at], len(given), *given[0][at:])
 
 
+def _tile(op: PdOp, given: Sequence[Sizes]) -> Found:
+    times: Sequence[int] = op.attr("repeat_times")
+    rank = max(len(times), len(given[0]))
+    sizes, counts = ((1,) * (rank - len(row)) + tuple(row) for row in (given[0], times))
+    return [size * count for size, count in zip(sizes, counts, strict=True)]
+
+
+def _repeat(op: PdOp, given: Sequence[Sizes]) -> Found:
+    at = normalize_axis(op.attr("axis"), len(given[0]))
+    return (*given[0][:at], given[0][at] * op.attr("repeats"), *given[0][at + 1 :])
+
+
+def _gather(op: PdOp, given: Sequence[Sizes]) -> Found:
+    """One row for each number of an index, whatever its shape."""
+    at = normalize_axis(op.attr("axis"), len(given[0]))
+    return (*given[0][:at], product(given[1]), *given[0][at + 1 :])
+
+
 def _split(op: PdOp, given: Sequence[Sizes]) -> Found:
     """The size along the axis is that of the type."""
     at = normalize_axis(op.attr("axis"), len(given[0]))
@@ -195,11 +241,15 @@ def _unbind(op: PdOp, given: Sequence[Sizes]) -> Found:
 
 
 def _slice(op: PdOp, given: Sequence[Sizes]) -> Found:
-    sizes: list[Amount | None] = list(given[0])
-    for axis, start, end in zip(op.attr("axes"), op.attr("starts"), op.attr("ends"), strict=True):
+    return _sliced(given[0], op.attr_values())
+
+
+def _sliced(x: Sizes, attrs: Attrs) -> Found:
+    sizes: list[Amount | None] = list(x)
+    for axis, start, end in zip(attrs["axes"], attrs["starts"], attrs["ends"], strict=True):
         at = normalize_axis(axis, len(sizes))
-        sizes[at] = _cut(given[0][at], start, end)
-    dropped = normalize_axes(op.attr("decrease_axis"), len(sizes))
+        sizes[at] = None if start is None or end is None else _cut(x[at], start, end)
+    dropped = normalize_axes(attrs["decrease_axis"], len(sizes))
     return [size for axis, size in enumerate(sizes) if axis not in dropped]
 
 
@@ -207,12 +257,20 @@ def _slice(op: PdOp, given: Sequence[Sizes]) -> Found:
 _OPEN = 2**31 - 1
 
 
-def _cut(size: Amount, start: int, end: int) -> Amount | None:
+def _cut(size: Amount, start: Amount, end: Amount) -> Amount | None:
     """The size of a range; None if only a run decides whether the range is within the axis."""
-    low = size + start if start < 0 else start
-    high = size if end >= _OPEN else size + end if end < 0 else end
+    low, high = _from_front(start, size), _from_front(end, size)
+    if high is None or low is None:
+        return None
     inside = is_at_least(low, 0) and is_at_least(high - low, 0) and is_at_least(size - high, 0)
     return high - low if inside else None
+
+
+def _from_front(bound: Amount, size: Amount) -> Amount | None:
+    """A bound, of which a negative one counts from the end; None where it may be either."""
+    if isinstance(bound, Sum):
+        return bound if is_at_least(bound, 0) else None
+    return size if bound >= _OPEN else size + bound if bound < 0 else bound
 
 
 def _expand(op: PdOp, given: Sequence[Sizes]) -> Found:
@@ -232,23 +290,50 @@ def _embedding(op: PdOp, given: Sequence[Sizes]) -> Found:
 def _dynamic(
     op: Dynamic, given: Sequence[Sizes], elements: Callable[[SSAValue], Elements | None]
 ) -> Found | None:
-    """The shape is an operand, whose elements may be sizes."""
-    rule = _BY_SHAPE.get(op.attr("op"))
-    wanted = elements(op.values[0]) if op.attr("dynamic") == ("shape",) else None
-    if rule is None or wanted is None:
+    """Some properties are operands, whose elements may be sizes."""
+    rule = _DYNAMIC.get(op.attr("op"))
+    found = [elements(value) for value in op.values]
+    known = [_numbers(each) for each in found if each is not None]
+    if rule is None or len(known) < len(found):
         return None
-    return rule(given[0], amounts(wanted))
+    attrs = decoded(class_of(op.attr("op")), op.attr("attrs"))
+    return rule(given, {**attrs, **dict(zip(op.attr("dynamic"), known, strict=True))})
 
 
 def amounts(elements: Elements) -> list[Amount | None]:
     """The elements of a shape in order; None for those that may be negative, and so no size."""
-    found = [e if e is None or isinstance(e, Sum) else int(e) for e in elements.ravel()]
-    return [None if isinstance(e, Sum) and not is_at_least(e, 0) else e for e in found]
+    return _as_sizes(_numbers(elements))
 
 
-_BY_SHAPE: Mapping[str, Callable[[Sizes, Found], Found | None]] = {
-    Reshape.name: _reshaped,
-    Expand.name: _expanded,
+def _numbers(elements: Elements) -> list[Amount | None]:
+    return [_whole(element) for element in elements.ravel()]
+
+
+def _whole(number: Any) -> Amount | None:
+    if number is None or isinstance(number, Sum):
+        return number
+    return int(number) if float(number).is_integer() else None
+
+
+def _as_sizes(numbers: Iterable[Amount | None]) -> list[Amount | None]:
+    return [None if isinstance(n, Sum) and not is_at_least(n, 0) else n for n in numbers]
+
+
+def _in_steps_of_one(attrs: Attrs) -> Found | None:
+    """The sizes of a range of whole numbers."""
+    given: list[Any] = [attrs[name] for name in ("start", "end", "step")]
+    start, end, step = (_whole(*bound if isinstance(bound, list) else (bound,)) for bound in given)
+    if start is None or end is None or step != 1:
+        return None
+    return [end - start] if is_at_least(end - start, 0) else None
+
+
+_DYNAMIC: Mapping[str, Callable[[Sequence[Sizes], Attrs], Found | None]] = {
+    Arange.name: lambda given, attrs: _in_steps_of_one(attrs),
+    Expand.name: lambda given, attrs: _expanded(given[0], _as_sizes(attrs["shape"])),
+    Full.name: lambda given, attrs: _as_sizes(attrs["shape"]),
+    Reshape.name: lambda given, attrs: _reshaped(given[0], _as_sizes(attrs["shape"])),
+    Slice.name: lambda given, attrs: _sliced(given[0], attrs),
 }
 _RULES: Mapping[type[PdOp], Rule] = {
     Concat: _concat,
@@ -256,14 +341,19 @@ _RULES: Mapping[type[PdOp], Rule] = {
     Embedding: _embedding,
     Expand: _expand,
     Flatten: _flatten,
+    Gather: _gather,
     LayerNorm: _first,
     Matmul: _matmul,
+    RepeatInterleave: _repeat,
     Reshape: _reshape,
+    ReshapeLike: _reshape_like,
     Slice: _slice,
     Split: _split,
     Squeeze: _squeeze,
     Stack: _stack,
+    Tile: _tile,
     Transpose: _transpose,
+    TriangleOf: _first,
     Unbind: _unbind,
     Unsqueeze: _unsqueeze,
 }

@@ -17,8 +17,16 @@ class Size:
     axis: int
 
 
+@dataclass(frozen=True)
+class Broadcast:
+    """The size to which two or more broadcast: that of each of them which is not 1."""
+
+    sizes: frozenset[Sum]
+
+
+Factor = Size | Broadcast
 # sizes with their powers
-Product = frozenset[tuple[Size, int]]
+Product = frozenset[tuple[Factor, int]]
 _ONE: Product = frozenset()
 
 
@@ -29,10 +37,10 @@ class Sum:
     terms: frozenset[tuple[Product, int]]
 
     @property
-    def only(self) -> Size | None:
+    def only(self) -> Factor | None:
         """The one size that this is, if it is one."""
         sizes = [size for powers, _ in self.terms for size, _ in powers]
-        return sizes[0] if self == size_of(sizes[0].value, sizes[0].axis) else None
+        return sizes[0] if self == _sum_of(sizes[0]) else None
 
     def __add__(self, other: Amount) -> Amount:
         return _added([*_terms(self), *_terms(other)])
@@ -56,7 +64,34 @@ Amount = int | Sum
 
 def size_of(value: SSAValue, axis: int) -> Sum:
     """The size of an axis as a sum."""
-    return Sum(frozenset({(frozenset({(Size(value, axis), 1)}), 1)}))
+    return _sum_of(Size(value, axis))
+
+
+def _sum_of(size: Factor) -> Sum:
+    return Sum(frozenset({(frozenset({(size, 1)}), 1)}))
+
+
+def broadcast(amounts: Iterable[Amount]) -> Amount:
+    """The size to which these broadcast, if they do: the number among them that is not 1, or all.
+
+    In any order, and where one of them is such a size itself, its sizes are among them.
+    """
+    sizes: set[Sum] = set()
+    for amount in amounts:
+        if isinstance(amount, Sum):
+            sizes |= broadcast_from(amount)
+        elif amount != 1:
+            return amount
+    if len(sizes) > 1:
+        return _sum_of(Broadcast(frozenset(sizes)))
+    return sizes.pop() if sizes else 1
+
+
+def broadcast_from(amount: Amount) -> frozenset[Sum]:
+    """The open sizes that broadcast to this one; itself where it is no such size."""
+    if not isinstance(amount, Sum):
+        return frozenset()
+    return amount.only.sizes if isinstance(amount.only, Broadcast) else frozenset({amount})
 
 
 def product(amounts: Iterable[Amount]) -> Amount:
@@ -108,5 +143,5 @@ def _joined(a: Product, b: Product) -> Product:
     return _positive(Counter(dict(a)) + Counter(dict(b)))
 
 
-def _positive(powers: Mapping[Size, int]) -> Product:
+def _positive(powers: Mapping[Factor, int]) -> Product:
     return frozenset((size, power) for size, power in powers.items() if power)

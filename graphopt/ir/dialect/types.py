@@ -171,21 +171,37 @@ def sizes_in(elements: Partial, name: str) -> Shape:
 
 
 def resolve_shape(shape: Shape, wanted: Sequence[int]) -> Shape:
-    """The result shape of `reshape`: 0 copies a dimension, one -1 takes the rest."""
+    """The result shape of `reshape`: 0 copies a dimension, one -1 takes the rest.
+
+    Where a tensor without elements would get some by copies, each 0 stays a 0, as in Paddle 3.
+    """
     if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
         raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
-    dims: list[int] = []
-    for position, dim in enumerate(wanted):
-        if dim == 0 and 0 not in shape:
-            if position >= len(shape):
-                raise ProgramError(
-                    f"reshape to {list(wanted)}: 0 at position {position} copies a dimension "
-                    f"that {list(shape)} does not have"
-                )
-            dim = shape[position]
-            dims.append(dim)
-        else:
-            dims.append(dim)
+    beyond = next((i for i, dim in enumerate(wanted) if dim == 0 and i >= len(shape)), None)
+    if beyond is not None and 0 not in shape:
+        raise ProgramError(
+            f"reshape to {list(wanted)}: 0 at position {beyond} copies a dimension that "
+            f"{list(shape)} does not have"
+        )
+    dims = [shape[i] if dim == 0 and i < len(shape) else dim for i, dim in enumerate(wanted)]
+    if 0 in shape and 0 not in dims and -1 not in wanted:
+        dims = list(wanted)
+    return _filled(shape, dims, wanted)
+
+
+def resolve_shape_like(shape: Shape, like: Shape, wanted: Sequence[int]) -> Shape:
+    """The result shape of `reshape_like`: 0 is the size of `like` there, one -1 takes the rest."""
+    if list(wanted).count(-1) > 1 or any(dim < -1 for dim in wanted):
+        raise ProgramError(f"reshape takes one -1 at most and nothing below it: {list(wanted)}")
+    if any(dim == 0 for dim in wanted[len(like) :]):
+        raise ProgramError(f"{list(like)} has no size for each 0 in {list(wanted)}")
+    dims = [like[i] if dim == 0 else dim for i, dim in enumerate(wanted)]
+    copied = [dim for dim, size in zip(dims, wanted, strict=True) if size == 0]
+    return tuple(dims) if UNKNOWN in (*shape, *copied) else _filled(shape, dims, wanted)
+
+
+def _filled(shape: Shape, dims: list[int], wanted: Sequence[int]) -> Shape:
+    """The dimensions with what is left for the one that is -1 in `wanted`."""
     total = element_count(shape)
     free = [i for i, dim in enumerate(wanted) if dim == -1]
     if total == UNKNOWN:

@@ -13,6 +13,7 @@ from graphopt.ir.dialect.types import (
     normalize_axes,
     normalize_axis,
     resolve_shape,
+    resolve_shape_like,
     slice_bounds,
     split_sizes,
 )
@@ -35,6 +36,11 @@ def stop_gradient(x: Array) -> Array:
 @lowers(ops.Reshape)
 def reshape(x: Array, shape: Ints) -> Array:
     return x.reshape(resolve_shape(x.shape, shape))
+
+
+@lowers(ops.ReshapeLike)
+def reshape_like(x: Array, like: Array, shape: Ints) -> Array:
+    return x.reshape(resolve_shape_like(x.shape, like.shape, shape))
 
 
 @lowers(ops.Transpose)

@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import DictionaryAttr
 from graphopt.ir.dialect.op import class_of
 from graphopt.ir.dialect.ops import transformer as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
+from graphopt.ir.dialect.types import resolve_shape_like
 from graphopt.lowering.kernels.attention import Operands, Weighing
 from graphopt.lowering.kernels.attention_heads import attention
 from graphopt.lowering.kernels.attention_kernels import by_kernel
@@ -77,7 +78,11 @@ def fused_attention(
     linear_bias: Array | None,
     ln_scale: Array | None,
     ln_bias: Array | None,
+    rotary: tuple[Array, ...],
+    cache: tuple[Array, ...],
+    like: Array | None,
     num_heads: int,
+    num_kv_heads: int,
     layout: str,
     scaling_factor: float,
     fill: float,
@@ -88,9 +93,11 @@ def fused_attention(
     attn_dropout_implementation: str,
     dropout_rate: float,
     dropout_implementation: str,
+    cache_by_time: bool,
+    like_axes: int,
     is_test: bool,
     key: Any,
-) -> Array:
+) -> tuple[Array, ...]:
     source, first_key, second_key = wide(x), *(key or (None, None))
     query = _normal(source, ln_scale, ln_bias, epsilon) if norm == "pre" else source
     others = [wide(m) for m in memory] or [query]
@@ -100,10 +107,17 @@ def fused_attention(
         heads = _parted(joint, num_heads, layout)
     else:
         sources = (query, others[0], others[-1])
+        counts = (num_heads, *(num_kv_heads or num_heads,) * 2)
         linear = map(_linear, sources, qkv_weight, biases)
-        heads = [jnp.moveaxis(_cut(part, num_heads), 2, 1) for part in linear]
+        heads = [jnp.moveaxis(_cut(*part), 2, 1) for part in zip(linear, counts, strict=True)]
+    q, k, v = _rotated(heads[0], rotary), _rotated(heads[1], rotary), heads[2]
+    kept = _cached((k.astype(x.dtype), v.astype(x.dtype)), cache, cache_by_time)
+    if kept:
+        k, v = (_by_time(wide(part)) if cache_by_time else wide(part) for part in kept)
     core = fused_dot_product_attention(
-        *heads,
+        q,
+        _repeated(k, q.shape[1]),
+        _repeated(v, q.shape[1]),
         _wide_mask(mask),
         scaling_factor,
         fill,
@@ -113,12 +127,41 @@ def fused_attention(
         first_key,
     )
     joined = jnp.moveaxis(core, 1, 2)
-    joined = joined.reshape(*joined.shape[:2], joined.shape[2] * joined.shape[3])
+    columns = joined.shape[2] * joined.shape[3]
+    rows, axes = (joined, 2) if like is None else (like, like_axes)
+    shape = (0, 0 if axes == 2 else -1, columns)
+    joined = joined.reshape(resolve_shape_like(joined.shape, rows.shape, shape))
     out = _linear(joined, linear_weight, linear_bias)
     out = dropout(out, dropout_rate, is_test, dropout_implementation, second_key)
     out = source + out if add_residual else out
     out = _normal(out, ln_scale, ln_bias, epsilon) if norm == "post" else out
-    return out.astype(x.dtype)
+    return out.astype(x.dtype), *kept
+
+
+def _rotated(x: Array, rotary: tuple[Array, ...]) -> Array:
+    """Each pair of an element of the first half of a head and one of the second is rotated."""
+    if not rotary:
+        return x
+    cosine, sine = map(wide, rotary)
+    first, second = jnp.split(x, 2, -1)
+    return x * cosine + jnp.concatenate((-second, first), -1) * sine
+
+
+def _cached(
+    parts: tuple[Array, Array], cache: tuple[Array, ...], by_time: bool
+) -> tuple[Array, ...]:
+    """All keys and values, in the order of axes of the cache; nothing without one."""
+    new = map(_by_time, parts) if by_time else parts
+    pairs = zip(cache, new, strict=False)
+    return tuple(jnp.concatenate(pair, 1 if by_time else 2) for pair in pairs)
+
+
+def _by_time(x: Array) -> Array:
+    return jnp.swapaxes(x, 1, 2)
+
+
+def _repeated(x: Array, heads: int) -> Array:
+    return x if x.shape[1] == heads else jnp.repeat(x, heads // x.shape[1], 1)
 
 
 def _cut(x: Array, parts: int) -> Array:

@@ -1,25 +1,28 @@
-"""A reshape to sizes that the program reads off a tensor -> a reshape that copies them.
+"""A reshape or expand to sizes that the program reads off a tensor -> one that copies them.
 
 Models whose batch and length are open write `reshape(x, [shape(x)[0], shape(x)[1], heads, size])`.
 Where each size is a number or provably the size of x at that place, the plain op says the same:
 0 copies a size, and one -1 takes what the others leave. The same elements move, and a wrong number
-of them is an error as before.
+of them is an error as before. In an expand -1 keeps a size. Sizes of one other tensor at their
+places make a `reshape_like`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.definition import default_attrs, encode_attrs
 from graphopt.ir.dialect.known import Known
 from graphopt.ir.dialect.op import PdOp, infer_types
 from graphopt.ir.dialect.ops.dynamic import Dynamic
-from graphopt.ir.dialect.ops.shape import Reshape
+from graphopt.ir.dialect.ops.shape import Expand, Reshape, ReshapeLike, ShapeOf, Slice
 from graphopt.ir.dialect.size_rules import Sizes, amounts
-from graphopt.ir.dialect.sums import Amount, product
+from graphopt.ir.dialect.sums import Amount, Size, Sum, product
 from graphopt.ir.dialect.types import compatible
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics
@@ -28,7 +31,7 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, differentiat
 
 @dataclass(frozen=True)
 class SettleShapes(RewritePass):
-    """Reshapes by sizes that their operand has become reshapes that copy these sizes."""
+    """Reshapes and expands to sizes of their operand become ones that copy these sizes."""
 
     name = "settle-shapes"
     numerics = Numerics.BIT_EXACT
@@ -41,15 +44,17 @@ class SettleShapes(RewritePass):
         for op in list(module.walk()):
             if not isinstance(op, PdOp):
                 continue
-            shape = _settled(op, known, log) if isinstance(op, Dynamic) else None
-            if shape is None or op.results[0] in kept or not log.allow(op):
+            if isinstance(op, Slice) and _read_from_source(op, known, log):
+                continue
+            made = _settled(op, known, log) if isinstance(op, Dynamic) else None
+            if made is None or op.results[0] in kept or not log.allow(op):
                 known.see(op)
                 continue
             log.applied(op)
-            settled = Reshape.create(
-                operands=op.operands[:1],
+            settled = made.op.create(
+                operands=made.operands,
                 result_types=[op.results[0].type],
-                properties=encode_attrs(Reshape, {"shape": shape}),
+                properties=encode_attrs(made.op, {"shape": made.shape}),
             )
             settled.location = op.location
             assert op.parent is not None
@@ -59,30 +64,79 @@ class SettleShapes(RewritePass):
         return log.outcomes
 
 
-def _settled(op: Dynamic, known: Known, log: RewriteLog) -> list[int | None] | None:
-    """The shape of a plain reshape for one with known sizes; None, and a reason, for any other."""
-    if op.attr("op") != Reshape.name or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:
+def _read_from_source(op: Slice, known: Known, log: RewriteLog) -> bool:
+    """Let a size be read off the tensor that it comes from, so that nothing between is kept."""
+    source, elements = op.input.owner, known.elements(op.out)
+    if not isinstance(source, ShapeOf) or elements is None or elements.size != 1:
+        return False
+    (size,) = amounts(elements)
+    only = size.only if isinstance(size, Sum) else None
+    if not isinstance(only, Size) or only.value is source.input or not log.allow(op):
+        return False
+    log.applied(op)
+    shape = ShapeOf.make(only.value)
+    bounds = {"starts": (only.axis,), "ends": (only.axis + 1,)}
+    read = Slice.make(shape.results[0], **{**op.attr_values(), **bounds})
+    for made in (shape, read):
+        made.location = op.location
+        assert op.parent is not None
+        op.parent.insert_op_before(made, op)
+    replace(op, {op.results[0]: read.results[0]}, log)
+    return True
+
+
+class _Plain(NamedTuple):
+    """The op with its shape as a property, and its operands."""
+
+    op: type[PdOp]
+    shape: Sequence[int | None]
+    operands: Sequence[SSAValue]
+
+
+def _settled(op: Dynamic, known: Known, log: RewriteLog) -> _Plain | None:
+    """The plain op for one with known sizes; None for any other, and a reason if it reshapes."""
+    made = {kind.name: kind for kind in (Reshape, Expand)}.get(op.attr("op"))
+    if made is None or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:
         return None
-    x, declared = op.inputs[0], op.results[0].type
     elements = known.elements(op.values[0])
     wanted = [] if elements is None else amounts(elements)
     if all(size is None for size in wanted):
         return None
-    shape = _copying(known.sizes(x), wanted)
-    if None in shape:
-        at = shape.index(None)
-        log.declined(
-            op,
-            Reason(
-                "other-size",
-                f"size {at} of the new shape is not known to be size {at} of the operand",
-                f"read it off the operand itself, as shape(x)[{at}], or write -1 for it",
-            ),
-        )
-        return None
-    attrs = {**default_attrs(Reshape), "shape": shape}
-    (inferred,) = infer_types(Reshape, [[x.type]], attrs)
-    return shape if compatible(inferred, declared) else None
+    own, x = known.sizes(op.inputs[0]), op.inputs[0]
+    found = _Plain(made, _copying(own, wanted) if made is Reshape else _keeping(own, wanted), (x,))
+    if None in found.shape:
+        like = _likeness(wanted) if made is Reshape else None
+        if like is None:
+            _decline(op, found, log)
+            return None
+        found = _Plain(ReshapeLike, like[1], (x, like[0]))
+    groups = [[value.type] for value in found.operands]
+    attrs = {**default_attrs(found.op), "shape": found.shape}
+    (inferred,) = infer_types(found.op, groups, attrs)
+    return found if compatible(inferred, op.results[0].type) else None
+
+
+def _decline(op: Dynamic, found: _Plain, log: RewriteLog) -> None:
+    if found.op is not Reshape:
+        return  # most expands make sizes larger
+    at = found.shape.index(None)
+    log.declined(
+        op,
+        Reason(
+            "other-size",
+            f"size {at} of the new shape is not known to be size {at} of the operand",
+            f"read it off the operand itself, as shape(x)[{at}], or write -1 for it",
+        ),
+    )
+
+
+def _keeping(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
+    """The shape that a plain expand takes; None for a size that is not the operand's."""
+    aligned = (None,) * (len(wanted) - len(own)) + own
+    return [
+        size if isinstance(size, int) else -1 if size is not None and size == mine else None
+        for mine, size in zip(aligned, wanted, strict=True)
+    ]
 
 
 def _copying(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
@@ -98,3 +152,18 @@ def _copying(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
         if all(size is not None and size > 0 for size in (*shape[:at], *shape[at + 1 :])):
             shape[at] = -1
     return shape
+
+
+def _likeness(wanted: Sequence[Amount | None]) -> tuple[SSAValue, list[int]] | None:
+    """The one tensor with the sizes that are no numbers, and the shape with a 0 for each."""
+    shape, measured = list[int](), set[SSAValue]()
+    for at, size in enumerate(wanted):
+        only = size.only if isinstance(size, Sum) else None
+        if isinstance(only, Size) and only.axis == at:
+            measured.add(only.value)
+            shape.append(0)
+        elif isinstance(size, int) and size != 0:
+            shape.append(size)
+        else:
+            return None
+    return (measured.pop(), shape) if len(measured) == 1 else None

@@ -13,7 +13,7 @@ rule before it. So the outcome depends on the table and the program, never on ch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -66,6 +66,15 @@ class Fusion(ABC):
     def results(self, match: Match, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
         """The results of the matched ops that the fused op's results stand for."""
         return dict(zip(match.root.results, fused.results, strict=False))
+
+    def given(self, match: Match) -> Collection[SSAValue]:
+        """Values inside the pattern that the fused op gives too, in `results`, when they are read.
+
+        By default all results but the first of each op, of a rule that has its own `results`.
+        """
+        if type(self).results is Fusion.results:
+            return ()
+        return [result for op in match.ops.values() for result in op.results[1:]]
 
 
 @dataclass(frozen=True)
@@ -208,7 +217,7 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
     """A reason when a value that the fusion would remove has another use."""
     root = match.root
     inside = set(match.ops.values())
-    carries_more = type(rule).results is not Fusion.results
+    given = set(rule.given(match))
     for hole, value in match.values.items():
         if value.owner in inside:
             text = f"`{hole.name}` is a value inside the pattern"
@@ -218,7 +227,7 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
             others = [use for use in result.uses if use.operation not in inside]
             if not others:
                 continue
-            if result is op.results[0] or not carries_more:
+            if result not in given:
                 use, which = others[0], "" if result is op.results[0] else "another result of "
                 return Reason(
                     "used-elsewhere",
@@ -227,9 +236,10 @@ def _needed_elsewhere(rule: Fusion, match: Match) -> Reason | None:
                 )
             for use in others:
                 if _is_before(use.operation, root):
+                    which = "" if result is op.results[0] else "another result of "
                     return Reason(
                         "used-before",
-                        f"another result of `{node.name}` is read by {show_op(use.operation)}, "
+                        f"{which}`{node.name}` is read by {show_op(use.operation)}, "
                         "which comes before the end of the pattern",
                         "move that reader after the pattern",
                     )

@@ -8,7 +8,7 @@ axes, permutations, scale and transposes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
@@ -22,14 +22,12 @@ from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add
 from graphopt.ir.dialect.ops.norm import LayerNorm
 from graphopt.ir.dialect.ops.random import Dropout
-from graphopt.ir.dialect.ops.rearrange import Unbind
-from graphopt.ir.dialect.ops.shape import Flatten, Reshape, Slice, Split, Squeeze, Transpose
+from graphopt.ir.dialect.ops.shape import Flatten, Reshape, ReshapeLike, Transpose
 from graphopt.ir.dialect.ops.transformer import LAYOUTS, FusedAttention
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.passes.engine.fusion import (
     Fusion,
     FusionPass,
-    Hole,
     Match,
     Node,
     Reason,
@@ -49,6 +47,7 @@ from graphopt.passes.fusions.head_layout import (
     source_indices,
     trace,
 )
+from graphopt.passes.fusions.projections import KINDS, Projections
 from graphopt.passes.fusions.transformer_parts import (
     LinearPart,
     check_dropouts,
@@ -60,10 +59,6 @@ from graphopt.passes.fusions.transformer_parts import (
     norm_vectors,
 )
 
-PARTS = ("q", "k", "v")
-KINDS = ("self", "split", "slices", "cross")
-
-
 # attention without its layers
 CORE = DotProductAttention()
 
@@ -72,45 +67,8 @@ class HeadLayout(NamedTuple):
     """The division of the projections' columns among q, k and v."""
 
     heads: int
+    kv_heads: int
     name: str
-
-
-def _in_heads(name: str, x: Hole) -> Node:
-    """A projection, or a part of one, in heads."""
-    reshape = Node(Reshape, x, optional=True, name=f"{name}_reshape")
-    return Node(Transpose, reshape, optional=True, name=f"{name}_transpose")
-
-
-class Projections:
-    """q, k and v, computed from their sources.
-
-    "self": three layers on one source; "cross": keys and values from other sources; "split" and
-    "slices": one layer whose result is divided by one op, or by three.
-    """
-
-    def __init__(self, kind: str, source: Hole) -> None:
-        self.memory: tuple[Value, ...] = ()
-        if kind in ("self", "cross"):
-            sources: Sequence[Hole] = (source,) * 3
-            if kind == "cross":
-                self.memory = (Value(name="key"), Value(name="value"))
-                sources = (source, *self.memory)
-            self.layers = tuple(map(LinearPart, PARTS, sources))
-            self.q, self.k, self.v = (
-                _in_heads(name, layer.add) for name, layer in zip(PARTS, self.layers, strict=True)
-            )
-            return
-        self.layers = (LinearPart("qkv", source),)
-        whole = _in_heads("qkv", self.layers[0].add)
-        if kind == "split":
-            apart = Node((Split, Unbind), whole, name="qkv_split")
-            parts: Sequence[Hole] = [apart.result(i) for i in range(3)]
-        else:
-            parts = [Node(Slice, whole, name=f"{name}_slice") for name in PARTS]
-        self.q, self.k, self.v = (
-            _in_heads(name, Node(Squeeze, part, optional=True, name=f"{name}_squeeze"))
-            for name, part in zip(PARTS, parts, strict=True)
-        )
 
 
 class Attention(Fusion):
@@ -125,7 +83,7 @@ class Attention(Fusion):
         self.parts = Projections(kind, self.pre if norm == "pre" else self.x)
         self.core = Core(self.parts.q, self.parts.k, self.parts.v, swaps_keys=True)
         transposed = Node(Transpose, self.core.out, name="joined_transpose")
-        self.joined = Node((Reshape, Flatten), transposed, name="joined")
+        self.joined = Node((Reshape, ReshapeLike, Flatten), transposed, name="joined")
         self.linear = LinearPart("out", self.joined)
         self.dropout = Node(Dropout, self.linear.add, optional=True, name="dropout")
         self.residual = Node(
@@ -153,6 +111,7 @@ class Attention(Fusion):
                 return reason
         return (
             self.core.check(match)
+            or self.parts.check(match)
             or self._check_heads(match)
             or check_norm(self._norm(match))
             or check_residual(match, self.residual, self.x, self.linear.out(match))
@@ -183,32 +142,38 @@ class Attention(Fusion):
         for part, value in enumerate(values):
             swapped = part == 1 and not product.attr("transpose_y")
             traced.append(self._layouts(match, part, value, edit, swapped=swapped))
-        common = [layout for layout in traced[0] if all(layout in found for found in traced[1:])]
-        return common[0] if common else None
+        common = [layout for layout in traced[1] if layout in traced[2]]
+        heads = {(layout.heads, layout.name) for layout in traced[0]}
+        return next((at for at in common if (at.heads, at.name) in heads), None)
 
     def _layouts(
         self, match: Match, part: int, value: SSAValue, edit: Edit | None, *, swapped: bool
     ) -> tuple[HeadLayout, ...]:
         """The layouts in which `value` is q, k or v, by number."""
         joint = len(self.parts.layers) == 1
-        start = self.parts.layers[0 if joint else part].out(match)
+        start = self.parts.layer(part).out(match)
         if rank_of(start.type) != 3 or shape_of(start.type)[-1] == UNKNOWN:
             return ()
         indices = source_indices(shape_of(start.type)[-1])
-        found = trace(value, start, indices, edit)
+        found = trace(value, start, indices, edit, self.parts.passed(match))
         if found is None or found.ndim != 4:
             return ()
         found = found.swapaxes(2, 3) if swapped else found
         heads = found.shape[1]
         if found.shape[0] != ROWS[0] or found.shape[2] != ROWS[1] or not found.size:
             return ()
-        if not joint:
-            wanted = indices.reshape(*ROWS, heads, -1).transpose(0, 2, 1, 3)
-            return (HeadLayout(heads, LAYOUTS[0]),) if np.array_equal(wanted, found) else ()
-        if indices.shape[-1] % (3 * heads):
+        own = indices.shape[-1] // ((3 if joint else 1) * found.shape[3])
+        if own == 0 or heads % own or indices.shape[-1] % own or (part == 0 and own != heads):
             return ()
-        ways = ((HeadLayout(heads, n), heads_of(indices, heads, part, n)) for n in LAYOUTS)
-        return tuple(way for way, wanted in ways if np.array_equal(wanted, found))
+        if joint:
+            if own != heads or indices.shape[-1] % (3 * heads):
+                return ()
+            ways = {n: heads_of(indices, heads, part, n) for n in LAYOUTS}
+        else:
+            each = indices.reshape(*ROWS, own, -1).transpose(0, 2, 1, 3)
+            ways = {LAYOUTS[0]: np.repeat(each, heads // own, 1)}
+        fitting = (name for name, wanted in ways.items() if np.array_equal(wanted, found))
+        return tuple(HeadLayout(heads, own, name) for name in fitting)
 
     def _joins(self, match: Match, edit: Edit | None = None) -> bool:
         """True when the heads are joined again in the order of their division."""
@@ -239,6 +204,8 @@ class Attention(Fusion):
         assert layout is not None
         memory = [match.value(source) for source in self.parts.memory]
         layers, before = self.parts.layers, Before(match.root)
+        joined = match[self.joined]
+        like = isinstance(joined, ReshapeLike)
         return FusedAttention.make(
             match.value(self.x),
             memory[:1] if len(set(memory)) == 1 else memory,
@@ -248,9 +215,15 @@ class Attention(Fusion):
             self.linear.weight_in(match, before),
             self.linear.bias_in(match),
             *norm_vectors(norm),
+            self.parts.rotary(match, before),
+            self.parts.cache(match),
+            joined.operands[1] if like else None,
             num_heads=layout.heads,
+            num_kv_heads=0 if layout.kv_heads == layout.heads else layout.kv_heads,
             layout=layout.name,
             add_residual=match.get(self.residual) is not None,
+            cache_by_time=self.parts.is_by_time(match, cache=True),
+            like_axes=1 if like and -1 in joined.attr("shape") else 2,
             **self.core.attrs(match),
             **norm_attrs(norm, self.where),
             **dropout_attrs(
@@ -259,6 +232,14 @@ class Attention(Fusion):
             **dropout_attrs(match.get(self.dropout), "dropout_rate", "dropout_implementation"),
             **draw_attrs(match, self.core.dropout, self.dropout),
         )
+
+    def given(self, match: Match) -> Collection[SSAValue]:
+        """The keys and values, which the next step takes for its cache."""
+        return self.parts.kept(match)
+
+    def results(self, match: Match, fused: PdOp) -> Mapping[SSAValue, SSAValue]:
+        kept = zip(self.parts.kept(match), fused.results[1:], strict=False)
+        return {match.root.results[0]: fused.results[0], **dict(kept)}
 
 
 def _edit_that_helps(name: str, match: Match, fits: Callable[[Edit], object]) -> Reason | None:

@@ -19,14 +19,17 @@ from xdsl.ir import Block, Operation, OpResult, SSAValue
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Divide, Multiply, Scale
-from graphopt.ir.dialect.ops.rearrange import Unbind
+from graphopt.ir.dialect.ops.rearrange import RepeatInterleave, Tile, Unbind
 from graphopt.ir.dialect.ops.shape import (
+    Expand,
     Flatten,
     Reshape,
+    ReshapeLike,
     Slice,
     Split,
     Squeeze,
     Transpose,
+    Unsqueeze,
 )
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -63,19 +66,40 @@ class Edit:
     attrs: Mapping[str, Any]
 
 
+def axes_of(array: Array, columns: int) -> str:
+    """The axes of heads in order, by the steps between their elements.
+
+    n and t are those of batch and time, h that of the heads, d that of a head's elements.
+    """
+    # one column is an element of a head, but its steps are those of the length
+    steps = {1: "d", columns: "t", columns * ROWS[1]: "n"}
+    found = ""
+    for axis in range(array.ndim):
+        lines = np.moveaxis(array, axis, 0)
+        found += "h" if len(lines) == 1 else steps.get(int((lines[1] - lines[0]).flat[0]), "h")
+    return found
+
+
 def trace(
-    value: SSAValue, start: SSAValue, indices: Array, edit: Edit | None = None
+    value: SSAValue,
+    start: SSAValue,
+    indices: Array,
+    edit: Edit | None = None,
+    passed: Mapping[PdOp, SSAValue] | None = None,
 ) -> Array | None:
     """The elements of `value`, of which `start` has these; None when a step is not understood.
 
-    With an `edit`, the elements after that edit.
+    With an `edit`, the elements after that edit. The ops in `passed` leave the elements of one
+    operand at their places.
     """
     if value is start:
         return indices
     op = value.owner
+    if isinstance(op, PdOp) and passed and op in passed:
+        return trace(passed[op], start, indices, edit, passed)
     if not isinstance(op, PdOp) or not isinstance(value, OpResult) or type(op) not in _STEPS:
         return None
-    before = trace(_moved(op), start, indices, edit)
+    before = trace(_moved(op), start, indices, edit, passed)
     if before is None:
         return None
     edited: Mapping[str, Any] = edit.attrs if edit is not None and edit.op is op else {}
@@ -202,6 +226,41 @@ def _squeeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     return np.squeeze(array, axes) if axes else None
 
 
+def _reshape_like(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    """The dimensions after batch and time become one; the length may be what is left."""
+    wanted, like = attrs["shape"], shape_of(op.operands[1].type)
+    if len(wanted) != 3 or wanted[0] == -1:
+        return None
+    fits = all(
+        size in (0, -1) or (size,) == like[at : at + 1] for at, size in enumerate(wanted[:2])
+    )
+    return array.reshape(*ROWS, wanted[2]) if fits and _rows_lead(array) else None
+
+
+def _unsqueeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    for position in attrs["axis"]:
+        array = np.expand_dims(array, position)
+    return array
+
+
+def _tile(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    return np.tile(array, attrs["repeat_times"])
+
+
+def _expand(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    """Only of axes that have one element."""
+    have, wanted = shape_of(op.operands[0].type), attrs["shape"]
+    if len(have) != len(wanted):
+        return None
+    sizes = zip(have, wanted, array.shape, strict=True)
+    shape = [own if size in (-1, was) else size if was == 1 else 0 for was, size, own in sizes]
+    return np.broadcast_to(array, shape)
+
+
+def _repeat(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
+    return np.repeat(array, attrs["repeats"], attrs["axis"])
+
+
 _STEPS: Mapping[type[PdOp], Callable[[PdOp, Attrs, int, Array], Array | None]] = {
     Scale: _same,
     Multiply: _same,
@@ -213,4 +272,9 @@ _STEPS: Mapping[type[PdOp], Callable[[PdOp, Attrs, int, Array], Array | None]] =
     Unbind: _unbind,
     Slice: _slice,
     Squeeze: _squeeze,
+    ReshapeLike: _reshape_like,
+    Unsqueeze: _unsqueeze,
+    Tile: _tile,
+    Expand: _expand,
+    RepeatInterleave: _repeat,
 }

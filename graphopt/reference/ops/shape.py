@@ -26,8 +26,14 @@ def stop_gradient(x: Array) -> Array:
 
 @rule(ops.Reshape)
 def reshape(x: Array, shape: Sequence[int]) -> Array:
-    copied = [x.shape[i] if dim == 0 and 0 not in x.shape else dim for i, dim in enumerate(shape)]
-    return np.reshape(x, copied)
+    copied = [x.shape[i] if dim == 0 and i < x.ndim else dim for i, dim in enumerate(shape)]
+    fits = x.size or -1 in shape or 0 in copied
+    return np.reshape(x, copied if fits else tuple(shape))
+
+
+@rule(ops.ReshapeLike)
+def reshape_like(x: Array, like: Array, shape: Sequence[int]) -> Array:
+    return np.reshape(x, [like.shape[i] if dim == 0 else dim for i, dim in enumerate(shape)])
 
 
 @rule(ops.Transpose)

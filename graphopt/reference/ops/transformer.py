@@ -79,7 +79,11 @@ def fused_attention(
     linear_bias: Array | None,
     ln_scale: Array | None,
     ln_bias: Array | None,
+    rotary: tuple[Array, ...],
+    cache: tuple[Array, ...],
+    like: Array | None,
     num_heads: int,
+    num_kv_heads: int,
     layout: str,
     scaling_factor: float,
     fill: float,
@@ -90,10 +94,12 @@ def fused_attention(
     attn_dropout_implementation: str,
     dropout_rate: float,
     dropout_implementation: str,
+    cache_by_time: bool,
+    like_axes: int,
     is_test: bool,
     draw: Any,
     wide: Any,
-) -> Array:
+) -> tuple[Array, ...]:
     random = not is_test and bool(attn_dropout_rate or dropout_rate)
 
     def drop_weights(weights: Array) -> Array:
@@ -105,18 +111,36 @@ def fused_attention(
     if heads is None:
         sources = (inner, memory[0] if memory else inner, memory[-1] if memory else inner)
         biases = qkv_bias or (None, None, None)
+        counts = (num_heads, num_kv_heads or num_heads, num_kv_heads or num_heads)
         heads = tuple(
-            _in_heads(_linear(source, weight, bias, wide), num_heads)
-            for source, weight, bias in zip(sources, qkv_weight, biases, strict=True)
+            _in_heads(_linear(source, weight, bias, wide), count)
+            for source, weight, bias, count in zip(sources, qkv_weight, biases, counts, strict=True)
         )
     q, k, v = heads
+    if rotary:
+        q, k = (_rotated(part, rotary[0], rotary[1], wide) for part in (q, k))
+    kept: tuple[Array, ...] = ()
+    if cache:
+        order = (0, 2, 1, 3) if cache_by_time else (0, 1, 2, 3)
+        old = (np.transpose(part, order) for part in cache)
+        k, v = (np.concatenate(pair, 2) for pair in zip(old, (k, v), strict=True))
+        kept = (np.transpose(k, order), np.transpose(v, order))
+    k, v = (np.repeat(part, num_heads // part.shape[1], 1) for part in (k, v))
     core = _weighed(q, k, v, mask, scaling_factor, fill, drop_weights, wide)
     rows = np.transpose(core, (0, 2, 1, 3))
-    joined = np.reshape(rows, (*rows.shape[:2], rows.shape[2] * rows.shape[3]))
+    sizes = rows.shape[:2] if like is None else (*like.shape[:like_axes], -1)[:2]
+    joined = np.reshape(rows, (*sizes, rows.shape[2] * rows.shape[3]))
     out = _linear(joined, linear_weight, linear_bias, wide)
     generator = draw(1) if random else None
     out = wide(dropped(out, dropout_rate, is_test, dropout_implementation, generator))
-    return _finish(out, x, add_residual, norm, ln_scale, ln_bias, epsilon, wide)
+    out = _finish(out, x, add_residual, norm, ln_scale, ln_bias, epsilon, wide)
+    return out, *kept
+
+
+def _rotated(x: Array, cosine: Array, sine: Array, to: Any) -> Array:
+    half = x.shape[-1] // 2
+    other = np.concatenate((-x[..., half:], x[..., :half]), -1)
+    return to(to(x * cosine) + to(other * sine))
 
 
 def _joint(

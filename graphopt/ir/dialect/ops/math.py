@@ -37,6 +37,12 @@ class Subtract(Binary):
     name = "pd.subtract"
     traits = traits_def(Linear())
 
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        if dtype_of(x) == "bool":
+            raise ProgramError("booleans cannot be subtracted; not_equal says where they differ")
+        return Binary.infer(x, y)
+
 
 Multiply = elementwise(Binary, "multiply", "x * y.", paddle="elementwise_mul")
 Divide = elementwise(

@@ -29,12 +29,14 @@ from graphopt.ir.dialect.types import (
     product,
     rank_of,
     resolve_shape,
+    resolve_shape_like,
     same_dtype,
     shape_of,
     sizes_in,
     slice_bounds,
     split_sizes,
 )
+from graphopt.ir.dialect.types import like as retyped
 
 
 def _keeps_first(op: PdOp) -> bool:
@@ -104,6 +106,25 @@ class Reshape(PureOp):
         own = shape_of(x)
         sizes = enumerate(sizes_in(shape, "shape"))
         return like(x, shape=[own[i] if dim == 0 and i < len(own) else dim for i, dim in sizes])
+
+
+@irdl_op_definition
+class ReshapeLike(PureOp):
+    """The same elements in another shape, in which a 0 is the size of `like` at its place.
+
+    One -1 takes what the others leave.
+    """
+
+    name = "pd.reshape_like"
+    traits = traits_def(Movement())
+    x = operand_def(Tensor)
+    like = operand_def(Tensor)
+    out = result_def(Tensor)
+    shape = integers()
+
+    @staticmethod
+    def infer(x: Tensor, like: Tensor, shape: Sequence[int]) -> Tensor:
+        return retyped(x, shape=resolve_shape_like(shape_of(x), shape_of(like), shape))
 
 
 @irdl_op_definition

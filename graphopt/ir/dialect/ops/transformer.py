@@ -13,6 +13,7 @@ from xdsl.irdl import (
     opt_operand_def,
     result_def,
     var_operand_def,
+    var_result_def,
 )
 
 from graphopt.errors import ProgramError
@@ -21,16 +22,17 @@ from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.linear import matmul_type
 from graphopt.ir.dialect.ops.norm import check_vector
 from graphopt.ir.dialect.ops.random import Dropout, RandomOp
+from graphopt.ir.dialect.ops.shape import Concat
 from graphopt.ir.dialect.types import (
     UNKNOWN,
     Tensor,
     broadcast_shapes,
     dtype_of,
-    like,
     rank_of,
     same_dtype,
     shape_of,
 )
+from graphopt.ir.dialect.types import like as like_type
 
 NORMS = ("none", "pre", "post")
 LAYOUTS = ("split", "heads")
@@ -56,7 +58,7 @@ def core_type(
         masked = broadcast_shapes(shape_of(scores), shape_of(mask))
         if len(masked) != rank_of(scores):
             raise ProgramError(f"the mask has more dimensions than the scores {list(masked)}")
-        scores = like(scores, shape=masked)
+        scores = like_type(scores, shape=masked)
     return matmul_type(scores, v, False, False)
 
 
@@ -151,7 +153,7 @@ def residual_type(x: Tensor, out: Tensor) -> Tensor:
         UNKNOWN not in (a, b) and a != b for a, b in zip(shape_of(x), shape_of(out), strict=True)
     ):
         raise ProgramError(f"the residual {list(shape_of(x))} is not like {list(shape_of(out))}")
-    return like(out, shape=shape)
+    return like_type(out, shape=shape)
 
 
 @irdl_op_definition
@@ -162,7 +164,14 @@ class FusedAttention(TwoDropouts):
     or two. `qkv_weight` is one [c, 3 * heads * d] or three matrices, `qkv_bias` likewise, or empty.
     `layout` says what a joint projection holds: q, k and v one after the other ("split"), or head
     by head ("heads"). `norm` is "pre" (of x), "post" (of the result) or "none".
-    Paddle: fused_attention.
+
+    With `num_kv_heads` there are fewer heads of keys and values, each for as many heads of queries
+    that follow each other. `rotary` is empty, or the cosines and sines, which broadcast to [n,
+    heads, t, d], by which the halves of each head of q and k are rotated. `cache` is empty, or the
+    keys and values [n, heads, s, d] ([n, s, heads, d] where `cache_by_time`) that go before the new
+    ones; then all keys and all values are results too. The rows of the attention are joined to
+    [n, t, heads * d], or to the first `like_axes` sizes of `like`.
+    Paddle: fused_attention; rotary_emb_dims and cache_kv of fused_multi_transformer.
     """
 
     name = "pd.fused_attention"
@@ -175,8 +184,13 @@ class FusedAttention(TwoDropouts):
     linear_bias = opt_operand_def(Tensor)
     ln_scale = opt_operand_def(Tensor)
     ln_bias = opt_operand_def(Tensor)
+    rotary = var_operand_def(Tensor)
+    cache = var_operand_def(Tensor)
+    like = opt_operand_def(Tensor)
     out = result_def(Tensor)
+    cache_out = var_result_def(Tensor)
     num_heads = integer()
+    num_kv_heads = integer(0)
     layout = string("split")
     scaling_factor = number(1.0)
     fill = number(float("-inf"))
@@ -187,6 +201,8 @@ class FusedAttention(TwoDropouts):
     attn_dropout_implementation = string("upscale_in_train")
     dropout_rate = number(0.0)
     dropout_implementation = string("upscale_in_train")
+    cache_by_time = flag(False)
+    like_axes = integer(2)
 
     irdl_options = (SEGMENTS,)
     RATES: ClassVar[tuple[str, str]] = ("attn_dropout_rate", "dropout_rate")
@@ -202,7 +218,11 @@ class FusedAttention(TwoDropouts):
         linear_bias: Tensor | None,
         ln_scale: Tensor | None,
         ln_bias: Tensor | None,
+        rotary: Sequence[Tensor],
+        cache: Sequence[Tensor],
+        like: Tensor | None,
         num_heads: int,
+        num_kv_heads: int,
         layout: str,
         norm: str,
         add_residual: bool,
@@ -210,20 +230,25 @@ class FusedAttention(TwoDropouts):
         attn_dropout_implementation: str,
         dropout_rate: float,
         dropout_implementation: str,
-    ) -> Tensor:
+        cache_by_time: bool,
+        like_axes: int,
+    ) -> tuple[Tensor, ...]:
         Dropout.infer(x, attn_dropout_rate, attn_dropout_implementation)
         Dropout.infer(x, dropout_rate, dropout_implementation)
         if rank_of(x) != 3:
             raise ProgramError(f"x should be [n, length, size], found {list(shape_of(x))}")
         if layout not in LAYOUTS:
             raise ProgramError(f"layout should be split or heads, found '{layout}'")
-        q, k, v = _projected(x, memory, qkv_weight, qkv_bias, num_heads)
-        core = core_type(q, k, v, mask)
-        batch, heads, length, size = shape_of(core)
-        joined = like(x, shape=(batch, length, UNKNOWN if size < 0 else heads * size))
+        kv_heads = num_kv_heads or num_heads
+        q, k, v = _projected(x, memory, qkv_weight, qkv_bias, num_heads, kv_heads)
+        q, k = _rotated(q, rotary), _rotated(k, rotary)
+        kept = _cached((k, v), cache, by_time=cache_by_time)
+        k, v = (_repeated(part, num_heads // kv_heads) for part in kept or (k, v))
+        joined = _joined(core_type(q, k, v, mask), like, like_axes)
         out = linear_type(joined, linear_weight, linear_bias)
         check_norm(norm, x if norm == "pre" else out, ln_scale, ln_bias)
-        return residual_type(x, out) if add_residual else out
+        out = residual_type(x, out) if add_residual else out
+        return (out, *(_by_time(part) if cache_by_time else part for part in kept))
 
 
 def _projected(
@@ -232,6 +257,7 @@ def _projected(
     weights: Sequence[Tensor],
     biases: Sequence[Tensor],
     heads: int,
+    kv_heads: int,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """q, k and v as [n, heads, length, size]."""
     if len(weights) not in (1, 3) or len(biases) not in (0, len(weights)) or len(memory) > 2:
@@ -239,15 +265,23 @@ def _projected(
             "fused_attention takes one or three weights, as many biases or none, and two other "
             f"sources at most; found {len(weights)}, {len(biases)} and {len(memory)}"
         )
-    if len(weights) == 1 and memory:
-        raise ProgramError("a joint projection has one source")
+    if len(weights) == 1 and (memory or kv_heads != heads):
+        raise ProgramError("a joint projection has one source, and as many heads of each kind")
+    if kv_heads < 1 or heads % kv_heads:
+        raise ProgramError(f"{heads} heads cannot share {kv_heads} heads of keys and values")
     key = memory[0] if memory else x
     sources = (x, key, memory[-1] if memory else x)[: len(weights)]
     bias = biases or (None,) * len(weights)
     parts = [linear_type(*each) for each in zip(sources, weights, bias, strict=True)]
-    q, k, v = parts * (3 // len(parts))
-    ways = heads * (3 // len(parts))
-    return _in_heads(q, heads, ways), _in_heads(k, heads, ways), _in_heads(v, heads, ways)
+    if len(parts) == 1:
+        q, k, v = (_in_heads(part, heads, 3 * heads) for part in parts * 3)
+        return q, k, v
+    q, k, v = parts
+    return (
+        _in_heads(q, heads, heads),
+        _in_heads(k, kv_heads, kv_heads),
+        _in_heads(v, kv_heads, kv_heads),
+    )
 
 
 def _in_heads(x: Tensor, heads: int, ways: int) -> Tensor:
@@ -255,7 +289,59 @@ def _in_heads(x: Tensor, heads: int, ways: int) -> Tensor:
     if heads < 1 or (columns != UNKNOWN and columns % ways):
         raise ProgramError(f"{columns} columns cannot be shared out among {ways} heads")
     size = UNKNOWN if columns == UNKNOWN else columns // ways
-    return like(x, shape=(batch, heads, length, size))
+    return like_type(x, shape=(batch, heads, length, size))
+
+
+def _rotated(x: Tensor, rotary: Sequence[Tensor]) -> Tensor:
+    """The type of x multiplied by cosines and sines."""
+    if len(rotary) not in (0, 2):
+        raise ProgramError(f"rotary should be the cosines and the sines, found {len(rotary)}")
+    shape, size = shape_of(x), shape_of(x)[-1]
+    if rotary and size % 2 and size != UNKNOWN:
+        raise ProgramError(f"heads of {size} have no halves to turn")
+    for each in rotary:
+        same_dtype(x, each)
+        shape = broadcast_shapes(shape, shape_of(each))
+    if len(shape) != 4 or (UNKNOWN not in (size, shape[-1]) and shape[-1] != size):
+        raise ProgramError(f"the cosines and sines do not fit heads {list(shape_of(x))}")
+    return like_type(x, shape=shape)
+
+
+def _cached(
+    parts: tuple[Tensor, Tensor], cache: Sequence[Tensor], *, by_time: bool
+) -> tuple[Tensor, ...]:
+    """Keys and values [n, heads, length, size] with the cached ones before them, if there are."""
+    if len(cache) not in (0, 2):
+        raise ProgramError(f"cache should be the keys and the values, found {len(cache)}")
+    found: list[Tensor] = []
+    for part, before in zip(parts, cache, strict=False):
+        same_dtype(part, before)
+        if rank_of(before) != 4:
+            raise ProgramError(f"a cache should have 4 dimensions, found {list(shape_of(before))}")
+        before = _by_time(before) if by_time else before
+        found.append(Concat.infer((before, part), 2))
+    return tuple(found)
+
+
+def _by_time(x: Tensor) -> Tensor:
+    a, b, c, d = shape_of(x)
+    return like_type(x, shape=(a, c, b, d))
+
+
+def _repeated(x: Tensor, times: int) -> Tensor:
+    batch, heads, length, size = shape_of(x)
+    return like_type(x, shape=(batch, UNKNOWN if heads < 0 else heads * times, length, size))
+
+
+def _joined(core: Tensor, like: Tensor | None, axes: int) -> Tensor:
+    """The heads [n, heads, t, d] side by side, in the rows of another tensor if there is one."""
+    batch, heads, length, size = shape_of(core)
+    columns = UNKNOWN if UNKNOWN in (heads, size) else heads * size
+    if like is not None:
+        if axes not in (1, 2) or rank_of(like) < axes:
+            raise ProgramError(f"{list(shape_of(like))} has no {axes} sizes to be taken, 1 or 2")
+        batch, length = (*shape_of(like)[:axes], UNKNOWN)[:2]
+    return like_type(core, shape=(batch, length, columns))
 
 
 @irdl_op_definition

@@ -12,7 +12,7 @@ from graphopt.ir.dialect.ops.conv import is_channels_last
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.vision import Interpolate
 from graphopt.ir.dialect.size_rules import amounts, own_sizes
-from graphopt.ir.dialect.sums import Sum
+from graphopt.ir.dialect.sums import Size, Sum
 from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
 from graphopt.ir.program import EMPTY
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -118,7 +118,8 @@ def _measured(value: SSAValue) -> SSAValue | None:
     elements = Known().elements(value)
     wanted = [] if elements is None else amounts(elements)
     for size in wanted:
-        images = size.only.value if isinstance(size, Sum) and size.only else None
-        if images is not None:
+        only = size.only if isinstance(size, Sum) else None
+        if isinstance(only, Size):
+            images = only.value
             return images if list(own_sizes(images)[2:]) == wanted else None
     return None
