@@ -16,6 +16,7 @@ _LAYERS: dict[str, str] = {
     "graphopt.fluid.layers.decoding": (
         "BasicDecoder DecodeHelper GreedyEmbeddingHelper SampleEmbeddingHelper TrainingHelper"
     ),
+    "graphopt.fluid.layers.beams": "beam_search beam_search_decode",
     "graphopt.fluid.layers.loops": "while_loop",
     "graphopt.nn.decode": "BeamSearchDecoder Decoder dynamic_decode",
     "graphopt.nn.functional": "diag_embed gather_tree",

@@ -10,7 +10,6 @@ _RAGGED = "it is not there for rows that are sequences of different lengths (LoD
 _COUNT = "it is not there: the number of its results depends on the data"
 _SAMPLES = "it draws or matches a number of boxes that depends on the data"
 _READER = "it reads data inside the program, where graphopt has only feeds"
-_DECODER = "it decodes sequences of different lengths with tensor arrays"
 _SERVER = "it belongs to the parameter server, which graphopt does not have"
 _FEED = "feed arrays, from a Python generator"
 _HOST = "fetch the scores and boxes, and choose with NumPy"
@@ -19,8 +18,6 @@ _HOST = "fetch the scores and boxes, and choose with NumPy"
 LAYERS: dict[str, tuple[str, str]] = {
     "hash": (_RAGGED, "hash with NumPy before feeding"),
     "filter_by_instag": (_COUNT, "multiply by a mask of the rows"),
-    "beam_search": (_DECODER, "topk over the scores of padded beams, and gather_tree"),
-    "beam_search_decode": (_DECODER, "gather_tree over padded beams"),
     "locality_aware_nms": (_COUNT, _HOST),
     "retinanet_detection_output": (_COUNT, "box_coder, and fetch: " + _HOST),
     "generate_proposals": (_COUNT, "topk of the scores, box_coder, and a mask"),
