@@ -113,7 +113,7 @@ def test_the_beam_that_each_result_continues() -> None:
 def test_beams_need_their_lengths() -> None:
     with fresh():
         dense, words = fluid.data("x", [None, 1]), fluid.data("w", [None, 1], "int64")
-        with pytest.raises(UnsupportedError, match="beam_search.*'scores' is 'x'"):
+        with pytest.raises(UnsupportedError, match=r"beam_search.*'scores' is 'x'"):
             layers.beam_search(words, dense, words, dense, 2, 0)
         at = layers.zeros([1], "int64")
         arrays = layers.array_write(words, at), layers.array_write(dense, at)

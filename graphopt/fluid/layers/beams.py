@@ -35,7 +35,8 @@ def beam_search(
     `is_accumulated` scores are probabilities, whose logarithms are added to `pre_scores`. A beam
     whose last word in `pre_ids` [beams, 1] is `end_id` continues with itself alone. With
     `return_parent_idx` also the beam that each result continues, int32 [chosen]. Raises
-    UnsupportedError when the lengths of `scores` are unknown. Paddle page: fluid.layers.beam_search.
+    UnsupportedError when the lengths of `scores` are unknown.
+    Paddle page: fluid.layers.beam_search.
     """
     function = "beam_search"
     given = {"pre_ids": pre_ids, "pre_scores": pre_scores, "ids": ids, "scores": scores}
