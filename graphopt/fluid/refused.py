@@ -11,7 +11,6 @@ _COUNT = "it is not there: the number of its results depends on the data"
 _SAMPLES = "it draws or matches a number of boxes that depends on the data"
 _READER = "it reads data inside the program, where graphopt has only feeds"
 _SERVER = "it belongs to the parameter server, which graphopt does not have"
-_FEED = "feed arrays, from a Python generator"
 _HOST = "fetch the scores and boxes, and choose with NumPy"
 
 # name in fluid.layers -> why it is refused, what to use instead
@@ -37,10 +36,7 @@ LAYERS: dict[str, tuple[str, str]] = {
 
 # name in fluid -> why it is refused, what to use instead
 FLUID: dict[str, tuple[str, str]] = {
-    "DataFeedDesc": (_READER, _FEED),
-    "DatasetFactory": (_READER, _FEED),
-    "InMemoryDataset": (_READER, _FEED),
-    "QueueDataset": (_READER, _FEED),
+    "DataFeedDesc": (_READER, "fluid.DatasetFactory, with set_use_var"),
     "DistributeTranspiler": (_SERVER, "CompiledProgram.with_data_parallel"),
     "DistributeTranspilerConfig": (_SERVER, "CompiledProgram.with_data_parallel"),
     "load_op_library": ("it loads operators compiled for Paddle", "functions of fluid.layers"),
