@@ -1,7 +1,7 @@
 """Generators of lines in Paddle's MultiSlot form, for pipe commands of data sets.
 
-A script derives a class with `generate_sample`, and its `run_from_stdin` turns the lines of its
-input into lines for `graphopt.frontend.multi_slot`.
+A script derives a class with `generate_sample`, and its `run_from_stdin` maps the lines of its
+input to lines for `graphopt.frontend.multi_slot`.
 """
 
 from __future__ import annotations

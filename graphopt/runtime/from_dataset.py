@@ -12,7 +12,7 @@ from graphopt.runtime.fetch import fetch_names
 
 
 class FeedSource(Protocol):
-    """What a data set must have."""
+    """The members of a data set that a run reads."""
 
     thread_num: int
 

@@ -120,3 +120,63 @@ def test_negatives_have_the_value_of_no_object() -> None:
         out, weight = fluid.Executor(CPU).run(feed=feed, fetch_list=list(outs))
     assert out[..., 0].tolist() == [[9, 5, 9], [7, 9, 6]]
     assert weight[..., 0].tolist() == [[1, 1, 0], [1, 1, 1]]
+
+
+def test_the_stages_of_faster_rcnn() -> None:
+    """Proposals, the boxes of each level of a pyramid, and both losses train the network."""
+    draw = np.random.RandomState(0)
+    with fresh():
+        features = fluid.data("features", [2, 4, 4, 4])
+        info = fluid.data("info", [2, 3])
+        objects = fluid.data("objects", [None, 4], lod_level=1)
+        kinds = fluid.data("kinds", [None, 1], "int32", lod_level=1)
+        crowd = fluid.data("crowd", [None, 1], "int32", lod_level=1)
+        anchors, spread = layers.anchor_generator(
+            features, [16.0, 32.0], [1.0], [1.0] * 4, [16.0, 16.0]
+        )
+        marks, offsets = layers.conv2d(features, 2, 1), layers.conv2d(features, 8, 1)
+        boxes, _, ends = layers.generate_proposals(
+            *(layers.sigmoid(marks), offsets, info, anchors, spread),
+            post_nms_top_n=6,
+            return_rois_num=True,
+        )
+        flat = [layers.reshape(each, [-1, 4]) for each in (anchors, spread)]
+        logits, places, labels, targets, weights = layers.rpn_target_assign(
+            layers.reshape(layers.transpose(offsets, [0, 2, 3, 1]), [2, -1, 4]),
+            layers.reshape(layers.transpose(marks, [0, 2, 3, 1]), [2, -1, 1]),
+            *(*flat, objects, crowd, info, 8),
+            use_random=False,
+        )
+        first = layers.sigmoid_cross_entropy_with_logits(logits, layers.cast(labels, "float32"))
+        first = layers.reduce_sum(first) + layers.reduce_sum(
+            layers.smooth_l1(places, targets, weights, weights)
+        )
+        rois, classes, *_ = layers.generate_proposal_labels(
+            *(boxes, kinds, crowd, objects, info, 8), class_nums=3, use_random=True
+        )
+        levels, restore = layers.distribute_fpn_proposals(rois, 2, 3, 3, 24)
+        pooled = [layers.roi_align(features, level, 2, 2, 1 / 16) for level in levels]
+        rows = layers.gather(layers.concat(pooled), layers.reshape(restore, [-1]))
+        scores = layers.fc(rows, 3)
+        second = layers.softmax_with_cross_entropy(scores, layers.cast(classes, "int64"))
+        loss = layers.reduce_mean(second) + first
+        fluid.optimizer.Adam(0.02).minimize(loss)
+        best = layers.collect_fpn_proposals([boxes], [layers.reduce_sum(boxes, 1)], 2, 2, 5)
+        exe = fluid.Executor(CPU)
+        exe.run(fluid.default_startup_program())
+        feed = {
+            "features": draw.rand(2, 4, 4, 4).astype("float32"),
+            "info": np.array([[64, 64, 1], [60, 50, 1]], "float32"),
+            "objects": sequences([[2, 2, 30, 30], [20, 10, 60, 50], [8, 8, 40, 40]], [2, 1]),
+            "kinds": sequences([[1], [2], [1]], [2, 1], "int32"),
+            "crowd": sequences([[0]] * 3, [2, 1], "int32"),
+        }
+        fetches = [loss, boxes, ends, rois, best]
+        runs = [exe.run(feed=feed, fetch_list=fetches, return_numpy=False) for _ in range(6)]
+    values = [float(np.array(run[0]).ravel()[0]) for run in runs]
+    assert values[-1] < values[0] * 0.8
+    _, proposed, limits, chosen, kept = runs[-1]
+    (counts,) = proposed.recursive_sequence_lengths()
+    assert np.cumsum(counts).tolist() == np.array(limits).tolist()
+    assert sum(chosen.recursive_sequence_lengths()[0]) == len(np.array(chosen)) > 3
+    assert sum(kept.recursive_sequence_lengths()[0]) == len(np.array(kept)) == 5

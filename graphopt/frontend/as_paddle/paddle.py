@@ -6,4 +6,5 @@ import sys
 from graphopt.frontend.paddle_names import PaddleFinder
 
 sys.meta_path.insert(0, PaddleFinder())
-sys.modules["paddle"] = importlib.import_module("graphopt")
+del sys.modules[__name__]
+importlib.import_module(__name__)

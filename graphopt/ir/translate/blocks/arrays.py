@@ -144,7 +144,7 @@ def _assign(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 def _sentences(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
-    """What the steps of a beam search mean; the front end gives arrays of lengths."""
+    """The sentences of a beam search; the front end gives arrays of lengths."""
     names = [*op.input("Ids"), *op.input("Scores"), *op.input(SLOT)]
     if len(names) != 4:
         raise UnsupportedError("beam_search_decode of a file: the lengths of its steps are unknown")
