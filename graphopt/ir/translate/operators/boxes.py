@@ -5,15 +5,20 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.dialect.ops.assignment import GenerateProposalLabels, RpnTargetAssign
-from graphopt.ir.dialect.ops.data_sized import Nonzero
-from graphopt.ir.dialect.ops.matching import BipartiteMatch, MineHardExamples, TargetAssign
-from graphopt.ir.dialect.ops.math import Cast, Cumsum
-from graphopt.ir.dialect.ops.proposals import (
+from graphopt.ir.dialect.ops.detection.assignment import GenerateProposalLabels, RpnTargetAssign
+from graphopt.ir.dialect.ops.detection.matching import (
+    BipartiteMatch,
+    MineHardExamples,
+    TargetAssign,
+)
+from graphopt.ir.dialect.ops.detection.proposals import (
     DistributeFpnProposals,
     GenerateProposals,
     MulticlassNms,
 )
+from graphopt.ir.dialect.ops.dynamic import Nonzero
+from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates

@@ -6,11 +6,10 @@ import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.ops.conv import Pool2d
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.elementary import Sign
 from graphopt.ir.dialect.ops.index import OneHot
-from graphopt.ir.dialect.ops.linalg import Diag
+from graphopt.ir.dialect.ops.linalg.matrices import Diag
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import (
     Abs,
@@ -26,6 +25,7 @@ from graphopt.ir.dialect.ops.math import (
     Square,
     Subtract,
 )
+from graphopt.ir.dialect.ops.pool import Pool2d
 from graphopt.ir.dialect.ops.rearrange import Pad, Roll
 from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.shape import Concat, Slice, Transpose
