@@ -9,6 +9,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from graphopt.distributed.dataset import InMemoryDataset as InMemoryDataset
+from graphopt.distributed.dataset import QueueDataset as QueueDataset
 from graphopt.distributed.refused import NAMES as _REFUSED
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.refused import refuse as _refuse

@@ -32,7 +32,6 @@ NAMES: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("split", "shard_tensor", "shard_op", "reshard", "shard_layer"), _SHARDING),
     "spawn": _SPAWN,
     "launch": _SPAWN,
-    **dict.fromkeys(("InMemoryDataset", "QueueDataset"), _SERVER),
     "fleet": (
         "its jobs are set up by a strategy of its own",
         "static.CompiledProgram(program).with_data_parallel(loss_name)",

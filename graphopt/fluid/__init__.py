@@ -13,6 +13,7 @@ from graphopt.fluid import backward as backward
 from graphopt.fluid import clip as clip
 from graphopt.fluid import compiler as compiler
 from graphopt.fluid import core as core
+from graphopt.fluid import dataset as dataset
 from graphopt.fluid import evaluator as evaluator
 from graphopt.fluid import executor as executor
 from graphopt.fluid import framework as framework
@@ -45,6 +46,9 @@ from graphopt.fluid.core import ParallelExecutor as ParallelExecutor
 from graphopt.fluid.core import Scope as Scope
 from graphopt.fluid.data import data as data
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
+from graphopt.fluid.dataset import DatasetFactory as DatasetFactory
+from graphopt.fluid.dataset import InMemoryDataset as InMemoryDataset
+from graphopt.fluid.dataset import QueueDataset as QueueDataset
 from graphopt.fluid.executor import Executor as Executor
 from graphopt.fluid.executor import global_scope as global_scope
 from graphopt.fluid.executor import scope_guard as scope_guard

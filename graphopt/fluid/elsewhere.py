@@ -16,7 +16,13 @@ _LAYERS: dict[str, str] = {
     "graphopt.fluid.layers.decoding": (
         "BasicDecoder DecodeHelper GreedyEmbeddingHelper SampleEmbeddingHelper TrainingHelper"
     ),
+    "graphopt.fluid.layers.beams": "beam_search beam_search_decode",
     "graphopt.fluid.layers.loops": "while_loop",
+    "graphopt.fluid.layers.ssd": "bipartite_match multi_box_head ssd_loss target_assign",
+    "graphopt.fluid.layers.two_stage": (
+        "collect_fpn_proposals distribute_fpn_proposals generate_proposal_labels "
+        "generate_proposals retinanet_target_assign rpn_target_assign"
+    ),
     "graphopt.nn.decode": "BeamSearchDecoder Decoder dynamic_decode",
     "graphopt.nn.functional": "diag_embed gather_tree",
     "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance warpctc",

@@ -14,10 +14,32 @@ from graphopt.ir.program import Block, Program, Variable, default_main_program
 from graphopt.runtime.executor import Executor as _Executor
 from graphopt.runtime.feed import lengths_fed
 from graphopt.runtime.fetch import fetch_names, split_updates
+from graphopt.runtime.from_dataset import elements
 from graphopt.runtime.scope import Scope as Scope
 from graphopt.runtime.scope import global_scope as global_scope
 from graphopt.runtime.scope import scope_guard as scope_guard
 from graphopt.runtime.slots import Tensor
+
+# as C++ calls them
+_NAMES = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}
+
+
+class FetchHandler:
+    """Gets values during `train_from_dataset`; scripts derive it (fluid.executor.FetchHandler).
+
+    `var_dict` has Variables by names of its own, whose values `handler` is called with, after the
+    step that ends `period_secs` seconds or more after the last call.
+    """
+
+    def __init__(self, var_dict: dict[str, Any] | None = None, period_secs: float = 60) -> None:
+        if var_dict is None:
+            raise AssertionError("FetchHandler(): give 'var_dict', the Variables by their names")
+        self.var_dict = var_dict
+        self.period_secs = period_secs
+
+    def handler(self, res_dict: dict[str, Any]) -> None:
+        """Print the first element of each value."""
+        print(" ".join(f"{name}[0]: {value[0]}" for name, value in res_dict.items()), flush=True)
 
 
 class Executor(_Executor):
@@ -52,6 +74,22 @@ class Executor(_Executor):
         for tensor, own in zip(made, levels, strict=True):
             tensor.set_recursive_sequence_lengths(_numbers(own, known, tensor))
         return made
+
+    @staticmethod
+    def _report(
+        number: int, words: Sequence[str], names: Sequence[str], values: Sequence[Any]
+    ) -> None:
+        """Print the values of a batch of a data set, each with its lengths, shape and dtype."""
+        for word, name, value in zip(words, names, values, strict=True):
+            array = np.array(value)
+            shape = ", ".join(map(str, array.shape or (1,)))
+            starts = ", ".join(f"{{{', '.join(map(str, level))}}}" for level in value.lod())
+            dtype = _NAMES.get(array.dtype.name, array.dtype.name)
+            print(
+                f"{word}\t{name}\t\tlod: {{{starts}}}\n\tdim: {shape}\n\tlayout: NCHW\n"
+                f"\tdtype: {dtype}\n\tdata: [{' '.join(elements(array))}]\n\t",
+                flush=True,
+            )
 
     def _is_closed_to_lengths(self, source: Any, args: Any, kwargs: dict[str, Any]) -> bool:
         """True if no fetched value has a place for lengths: arrays, and results of replicas."""

@@ -10,30 +10,16 @@ _RAGGED = "it is not there for rows that are sequences of different lengths (LoD
 _COUNT = "it is not there: the number of its results depends on the data"
 _SAMPLES = "it draws or matches a number of boxes that depends on the data"
 _READER = "it reads data inside the program, where graphopt has only feeds"
-_DECODER = "it decodes sequences of different lengths with tensor arrays"
 _SERVER = "it belongs to the parameter server, which graphopt does not have"
-_FEED = "feed arrays, from a Python generator"
 _HOST = "fetch the scores and boxes, and choose with NumPy"
 
 # name in fluid.layers -> why it is refused, what to use instead
 LAYERS: dict[str, tuple[str, str]] = {
     "hash": (_RAGGED, "hash with NumPy before feeding"),
     "filter_by_instag": (_COUNT, "multiply by a mask of the rows"),
-    "beam_search": (_DECODER, "topk over the scores of padded beams, and gather_tree"),
-    "beam_search_decode": (_DECODER, "gather_tree over padded beams"),
     "locality_aware_nms": (_COUNT, _HOST),
     "retinanet_detection_output": (_COUNT, "box_coder, and fetch: " + _HOST),
-    "generate_proposals": (_COUNT, "topk of the scores, box_coder, and a mask"),
-    "collect_fpn_proposals": (_COUNT, "concat and topk of the scores"),
-    "distribute_fpn_proposals": (_COUNT, "compute the levels, and pool with a mask for each"),
-    "rpn_target_assign": (_SAMPLES, "assign with NumPy, and feed the targets"),
-    "retinanet_target_assign": (_SAMPLES, "assign with NumPy, and feed the targets"),
-    "generate_proposal_labels": (_SAMPLES, "assign with NumPy, and feed the targets"),
     "generate_mask_labels": (_SAMPLES, "make the masks with NumPy, and feed them"),
-    "target_assign": (_RAGGED, "assign with NumPy, and feed the targets"),
-    "bipartite_match": (_RAGGED, "match with NumPy, and feed the indices"),
-    "ssd_loss": (_SAMPLES, "match with NumPy, feed the targets; smooth_l1 and cross entropy"),
-    "multi_box_head": (_SAMPLES, "conv2d and prior_box for each feature map, and concat"),
     "roi_perspective_transform": (_RAGGED, "grid_sampler with a grid that you compute"),
     "deformable_roi_pooling": (_RAGGED, "roi_align, or grid_sampler with a grid that you compute"),
     "load": (_READER, "fluid.io.load_vars, or set the value in the scope"),
@@ -44,10 +30,7 @@ LAYERS: dict[str, tuple[str, str]] = {
 
 # name in fluid -> why it is refused, what to use instead
 FLUID: dict[str, tuple[str, str]] = {
-    "DataFeedDesc": (_READER, _FEED),
-    "DatasetFactory": (_READER, _FEED),
-    "InMemoryDataset": (_READER, _FEED),
-    "QueueDataset": (_READER, _FEED),
+    "DataFeedDesc": (_READER, "fluid.DatasetFactory, with set_use_var"),
     "DistributeTranspiler": (_SERVER, "CompiledProgram.with_data_parallel"),
     "DistributeTranspilerConfig": (_SERVER, "CompiledProgram.with_data_parallel"),
     "load_op_library": ("it loads operators compiled for Paddle", "functions of fluid.layers"),

@@ -45,6 +45,8 @@ _FORGET = frozenset(
         "recurrent",
         "while",
         "conditional_block",
+        "write_to_array",
+        "read_from_array",
     ]
 )
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from typing import Any
 
 from graphopt.errors import OperandError
@@ -12,6 +13,7 @@ from graphopt.runtime.bucketed import BucketedRunner
 from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.fetch import as_result, fetch_names, split_updates
+from graphopt.runtime.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.places import Place, as_place, check_place, default_place
 from graphopt.runtime.readers import with_readers
 from graphopt.runtime.run_times import timed
@@ -119,6 +121,38 @@ class Executor:
         except Exception as error:
             self._explain(error, program._program, feed)
             raise
+
+    def train_from_dataset(
+        self,
+        program: Any = None,
+        dataset: Any = None,
+        scope: Scope | None = None,
+        thread: int = 0,
+        debug: bool = False,
+        fetch_list: Any = None,
+        fetch_info: Sequence[str] | None = None,
+        print_period: int = 100,
+        fetch_handler: Any = None,
+    ) -> None:
+        """Run a step of a program for each batch of a data set.
+
+        After each `print_period`-th batch the values of `fetch_list` are printed under the names in
+        `fetch_info`. `fetch_handler` (`paddle.fluid.executor.FetchHandler`) gets values once in a
+        while. `debug` has no effect, nor has `thread`: the batches are trained in order, where
+        Paddle's threads train side by side. Raises RuntimeError without a data set, AssertionError
+        for lists of different lengths, FeedError for data that do not fit.
+        """
+
+        def run(feed: dict[str, Any], fetches: list[Any]) -> list[Any]:
+            return self.run(program, feed, fetches, scope=scope, return_numpy=False)
+
+        run_from_dataset(
+            *(run, dataset, thread, fetch_list, fetch_info, print_period, fetch_handler),
+            self._report,
+        )
+
+    infer_from_dataset = train_from_dataset
+    _report = staticmethod(one_line)
 
     def _explain(self, error: Exception, program: Program, feed: Any) -> None:
         """Raise a clearer error if there is one."""

@@ -166,17 +166,28 @@ def fed_variables(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[V
 def as_array(variable: Variable, value: Any) -> Array:
     """A feed as an array; lists and numbers take the variable's dtype.
 
-    A number fed to a variable of rank 1 counts as one row.
+    A number fed to a variable of rank 1 counts as one row. Axes of size 1 at the end of the
+    variable's shape may be missing: labels [n] are [n, 1].
     """
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return value
+        return _with_last_axes(variable, value)
     if hasattr(value, "__array__"):
-        return np.asarray(value)
+        return _with_last_axes(variable, np.asarray(value))
     try:
         array = np.array(value, dtype=variable.dtype.numpy)
     except (TypeError, ValueError) as error:
         raise FeedError(f"the feed of '{variable.name}' is not an array: {error}") from None
-    return array.reshape(1) if not array.shape and len(variable.shape) == 1 else array
+    if not array.shape and len(variable.shape) == 1:
+        return array.reshape(1)
+    return _with_last_axes(variable, array)
+
+
+def _with_last_axes(variable: Variable, array: Array) -> Array:
+    """The array with the axes of size 1 that the variable has after its last one."""
+    missing = variable.shape[len(array.shape) :]
+    if not array.shape or not missing or any(size != 1 for size in missing):
+        return array
+    return array.reshape(*array.shape, *missing)
 
 
 def check_feed(variable: Variable, shape: Sequence[int], dtype: Any) -> None:

@@ -1,8 +1,9 @@
 """Tensor arrays: lists of tensors that loops fill (paddle.tensor.array_write and its like).
 
 Where positions follow from constants of the program, such as the counter of a loop with a constant
-number of iterations, the elements may differ in shape. Otherwise the elements have one shape, and
-the program runs op by op.
+number of iterations, the elements may differ in shape. Otherwise they may differ in the size of
+their first axis, and the program runs op by op. The lengths of elements that are sequences are in
+arrays of their own.
 """
 
 from __future__ import annotations
@@ -12,8 +13,10 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import variable_of
 from graphopt.ir.dtypes import as_dtype
-from graphopt.ir.program import Variable, VarKind
+from graphopt.ir.program import LENGTHS, Variable, VarKind, unique_name
 
 
 def create_array(dtype: Any, initialized_list: Sequence[Variable] | None = None) -> Variable:
@@ -45,7 +48,26 @@ def array_write(x: Variable, i: Variable, array: Variable | None = None) -> Vari
     if not target.has_type:
         target.shape, target.dtype = x.shape, x.dtype
     helper.append_op("write_to_array", {"X": x, "I": i}, {"Out": target})
+    _write_lengths(x, i, target)
     return target
+
+
+def _write_lengths(x: Variable, i: Variable, array: Variable) -> None:
+    """Write the lengths of a new element that is a sequence to the array's arrays of lengths."""
+    count = len(levels_of(x))
+    if not count:
+        return
+    if not levels_of(array):
+        note(array, [f"{array.name}{LENGTHS}{level}" for level in range(count)])
+    with unique_name.inside(unique_name.generate(f"{array.name}/lengths")):
+        for level, name in enumerate(levels_of(array)[:count]):
+            own = array.block.find_var(str(name)) or array.block.create_var(
+                str(name), (-1,), "int64", kind=VarKind.TENSOR_ARRAY, stop_gradient=True
+            )
+            lengths = variable_of(x, "array_write", "x", level)
+            LayerHelper("array_write").append_op(
+                "write_to_array", {"X": lengths, "I": i}, {"Out": own}
+            )
 
 
 def array_read(array: Variable, i: Variable) -> Variable:
@@ -60,7 +82,18 @@ def array_read(array: Variable, i: Variable) -> Variable:
     if array.has_type:
         made.shape, made.dtype = array.shape, array.dtype
     helper.append_op("read_from_array", {"X": array, "I": i}, {"Out": made})
-    return made
+    with unique_name.inside(unique_name.generate(f"{made.name}/lengths")):
+        lengths = [_read_lengths(str(name), array, i) for name in levels_of(array)]
+    return note(made, lengths) if lengths else made
+
+
+def _read_lengths(name: str, array: Variable, i: Variable) -> str:
+    """The variable with the lengths of one level of the element that is read."""
+    made = LayerHelper("array_read").temporary(stop_gradient=True)
+    made.shape, made.dtype = (-1,), as_dtype("int64")
+    own = array.block.find_var(name)
+    LayerHelper("array_read").append_op("read_from_array", {"X": own, "I": i}, {"Out": made})
+    return made.name
 
 
 def array_length(array: Variable) -> Variable:

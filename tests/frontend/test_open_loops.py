@@ -91,12 +91,24 @@ def test_a_position_that_data_decide() -> None:
             run([array_length(array)], x=X, n=THREE)
 
 
-def test_elements_of_one_shape() -> None:
+def test_elements_that_differ_in_their_first_axis() -> None:
+    """They are read, replaced and joined; no other axis may differ."""
     with fresh():
         x, n = data(), length()
         array = array_write(x, count(0))
         array = array_write(paddle.concat([x, x]), count(1), array)
-        with pytest.raises(ProgramError, match="elements of different types"):
+        value = array_read(array, n - 2)
+        array = array_write(x[:1], n - 3, array)
+        joined, sizes = tensor_array_to_tensor(array, 0)
+        found = run([value, joined, sizes, array_length(array)], x=X, n=THREE)
+    np.testing.assert_allclose(found[0], np.concatenate([X, X]))
+    np.testing.assert_allclose(found[1], np.concatenate([X[:1], X, X]))
+    assert [found[2].tolist(), found[3].tolist()] == [[1, 2 * len(X)], [2]]
+    with fresh():
+        x, n = data(), length()
+        array = array_write(x, count(0))
+        array = array_write(paddle.concat([x, x], 1), count(1), array)
+        with pytest.raises(ProgramError, match="differ in their first axis at most"):
             run([array_read(array, n)], x=X, n=THREE)
 
 

@@ -70,7 +70,7 @@ def test_list_feeds_need_data_parallelism(mode: str, count: int) -> None:
         (np.zeros((4, 1)), r"The data type of fed Variable 'X' must be 'float32'.*'float64'"),
         (np.zeros((4, 2), "float32"), r"fed Variable 'X' should have dimensions = 2"),
         (np.zeros((4, 1, 1), "float32"), r"'X' should have dimensions = 2"),
-        (np.zeros(4, "float32"), r"'X' should have dimensions = 2"),
+        (np.zeros((), "float32"), r"'X' should have dimensions = 2"),
     ],
     ids=["dtype", "shape", "rank", "lower-rank"],
 )
@@ -80,6 +80,17 @@ def test_feeds_that_do_not_fit(mode: str, feed: Any, text: str) -> None:
     with pytest.raises(ValueError, match=text):
         net.run({"X": feed}, net.loss, program_of(net, mode))
     close(value("w"), [[2.0]])
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_last_axes_of_size_1_may_be_missing(mode: str) -> None:
+    """Numbers [n] are rows [n, 1] of the variable, as labels of many scripts are."""
+    numbers = np.arange(4, dtype="float32")
+    found = []
+    for rows_ in (numbers, numbers[:, None]):
+        net = fc_mean()
+        found.append(np.mean(net.run({"X": rows_}, net.loss, program_of(net, mode))))
+    assert found == [3.0, 3.0]
 
 
 @pytest.mark.parametrize("mode", MODES)

@@ -16,6 +16,7 @@ from graphopt.fluid.layers.roi import psroi_pool as psroi_pool
 from graphopt.fluid.layers.roi import roi_align as roi_align
 from graphopt.fluid.layers.roi import roi_pool as roi_pool
 from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import sigmoid
@@ -178,9 +179,8 @@ def polygon_box_transform(input: Variable, name: str | None = None) -> Variable:
             f"polygon_box_transform(): expected [n, g, h, w] of known size with g even, found "
             f"{list(shape)}"
         )
-    y, x = np.mgrid[: shape[2], : shape[3]] * 4
-    places = np.tile(np.stack([x, y]), (shape[1] // 2, 1, 1)).astype(input.dtype.numpy)
-    return subtract(unsqueeze(assign(places), [0]), input)
+    inputs = {"Input": input}
+    return emit("polygon_box_transform", inputs, name=name, out="Output")
 
 
 def sigmoid_focal_loss(

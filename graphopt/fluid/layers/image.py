@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
-
 from graphopt.errors import UnsupportedError
 from graphopt.fluid.common import activate
 from graphopt.frontend import arguments
@@ -18,11 +16,8 @@ from graphopt.nn.functional.vision import grid_sample
 from graphopt.nn.functional.vision import pixel_shuffle as _pixel_shuffle
 from graphopt.nn.functional.vision import temporal_shift as _temporal_shift
 from graphopt.nn.functional.vision import unfold as unfold
-from graphopt.tensor.creation import assign
-from graphopt.tensor.linalg import matmul, transpose
+from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import reshape
-from graphopt.tensor.math import add
-from graphopt.tensor.math import scale as _scale
 
 _METHODS = {"BILINEAR": "bilinear", "TRILINEAR": "trilinear", "NEAREST": "nearest"}
 _METHODS["LINEAR"] = "linear"
@@ -237,17 +232,14 @@ def lrn(
     return local_response_norm(input, size, factor, beta, k, data_format, name)
 
 
-@one_layer("fsp_matrix")
 def fsp_matrix(x: Variable, y: Variable) -> Variable:
     """The products of the channels of two images, over their pixels: [n, cx, cy] (fsp_matrix)."""
-    (_, cx, h, w), (_, cy, *size) = _image(x, "fsp_matrix"), _image(y, "fsp_matrix")
+    (_, _, h, w), (_, _, *size) = _image(x, "fsp_matrix"), _image(y, "fsp_matrix")
     if size != [h, w]:
         raise ValueError(f"fsp_matrix(): x is {h} by {w} pixels, y {size[0]} by {size[1]}")
-    rows, columns = reshape(x, [-1, cx, h * w]), reshape(y, [-1, cy, h * w])
-    return _scale(matmul(rows, columns, transpose_y=True), 1.0 / (h * w))
+    return emit("fsp", {"X": x, "Y": y}, layer="fsp_matrix")
 
 
-@one_layer("add_position_encoding")
 def add_position_encoding(
     input: Variable, alpha: float, beta: float, name: str | None = None
 ) -> Variable:
@@ -263,10 +255,8 @@ def add_position_encoding(
             f"{function}(): 'input' should be [n, t, d] with t and d known and d even, found "
             f"{list(shape)}"
         )
-    half = shape[2] // 2
-    exponents = np.arange(half) / (half - 1) if half > 1 else np.ones(1)
-    angles = np.arange(shape[1])[:, None] / 10000.0 ** exponents[None]
-    table = np.concatenate([np.sin(angles), np.cos(angles)], 1).astype(input.dtype.numpy)
-    weight = arguments.number(beta, "beta", function)
-    encoding = _scale(reshape(assign(table), [1, *table.shape]), weight)
-    return add(_scale(input, arguments.number(alpha, "alpha", function)), encoding, name)
+    attrs = {
+        "alpha": arguments.number(alpha, "alpha", function),
+        "beta": arguments.number(beta, "beta", function),
+    }
+    return emit(function, {"X": input}, attrs, name=name)

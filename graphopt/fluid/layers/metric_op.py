@@ -4,15 +4,11 @@ from __future__ import annotations
 
 from graphopt.fluid.common import vector
 from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.one_layer import one_layer
 from graphopt.ir.program import Variable, unique_name
 from graphopt.metric import accuracy as _accuracy
 from graphopt.metric import auc_areas, auc_statistics
-from graphopt.nn.functional.input import one_hot
-from graphopt.tensor.creation import full_like
-from graphopt.tensor.logic import equal, greater_than
-from graphopt.tensor.manipulation import cast, reshape
-from graphopt.tensor.math import add, divide, maximum, multiply, scale, subtract, sum
 
 
 def auc(
@@ -51,7 +47,6 @@ def accuracy(
     return vector(_accuracy(input, label, k, correct, total))
 
 
-@one_layer("mean_iou", 0, 1, 2)
 def mean_iou(
     input: Variable, label: Variable, num_classes: int
 ) -> tuple[Variable, Variable, Variable]:
@@ -61,17 +56,12 @@ def mean_iou(
     classes present, and the numbers of wrong and right elements of each class, int32 [classes].
     Paddle page: fluid.layers.mean_iou.
     """
-    count = arguments.integer(num_classes, "num_classes", "mean_iou")
-    found, wanted = (
-        reshape(arguments.variable(value, name, "mean_iou"), [-1])
-        for value, name in ((input, "input"), (label, "label"))
-    )
-    same = reshape(cast(equal(found, wanted), "float32"), [-1, 1])
-    is_found, is_wanted = one_hot(found, count), one_hot(wanted, count)
-    right = sum(multiply(is_found, same), 0)
-    wrong = subtract(sum(add(is_found, is_wanted), 0), scale(right, 2.0))
-    either = add(right, wrong)
-    shares = divide(right, maximum(either, full_like(either, 1.0)))
-    there = sum(cast(greater_than(either, full_like(either, 0.0)), "float32"))
-    mean = vector(divide(sum(shares), there))
-    return mean, cast(wrong, "int32"), cast(right, "int32")
+    function = "mean_iou"
+    inputs = {
+        "Predictions": arguments.variable(input, "input", function),
+        "Labels": arguments.variable(label, "label", function),
+    }
+    attrs = {"num_classes": arguments.integer(num_classes, "num_classes", function)}
+    outs = ("OutMeanIou", "OutWrong", "OutCorrect")
+    mean, wrong, right = LayerHelper(function).emit_all(function, inputs, attrs, outs)
+    return mean, wrong, right

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
+import jax
 import numpy as np
 from jax import numpy as jnp
 
@@ -76,26 +78,67 @@ def repeat_interleave(x: Array, repeats: Array, axis: int) -> Array:
     return jnp.take(x, np.repeat(np.arange(x.shape[axis]), times), axis)
 
 
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class Ragged:
+    """A tensor array whose elements differ in the size of their first axis."""
+
+    elements: tuple[Array, ...]
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The shape of one tensor with all elements; -1 where they differ."""
+        return len(self.elements), -1, *self.elements[0].shape[1:]
+
+    def __len__(self) -> int:
+        return len(self.elements)
+
+    def __getitem__(self, at: int) -> Array:
+        return self.elements[at]
+
+    def tree_flatten(self) -> tuple[tuple[Array, ...], None]:
+        """The elements, for JAX."""
+        return self.elements, None
+
+    @classmethod
+    def tree_unflatten(cls, _: None, elements: tuple[Array, ...]) -> Ragged:
+        """The array with these elements, for JAX."""
+        return cls(tuple(elements))
+
+
+def elements_of(array: Array | Ragged) -> list[Array]:
+    """The elements of a tensor array."""
+    return [array[i] for i in range(len(array))]
+
+
 @lowers(ops.ArrayWrite)
-def array_write(array: Array, position: Array, x: Array) -> Array:
+def array_write(array: Array | Ragged, position: Array, x: Array) -> Array | Ragged:
     at, length = int(concrete(position, "a position in a tensor array").reshape(())), len(array)
     if not 0 <= at <= length:
         raise ProgramError(
             f"position {at} of a tensor array with {length} elements is written; the elements "
             "before it must be written first"
         )
-    if length and array.shape[1:] != x.shape:
-        raise ProgramError(
-            f"a tensor array with elements of shape {list(array.shape[1:])} cannot take one of "
-            f"shape {list(x.shape)}: an array whose length depends on data must have one shape"
-        )
     if not length:
         return x[None]
-    return jnp.asarray(array).at[at].set(x) if at < length else jnp.concatenate([array, x[None]])
+    is_ragged = isinstance(array, Ragged)
+    if not is_ragged and array.shape[1:] == x.shape:
+        if at == length:
+            return jnp.concatenate([array, x[None]])
+        return jnp.asarray(array).at[at].set(x)
+    if len(array.shape) != x.ndim + 1 or not x.ndim or array.shape[2:] != x.shape[1:]:
+        raise ProgramError(
+            f"a tensor array with elements of shape {list(array.shape[1:])} cannot take one of "
+            f"shape {list(x.shape)}: where its length depends on data, elements differ in their "
+            "first axis at most"
+        )
+    elements = elements_of(array)
+    elements[at : at + 1] = [x]
+    return Ragged(tuple(elements))
 
 
 @lowers(ops.ArrayRead)
-def array_read(array: Array, position: Array) -> Array:
+def array_read(array: Array | Ragged, position: Array) -> Array:
     at = int(concrete(position, "a position in a tensor array").reshape(()))
     if not 0 <= at < len(array):
         raise ProgramError(
@@ -106,7 +149,11 @@ def array_read(array: Array, position: Array) -> Array:
 
 
 @lowers(ops.ArrayToTensor)
-def array_to_tensor(array: Array, axis: int, use_stack: bool) -> tuple[Array, Array]:
+def array_to_tensor(array: Array | Ragged, axis: int, use_stack: bool) -> tuple[Array, Array]:
+    if isinstance(array, Ragged):
+        sizes = [x.shape[axis] for x in array.elements]
+        joined = jnp.stack if use_stack else jnp.concatenate
+        return joined(array.elements, axis), jnp.asarray(sizes, np.int32)
     rank = array.ndim - (not use_stack)
     joined = jnp.moveaxis(array, 0, axis % rank)
     size = 1

@@ -3,7 +3,8 @@
 `pd.dynamic` stands for another op. When the values are found to be constants of the program the
 translation makes the plain op instead, so passes need not know this one. Programs with data-sized
 results run op by op. A tensor array of open length is one tensor of its elements along the first
-axis; one whose length follows from the program needs no op (see `translate/blocks/arrays.py`).
+axis; they may differ in the size of their own first axis, which is unknown then. An array whose
+length follows from the program needs no op (see `translate/blocks/arrays.py`).
 """
 
 from __future__ import annotations
@@ -270,6 +271,11 @@ def _element(array: Tensor) -> Tensor:
     return like(array, shape=shape_of(array)[1:])
 
 
+def _rows(element: Tensor) -> Tensor:
+    """The type of an element without the size of its first axis."""
+    return like(element, shape=[UNKNOWN, *shape_of(element)[1:]][: rank_of(element)])
+
+
 @irdl_op_definition
 class ArrayWrite(DataSizedOp):
     """The array with x at a position, which may be the one after its last element.
@@ -284,12 +290,14 @@ class ArrayWrite(DataSizedOp):
 
     @staticmethod
     def infer(array: Tensor, position: Tensor, x: Tensor) -> Tensor:
-        if not compatible(_element(array), x):
+        element = _element(array)
+        first = shape_of(element)[:1] if shape_of(element)[:1] == shape_of(x)[:1] else (UNKNOWN,)
+        if not compatible(_rows(element), _rows(x)):
             raise ProgramError(
-                f"a tensor array of {show(_element(array))} elements cannot take {show(x)}: where "
-                "its length depends on data, all elements have one type"
+                f"a tensor array of {show(element)} elements cannot take {show(x)}: where its "
+                "length depends on data, elements differ in their first axis at most"
             )
-        return like(x, shape=(UNKNOWN, *shape_of(x)))
+        return like(x, shape=(UNKNOWN, *first[: rank_of(x)], *shape_of(x)[1:]))
 
 
 @irdl_op_definition

@@ -12,15 +12,17 @@ from collections.abc import Mapping
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import ProgramError
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.creation import AssignValue, Full
 from graphopt.ir.dialect.ops.dynamic import ArrayRead, ArrayToTensor, ArrayWrite
 from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.sequence.beam_search import BeamSearchDecode
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
-from graphopt.ir.dialect.types import shape_of, show
+from graphopt.ir.dialect.types import UNKNOWN, shape_of, show
 from graphopt.ir.program import Operator
 from graphopt.ir.translate.blocks.block import BlockParser, Elements, Handler
 from graphopt.ir.translate.blocks.undefined import zeros_like
+from graphopt.ir.translate.operators.sequences import SLOT
 
 _MOST_ELEMENTS = 100_000
 
@@ -30,24 +32,25 @@ def opened(parser: BlockParser, name: str, like: SSAValue | None = None) -> SSAV
     array = parser.array(name)
     if isinstance(array, SSAValue):
         return array
-    elements = _written(array, name)
-    if elements:
-        types = {show(value.type) for value in elements}
-        if len(types) > 1:
-            raise ProgramError(
-                f"the array '{name}' has elements of different types, {', '.join(sorted(types))}: "
-                "an array whose length depends on data must have one type"
-            )
-        made = parser.translator.emit(Stack, None, elements, axis=0)
-    elif like is not None:
-        properties = zeros_like(like)
-        made = parser.translator.emit(
-            Full, None, **{**properties, "shape": (0, *properties["shape"])}
-        )
-    else:
+    elements, emit = _written(array, name), parser.translator.emit
+    first = next(iter(elements), like)
+    if first is None:
         raise ProgramError(f"the array '{name}' is read and was never written")
-    parser.frame.arrays[name] = made.results[0]
-    return made.results[0]
+    if elements and len({show(value.type) for value in elements}) == 1 and not _varies(elements):
+        found = emit(Stack, None, elements, axis=0).results[0]
+    else:
+        properties = zeros_like(first)
+        found = emit(Full, None, **{**properties, "shape": (0, *properties["shape"])}).results[0]
+        for position, value in enumerate(elements):
+            at = emit(AssignValue, None, shape=(1,), values=(position,), dtype="int64").results[0]
+            found = emit(ArrayWrite, None, found, at, value).results[0]
+    parser.frame.arrays[name] = found
+    return found
+
+
+def _varies(elements: list[SSAValue]) -> bool:
+    """True for several elements that may differ in the size of their first axis."""
+    return len(elements) > 1 and shape_of(elements[0].type)[:1] == (UNKNOWN,)
 
 
 def _written(elements: Elements, name: str) -> list[SSAValue]:
@@ -140,7 +143,21 @@ def _assign(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
     return {}
 
 
+def _sentences(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
+    """The sentences of a beam search; the front end gives arrays of lengths."""
+    names = [*op.input("Ids"), *op.input("Scores"), *op.input(SLOT)]
+    if len(names) != 4:
+        raise UnsupportedError("beam_search_decode of a file: the lengths of its steps are unknown")
+    arrays = [opened(parser, name) for name in names]
+    end = int(op.attrs.get("end_id", 0))
+    made = parser.translator.emit(BeamSearchDecode, op, *arrays, end_id=end)
+    outs = ("SentenceIds", "SentenceScores", "SourceCounts", "WordCounts")
+    found = zip(outs, made.results, strict=True)
+    return {name: value for slot, value in found for name in op.output(slot)}
+
+
 ARRAYS: Mapping[str, Handler] = {
+    "beam_search_decode": _sentences,
     "write_to_array": _write,
     "read_from_array": _read,
     "lod_array_length": _length,

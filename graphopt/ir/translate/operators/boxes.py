@@ -2,10 +2,27 @@
 
 from __future__ import annotations
 
+from xdsl.ir import SSAValue
+
 from graphopt.errors import UnsupportedError
-from graphopt.ir.dialect.ops.detection.proposals import DistributeFpnProposals, MulticlassNms
+from graphopt.ir.dialect.ops.detection.assignment import GenerateProposalLabels, RpnTargetAssign
+from graphopt.ir.dialect.ops.detection.matching import (
+    BipartiteMatch,
+    MineHardExamples,
+    TargetAssign,
+)
+from graphopt.ir.dialect.ops.detection.proposals import (
+    DistributeFpnProposals,
+    GenerateProposals,
+    MulticlassNms,
+)
+from graphopt.ir.dialect.ops.dynamic import Nonzero
+from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.reduce import Cumsum
+from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
+from graphopt.ir.translate.operators.sequences import SLOT
 
 
 @translates("multiclass_nms", "multiclass_nms2")
@@ -39,3 +56,140 @@ def distribute_fpn_proposals(emit: Emitter) -> Written:
     if emit.op.output("MultiLevelRoIsNum"):
         written |= emit.results(MultiLevelRoIsNum=made[levels + 1 :])
     return written
+
+
+def _lengths(emit: Emitter, slot: str = SLOT) -> SSAValue | None:
+    """The numbers of rows of each image; None where all belong to one."""
+    found = emit.optional(slot)
+    return None if found is None else emit.reshaped(found, -1)
+
+
+@translates("bipartite_match")
+def bipartite_match(emit: Emitter) -> Written:
+    emit.only("DistMat", SLOT)
+    attrs = {
+        "match_type": emit.attr("match_type", "bipartite"),
+        "dist_threshold": emit.attr("dist_threshold", 0.5),
+    }
+    made = emit.all(BipartiteMatch, emit.input("DistMat"), _lengths(emit), **attrs)
+    return emit.results(ColToRowMatchIndices=made[0], ColToRowMatchDist=made[1])
+
+
+@translates("target_assign")
+def target_assign(emit: Emitter) -> Written:
+    emit.only("X", "MatchIndices", "NegIndices", "NegLengths", SLOT)
+    operands = (emit.input("X"), _lengths(emit), emit.input("MatchIndices"))
+    negative = (emit.optional("NegIndices"), _lengths(emit, "NegLengths"))
+    value = float(emit.attr("mismatch_value", 0.0))
+    out, weight = emit.all(TargetAssign, *operands, *negative, mismatch_value=value)
+    return emit.results(Out=out, OutWeight=weight)
+
+
+@translates("mine_hard_examples")
+def mine_hard_examples(emit: Emitter) -> Written:
+    """Paddle's operator has the numbers of the negatives, image after image."""
+    emit.only("ClsLoss", "LocLoss", "MatchIndices", "MatchDist")
+    attrs = {
+        "neg_pos_ratio": emit.attr("neg_pos_ratio", 1.0),
+        "neg_dist_threshold": emit.attr("neg_dist_threshold", 0.5),
+        "sample_size": emit.attr("sample_size", 0),
+        "mining_type": emit.attr("mining_type", "max_negative"),
+    }
+    operands = (emit.input("ClsLoss"), emit.optional("LocLoss"))
+    negatives, left = emit.all(
+        MineHardExamples, *operands, emit.input("MatchIndices"), emit.input("MatchDist"), **attrs
+    )
+    written = emit.results(Negatives=negatives, UpdatedMatchIndices=left)
+    if emit.op.output("NegIndices"):
+        places = emit(Slice, emit(Nonzero, negatives), axes=(1,), starts=(1,), ends=(2,))
+        written |= emit.results(NegIndices=emit(Cast, places, dtype="int32"))
+    return written
+
+
+@translates("generate_proposals")
+def generate_proposals(emit: Emitter) -> Written:
+    """The older operator's images have a scale; it gives where the boxes of each image end."""
+    emit.only("Scores", "BboxDeltas", "ImInfo", "Anchors", "Variances")
+    names = {"pre_nms_topN": "pre_nms_top_n", "post_nms_topN": "post_nms_top_n"}
+    given = (*names, "nms_thresh", "min_size", "eta")
+    attrs = {names.get(n, n): emit.op.attrs[n] for n in given if n in emit.op.attrs}
+    operands = [emit.input(s) for s in ("Scores", "BboxDeltas", "ImInfo", "Anchors", "Variances")]
+    boxes, marks, counts = emit.all(GenerateProposals, *operands, pixel_offset=True, **attrs)
+    ends = emit(Cast, emit(Cumsum, counts, axis=0), dtype="int64")
+    written = emit.results(RpnRois=boxes, RpnRoiProbs=marks, RpnRoisLod=ends)
+    return written | emit.results(RpnRoisNum=counts)
+
+
+@translates("rpn_target_assign", "retinanet_target_assign")
+def rpn_target_assign(emit: Emitter) -> Written:
+    """RetinaNet trains on all anchors, with the classes of their objects."""
+    emit.only("Anchor", "GtBoxes", "GtLabels", "IsCrowd", "ImInfo", SLOT)
+    operands = (emit.input("Anchor"), emit.input("GtBoxes"), emit.optional("GtLabels"))
+    if emit.op.type == "rpn_target_assign":
+        attrs = {
+            "rpn_batch_size_per_im": emit.attr("rpn_batch_size_per_im", 256),
+            "rpn_straddle_thresh": emit.attr("rpn_straddle_thresh", 0.0),
+            "rpn_fg_fraction": emit.attr("rpn_fg_fraction", 0.25),
+            "rpn_positive_overlap": emit.attr("rpn_positive_overlap", 0.7),
+            "rpn_negative_overlap": emit.attr("rpn_negative_overlap", 0.3),
+            "use_random": emit.attr("use_random", True),
+        }
+    else:
+        attrs = {
+            "rpn_batch_size_per_im": 0,
+            "rpn_straddle_thresh": -1.0,
+            "rpn_positive_overlap": emit.attr("positive_overlap", 0.5),
+            "rpn_negative_overlap": emit.attr("negative_overlap", 0.4),
+            "use_random": False,
+        }
+    rest = (emit.input("IsCrowd"), emit.input("ImInfo"), _needed_lengths(emit))
+    places, marks, labels, offsets, weights, own, all_ = emit.all(
+        RpnTargetAssign, *operands, *rest, **attrs
+    )
+    found = emit.reshaped(emit.scaled(emit(Cast, own, dtype="int32"), 1.0, 1.0), -1, 1)
+    return emit.results(
+        LocationIndex=places,
+        ScoreIndex=marks,
+        TargetLabel=labels,
+        TargetBBox=offsets,
+        BBoxInsideWeight=weights,
+        ForegroundNumber=found,
+        OutLengths=[own, all_],
+    )
+
+
+@translates("generate_proposal_labels")
+def generate_proposal_labels(emit: Emitter) -> Written:
+    slots = ("RpnRois", "GtClasses", "IsCrowd", "GtBoxes", "ImInfo")
+    emit.only(*slots, SLOT, "RoiLengths")
+    defaults = {
+        "batch_size_per_im": 256,
+        "fg_fraction": 0.25,
+        "fg_thresh": 0.25,
+        "bg_thresh_hi": 0.5,
+        "bg_thresh_lo": 0.0,
+        "bbox_reg_weights": (0.1, 0.1, 0.2, 0.2),
+        "class_nums": 81,
+        "use_random": True,
+        "is_cls_agnostic": False,
+        "is_cascade_rcnn": False,
+    }
+    lengths = _needed_lengths(emit, "RoiLengths"), _needed_lengths(emit)
+    *made, counts = emit.all(
+        GenerateProposalLabels,
+        *(emit.input(slot) for slot in slots),
+        *lengths,
+        **{name: emit.attr(name, default) for name, default in defaults.items()},
+    )
+    outs = ("Rois", "LabelsInt32", "BboxTargets", "BboxInsideWeights", "BboxOutsideWeights")
+    return emit.results(**dict(zip(outs, made, strict=True)), OutLengths=counts)
+
+
+def _needed_lengths(emit: Emitter, slot: str = SLOT) -> SSAValue:
+    """The numbers of rows of each image; UnsupportedError for an operator of a file."""
+    found = _lengths(emit, slot)
+    if found is None:
+        raise UnsupportedError(
+            f"operator {emit.op.type} of a file: how many boxes each image has is unknown"
+        )
+    return found

@@ -12,6 +12,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.ops.dynamic import RepeatInterleave
+from graphopt.ir.dialect.ops.sequence.beam_search import BeamSearch
 from graphopt.ir.dialect.ops.sequence.layers import (
     SequenceConv,
     SequenceExpand,
@@ -317,3 +318,23 @@ def edit_distance(emit: Emitter) -> Written:
     attrs = {"normalized": emit.attr("normalized", False)}
     out, count = emit.all(SequenceEditDistance, *rows, *lengths, **attrs)
     return emit.results(Out=out, SequenceNum=count)
+
+
+@translates("beam_search")
+def beam_search(emit: Emitter) -> Written:
+    emit.only("pre_ids", "pre_scores", "ids", "scores", SLOT)
+    lengths = [emit.reshaped(each, -1) for each in emit.inputs(SLOT)]
+    if not lengths:
+        raise UnsupportedError("beam_search of a file: the lengths of its beams are unknown")
+    ids, scores, parents, *counts = emit.all(
+        BeamSearch,
+        *(emit.input("pre_ids"), emit.input("pre_scores"), emit.optional("ids")),
+        *(emit.input("scores"), lengths),
+        beam_size=emit.attr("beam_size", 1),
+        end_id=emit.attr("end_id", 0),
+        level=emit.attr("level", 0),
+        is_accumulated=emit.attr("is_accumulated", True),
+    )
+    return emit.results(
+        selected_ids=ids, selected_scores=scores, parent_idx=parents, OutLengths=counts
+    )

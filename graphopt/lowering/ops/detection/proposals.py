@@ -217,9 +217,13 @@ def _decoded(anchors: Numbers, delta: Numbers, extra: float) -> Numbers:
 
 
 def _large(boxes: Numbers, size: Numbers, least: float, pixel_offset: bool) -> Numbers:
-    """The boxes that have sides of `least` or more, and their centre inside the image."""
-    sides = boxes[:, 2:] - boxes[:, :2] + (1 if pixel_offset else 0)
-    inside = boxes[:, :2] + sides / 2 <= size[1::-1]
+    """The boxes that have sides of `least` or more, and their centre inside the image.
+
+    An image with a scale counts sides in its original size.
+    """
+    extra, ratio = (1 if pixel_offset else 0), (size[2] if len(size) > 2 else 1)
+    sides = (boxes[:, 2:] - boxes[:, :2]) / ratio + extra
+    inside = boxes[:, :2] + (boxes[:, 2:] - boxes[:, :2] + extra) / 2 <= size[1::-1]
     good = (sides >= least) & inside if pixel_offset else sides >= least
     return np.all(good, axis=1, keepdims=False)
 

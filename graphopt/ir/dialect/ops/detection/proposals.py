@@ -132,9 +132,9 @@ class MatrixNms(DataSizedOp):
 class GenerateProposals(DataSizedOp):
     """Boxes that are likely to hold something, of anchors and offsets from them.
 
-    Scores [n, a, h, w], offsets [n, 4 a, h, w], image sizes [n, 2], anchors and variances
-    [h, w, a, 4]; the results are boxes, their scores [boxes, 1] and how many each image has.
-    Paddle: generate_proposals_v2.
+    Scores [n, a, h, w], offsets [n, 4 a, h, w], image sizes [n, 2] or, with scales, [n, 3], anchors
+    and variances [h, w, a, 4]; the results are boxes, their scores [boxes, 1] and how many each
+    image has. Paddle: generate_proposals_v2.
     """
 
     name = "pd.generate_proposals"

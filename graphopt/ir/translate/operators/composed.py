@@ -1,0 +1,246 @@
+"""Operators of 1.8 that are a few ops here: pieces of tensors, images, and proximal updates."""
+
+from __future__ import annotations
+
+import numpy as np
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.elementary import Sign
+from graphopt.ir.dialect.ops.index import OneHot
+from graphopt.ir.dialect.ops.linalg.matrices import Diag
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import (
+    Abs,
+    Add,
+    AddN,
+    Cast,
+    Divide,
+    Equal,
+    GreaterThan,
+    Maximum,
+    Multiply,
+    Sqrt,
+    Square,
+    Subtract,
+)
+from graphopt.ir.dialect.ops.pool import Pool2d
+from graphopt.ir.dialect.ops.rearrange import Pad, Roll
+from graphopt.ir.dialect.ops.reduce import Sum
+from graphopt.ir.dialect.ops.shape import Concat, Slice, Transpose
+from graphopt.ir.dialect.ops.vision import Unfold
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of, show
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+
+
+def _known(emit: Emitter, *values: SSAValue, first: int = 1) -> None:
+    """UnsupportedError where a size after the first axes is unknown."""
+    for value in values:
+        if UNKNOWN in shape_of(value.type)[first:]:
+            raise UnsupportedError(
+                f"operator {emit.op.type} of {show(value.type)}: its sizes must be known"
+            )
+
+
+# Pieces of tensors -------------------------------------------------------------------------------
+
+
+@translates("diag")
+def diag(emit: Emitter) -> Written:
+    emit.only("Diagonal")
+    return emit.results(Out=emit(Diag, emit.input("Diagonal")))
+
+
+@translates("pad_constant_like")
+def pad_constant_like(emit: Emitter) -> Written:
+    """Y padded after each axis up to the sizes of X."""
+    emit.only("X", "Y")
+    x, y = emit.input("X"), emit.input("Y")
+    pairs = list(zip(shape_of(x.type), shape_of(y.type), strict=True))
+    gaps = [0 if wanted == have else wanted - have for wanted, have in pairs]
+    if any(UNKNOWN in pair and pair[0] != pair[1] for pair in pairs) or min(gaps, default=0) < 0:
+        raise ProgramError(f"{show(y.type)} cannot be padded to {show(x.type)}")
+    paddings = tuple(number for gap in gaps for number in (0, gap))
+    return emit.results(Out=emit(Pad, y, paddings=paddings, value=emit.attr("pad_value", 0.0)))
+
+
+@translates("partial_concat", "partial_sum")
+def partial(emit: Emitter) -> Written:
+    """The same columns of several matrices, side by side or added."""
+    emit.only("X")
+    given, start = emit.inputs("X"), emit.attr("start_index", 0)
+    _known(emit, *given)
+    width = shape_of(given[0].type)[1]
+    start = start + width if start < 0 else start
+    length = emit.attr("length", -1)
+    end = width if length < 0 else start + length
+    parts = [emit(Slice, x, axes=(1,), starts=(start,), ends=(end,)) for x in given]
+    if emit.op.type == "partial_concat":
+        return emit.results(Out=emit(Concat, parts, axis=1))
+    return emit.results(Out=emit(AddN, parts))
+
+
+# Images and rows ---------------------------------------------------------------------------------
+
+
+@translates("fsp")
+def fsp(emit: Emitter) -> Written:
+    """The products of the channels of two images, over their pixels: [n, cx, cy]."""
+    emit.only("X", "Y")
+    x, y = emit.input("X"), emit.input("Y")
+    _known(emit, x, y)
+    pixels = int(np.prod(shape_of(x.type)[2:]))
+    rows = [emit.reshaped(v, -1, shape_of(v.type)[1], pixels) for v in (x, y)]
+    product = emit(Matmul, *rows, transpose_y=True)
+    return emit.results(Out=emit.scaled(product, 1.0 / pixels))
+
+
+@translates("conv_shift")
+def conv_shift(emit: Emitter) -> Written:
+    """Each row of X convolved with that of Y, as a circle; Y is centred."""
+    emit.only("X", "Y")
+    x, y = emit.input("X"), emit.input("Y")
+    _known(emit, x, y)
+    width = shape_of(y.type)[1]
+    if width % 2 == 0:
+        raise ProgramError(f"conv_shift needs an odd number of columns in Y, found {width}")
+    terms = [
+        emit(
+            Multiply,
+            emit(Roll, x, shifts=(width // 2 - at,), axis=(1,)),
+            emit(Slice, y, axes=(1,), starts=(at,), ends=(at + 1,)),
+        )
+        for at in range(width)
+    ]
+    return emit.results(Out=emit(AddN, terms))
+
+
+@translates("im2sequence")
+def im2sequence(emit: Emitter) -> Written:
+    """The windows of images as rows, those of one image after the other."""
+    emit.only("X")
+    x = emit.input("X")
+    _known(emit, x)
+    pads = tuple(emit.attr("paddings", (0, 0, 0, 0)))
+    columns = emit(
+        Unfold,
+        x,
+        kernel_sizes=tuple(emit.attr("kernels", (1, 1))),
+        strides=tuple(emit.attr("strides", (1, 1))),
+        paddings=pads,
+    )
+    emit.attr("out_stride", [1, 1])
+    rows = emit(Transpose, columns, perm=(0, 2, 1))
+    return emit.results(Out=emit.reshaped(rows, -1, shape_of(rows.type)[2]))
+
+
+@translates("spp")
+def spp(emit: Emitter) -> Written:
+    """Pools of 1, 2, 4, ... cells a side, as one row for each image."""
+    emit.only("X")
+    x = emit.input("X")
+    _known(emit, x)
+    kind, rows = emit.attr("pooling_type", "max"), list[SSAValue]()
+    for level in range(emit.attr("pyramid_height", 1)):
+        cells = 2**level
+        sizes = [-(-side // cells) for side in shape_of(x.type)[2:]]
+        pads = [
+            (s * cells - side + 1) // 2 for s, side in zip(sizes, shape_of(x.type)[2:], strict=True)
+        ]
+        options = {"kernel_size": sizes, "strides": sizes, "paddings": pads, "pooling_type": kind}
+        rows.append(emit.matrix(emit(Pool2d, x, **options), 1))
+    return emit.results(Out=emit(Concat, rows, axis=1))
+
+
+@translates("polygon_box_transform")
+def polygon_box_transform(emit: Emitter) -> Written:
+    """Offsets from pixels, x and y in turn, as places in an image four times as large."""
+    emit.only("Input")
+    x = emit.input("Input")
+    _known(emit, x)
+    _, geometry, height, width = shape_of(x.type)
+    rows, columns = np.mgrid[:height, :width] * 4
+    places = np.tile(np.stack([columns, rows]), (geometry // 2, 1, 1))[None]
+    return emit.results(Output=emit(Subtract, _constant(emit, places, x), x))
+
+
+@translates("add_position_encoding")
+def add_position_encoding(emit: Emitter) -> Written:
+    """alpha * X + beta * sines and cosines of the position, for rows [n, t, d]."""
+    emit.only("X")
+    x = emit.input("X")
+    if rank_of(x.type) != 3:
+        raise UnsupportedError("add_position_encoding of sequences of different lengths")
+    _known(emit, x)
+    _, steps, width = shape_of(x.type)
+    half = width // 2
+    exponents = np.arange(half) / (half - 1) if half > 1 else np.ones(1)
+    angles = np.arange(steps)[:, None] / 10000.0**exponents
+    table = np.concatenate([np.sin(angles), np.cos(angles)], 1)[None]
+    encoding = emit.scaled(_constant(emit, table, x), emit.attr("beta", 1.0))
+    return emit.results(Out=emit(Add, emit.scaled(x, emit.attr("alpha", 1.0)), encoding))
+
+
+def _constant(emit: Emitter, values: np.ndarray, like: SSAValue) -> SSAValue:
+    """An array of the dtype of another value."""
+    flat = tuple(float(v) for v in values.reshape(-1))
+    return emit(AssignValue, shape=values.shape, values=flat, dtype=dtype_of(like.type))
+
+
+@translates("mean_iou")
+def mean_iou(emit: Emitter) -> Written:
+    """Mean intersection-over-union of the classes that are there, and elements of each class."""
+    emit.only("Predictions", "Labels")
+    count = emit.attr("num_classes", 1)
+    found, wanted = (
+        emit.reshaped(emit(Cast, emit.input(slot), dtype="int64"), -1)
+        for slot in ("Predictions", "Labels")
+    )
+    same = emit.reshaped(emit(Cast, emit(Equal, found, wanted), dtype="float32"), -1, 1)
+    is_found, is_wanted = (emit(OneHot, value, depth=count) for value in (found, wanted))
+    right = emit(Sum, emit(Multiply, is_found, same), axis=(0,))
+    every = emit(Sum, emit(Add, is_found, is_wanted), axis=(0,))
+    wrong = emit(Subtract, every, emit.scaled(right, 2.0))
+    either = emit(Add, right, wrong)
+    shares = emit(Divide, right, emit(Maximum, either, emit(FullLike, either, value=1.0)))
+    there = emit(GreaterThan, either, emit(FullLike, either, value=0.0))
+    mean = emit(Divide, emit(Sum, shares), emit(Sum, emit(Cast, there, dtype="float32")))
+    return emit.results(
+        OutMeanIou=emit.reshaped(mean, 1),
+        OutWrong=emit(Cast, wrong, dtype="int32"),
+        OutCorrect=emit(Cast, right, dtype="int32"),
+    )
+
+
+# Updates -----------------------------------------------------------------------------------------
+
+
+def _proximal(emit: Emitter, moved: SSAValue, rate: SSAValue) -> SSAValue:
+    """The parameter that is left of a step's by penalties of its size (l1) and its square (l2)."""
+    l1, l2 = emit.attr("l1", 0.0), emit.attr("l2", 0.0)
+    if l1 > 0:
+        left = emit(Subtract, emit(Abs, moved), emit.scaled(rate, l1))
+        left = emit(Maximum, left, emit(FullLike, left, value=0.0))
+        moved = emit(Multiply, emit(Sign, moved), left)
+    return emit(Divide, moved, emit.scaled(rate, l2, 1.0))
+
+
+@translates("proximal_gd")
+def proximal_gd(emit: Emitter) -> Written:
+    emit.only("Param", "Grad", "LearningRate")
+    param, grad, rate = (emit.input(slot) for slot in ("Param", "Grad", "LearningRate"))
+    moved = emit(Subtract, param, emit(Multiply, grad, rate))
+    return emit.results(ParamOut=_proximal(emit, moved, rate))
+
+
+@translates("proximal_adagrad")
+def proximal_adagrad(emit: Emitter) -> Written:
+    emit.only("Param", "Moment", "Grad", "LearningRate")
+    param, moment, grad = (emit.input(slot) for slot in ("Param", "Moment", "Grad"))
+    rate = emit.input("LearningRate")
+    moment = emit(Add, moment, emit(Square, grad))
+    step = emit(Divide, emit(Multiply, grad, rate), emit(Sqrt, moment))
+    moved = _proximal(emit, emit(Subtract, param, step), rate)
+    return emit.results(ParamOut=moved, MomentOut=moment)

@@ -1,0 +1,190 @@
+"""Choice of the boxes to train on, with NumPy where the data are known."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jax import numpy as jnp
+
+from graphopt.ir.dialect.ops.detection.assignment import GenerateProposalLabels, RpnTargetAssign
+from graphopt.lowering.dynamic import concrete
+from graphopt.lowering.ops.base import Array
+from graphopt.lowering.registry import lowers
+
+Numbers = np.ndarray[Any, Any]
+_WHAT = "the number of boxes"
+# overlaps that differ by less are equal
+_CLOSE = 1e-5
+
+
+def _overlaps(boxes: Numbers, others: Numbers) -> Numbers:
+    """Intersection over union of each pair [n, m]; corners are pixels."""
+    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], others[None, :, 2:])
+    common = np.maximum(high - low + 1, 0).prod(-1)
+    areas = [(x[:, 2:] - x[:, :2] + 1).prod(-1) for x in (boxes, others)]
+    return common / (areas[0][:, None] + areas[1][None] - common)
+
+
+def _offsets(boxes: Numbers, objects: Numbers, weights: Sequence[float]) -> Numbers:
+    """The offsets of objects from boxes, each divided by its weight."""
+    sides, wanted = (x[:, 2:] - x[:, :2] + 1 for x in (boxes, objects))
+    places = objects[:, :2] + wanted / 2 - boxes[:, :2] - sides / 2
+    return np.concatenate([places / sides, np.log(wanted / sides)], 1) / np.asarray(
+        weights, boxes.dtype
+    )
+
+
+def _sampled(candidates: Numbers, count: int, draw: np.random.Generator | None) -> Numbers:
+    """The first `count` candidates, or others by chance."""
+    if draw is None or len(candidates) <= count:
+        return candidates[:count]
+    return draw.permutation(candidates)[:count]
+
+
+def _generator(key: Array, use_random: bool) -> np.random.Generator | None:
+    return np.random.default_rng(np.asarray(jax.random.key_data(key))) if use_random else None
+
+
+def _parts(x: Numbers, lengths: Numbers) -> list[Numbers]:
+    """The rows of each image."""
+    return np.split(x, np.cumsum(lengths)[:-1])
+
+
+@lowers(RpnTargetAssign)
+def rpn_target_assign(
+    anchor: Array,
+    gt_boxes: Array,
+    gt_labels: Array | None,
+    is_crowd: Array,
+    im_info: Array,
+    lengths: Array,
+    rpn_batch_size_per_im: int,
+    rpn_straddle_thresh: float,
+    rpn_fg_fraction: float,
+    rpn_positive_overlap: float,
+    rpn_negative_overlap: float,
+    use_random: bool,
+    key: Array,
+) -> tuple[Array, ...]:
+    anchors, images = concrete(anchor, _WHAT), concrete(im_info, _WHAT)
+    sizes = concrete(lengths, _WHAT)
+    objects = _parts(concrete(gt_boxes, _WHAT), sizes)
+    crowds = _parts(concrete(is_crowd, _WHAT).reshape(-1), sizes)
+    classes = np.ones(sizes.sum(), np.int32)
+    if gt_labels is not None:
+        classes = concrete(gt_labels, _WHAT).reshape(-1)
+    draw = _generator(key, use_random)
+    places, marks, labels, offsets, weights = ([] for _ in range(5))
+    for at, (image, own, crowd, kinds) in enumerate(
+        zip(images, objects, crowds, _parts(classes, sizes), strict=True)
+    ):
+        inside = _inside(anchors, image, rpn_straddle_thresh)
+        own, kinds = own[crowd == 0] * image[2], kinds[crowd == 0]
+        overlaps = _overlaps(anchors[inside], own)
+        best = overlaps.max(1, initial=0)
+        nearest = overlaps.argmax(1) if overlaps.size else np.zeros(len(inside), int)
+        is_best = (np.abs(overlaps - overlaps.max(0, initial=0)) < _CLOSE).any(1)
+        finds = np.flatnonzero(is_best | (best >= rpn_positive_overlap))
+        misses = np.flatnonzero(best < rpn_negative_overlap)
+        if rpn_batch_size_per_im > 0 and rpn_fg_fraction > 0:
+            finds = _sampled(finds, int(rpn_fg_fraction * rpn_batch_size_per_im), draw)
+            misses = _sampled(misses, rpn_batch_size_per_im - len(finds), draw)
+        # one that overlaps little finds none; Paddle keeps a place for it, without weight
+        lost = np.isin(finds, misses)
+        left = np.sort(finds[~lost])
+        located = np.concatenate([np.repeat(finds[:1], lost.sum()), left])
+        trained = np.concatenate([left, np.sort(misses)])
+        first = at * len(anchors)
+        places.append(inside[located] + first)
+        marks.append(inside[trained] + first)
+        labels.append(np.concatenate([kinds[nearest[left]], np.zeros(len(misses), np.int32)]))
+        offsets.append(_offsets(anchors[inside[located]], own[nearest[located]], [1.0] * 4))
+        weights.append(np.repeat([0.0, 1.0], [lost.sum(), len(left)])[:, None].repeat(4, 1))
+    return (
+        jnp.asarray(np.concatenate(places), "int32"),
+        jnp.asarray(np.concatenate(marks), "int32"),
+        jnp.asarray(np.concatenate(labels)[:, None], "int32"),
+        jnp.asarray(np.concatenate(offsets), anchor.dtype),
+        jnp.asarray(np.concatenate(weights), anchor.dtype),
+        jnp.asarray([len(own) for own in places], "int64"),
+        jnp.asarray([len(own) for own in marks], "int64"),
+    )
+
+
+def _inside(anchors: Numbers, image: Numbers, margin: float) -> Numbers:
+    """The numbers of the anchors inside an image, or not further out than the margin."""
+    if margin < 0:
+        return np.arange(len(anchors))
+    low = (anchors[:, :2] >= -margin).all(1)
+    high = (anchors[:, 2:] < image[1::-1] + margin).all(1)
+    return np.flatnonzero(low & high)
+
+
+@lowers(GenerateProposalLabels)
+def generate_proposal_labels(
+    rpn_rois: Array,
+    gt_classes: Array,
+    is_crowd: Array,
+    gt_boxes: Array,
+    im_info: Array,
+    roi_lengths: Array,
+    lengths: Array,
+    batch_size_per_im: int,
+    fg_fraction: float,
+    fg_thresh: float,
+    bg_thresh_hi: float,
+    bg_thresh_lo: float,
+    bbox_reg_weights: Sequence[float],
+    class_nums: int,
+    use_random: bool,
+    is_cls_agnostic: bool,
+    is_cascade_rcnn: bool,
+    key: Array,
+) -> tuple[Array, ...]:
+    sizes = concrete(lengths, _WHAT)
+    proposals = _parts(concrete(rpn_rois, _WHAT), concrete(roi_lengths, _WHAT))
+    objects = _parts(concrete(gt_boxes, _WHAT), sizes)
+    crowds = _parts(concrete(is_crowd, _WHAT).reshape(-1), sizes)
+    classes = _parts(concrete(gt_classes, _WHAT).reshape(-1), sizes)
+    draw = _generator(key, use_random)
+    rois, labels, targets = ([] for _ in range(3))
+    for image, own, crowd, kinds, boxes in zip(
+        concrete(im_info, _WHAT), objects, crowds, classes, proposals, strict=True
+    ):
+        boxes = boxes / image[2]
+        if not is_cascade_rcnn:
+            boxes = np.concatenate([own, boxes])
+        overlaps = _overlaps(boxes, own)
+        best = overlaps.max(1, initial=0)
+        # as Paddle does, by number, although boxes of a cascade do not begin with the objects
+        best[: len(own)][crowd[: len(boxes)] != 0] = -1
+        near = np.abs(overlaps - best[:, None]) < _CLOSE
+        finds = np.flatnonzero(best >= fg_thresh)
+        misses = np.flatnonzero((best < fg_thresh) & (best >= bg_thresh_lo) & (best < bg_thresh_hi))
+        if not is_cascade_rcnn:
+            finds = _sampled(finds, math.floor(batch_size_per_im * fg_fraction), draw)
+            misses = _sampled(misses, batch_size_per_im - len(finds), draw)
+        found = near[finds].argmax(1) if len(own) else np.zeros(0, int)
+        chosen = boxes[np.concatenate([finds, misses])]
+        rois.append(chosen * image[2])
+        labels.append(np.concatenate([kinds[found], np.zeros(len(misses), kinds.dtype)]))
+        offsets = np.zeros_like(chosen)
+        offsets[: len(finds)] = _offsets(boxes[finds], own[found], bbox_reg_weights)
+        targets.append(offsets)
+    label, offset = np.concatenate(labels), np.concatenate(targets)
+    place = np.minimum(label, 1) if is_cls_agnostic else label
+    is_own = (np.arange(class_nums) == place[:, None]) & (label > 0)[:, None]
+    wide = (is_own[..., None] * offset[:, None]).reshape(len(label), 4 * class_nums)
+    weight = jnp.asarray(is_own.repeat(4, 1), rpn_rois.dtype)
+    return (
+        jnp.asarray(np.concatenate(rois), rpn_rois.dtype),
+        jnp.asarray(label[:, None], "int32"),
+        jnp.asarray(wide, rpn_rois.dtype),
+        *(weight, weight),
+        jnp.asarray([len(own) for own in rois], "int64"),
+    )

@@ -1,0 +1,155 @@
+"""Operators of 1.8 by their types, as programs append them, that are several ops here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt import fluid
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt_tests.frontend.test_fluid import fresh
+
+Inputs = dict[str, Any]
+DRAW = np.random.RandomState(0)
+
+
+def drawn(*shape: int) -> Any:
+    return DRAW.randn(*shape).astype("float32")
+
+
+def run(type: str, inputs: Inputs, outs: str, attrs: dict[str, Any]) -> list[Any]:
+    """The outputs of one operator."""
+    with fresh():
+        block = fluid.default_main_program().global_block()
+        given: dict[str, list[Any]] = {}
+        feed: dict[str, Any] = {}
+        for slot, values in inputs.items():
+            given[slot] = []
+            for number, value in enumerate(values if isinstance(values, list) else [values]):
+                name = f"{slot}_{number}"
+                feed[name] = value
+                given[slot].append(fluid.data(name, value.shape, value.dtype.name))
+        made = {slot: [block.create_var(slot, dtype="float32")] for slot in outs.split()}
+        block.append_op(type=type, inputs=given, outputs=made, attrs=attrs)
+        fetches = [value for (value,) in made.values()]
+        return fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=fetches)
+
+
+def circles(x: Any, y: Any) -> Any:
+    """Each row convolved as a circle: element i is the sum of x[i + j - half] * y[j]."""
+    half = y.shape[1] // 2
+    return sum(np.roll(x, half - j, 1) * y[:, j : j + 1] for j in range(y.shape[1]))
+
+
+def windows(x: Any) -> Any:
+    """The windows of 2 by 2 pixels in steps of 2, by rows, each by channels."""
+    n, c, h, w = x.shape
+    return x.reshape(n, c, h // 2, 2, w // 2, 2).transpose(0, 2, 4, 1, 3, 5).reshape(-1, 4 * c)
+
+
+def pyramid(x: Any) -> Any:
+    """The largest element of each image, then of each of its quarters."""
+    n, c = x.shape[:2]
+    quarters = x.reshape(n, c, 2, 2, 2, 2).max((3, 5))
+    return np.concatenate([x.max((2, 3)), quarters.reshape(n, -1)], 1)
+
+
+def places(x: Any) -> Any:
+    """Pixels times 4, columns and rows in turn, minus what is given."""
+    columns, rows = np.meshgrid(np.arange(3) * 4, np.arange(2) * 4)
+    return np.stack([columns, rows])[None] - x
+
+
+def encoded(x: Any) -> Any:
+    angles = np.arange(3)[:, None] / 10000.0 ** np.array([0.0, 1.0])
+    return 0.5 * x + 2 * np.concatenate([np.sin(angles), np.cos(angles)], 1)
+
+
+def shrunk(moved: Any, rate: float) -> Any:
+    """What penalties l1 of 0.1 and l2 of 0.2 leave."""
+    left = np.maximum(np.abs(moved) - rate * 0.1, 0)
+    return np.sign(moved) * left / (1 + rate * 0.2)
+
+
+RATE = np.array([0.5], "float32")
+P, G, M = drawn(2, 3), drawn(2, 3), np.abs(drawn(2, 3))
+X, Y = drawn(2, 6), drawn(2, 3)
+IMAGE, OTHER = drawn(2, 3, 4, 4), drawn(2, 2, 4, 4)
+OFFSETS, STEPS = drawn(1, 2, 2, 3), drawn(2, 3, 4)
+
+CASES: list[tuple[str, Inputs, str, dict[str, Any], Callable[[], list[Any]]]] = [
+    ("diag", {"Diagonal": X[0]}, "Out", {}, lambda: [np.diag(X[0])]),
+    (
+        *("pad_constant_like", {"X": X, "Y": Y[:1]}, "Out", {"pad_value": 1.5}),
+        lambda: [np.pad(Y[:1], ((0, 1), (0, 3)), constant_values=1.5)],
+    ),
+    (
+        *("partial_concat", {"X": [X, X * 2]}, "Out", {"start_index": 1, "length": 2}),
+        lambda: [np.concatenate([X[:, 1:3], X[:, 1:3] * 2], 1)],
+    ),
+    (
+        *("partial_sum", {"X": [X, X * 2]}, "Out", {"start_index": -2, "length": -1}),
+        lambda: [X[:, -2:] * 3],
+    ),
+    (
+        *("fsp", {"X": IMAGE, "Y": OTHER}, "Out", {}),
+        lambda: [np.einsum("nahw,nbhw->nab", IMAGE, OTHER) / 16],
+    ),
+    ("conv_shift", {"X": X, "Y": Y}, "Out", {}, lambda: [circles(X, Y)]),
+    (
+        *("im2sequence", {"X": IMAGE}, "Out", {"kernels": [2, 2], "strides": [2, 2]}),
+        lambda: [windows(IMAGE)],
+    ),
+    (
+        *("spp", {"X": IMAGE}, "Out", {"pyramid_height": 2, "pooling_type": "max"}),
+        lambda: [pyramid(IMAGE)],
+    ),
+    ("polygon_box_transform", {"Input": OFFSETS}, "Output", {}, lambda: [places(OFFSETS)]),
+    (
+        *("add_position_encoding", {"X": STEPS}, "Out", {"alpha": 0.5, "beta": 2.0}),
+        lambda: [encoded(STEPS)],
+    ),
+    # class 1 is found twice, once rightly; class 2 is missed; class 3 is not there
+    (
+        "mean_iou",
+        {"Predictions": np.array([0, 1, 1], "int32"), "Labels": np.array([0, 1, 2], "int32")},
+        "OutMeanIou OutWrong OutCorrect",
+        {"num_classes": 4},
+        lambda: [[0.5], [0, 1, 1, 0], [1, 1, 0, 0]],
+    ),
+    (
+        *("proximal_gd", {"Param": P, "Grad": G, "LearningRate": RATE}, "ParamOut"),
+        {"l1": 0.1, "l2": 0.2},
+        lambda: [shrunk(P - 0.5 * G, 0.5)],
+    ),
+    (
+        "proximal_adagrad",
+        {"Param": P, "Moment": M, "Grad": G, "LearningRate": RATE},
+        "ParamOut MomentOut",
+        {"l1": 0.1, "l2": 0.2},
+        lambda: [shrunk(P - 0.5 * G / np.sqrt(M + G**2), 0.5), M + G**2],
+    ),
+]
+
+
+@pytest.mark.parametrize(("type", "inputs", "outs", "attrs", "wanted"), CASES)
+def test_values(type: str, inputs: Inputs, outs: str, attrs: dict[str, Any], wanted: Any) -> None:
+    found = run(type, inputs, outs, attrs)
+    for value, expected in zip(found, wanted(), strict=True):
+        np.testing.assert_allclose(value, expected, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("type", "inputs", "error", "message"),
+    [
+        ("conv_shift", {"X": X, "Y": X}, ProgramError, "odd number of columns in Y, found 6"),
+        ("pad_constant_like", {"X": Y, "Y": X}, ProgramError, "cannot be padded"),
+        ("add_position_encoding", {"X": X}, UnsupportedError, "sequences of different lengths"),
+    ],
+)
+def test_what_is_refused(type: str, inputs: Inputs, error: Any, message: str) -> None:
+    with pytest.raises(error, match=message):
+        run(type, inputs, "Out", {})
