@@ -12,6 +12,7 @@ from graphopt.fluid import average as average
 from graphopt.fluid import backward as backward
 from graphopt.fluid import clip as clip
 from graphopt.fluid import compiler as compiler
+from graphopt.fluid import contrib as contrib
 from graphopt.fluid import core as core
 from graphopt.fluid import evaluator as evaluator
 from graphopt.fluid import executor as executor

@@ -25,7 +25,7 @@ _DYNAMIC = "graphopt runs static programs only"
 
 # modules of paddle that are missing: what to use instead
 MISSING: Mapping[str, str] = {
-    "paddle.amp": "cast where it pays, or set strategy flags; XLA does not change float32",
+    "paddle.amp": "paddle.static.amp.decorate, or cast where it pays",
     "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
@@ -45,7 +45,6 @@ MISSING: Mapping[str, str] = {
     "paddle.quantization": "saved quantised models are read without conversion",
     "paddle.signal": "frames with NumPy before feeding",
     "paddle.sparse": "dense tensors and masks",
-    "paddle.static.amp": "float32 as the program has it, or paddle.cast where a half type pays",
     "paddle.static.quantization": "saved quantised models are read without conversion",
     "paddle.sysconfig": "nothing: there is no native library",
     "paddle.vision.models": "static.load_inference_model of a saved model",

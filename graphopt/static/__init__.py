@@ -23,6 +23,7 @@ from graphopt.runtime import cpu_places as cpu_places
 from graphopt.runtime import cuda_places as cuda_places
 from graphopt.runtime import global_scope as global_scope
 from graphopt.runtime import scope_guard as scope_guard
+from graphopt.static import amp as amp
 from graphopt.static import nn as nn
 from graphopt.static.debug import Print as Print
 from graphopt.static.input import InputSpec as InputSpec
