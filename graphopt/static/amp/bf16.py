@@ -102,6 +102,11 @@ class OptimizerWithMixedPrecision:
         self._train_program: Program | None = None
         self._half_names: set[str] = set()
 
+    @property
+    def inner_opt(self) -> Optimizer:
+        """The inner optimizer."""
+        return self._optimizer
+
     def minimize(
         self,
         loss: Variable,

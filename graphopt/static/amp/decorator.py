@@ -21,7 +21,7 @@ from graphopt.ir.program import (
 )
 from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.adam import Adam
-from graphopt.optimizer.optimizer import Optimizer, Pairs
+from graphopt.optimizer.optimizer import Optimizer, Pairs, innermost
 from graphopt.optimizer.state import is_half
 from graphopt.runtime import Scope
 from graphopt.static.amp.fp16_utils import cast_model_to_fp16, cast_parameters_to_fp16
@@ -81,6 +81,11 @@ class OptimizerWithMixedPrecision:
         self._loss_scaling: Variable | None = None
         self._scaled_loss: Variable | None = None
         self._half_names: set[str] = set()
+
+    @property
+    def inner_opt(self) -> Optimizer:
+        """The inner optimizer."""
+        return self._optimizer
 
     def get_loss_scaling(self) -> Variable:
         """The factor of the loss, float32 [1]; AssertionError before `minimize`."""
@@ -153,19 +158,20 @@ class OptimizerWithMixedPrecision:
         Returns the operators that update. Raises AssertionError before `backward`.
         """
         program, scaling = self._train_program, self._loss_scaling
+        inner = innermost(self._optimizer)
         assert program is not None and scaling is not None, "Please call backward() first."
         with program.role(OpRole.OPTIMIZE):
             pairs = self._with_master_gradients(params_grads)
             if not self._is_unscaled:
                 found = self._unscale(pairs, scaling)
-                if isinstance(self._optimizer, Adam):
+                if isinstance(inner, Adam):
                     # Paddle's Adam reads it on the CPU
                     found = emit("memcpy", {"X": found}, {"dst_place_type": 0})
-                self._optimizer.skip_update = found
+                inner.skip_update = found
         try:
             return self._optimizer.apply_gradients(pairs)
         finally:
-            self._optimizer.skip_update = None
+            inner.skip_update = None
 
     def amp_init(
         self,
@@ -186,7 +192,7 @@ class OptimizerWithMixedPrecision:
             masters = {
                 p.name: master
                 for p in program.all_parameters()
-                if (master := self._optimizer.master_weight(p)) is not None
+                if (master := innermost(self._optimizer).master_weight(p)) is not None
             }
             with program_guard(program):
                 cast_parameters_to_fp16(
@@ -329,7 +335,7 @@ def _decorate(
     if use_dynamic_loss_scaling is None:
         use_dynamic_loss_scaling = dtype == "float16"
     if master_weight is not False:
-        optimizer.use_master_weights()
+        innermost(optimizer).use_master_weights()
     return OptimizerWithMixedPrecision(
         optimizer,
         amp_lists,

@@ -58,6 +58,11 @@ class OptimizerWithMixedPrecision:
             self._good = _state("num_good_steps", 0, "int32")
             self._bad = _state("num_bad_steps", 0, "int32")
 
+    @property
+    def inner_opt(self) -> Optimizer:
+        """The inner optimizer."""
+        return self._optimizer
+
     def get_loss_scaling(self) -> Variable:
         """The factor of the loss, float32 [1]."""
         return self._loss_scaling

@@ -1,0 +1,96 @@
+"""An optimizer whose derivative computes activations again instead of keeping them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend.backward import recompute
+from graphopt.frontend.mode import require_static
+from graphopt.ir.program import Operator, Program, Variable, program_guard
+from graphopt.optimizer.optimizer import Optimizer, Pairs
+
+
+class RecomputeOptimizer:
+    """The inner optimizer, over a derivative that keeps fewer activations.
+
+    It trains to the same numbers. `_set_checkpoints` names the values that Paddle keeps. Here the
+    compiler chooses where to cut, so as to keep the fewest bytes (pass `recompute-activations`):
+    the checkpoints are only checked. Paddle page: paddle.incubate.optimizer.RecomputeOptimizer.
+    """
+
+    def __init__(self, optimizer: Optimizer) -> None:
+        require_static()
+        self._optimizer = optimizer
+        self._checkpoints: list[Variable | str] | None = None
+
+    @property
+    def inner_opt(self) -> Optimizer:
+        """The inner optimizer."""
+        return self._optimizer
+
+    def _set_checkpoints(self, checkpoints: Sequence[Variable | str]) -> None:
+        assert isinstance(checkpoints, list), (
+            "_checkpoints should be a list of Variable or a list of String"
+        )
+        for item in checkpoints:
+            assert isinstance(item, (Variable, str)), (
+                "_checkpoints should be a list of Variable or a list of String"
+            )
+        self._checkpoints = list(checkpoints)
+
+    def _enable_offload(self) -> None:
+        raise UnsupportedError(
+            "RecomputeOptimizer._enable_offload(): kept values are not moved to the host here; "
+            "leave it out"
+        )
+
+    def load(self, state_dict: Any) -> None:
+        """Raise NotImplementedError, as Paddle does: load the state of the program instead."""
+        raise NotImplementedError(
+            "load function is not supported by Recompute Optimizer for now; use static.load"
+        )
+
+    def minimize(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Sequence[Any] | None = None,
+        no_grad_set: Any = None,
+    ) -> tuple[list[Operator], Pairs]:
+        """Append the backward pass and the updates.
+
+        Returns the operators that update and the pairs of parameters and gradients. Raises
+        AssertionError before `_set_checkpoints`.
+        """
+        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
+        return self.apply_optimize(loss, startup_program, pairs), pairs
+
+    def backward(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Sequence[Any] | None = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Pairs:
+        """Append the backward pass; the pairs of parameters and gradients."""
+        assert self._checkpoints is not None, "You should call _set_checkpoints first"
+        pairs = self._optimizer.backward(
+            loss, startup_program, parameter_list, no_grad_set, callbacks
+        )
+        if self._checkpoints:
+            recompute(loss.block, self._checkpoints)
+        return pairs
+
+    def apply_optimize(
+        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
+    ) -> list[Operator]:
+        """As `apply_gradients`, in the program of `loss`."""
+        with program_guard(loss.block.program, startup_program):
+            return self.apply_gradients(params_grads)
+
+    def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
+        """Append the updates of the inner optimizer; the operators that update."""
+        return self._optimizer.apply_gradients(params_grads)
