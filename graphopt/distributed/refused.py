@@ -33,10 +33,6 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "spawn": _SPAWN,
     "launch": _SPAWN,
     **dict.fromkeys(("InMemoryDataset", "QueueDataset"), _SERVER),
-    "fleet": (
-        "its jobs are set up by a strategy of its own",
-        "static.CompiledProgram(program).with_data_parallel(loss_name)",
-    ),
     **dict.fromkeys(
         ("gloo_init_parallel_env", "gloo_barrier", "gloo_release"),
         ("gloo is JAX's choice here", "init_parallel_env and barrier"),

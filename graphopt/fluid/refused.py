@@ -48,8 +48,6 @@ FLUID: dict[str, tuple[str, str]] = {
     "DatasetFactory": (_READER, _FEED),
     "InMemoryDataset": (_READER, _FEED),
     "QueueDataset": (_READER, _FEED),
-    "DistributeTranspiler": (_SERVER, "CompiledProgram.with_data_parallel"),
-    "DistributeTranspilerConfig": (_SERVER, "CompiledProgram.with_data_parallel"),
     "load_op_library": ("it loads operators compiled for Paddle", "functions of fluid.layers"),
     "cuda_pinned_places": ("XLA decides where the host keeps data", "fluid.cpu_places"),
 }

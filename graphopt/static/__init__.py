@@ -1,5 +1,9 @@
 """Building and running programs (paddle.static)."""
 
+from importlib import import_module
+from typing import Any
+
+from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.backward import append_backward as append_backward
 from graphopt.frontend.backward import gradients as gradients
 from graphopt.frontend.calls import publish
@@ -23,7 +27,6 @@ from graphopt.runtime import cpu_places as cpu_places
 from graphopt.runtime import cuda_places as cuda_places
 from graphopt.runtime import global_scope as global_scope
 from graphopt.runtime import scope_guard as scope_guard
-from graphopt.static import amp as amp
 from graphopt.static import nn as nn
 from graphopt.static.debug import Print as Print
 from graphopt.static.input import InputSpec as InputSpec
@@ -50,3 +53,10 @@ from graphopt.tensor.indexing import set_item
 setitem = set_item
 
 publish(globals(), __name__)
+
+
+def __getattr__(name: str) -> Any:
+    # the optimizers that it needs need this package themselves
+    if name == "amp":
+        return import_module("graphopt.static.amp")
+    raise _lazy.missing(__name__, name)

@@ -611,6 +611,7 @@ class Program:
         self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
         self.readers: list[FeedSource] = []  # loaders that runs take batches from
         self.op_role = OpRole.FORWARD
+        self.runs_as: Callable[[], Any] | None = None  # makes what executors run in its place
 
     def touch(self) -> None:
         """Note that the content has changed."""

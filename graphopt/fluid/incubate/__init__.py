@@ -1,0 +1,3 @@
+"""Names that Paddle 1.8 kept apart until they settled (paddle.fluid.incubate)."""
+
+from graphopt.fluid.incubate import fleet as fleet
