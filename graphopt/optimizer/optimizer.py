@@ -379,13 +379,6 @@ class Optimizer(ABC):
     clear_gradients = clear_grad
 
 
-def innermost(optimizer: Any) -> Optimizer:
-    """The optimizer that updates, inside of those that wrap it (`inner_opt`)."""
-    while hasattr(optimizer, "inner_opt"):
-        optimizer = optimizer.inner_opt
-    return optimizer
-
-
 _OUTSIDE = (
     " by the operators of this branch or loop. Values computed outside of it get no gradient "
     "here: build the whole network in the branch, or call minimize outside"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from graphopt.frontend.mode import current_op_attrs, require_static
+from graphopt.frontend.mode import current_op_attrs
 from graphopt.ir.program import (
     Block,
     Operator,
@@ -14,56 +14,35 @@ from graphopt.ir.program import (
     Variable,
     VarKind,
     default_main_program,
-    program_guard,
 )
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.state import persistable
+from graphopt.optimizer.wrapping import WrappingOptimizer
 from graphopt.static.nn.control_flow import cond
 from graphopt.tensor.creation import create_global_var
 
 
-class GradientMergeOptimizer:
+class GradientMergeOptimizer(WrappingOptimizer):
     """An optimizer that updates in every k-th step, with the sum of k gradients or their mean.
 
     The sums are state, `<parameter>@GRAD@GradientMerge`; a branch of the program updates and makes
     them zeros. Devices of a data-parallel program average the gradients of each step, as without
-    merging. Raises AssertionError unless `k_steps` is a positive integer, UnsupportedError for the
-    sparse gradient of an embedding. Paddle page: paddle.incubate.optimizer.GradientMergeOptimizer.
+    merging. Raises AssertionError unless `k_steps` is a positive integer, and for the sparse
+    gradient of an embedding. Paddle page: paddle.incubate.optimizer.GradientMergeOptimizer.
     """
 
     def __init__(self, inner_optimizer: Optimizer, k_steps: int = 1, avg: bool = True) -> None:
-        require_static()
+        super().__init__(inner_optimizer)
         assert inner_optimizer is not None, "inner optimizer can not be None"
         assert isinstance(k_steps, int) and k_steps > 0, "k_steps should be a positive integer"
-        self.inner_optimizer = inner_optimizer
         self.k_steps, self.avg = k_steps, avg
         self.type = "gradient_merge"
-
-    @property
-    def inner_opt(self) -> Optimizer:
-        """The inner optimizer."""
-        return self.inner_optimizer
 
     def _set_k_steps(self, k_steps: int) -> None:
         self.k_steps = k_steps
 
     def _set_avg(self, avg: bool) -> None:
         self.avg = avg
-
-    def minimize(
-        self,
-        loss: Variable,
-        startup_program: Program | None = None,
-        parameter_list: Sequence[Any] | None = None,
-        no_grad_set: Any = None,
-    ) -> tuple[list[Operator], Pairs]:
-        """Append the backward pass, the sums and the branch that updates.
-
-        Returns the operators that update and the pairs of parameters and gradients of one step.
-        Raises AssertionError for a `parameter_list` or `no_grad_set`, as Paddle does.
-        """
-        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
-        return self.apply_optimize(loss, startup_program, pairs), pairs
 
     def backward(
         self,
@@ -73,17 +52,13 @@ class GradientMergeOptimizer:
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass of the inner optimizer; the pairs of gradients of one step."""
+        """Append the backward pass of the inner optimizer; the pairs of gradients of one step.
+
+        Raises AssertionError for a `parameter_list` or `no_grad_set`, as Paddle does.
+        """
         for name, value in (("parameter_list", parameter_list), ("no_grad_set", no_grad_set)):
             assert value is None, f"The {name} should be None when using GradientMergeOptimizer"
-        return self.inner_optimizer.backward(loss, startup_program)
-
-    def apply_optimize(
-        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
-    ) -> list[Operator]:
-        """As `apply_gradients`, in the program of `loss`."""
-        with program_guard(loss.block.program, startup_program):
-            return self.apply_gradients(params_grads)
+        return super().backward(loss, startup_program)
 
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
         """Append the sums, and the branch that updates; the operators that update."""
@@ -124,7 +99,7 @@ class GradientMergeOptimizer:
         if self.avg:
             for _, total in sums:
                 _append(block, "scale", {"X": total}, total, scale=1.0 / self.k_steps, bias=0.0)
-        made = self.inner_optimizer.apply_gradients(sums)
+        made = self.inner_opt.apply_gradients(sums)
         for _, total in sums:
             attrs = {"shape": list(total.shape), "dtype": total.dtype.code, "value": 0.0}
             _append(block, "fill_constant", {}, total, **attrs)

@@ -7,12 +7,12 @@ from typing import Any
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.backward import recompute
-from graphopt.frontend.mode import require_static
-from graphopt.ir.program import Operator, Program, Variable, program_guard
+from graphopt.ir.program import Program, Variable
 from graphopt.optimizer.optimizer import Optimizer, Pairs
+from graphopt.optimizer.wrapping import WrappingOptimizer
 
 
-class RecomputeOptimizer:
+class RecomputeOptimizer(WrappingOptimizer):
     """The inner optimizer, over a derivative that keeps fewer activations.
 
     It trains to the same numbers. `_set_checkpoints` names the values that Paddle keeps. Here the
@@ -21,14 +21,8 @@ class RecomputeOptimizer:
     """
 
     def __init__(self, optimizer: Optimizer) -> None:
-        require_static()
-        self._optimizer = optimizer
+        super().__init__(optimizer)
         self._checkpoints: list[Variable | str] | None = None
-
-    @property
-    def inner_opt(self) -> Optimizer:
-        """The inner optimizer."""
-        return self._optimizer
 
     def _set_checkpoints(self, checkpoints: Sequence[Variable | str]) -> None:
         assert isinstance(checkpoints, list), (
@@ -52,21 +46,6 @@ class RecomputeOptimizer:
             "load function is not supported by Recompute Optimizer for now; use static.load"
         )
 
-    def minimize(
-        self,
-        loss: Variable,
-        startup_program: Program | None = None,
-        parameter_list: Sequence[Any] | None = None,
-        no_grad_set: Any = None,
-    ) -> tuple[list[Operator], Pairs]:
-        """Append the backward pass and the updates.
-
-        Returns the operators that update and the pairs of parameters and gradients. Raises
-        AssertionError before `_set_checkpoints`.
-        """
-        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
-        return self.apply_optimize(loss, startup_program, pairs), pairs
-
     def backward(
         self,
         loss: Variable,
@@ -75,22 +54,12 @@ class RecomputeOptimizer:
         no_grad_set: Any = None,
         callbacks: Any = None,
     ) -> Pairs:
-        """Append the backward pass; the pairs of parameters and gradients."""
+        """Append the backward pass; the pairs of parameters and gradients.
+
+        Raises AssertionError before `_set_checkpoints`.
+        """
         assert self._checkpoints is not None, "You should call _set_checkpoints first"
-        pairs = self._optimizer.backward(
-            loss, startup_program, parameter_list, no_grad_set, callbacks
-        )
+        pairs = super().backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
         if self._checkpoints:
             recompute(loss.block, self._checkpoints)
         return pairs
-
-    def apply_optimize(
-        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
-    ) -> list[Operator]:
-        """As `apply_gradients`, in the program of `loss`."""
-        with program_guard(loss.block.program, startup_program):
-            return self.apply_gradients(params_grads)
-
-    def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
-        """Append the updates of the inner optimizer; the operators that update."""
-        return self._optimizer.apply_gradients(params_grads)

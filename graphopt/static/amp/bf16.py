@@ -15,10 +15,10 @@ from graphopt.frontend.mixed_precision.lists import (
 )
 from graphopt.frontend.mixed_precision.neighbours import ByNeighbours
 from graphopt.frontend.mixed_precision.parameters import cast_values
-from graphopt.frontend.mode import require_static
 from graphopt.ir.dtypes import bfloat16
-from graphopt.ir.program import Operator, Program, Variable, program_guard
+from graphopt.ir.program import Program, Variable, program_guard
 from graphopt.optimizer.optimizer import Optimizer, Pairs
+from graphopt.optimizer.wrapping import WrappingOptimizer
 from graphopt.runtime import Scope
 from graphopt.static.amp.fp16_utils import fp16_guard as bf16_guard
 from graphopt.tensor.manipulation import cast
@@ -87,7 +87,7 @@ def convert_float_to_uint16(in_list: Any) -> np.ndarray[Any, np.dtype[np.uint16]
     return bits.astype(np.uint16)
 
 
-class OptimizerWithMixedPrecision:
+class OptimizerWithMixedPrecision(WrappingOptimizer):
     """An optimizer whose `minimize` rewrites the program for bfloat16; `decorate_bf16` makes it."""
 
     def __init__(
@@ -97,29 +97,11 @@ class OptimizerWithMixedPrecision:
         use_pure_bf16: bool,
         use_bf16_guard: bool,
     ) -> None:
-        self._optimizer, self._amp_lists = optimizer, amp_lists
+        super().__init__(optimizer)
+        self._amp_lists = amp_lists
         self._pure, self._guarded = use_pure_bf16, use_bf16_guard
         self._train_program: Program | None = None
         self._half_names: set[str] = set()
-
-    @property
-    def inner_opt(self) -> Optimizer:
-        """The inner optimizer."""
-        return self._optimizer
-
-    def minimize(
-        self,
-        loss: Variable,
-        startup_program: Program | None = None,
-        parameter_list: Sequence[Any] | None = None,
-        no_grad_set: Any = None,
-    ) -> tuple[list[Operator], Pairs]:
-        """Rewrite the loss's program, and append the backward pass and the updates.
-
-        Returns the operators that update and the pairs of parameters and gradients.
-        """
-        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
-        return self.apply_optimize(loss, startup_program, pairs), pairs
 
     def backward(
         self,
@@ -130,26 +112,12 @@ class OptimizerWithMixedPrecision:
         callbacks: Any = None,
     ) -> Pairs:
         """Rewrite the program and append the gradients of the loss; the pairs of them."""
-        require_static()
         self._train_program = program = loss.block.program
         with program_guard(program, startup_program):
             self._half_names = self._cast(program)
             if loss.dtype != "float32":
                 loss = cast(loss, "float32")
-            return self._optimizer.backward(
-                loss, startup_program, parameter_list, no_grad_set, callbacks
-            )
-
-    def apply_optimize(
-        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
-    ) -> list[Operator]:
-        """As `apply_gradients`, in the program of `loss`."""
-        with program_guard(loss.block.program, startup_program):
-            return self.apply_gradients(params_grads)
-
-    def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
-        """Append the updates of the optimizer; the operators that update."""
-        return self._optimizer.apply_gradients(params_grads)
+            return super().backward(loss, startup_program, parameter_list, no_grad_set, callbacks)
 
     def amp_init(
         self,

@@ -9,7 +9,6 @@ from typing import Any
 from graphopt.frontend.layer_helper import emit, emit_as
 from graphopt.frontend.mixed_precision.levels import LEVELS
 from graphopt.frontend.mixed_precision.lists import AutoMixedPrecisionLists, half_dtype
-from graphopt.frontend.mode import require_static
 from graphopt.ir.dtypes import as_dtype, float32
 from graphopt.ir.program import (
     Operator,
@@ -21,8 +20,9 @@ from graphopt.ir.program import (
 )
 from graphopt.ir.program.location import caller_level
 from graphopt.optimizer.adam import Adam
-from graphopt.optimizer.optimizer import Optimizer, Pairs, innermost
+from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.state import is_half
+from graphopt.optimizer.wrapping import WrappingOptimizer, innermost
 from graphopt.runtime import Scope
 from graphopt.static.amp.fp16_utils import cast_model_to_fp16, cast_parameters_to_fp16
 from graphopt.static.amp.scaling import DynamicScale, check_finite_and_unscale
@@ -33,7 +33,7 @@ from graphopt.tensor.operators import operate
 from graphopt.tensor.scaled import cast_to
 
 
-class OptimizerWithMixedPrecision:
+class OptimizerWithMixedPrecision(WrappingOptimizer):
     """An optimizer whose `minimize` rewrites the program for half precision.
 
     The loss is multiplied by a factor before it is differentiated, so that small gradients are not
@@ -58,7 +58,7 @@ class OptimizerWithMixedPrecision:
         use_master_grad: bool = False,
         use_promote: bool = False,
     ) -> None:
-        self._optimizer = optimizer
+        super().__init__(optimizer)
         self._amp_lists = amp_lists
         self._level, self._dtype = level, as_dtype(dtype)
         self._guarded = bool(use_amp_guard) and level == "O2"
@@ -82,11 +82,6 @@ class OptimizerWithMixedPrecision:
         self._scaled_loss: Variable | None = None
         self._half_names: set[str] = set()
 
-    @property
-    def inner_opt(self) -> Optimizer:
-        """The inner optimizer."""
-        return self._optimizer
-
     def get_loss_scaling(self) -> Variable:
         """The factor of the loss, float32 [1]; AssertionError before `minimize`."""
         assert self._loss_scaling is not None, (
@@ -98,20 +93,6 @@ class OptimizerWithMixedPrecision:
         """The loss times the factor, which is differentiated; None before `minimize`."""
         return self._scaled_loss
 
-    def minimize(
-        self,
-        loss: Variable,
-        startup_program: Program | None = None,
-        parameter_list: Sequence[Any] | None = None,
-        no_grad_set: Any = None,
-    ) -> tuple[list[Operator], Pairs]:
-        """Rewrite the loss's program, and append the backward pass and the updates.
-
-        Returns the operators that update and the pairs of parameters and scaled gradients.
-        """
-        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
-        return self.apply_optimize(loss, startup_program, pairs), pairs
-
     def backward(
         self,
         loss: Variable,
@@ -121,7 +102,6 @@ class OptimizerWithMixedPrecision:
         callbacks: Any = None,
     ) -> Pairs:
         """Rewrite the program, scale the loss and append its gradients; the pairs of them."""
-        require_static()
         program = loss.block.program
         self._train_program = program
         with program_guard(program, startup_program):
@@ -141,16 +121,9 @@ class OptimizerWithMixedPrecision:
                 loss if self._is_unscaled else operate("elementwise_mul", loss, self._loss_scaling)
             )
             self._scaled_loss = scaled
-            return self._optimizer.backward(
+            return self.inner_opt.backward(
                 scaled, startup_program, parameter_list, no_grad_set, callbacks
             )
-
-    def apply_optimize(
-        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
-    ) -> list[Operator]:
-        """As `apply_gradients`, in the program of `loss`."""
-        with program_guard(loss.block.program, startup_program):
-            return self.apply_gradients(params_grads)
 
     def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
         """Append the operators that unscale gradients, and update with them.
@@ -158,7 +131,7 @@ class OptimizerWithMixedPrecision:
         Returns the operators that update. Raises AssertionError before `backward`.
         """
         program, scaling = self._train_program, self._loss_scaling
-        inner = innermost(self._optimizer)
+        inner = innermost(self.inner_opt)
         assert program is not None and scaling is not None, "Please call backward() first."
         with program.role(OpRole.OPTIMIZE):
             pairs = self._with_master_gradients(params_grads)
@@ -169,7 +142,7 @@ class OptimizerWithMixedPrecision:
                     found = emit("memcpy", {"X": found}, {"dst_place_type": 0})
                 inner.skip_update = found
         try:
-            return self._optimizer.apply_gradients(pairs)
+            return self.inner_opt.apply_gradients(pairs)
         finally:
             inner.skip_update = None
 
@@ -192,7 +165,7 @@ class OptimizerWithMixedPrecision:
             masters = {
                 p.name: master
                 for p in program.all_parameters()
-                if (master := innermost(self._optimizer).master_weight(p)) is not None
+                if (master := innermost(self.inner_opt).master_weight(p)) is not None
             }
             with program_guard(program):
                 cast_parameters_to_fp16(

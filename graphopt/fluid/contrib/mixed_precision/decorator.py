@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.fluid import layers
-from graphopt.frontend import mode
 from graphopt.frontend.mixed_precision.lists import AutoMixedPrecisionListsFluid
 from graphopt.frontend.mixed_precision.neighbours import ByNeighbours
 from graphopt.ir.dtypes import float16
@@ -19,11 +18,12 @@ from graphopt.ir.program import (
     unique_name,
 )
 from graphopt.optimizer.optimizer import Optimizer, Pairs
+from graphopt.optimizer.wrapping import WrappingOptimizer
 from graphopt.static import amp
 from graphopt.tensor.operators import operate
 
 
-class OptimizerWithMixedPrecision:
+class OptimizerWithMixedPrecision(WrappingOptimizer):
     """An optimizer whose `minimize` rewrites the program for float16; `decorate` makes it.
 
     White operators compute in float16, with float32 parameters. The loss is multiplied by a factor
@@ -43,8 +43,8 @@ class OptimizerWithMixedPrecision:
         incr_ratio: float,
         decr_ratio: float,
     ) -> None:
-        mode.require_static()
-        self._optimizer, self._amp_lists = optimizer, amp_lists
+        super().__init__(optimizer)
+        self._amp_lists = amp_lists
         self._train_program = default_main_program()
         self._scaled_loss: Variable | None = None
         self._loss_scaling = _state("loss_scaling", init_loss_scaling, "float32")
@@ -58,11 +58,6 @@ class OptimizerWithMixedPrecision:
             self._good = _state("num_good_steps", 0, "int32")
             self._bad = _state("num_bad_steps", 0, "int32")
 
-    @property
-    def inner_opt(self) -> Optimizer:
-        """The inner optimizer."""
-        return self._optimizer
-
     def get_loss_scaling(self) -> Variable:
         """The factor of the loss, float32 [1]."""
         return self._loss_scaling
@@ -70,20 +65,6 @@ class OptimizerWithMixedPrecision:
     def get_scaled_loss(self) -> Variable | None:
         """The loss times the factor, which is differentiated; None before `minimize`."""
         return self._scaled_loss
-
-    def minimize(
-        self,
-        loss: Variable,
-        startup_program: Program | None = None,
-        parameter_list: Sequence[Any] | None = None,
-        no_grad_set: Any = None,
-    ) -> tuple[list[Operator], Pairs]:
-        """Rewrite the program, and append the backward pass and the updates.
-
-        Returns the operators that update and the pairs of parameters and unscaled gradients.
-        """
-        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
-        return self.apply_gradients(pairs), pairs
 
     def backward(
         self,
@@ -96,21 +77,21 @@ class OptimizerWithMixedPrecision:
         """Rewrite the program, scale the loss and append its gradients; the unscaled pairs."""
         ByNeighbours(self._train_program, self._amp_lists, float16).run()
         self._scaled_loss = scaled = operate("elementwise_mul", loss, self._loss_scaling)
-        pairs = self._optimizer.backward(
+        pairs = self.inner_opt.backward(
             scaled, startup_program, parameter_list, no_grad_set, callbacks
         )
         with self._train_program.role(OpRole.OPTIMIZE):
             return [(p, operate("elementwise_div", g, self._loss_scaling)) for p, g in pairs]
 
-    def apply_gradients(self, scaled_params_grads: Pairs) -> list[Operator]:
+    def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
         """Append the operators that check gradients and change the factor, and the updates.
 
         Returns the operators that update.
         """
         if self._use_dynamic_loss_scaling:
             with self._train_program.role(OpRole.OPTIMIZE):
-                self._check([gradient for _, gradient in scaled_params_grads])
-        return self._optimizer.apply_gradients(scaled_params_grads)
+                self._check([gradient for _, gradient in params_grads])
+        return self.inner_opt.apply_gradients(params_grads)
 
     def _check(self, gradients: Sequence[Variable]) -> None:
         total = layers.reduce_sum(layers.concat([layers.reduce_sum(g) for g in gradients]))
