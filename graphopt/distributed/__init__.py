@@ -6,7 +6,8 @@ trainers that the environment names (docs/how-to/train-on-many-machines.md).
 
 from __future__ import annotations
 
-from graphopt.distributed import fleet as fleet
+from importlib import import_module
+
 from graphopt.distributed.parallel import ParallelEnv as ParallelEnv
 from graphopt.distributed.parallel import barrier as barrier
 from graphopt.distributed.parallel import get_backend as get_backend
@@ -20,6 +21,8 @@ from graphopt.frontend.refused import refuse as _refuse
 
 
 def __getattr__(name: str) -> object:
+    if name == "fleet":
+        return import_module("graphopt.distributed.fleet")
     if name in _REFUSED:
         return _refuse("paddle.distributed", name, _REFUSED)
     raise AttributeError(f"module 'graphopt.distributed' has no attribute '{name}'")
