@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 
 from graphopt.frontend import sequence_notes
 from graphopt.ir.dtypes import DType, float32
@@ -122,13 +122,14 @@ def last_writer(ops: Iterable[Operator], op: Operator, name: str) -> Operator | 
     return found
 
 
-def infer_again(program: Program) -> None:
-    """Set the types of all outputs from the operands that operators have now.
+def infer_again(program: Program, changed: Container[Operator]) -> None:
+    """Set the types of what changed operators write, from the operands that they have now.
 
     Raises ProgramError, naming the user's line, where the operands of an operator do not fit.
     """
     for op in operators(program):
-        Block.infer_outputs(op)
+        if op in changed:
+            Block.infer_outputs(op)
 
 
 def operators(program: Program) -> Iterator[Operator]:

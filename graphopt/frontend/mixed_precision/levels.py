@@ -1,8 +1,8 @@
 """The rewrite of `static.amp`, by level, as Paddle 2.6 does it (cast_model_to_fp16).
 
 O1: white operators compute in half precision and black ones in float32, gray ones as the operators
-before them, others in float32. O2: all but a few compute in half precision, and so are the
-parameters. OD: white operators in half precision, all others in float32. The operators of branches
+before them, others in float32. O2: all but a few compute in half precision, with half parameters.
+OD: white operators in half precision, all others in float32. The operators of branches
 and loops compute in float32 at each level.
 """
 
@@ -70,6 +70,7 @@ class Cast:
         if self.level == "OD":
             self.black = self.lists.all_list - self.lists.white_list
         self.fixed = fixed_by_blocks(self.program)
+        self.parameters = {p.name for p in self.program.all_parameters()}
 
     def run(self) -> set[str]:
         """Rewrite the program; the names of the parameters that are half precision from now on.
@@ -84,7 +85,7 @@ class Cast:
                 if self._takes_part(op):
                     wanted |= self._sort(op)
             cast_each(self.program, self._cast)
-            infer_again(self.program)
+            infer_again(self.program, self.half | self.full)
         return wanted - kept
 
     # -- which operators compute how -----------------------------------------------------------
@@ -139,8 +140,7 @@ class Cast:
         if self._is_excluded(op) or named or op.type in self.black:
             self._compute(op, float32)
             shared = op.type in self.black and not named
-            parameters = {p.name for p in self.program.all_parameters()} if shared else set()
-            return parameters.intersection(op.input_arg_names)
+            return self.parameters.intersection(op.input_arg_names) if shared else set()
         if op.type in self.lists.white_list:
             return self._compute(op, self.dtype)
         if op.type == "cast":

@@ -47,7 +47,7 @@ class ByNeighbours:
             for op in operators(self.program):
                 self._sort(op)
             cast_each(self.program, self._cast)
-            infer_again(self.program)
+            infer_again(self.program, self.white | self.black)
 
     def _keeps(self, op: Operator, slot: str) -> bool:
         if op.type == "batch_norm":
