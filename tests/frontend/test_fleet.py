@@ -290,6 +290,11 @@ def test_fleet_of_1_8(tmp_path: Path) -> None:
         strategy.recompute_checkpoints = []
         with pytest.raises(ValueError, match="recompute_checkpoints"):
             made.minimize(loss)
+    strategy.use_amp = True
+    with fresh():
+        half = fluid.contrib.mixed_precision.decorate(fluid.optimizer.SGD(0.1))
+        with pytest.raises(ValueError, match="can not use OptimizerWithMixedPrecision"):
+            collective.CollectiveOptimizer(half, strategy).minimize(network()[0])
     with pytest.raises(TypeError, match="RoleMakerBase"):
         collective.fleet.init("worker")  # pyright: ignore
 

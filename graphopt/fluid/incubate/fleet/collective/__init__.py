@@ -15,7 +15,7 @@ from graphopt.distributed.fleet.fleet import Fleet
 from graphopt.distributed.fleet.optimizer import for_trainers
 from graphopt.errors import UnsupportedError
 from graphopt.fluid import io
-from graphopt.fluid.contrib import mixed_precision
+from graphopt.fluid.contrib.mixed_precision.decorator import OptimizerWithMixedPrecision, decorate
 from graphopt.frontend.calls import publish
 from graphopt.incubate.optimizer.recompute import RecomputeOptimizer
 from graphopt.ir.program import (
@@ -110,9 +110,12 @@ class CollectiveOptimizer:
     """
 
     def __init__(
-        self, optimizer: Any, strategy: DistributedStrategy | None, home: Collective
+        self,
+        optimizer: Any,
+        strategy: DistributedStrategy | None = None,
+        home: Collective | None = None,
     ) -> None:
-        self._optimizer, self._fleet = optimizer, home
+        self._optimizer, self._fleet = optimizer, home or fleet
         self._strategy = strategy or DistributedStrategy()
 
     def minimize(
@@ -125,10 +128,14 @@ class CollectiveOptimizer:
         """Append the backward pass and the updates, and compile the program for all trainers.
 
         Returns the operators that update and the pairs of parameters and gradients. Raises
-        ValueError for recomputation without checkpoints.
+        ValueError for recomputation without checkpoints, and for an optimizer that has already
+        what the strategy requests.
         """
         strategy = self._strategy
         made: Any = self._optimizer
+        self._check_wrapped("forward_recompute", OptimizerWithMixedPrecision)
+        self._check_wrapped("forward_recompute", RecomputeOptimizer)
+        self._check_wrapped("use_amp", OptimizerWithMixedPrecision)
         if strategy.forward_recompute:
             if not strategy.recompute_checkpoints:
                 raise ValueError(
@@ -140,11 +147,17 @@ class CollectiveOptimizer:
             made = recomputing
         if strategy.use_amp:
             scaling = strategy.amp_loss_scaling
-            made = mixed_precision.decorate(made, init_loss_scaling=scaling)
+            made = decorate(made, init_loss_scaling=scaling)
         main = loss.block.program
         result = made.minimize(loss, startup_program, parameter_list, no_grad_set)
         self._fleet.compile(main, startup_program, loss, strategy)
         return result
+
+    def _check_wrapped(self, setting: str, kind: type[Any]) -> None:
+        if getattr(self._strategy, setting) and isinstance(self._optimizer, kind):
+            raise ValueError(
+                f"can not use {kind.__name__} when you set DistStrategy.{setting} as True"
+            )
 
     def __getattr__(self, name: str) -> Any:
         """Other attributes are those of the optimizer: backward, apply_gradients, …"""
