@@ -15,7 +15,6 @@ _SHARDING = (
     "build_strategy.reduce_strategy for optimizer state",
 )
 _SPAWN = ("it starts functions, not scripts", "python -m graphopt.launch --nproc N script.py")
-_SERVER = ("there is no parameter server", "data parallelism over several processes")
 
 # name in paddle.distributed -> why it is refused, what to use instead
 NAMES: Mapping[str, tuple[str, str]] = {
@@ -32,10 +31,6 @@ NAMES: Mapping[str, tuple[str, str]] = {
     **dict.fromkeys(("split", "shard_tensor", "shard_op", "reshard", "shard_layer"), _SHARDING),
     "spawn": _SPAWN,
     "launch": _SPAWN,
-    "fleet": (
-        "its jobs are set up by a strategy of its own",
-        "static.CompiledProgram(program).with_data_parallel(loss_name)",
-    ),
     **dict.fromkeys(
         ("gloo_init_parallel_env", "gloo_barrier", "gloo_release"),
         ("gloo is JAX's choice here", "init_parallel_env and barrier"),

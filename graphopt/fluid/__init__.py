@@ -12,11 +12,13 @@ from graphopt.fluid import average as average
 from graphopt.fluid import backward as backward
 from graphopt.fluid import clip as clip
 from graphopt.fluid import compiler as compiler
+from graphopt.fluid import contrib as contrib
 from graphopt.fluid import core as core
 from graphopt.fluid import dataset as dataset
 from graphopt.fluid import evaluator as evaluator
 from graphopt.fluid import executor as executor
 from graphopt.fluid import framework as framework
+from graphopt.fluid import incubate as incubate
 from graphopt.fluid import initializer as initializer
 from graphopt.fluid import io as io
 from graphopt.fluid import layer_helper as layer_helper
@@ -71,6 +73,8 @@ from graphopt.fluid.lod_tensor import create_lod_tensor as create_lod_tensor
 from graphopt.fluid.lod_tensor import create_random_int_lodtensor as create_random_int_lodtensor
 from graphopt.fluid.param_attr import ParamAttr as ParamAttr
 from graphopt.fluid.param_attr import WeightNormParamAttr as WeightNormParamAttr
+from graphopt.fluid.transpiler import DistributeTranspiler as DistributeTranspiler
+from graphopt.fluid.transpiler import DistributeTranspilerConfig as DistributeTranspilerConfig
 from graphopt.fluid.transpiler import memory_optimize as memory_optimize
 from graphopt.fluid.transpiler import release_memory as release_memory
 from graphopt.frontend.calls import publish

@@ -6,6 +6,7 @@ the learning rate may be a Variable from fluid.layers. The classes are made when
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
@@ -14,7 +15,10 @@ from typing import Any
 
 import graphopt.optimizer as modern
 import graphopt.static as static
+from graphopt.errors import UnsupportedError
+from graphopt.frontend.refused import refuse
 from graphopt.ir.program import Block, Operator, Parameter, Program, Variable
+from graphopt.ir.program.location import caller_level
 from graphopt.tensor.creation import assign
 from graphopt.tensor.math import add, divide, multiply, scale, sqrt, square
 
@@ -160,6 +164,61 @@ def _model_average() -> Any:
     return ModelAverage
 
 
+@cache
+def _compressing_momentum() -> Any:
+    """Momentum with the arguments of 1.8's DGC, whose compression has no effect."""
+    base: Any = _made("Momentum")
+
+    class DGCMomentumOptimizer(base):
+        """Momentum; it warns that gradients are not compressed on their way between devices.
+
+        UnsupportedError for `local_grad_clip_norm`, which clips only what is compressed.
+        """
+
+        def __init__(
+            self,
+            learning_rate: Any,
+            momentum: float,
+            rampup_begin_step: int,
+            rampup_step: int = 1,
+            sparsity: Sequence[float] = (0.999,),
+            parameter_list: Any = None,
+            use_nesterov: bool = False,
+            local_grad_clip_norm: float | None = None,
+            num_trainers: int | None = None,
+            regularization: Any = None,
+            grad_clip: Any = None,
+            name: str | None = None,
+        ) -> None:
+            if local_grad_clip_norm is not None:
+                raise UnsupportedError(
+                    "DGCMomentumOptimizer(): gradients are not compressed here, so that "
+                    "local_grad_clip_norm clips nothing; use grad_clip"
+                )
+            warnings.warn(
+                "DGCMomentumOptimizer(): gradients are not compressed; it is a MomentumOptimizer",
+                stacklevel=caller_level(),
+            )
+            last = (parameter_list, use_nesterov, regularization, grad_clip, name)
+            super().__init__(learning_rate, momentum, *last)
+
+    return DGCMomentumOptimizer
+
+
+# class -> module of graphopt that has it
+_WRAPPING = {
+    "GradientMergeOptimizer": "graphopt.incubate.optimizer.gradient_merge",
+    "LookaheadOptimizer": "graphopt.fluid.lookahead",
+    "RecomputeOptimizer": "graphopt.incubate.optimizer.recompute",
+}
+_REFUSED = {
+    "PipelineOptimizer": (
+        "it cuts a program into parts for several devices",
+        "fluid.CompiledProgram(program).with_data_parallel(loss_name)",
+    ),
+}
+
+
 def __getattr__(name: str) -> Any:
     short = name.removesuffix("Optimizer")
     if short in _ARGUMENTS and hasattr(modern, short):
@@ -168,4 +227,10 @@ def __getattr__(name: str) -> Any:
         return getattr(static, name)
     if name == "ModelAverage" and find_spec("graphopt.optimizer.model_average") is not None:
         return _model_average()
+    if name == "DGCMomentumOptimizer":
+        return _compressing_momentum()
+    if name in _WRAPPING:
+        return getattr(import_module(_WRAPPING[name]), name)
+    if name in _REFUSED:
+        return refuse("fluid.optimizer", name, _REFUSED)
     raise AttributeError(f"graphopt.fluid.optimizer has no '{name}'")

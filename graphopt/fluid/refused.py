@@ -31,8 +31,6 @@ LAYERS: dict[str, tuple[str, str]] = {
 # name in fluid -> why it is refused, what to use instead
 FLUID: dict[str, tuple[str, str]] = {
     "DataFeedDesc": (_READER, "fluid.DatasetFactory, with set_use_var"),
-    "DistributeTranspiler": (_SERVER, "CompiledProgram.with_data_parallel"),
-    "DistributeTranspilerConfig": (_SERVER, "CompiledProgram.with_data_parallel"),
     "load_op_library": ("it loads operators compiled for Paddle", "functions of fluid.layers"),
     "cuda_pinned_places": ("XLA decides where the host keeps data", "fluid.cpu_places"),
 }

@@ -6,7 +6,6 @@ the program is compiled. Paddle pages: paddle.static.append_backward, paddle.sta
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
@@ -15,8 +14,7 @@ from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.mode import current_op_attrs, require_static
 from graphopt.ir.program import Block, Operator, OpRole, Parameter, Variable, VarKind
-from graphopt.ir.program.gradient_types import GRAD_TYPE
-from graphopt.ir.program.location import caller_level
+from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
 from graphopt.ir.translate.operators.sparse import is_sparse_lookup
 
 
@@ -50,8 +48,9 @@ def append_backward(
     Any other variable on the way has a gradient as well, which is computed when it is fetched:
     results of operators, fed data and constants whose `stop_gradient` is False.
 
-    `checkpoints` (Variables or names between which Paddle computes values again to save memory)
-    warns that it has no effect: the backward pass is one operator, and XLA decides.
+    With `checkpoints` (Variables or names, between which Paddle computes values again to save
+    memory) the derivative recomputes activations. The names are only checked: the compiler chooses
+    where to cut (pass `recompute-activations`).
 
     Raises ProgramError (ValueError) when the loss has more than one element, UnsupportedError for
     callbacks.
@@ -74,6 +73,8 @@ def append_backward(
     with program.role(OpRole.BACKWARD):
         at = path.end + 1
         grads = _append_grad([loss], reached, [seed], path, at, range(len(reached)))
+    if checkpoints:
+        recompute(loss.block, checkpoints)
     return [(cast("Parameter", p), grad) for p, grad in zip(reached, grads, strict=True)]
 
 
@@ -123,15 +124,25 @@ def _check_extras(block: Block, callbacks: Any, checkpoints: Any) -> None:
             "append_backward(callbacks=…): there is no gradient operator per operator to call "
             "them with; the backward pass is one operator"
         )
-    for name in _names(checkpoints, "checkpoints"):
+    _check_checkpoints(block, _names(checkpoints, "checkpoints"))
+
+
+def _check_checkpoints(block: Block, names: Iterable[str]) -> None:
+    for name in names:
         if block.find_var(name) is None:
             raise ValueError(f"append_backward(): '{name}' in checkpoints is not a variable")
-    if checkpoints:
-        warnings.warn(
-            "append_backward(): checkpoints have no effect; the backward pass is one operator, "
-            "and XLA decides what to compute again",
-            stacklevel=caller_level(),
-        )
+
+
+def recompute(block: Block, checkpoints: Sequence[Variable | str]) -> None:
+    """Let the derivatives of a block compute activations again instead of keeping them.
+
+    Raises ValueError for a checkpoint that is no variable.
+    """
+    names = sorted(_names(checkpoints, "checkpoints"))
+    _check_checkpoints(block, names)
+    for op in block.ops:
+        if op.type == GRAD_TYPE:
+            op._set_attr(RECOMPUTE, names)
 
 
 def _as_list(value: Any) -> list[Any]:

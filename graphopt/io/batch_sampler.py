@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.distributed import ParallelEnv
+from graphopt.distributed.parallel import ParallelEnv
 from graphopt.io.dataset import IterableDataset
 from graphopt.io.sampler import RandomSampler, Sampler, SequenceSampler
 

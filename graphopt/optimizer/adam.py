@@ -21,6 +21,7 @@ class Adam(Optimizer):
     """
 
     operator = "adam"
+    skips = True
 
     def __init__(
         self,

@@ -45,6 +45,11 @@ class LookAhead:
         self.inner_optimizer, self.alpha, self.k = inner_optimizer, float(alpha), k
         self._state = State("LookAhead", name)
 
+    @property
+    def inner_opt(self) -> Optimizer:
+        """The inner optimizer."""
+        return self.inner_optimizer
+
     def minimize(
         self,
         loss: Variable,

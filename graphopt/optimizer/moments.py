@@ -182,6 +182,7 @@ class Lamb(_Moments):
     """
 
     operator = "lamb"
+    skips = True
 
     def __init__(
         self,

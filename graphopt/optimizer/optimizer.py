@@ -54,6 +54,10 @@ class Optimizer(ABC):
     """True where a group's weight_decay is an attribute of the update, not a regularizer."""
     lower_slots: ClassVar[bool] = False
     """True where the operator calls its slots `param`, not `Param`."""
+    skips: ClassVar[bool] = False
+    """True where the operator can skip a step: `skip_update` is then its condition."""
+
+    skip_update: Variable | None = None
 
     def __init__(
         self,
@@ -204,6 +208,8 @@ class Optimizer(ABC):
         state = self.state(parameter)
         names = ("param", "grad", "learning_rate") if self.lower_slots else _UPPER
         slots = dict(zip(names, (parameter, grad, rate), strict=True)) | state
+        if self.skips and self.skip_update is not None:
+            slots["SkipUpdate"] = self.skip_update
         suffix = "_out" if self.lower_slots else "Out"
         outs = {f"{slot}{suffix}": value for slot, value in state.items()}
         outs[f"{names[0]}{suffix}"] = parameter
@@ -246,6 +252,14 @@ class Optimizer(ABC):
             attrs["multi_precision"] = True
         rounded = {k: float(np.float32(v)) if isinstance(v, float) else v for k, v in attrs.items()}
         return block.append_op(type, slots, outs, {**current_op_attrs(), **rounded})
+
+    def use_master_weights(self) -> None:
+        """Let half-precision parameters have float32 master weights, as with `multi_precision`."""
+        self._multi_precision = True
+
+    def master_weight(self, parameter: Parameter) -> Variable | None:
+        """The master weight of a parameter of the default main program, None without one."""
+        return self._state.master(parameter)
 
     def option(self, parameter: Parameter, name: str, default: Any) -> Any:
         """An option of the parameter's group, or the optimizer's own value."""

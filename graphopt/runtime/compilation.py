@@ -16,6 +16,7 @@ from xdsl.transforms.dead_code_elimination import dce
 
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.program import GRAD_SUFFIX, Program
+from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.cleanup.settle_shapes import SettleShapes
 from graphopt.passes.engine.validation import Validator
@@ -87,6 +88,7 @@ class Compilation:
             replicas=max(len(self.places), 1),
             data_parallel=self.data_parallel,
             sample_weighted=self.sample_weighted,
+            recompute=_recomputes(self.program),
             loss_grad=next((name for name in self.feeds if name.endswith(GRAD_SUFFIX)), ""),
         )
 
@@ -107,9 +109,16 @@ def pass_context_for(strategy: BuildStrategy | None, platform: str, **run: Any) 
     """The PassContext of a strategy (None for a plain program) and a platform.
 
     `platform` is cpu, gpu, tpu, or empty for a portable result. `run` are the other fields of the
-    PassContext, about replicas, which a plain program has not.
+    PassContext: of those about replicas a plain program has none.
     """
     devices = about(platform)
     if strategy is None:
-        return PassContext({}, without=left_out(), **devices)
+        recompute = bool(run.get("recompute"))
+        return PassContext({}, without=left_out(), recompute=recompute, **devices)
     return strategy.pass_context(**devices, **run)
+
+
+def _recomputes(program: Program) -> bool:
+    """True when a derivative of the program names checkpoints."""
+    ops = (op for block in program.blocks for op in block.ops if op.type == GRAD_TYPE)
+    return any(op.attrs.get(RECOMPUTE) for op in ops)

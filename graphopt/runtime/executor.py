@@ -93,6 +93,8 @@ class Executor:
                 "one with paddle.static.Scope(), or leave it out"
             )
         program = default_main_program() if program is None else program
+        if isinstance(program, Program) and program.runs_as is not None:
+            program = program.runs_as()
         if isinstance(program, Program):
             if program.readers:
                 feed = with_readers(program.readers, feed, 1)

@@ -42,7 +42,7 @@ def check_loss_name(program: Program, loss_name: str | None) -> None:
         "The loss name should be set, because the program contains a backward part."
     )
     found, variable = losses(program), program.global_block().find_var(loss_name)
-    other = bool(found) and loss_name not in found
+    other = bool(found) and not any(loss_name in _scaled(program, name) for name in found)
     # a saved program may scale its loss before it differentiates it
     if variable is not None and other and any(map(is_gradient, program.global_block().ops)):
         other = variable.shape not in ((), (1,))
@@ -51,6 +51,15 @@ def check_loss_name(program: Program, loss_name: str | None) -> None:
             f"loss_name '{loss_name}' is not the variable that the program differentiates"
             + (f"; that is {', '.join(found)}" if found else "")
         )
+
+
+def _scaled(program: Program, name: str) -> list[str]:
+    """A variable, and those that it is a multiple or another dtype of, such as a scaled loss."""
+    found = [name]
+    for op in reversed(program.global_block().ops):
+        if op.type in ("elementwise_mul", "scale", "cast") and found[-1] in op.output("Out"):
+            found += op.input("X")
+    return found
 
 
 def check_weighted(strategy: BuildStrategy) -> None:

@@ -1,5 +1,9 @@
 """Building and running programs (paddle.static)."""
 
+from importlib import import_module
+from typing import Any
+
+from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.backward import append_backward as append_backward
 from graphopt.frontend.backward import gradients as gradients
 from graphopt.frontend.calls import publish
@@ -49,3 +53,10 @@ from graphopt.tensor.indexing import set_item
 setitem = set_item
 
 publish(globals(), __name__)
+
+
+def __getattr__(name: str) -> Any:
+    # the optimizers that it needs need this package themselves
+    if name == "amp":
+        return import_module("graphopt.static.amp")
+    raise _lazy.missing(__name__, name)

@@ -155,9 +155,14 @@ def test_the_process_is_as_before(tmp_path: Path) -> None:
         ("from paddle.hub import load\nload()", 1, "no paddle.hub. Instead: "),
         ("from paddle import amp\namp.auto_cast()", 1, "no paddle.amp. Instead: "),
         (
-            "from paddle.distributed import fleet\nfleet.init()",
+            "from paddle.distributed import fleet\nfleet.init()\nfleet.run_server()",
             1,
-            "paddle.distributed.fleet is not supported",
+            "graphopt has no parameter server",
+        ),
+        (
+            "import paddle.fluid.incubate.fleet.parameter_server.pslib as p\np.fleet.init()",
+            1,
+            "no paddle.fluid.incubate.fleet.parameter_server. Instead: ",
         ),
         ("import paddle.signal as s\nclass A(s.B):\n    pass\nA()", 1, "no paddle.signal."),
         ("import paddle.nothing", 1, "graphopt has no module paddle.nothing"),

@@ -1,3 +1,4 @@
-"""Names that 1.8 keeps apart until they settle (paddle.fluid.incubate)."""
+"""Names that Paddle 1.8 kept apart until they settled (paddle.fluid.incubate)."""
 
 from graphopt.fluid.incubate import data_generator as data_generator
+from graphopt.fluid.incubate import fleet as fleet

@@ -6,6 +6,8 @@ import re
 
 # The operator that the front end appends for a derivative (see ir/dialect/ops/grad.py).
 GRAD_TYPE = "pd_grad"
+# Its attribute with the names of checkpoints, where it computes activations again.
+RECOMPUTE = "checkpoints"
 _GRADIENT_TYPE = re.compile(r"^(.+)_(?:grad|double_grad)(2?)$")
 
 

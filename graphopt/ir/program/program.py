@@ -294,12 +294,14 @@ class Operator:
         self._rename_output(name, new_name)
 
     def _rename_input(self, old_name: str, new_name: str) -> None:
-        _rename(self.inputs, old_name, new_name)
+        undo.note_attributes(self, "inputs", "saved")
+        self.inputs = _renamed(self.inputs, old_name, new_name)
         self.saved = None
         self.block.program.touch()
 
     def _rename_output(self, old_name: str, new_name: str) -> None:
-        _rename(self.outputs, old_name, new_name)
+        undo.note_attributes(self, "outputs", "saved")
+        self.outputs = _renamed(self.outputs, old_name, new_name)
         self.saved = None
         self.block.program.touch()
 
@@ -345,9 +347,8 @@ def _kind(value: object) -> int:
     return _KINDS.get(type(value), AttrKind.STRING)
 
 
-def _rename(slots: Mapping[str, list[str]], name: str, new_name: str) -> None:
-    for names in slots.values():
-        names[:] = [new_name if found == name else found for found in names]
+def _renamed(slots: Mapping[str, list[str]], name: str, new_name: str) -> dict[str, list[str]]:
+    return {slot: [new_name if n == name else n for n in names] for slot, names in slots.items()}
 
 
 def _no_types(op: Operator) -> None:
@@ -438,7 +439,6 @@ class Block:
         undo.note_attributes(variable, "name", "saved")
         del self.vars[name]
         variable.name, variable.saved = new_name, None
-        undo.note(self._rename_in_ops, new_name, name)
         self._rename_in_ops(name, new_name)
         return self._declare(variable)
 
@@ -611,6 +611,7 @@ class Program:
         self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
         self.readers: list[FeedSource] = []  # loaders that runs take batches from
         self.op_role = OpRole.FORWARD
+        self.runs_as: Callable[[], Any] | None = None  # makes what executors run in its place
 
     def touch(self) -> None:
         """Note that the content has changed."""

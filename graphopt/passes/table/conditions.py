@@ -19,7 +19,7 @@ Options = Mapping[str, Any]
 class When:
     """A condition under which a pass runs, and the flag that reports name with it.
 
-    Conditions are joined by `&` and negated by `~`; the first one names the flag.
+    Conditions are joined by `&` and `|` and negated by `~`; the first one names the flag.
     """
 
     flag: str
@@ -27,6 +27,9 @@ class When:
 
     def __and__(self, other: When) -> When:
         return When(self.flag, lambda context: self.holds(context) and other.holds(context))
+
+    def __or__(self, other: When) -> When:
+        return When(self.flag, lambda context: self.holds(context) or other.holds(context))
 
     def __invert__(self) -> When:
         return When(self.flag, lambda context: not self.holds(context))
@@ -63,6 +66,8 @@ WITH_STRATEGY = When(ANY_STRATEGY, lambda context: bool(context.flags))
 """There is a strategy; a plain program runs as it was written."""
 REPLICATED = When("data parallel", lambda context: context.communicates)
 """Several replicas run the program; one device has no collectives."""
+RECOMPUTES = When("checkpoints", lambda context: context.recompute)
+"""The program names checkpoints for its derivative (RecomputeOptimizer)."""
 SEVERAL_TRAINERS = When("num_trainers", lambda context: context.trainers > 1)
 """Several processes train together."""
 SCALED = When(
@@ -95,7 +100,8 @@ def apart(context: PassContext) -> Options:
 
 def rolling(context: PassContext) -> Options:
     """Loops over layers keep activations, or compute them again, as other ops do."""
-    return {"recompute": bool(context.flags.get("memory_optimize")), **apart(context)}
+    wanted = context.recompute or bool(context.flags.get("memory_optimize"))
+    return {"recompute": wanted, **apart(context)}
 
 
 def stacking(context: PassContext) -> Options:

@@ -26,6 +26,8 @@ class PassContext:
     """The platform of the run: cpu, gpu or tpu. Empty when the program is to run anywhere."""
     attention_kernel: str = ""
     """The library with a kernel for attention on the devices: cudnn, pallas, or empty."""
+    recompute: bool = False
+    """The program says itself that derivatives compute activations again."""
     without: frozenset[str] = frozenset()
     """The names of passes to leave out."""
 

@@ -15,6 +15,7 @@ from inspect import isclass
 from xdsl.passes import ModulePass
 
 from graphopt.passes.table.conditions import (
+    RECOMPUTES,
     REPLICATED,
     SCALED,
     SEVERAL_TRAINERS,
@@ -155,7 +156,7 @@ ROWS: tuple[Row, ...] = (
         "after assign-layout, whose convolutions read filters so, and after stacks", options=apart),
     Row(UPDATE, "cleanup", "sort-ops", flag("fix_op_run_order"),
         "after what removes ops, and before what goes by the order of the ops"),
-    Row(UPDATE, "target", "recompute-activations", flag("memory_optimize"),
+    Row(UPDATE, "target", "recompute-activations", flag("memory_optimize") | RECOMPUTES,
         "after everything that changes the ops of the forward computation"),
     Row(UPDATE, "parallel", "add-to", flag("enable_addto"),
         "beside memory_optimize, which is about what the same derivatives read"),

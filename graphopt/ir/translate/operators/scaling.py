@@ -7,6 +7,7 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.logic import Isfinite
 from graphopt.ir.dialect.ops.math import (
+    Cast,
     Divide,
     Equal,
     LogicalNot,
@@ -37,10 +38,18 @@ def check_finite_and_unscale(emit: Emitter) -> Written:
         bad = emit(Reshape, emit(LogicalNot, emit(All, emit(Isfinite, x))), shape=(1,))
         found = bad if found is None else emit(LogicalOr, found, bad)
         factor = emit(Reshape, emit(Where, found, nothing, inverse), shape=())
-        written[target] = emit(Multiply, x, factor)
+        written[target] = _times(emit, x, factor)
     if found is not None:
         written.update(dict.fromkeys(emit.op.output("FoundInfinite"), found))
     return written
+
+
+def _times(emit: Emitter, x: SSAValue, factor: SSAValue) -> SSAValue:
+    """A gradient times a number, computed in the dtype of the number, which may be wider."""
+    own, wide = dtype_of(x.type), dtype_of(factor.type)
+    if own == wide:
+        return emit(Multiply, x, factor)
+    return emit(Cast, emit(Multiply, emit(Cast, x, dtype=wide), factor), dtype=own)
 
 
 @translates("update_loss_scaling")

@@ -1,10 +1,20 @@
 """Optimizers that wrap others (paddle.incubate.optimizer)."""
 
 from graphopt.frontend.calls import publish
+from graphopt.incubate.optimizer.gradient_merge import (
+    GradientMergeOptimizer as GradientMergeOptimizer,
+)
+from graphopt.incubate.optimizer.recompute import RecomputeOptimizer as RecomputeOptimizer
 from graphopt.optimizer.lookahead import LookAhead as LookAhead
 from graphopt.optimizer.model_average import ModelAverage as ModelAverage
 from graphopt.optimizer.momentum import LarsMomentum as LarsMomentumOptimizer
 
-__all__ = ["LarsMomentumOptimizer", "LookAhead", "ModelAverage"]
+__all__ = [
+    "GradientMergeOptimizer",
+    "LarsMomentumOptimizer",
+    "LookAhead",
+    "ModelAverage",
+    "RecomputeOptimizer",
+]
 
 publish(globals(), __name__)

@@ -1,17 +1,19 @@
-"""Rewrites of whole programs (paddle.fluid.transpiler): there is nothing left for them to do."""
+"""Rewrites of whole programs (paddle.fluid.transpiler): for several trainers, and for memory."""
 
 from __future__ import annotations
 
 import warnings
 from typing import Any
 
-from graphopt.fluid import refused
+from graphopt.fluid.transpiler import collective as collective
+from graphopt.fluid.transpiler.distribute_transpiler import (
+    DistributeTranspiler as DistributeTranspiler,
+)
+from graphopt.fluid.transpiler.distribute_transpiler import (
+    DistributeTranspilerConfig as DistributeTranspilerConfig,
+)
 from graphopt.frontend.calls import publish
-from graphopt.frontend.refused import refuse
 from graphopt.ir.program.location import caller_level
-
-DistributeTranspiler = refuse("fluid", "DistributeTranspiler", refused.FLUID)
-DistributeTranspilerConfig = refuse("fluid", "DistributeTranspilerConfig", refused.FLUID)
 
 
 def memory_optimize(

@@ -1,0 +1,1 @@
+"""Roles, strategies and tools of fleet (paddle.distributed.fleet.base)."""

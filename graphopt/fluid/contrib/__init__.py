@@ -1,0 +1,3 @@
+"""Additions to Paddle 1.8 (paddle.fluid.contrib): half precision."""
+
+from graphopt.fluid.contrib import mixed_precision as mixed_precision

@@ -1,0 +1,4 @@
+"""Training with several processes in Paddle 1.8 (paddle.fluid.incubate.fleet)."""
+
+from graphopt.fluid.incubate.fleet import base as base
+from graphopt.fluid.incubate.fleet import collective as collective

@@ -1,0 +1,3 @@
+"""The roles of processes (paddle.fluid.incubate.fleet.base)."""
+
+from graphopt.fluid.incubate.fleet.base import role_maker as role_maker

@@ -1,0 +1,1 @@
+"""Rewriting the forward part of a program for half precision: casts between operators."""

@@ -1,0 +1,138 @@
+"""Casts in front of an operator, and the dtypes that variables are declared with after them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Container, Iterable, Iterator
+
+from graphopt.frontend import sequence_notes
+from graphopt.ir.dtypes import DType, float32
+from graphopt.ir.program import Block, Operator, Program, Variable, VarKind, undo
+from graphopt.ir.program.sub_blocks import names_in, sub_block
+
+Keeps = Callable[[Operator, str], bool]
+"""True for a slot of an operator that keeps float32 in half precision, such as running means."""
+
+
+def has_dtype(variable: Variable | None, *dtypes: str) -> bool:
+    """True for a tensor of one of these dtypes."""
+    if variable is None or variable.kind != VarKind.DENSE_TENSOR or not variable.has_type:
+        return False
+    return variable.dtype in dtypes
+
+
+def retype(variable: Variable, dtype: DType) -> None:
+    """Declare a variable with another dtype."""
+    undo.note_attributes(variable, "_dtype", "saved")
+    variable.dtype, variable.saved = dtype, None
+
+
+def insert_casts(
+    op: Operator,
+    position: int,
+    source: DType,
+    target: DType,
+    keeps: Keeps,
+    *,
+    half: str = "fp16",
+) -> int:
+    """Let an operator read its inputs of dtype `source` as `target`; the number of casts inserted.
+
+    `position` is the operator's in its block. The cast of `x` is `x.cast_fp32` or, with the suffix
+    `half`, `x.cast_fp16`. Later operators read it too, unless `x` is written in between.
+    """
+    block, inserted = op.block, 0
+    for slot in sorted(op.input_names):
+        if source == float32 and keeps(op, slot):
+            continue
+        for name in op.input(slot):
+            variable = block.find_var(name)
+            if variable is None or not has_dtype(variable, source):
+                continue
+            cast = f"{name}.cast_{'fp32' if target == float32 else half}"
+            if not _is_current(block, cast, name, position + inserted, target):
+                made = block.create_var(cast, dtype=target, stop_gradient=variable.stop_gradient)
+                _insert(block, position, op, variable, made)
+                inserted += 1
+            op._rename_input(name, cast)
+    return inserted
+
+
+def cast_each(program: Program, cast: Callable[[Operator, int], int]) -> None:
+    """Call `cast(op, position)` for each operator; it returns how many casts it has inserted."""
+    for block in program.blocks:
+        position = 0
+        while position < len(block.ops):
+            position += 1 + cast(block.ops[position], position)
+
+
+def _is_current(block: Block, cast: str, name: str, end: int, target: DType) -> bool:
+    """True when the cast of a variable exists and has its value before position `end`."""
+    found = block.find_var(cast)
+    if found is None or not has_dtype(found, target):
+        return False
+    for op in reversed(block.ops[:end]):
+        if cast in op.output_arg_names:
+            return True
+        if name in op.output_arg_names:
+            return False
+    return found.block is not block
+
+
+def _insert(block: Block, position: int, op: Operator, source: Variable, made: Variable) -> None:
+    attrs = {
+        "in_dtype": source.dtype.code,
+        "out_dtype": made.dtype.code,
+        "op_role": op.role,
+        "op_device": op.attr("op_device"),
+    }
+    cast = block._insert_op(position, "cast", {"X": source}, {"Out": made}, attrs)
+    cast.location = op.location
+    sequence_notes.hand_on(cast)
+
+
+def writes_its_input(op: Operator, keeps: Keeps) -> bool:
+    """True for an operator that writes one of the inputs that a cast would replace."""
+    read = {name for slot in op.input_names if not keeps(op, slot) for name in op.input(slot)}
+    return not read.isdisjoint(op.output_arg_names)
+
+
+def has_block(op: Operator) -> bool:
+    """True for branches and loops, whose operators compute in float32."""
+    return "sub_block" in op.attrs
+
+
+def fixed_by_blocks(program: Program) -> set[str]:
+    """The variables that branches and loops read or write, which keep their dtype."""
+    found: set[str] = set()
+    for op in filter(has_block, operators(program)):
+        found.update(op.input_arg_names, op.output_arg_names)
+        for written in (True, False):
+            found.update(names_in(sub_block(op), written=written))
+    return found
+
+
+def last_writer(ops: Iterable[Operator], op: Operator, name: str) -> Operator | None:
+    """The last operator that writes a variable, or the last before `op` if that is `op` itself."""
+    found: Operator | None = None
+    for other in ops:
+        if other is op:
+            break
+        if name in other.output_arg_names:
+            found = other
+    return found
+
+
+def infer_again(program: Program, changed: Container[Operator]) -> None:
+    """Set the types of what changed operators write, from the operands that they have now.
+
+    Raises ProgramError, naming the user's line, where the operands of an operator do not fit.
+    """
+    for op in operators(program):
+        if op in changed:
+            Block.infer_outputs(op)
+
+
+def operators(program: Program) -> Iterator[Operator]:
+    """Every operator of every block."""
+    for block in program.blocks:
+        yield from list(block.ops)

@@ -1,0 +1,66 @@
+"""Base of optimizers around others, such as those of half precision and of merged gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt.frontend.mode import require_static
+from graphopt.ir.program import Operator, Program, Variable, program_guard
+from graphopt.optimizer.optimizer import Optimizer, Pairs
+
+
+class WrappingOptimizer:
+    """An optimizer around `inner_opt`, which it calls in `backward` and `apply_gradients`.
+
+    `inner_opt` is an Optimizer, or one that wraps another. UnsupportedError in dynamic mode.
+    """
+
+    def __init__(self, inner: Any) -> None:
+        require_static()
+        self.inner_opt = inner
+
+    def minimize(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Sequence[Any] | None = None,
+        no_grad_set: Any = None,
+    ) -> tuple[list[Operator], Pairs]:
+        """Append the backward pass and the updates to the loss's program.
+
+        Returns the operators that update and the pairs of `backward`.
+        """
+        pairs = self.backward(loss, startup_program, parameter_list, no_grad_set)
+        return self.apply_optimize(loss, startup_program, pairs), pairs
+
+    def backward(
+        self,
+        loss: Variable,
+        startup_program: Program | None = None,
+        parameter_list: Sequence[Any] | None = None,
+        no_grad_set: Any = None,
+        callbacks: Any = None,
+    ) -> Pairs:
+        """Append the backward pass; the pairs of parameters and gradients."""
+        return self.inner_opt.backward(
+            loss, startup_program, parameter_list, no_grad_set, callbacks
+        )
+
+    def apply_optimize(
+        self, loss: Variable, startup_program: Program | None, params_grads: Pairs
+    ) -> list[Operator]:
+        """As `apply_gradients`, in the program of `loss`."""
+        with program_guard(loss.block.program, startup_program):
+            return self.apply_gradients(params_grads)
+
+    def apply_gradients(self, params_grads: Pairs) -> list[Operator]:
+        """Append the updates of the inner optimizer; the operators that update."""
+        return self.inner_opt.apply_gradients(params_grads)
+
+
+def innermost(optimizer: Any) -> Optimizer:
+    """The optimizer that updates, inside of those that wrap it."""
+    while hasattr(optimizer, "inner_opt"):
+        optimizer = optimizer.inner_opt
+    return optimizer
