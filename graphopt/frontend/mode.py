@@ -41,6 +41,17 @@ def in_dynamic_mode() -> bool:
     return _dynamic
 
 
+@contextmanager
+def static_mode() -> Iterator[None]:
+    """Static mode inside the block, whatever mode is around it."""
+    global _dynamic
+    before, _dynamic = _dynamic, False
+    try:
+        yield
+    finally:
+        _dynamic = before
+
+
 def require_static() -> None:
     """UnsupportedError in dynamic mode."""
     if _dynamic:

@@ -39,7 +39,6 @@ MISSING: Mapping[str, str] = {
     "paddle.geometric": "gather and scatter_nd_add",
     "paddle.hapi": f"{_DYNAMIC}: a Program, an optimizer's minimize and static.Executor.run",
     "paddle.hub": "download the model by hand, and static.load_inference_model",
-    "paddle.jit": f"{_DYNAMIC}: build the Program with paddle.static.program_guard",
     "paddle.onnx": "static.save_inference_model",
     "paddle.profiler": "program.explain() of a CompiledProgram, and jax.profiler",
     "paddle.quantization": "saved quantised models are read without conversion",

@@ -14,9 +14,13 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import called_from_outside, published
+from graphopt.frontend.first_values import value_of
+from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
+from graphopt.ir.program.location import caller_location
 
 _BINARY = {
     "add": "elementwise_add",
@@ -180,8 +184,15 @@ def _truth(self: Variable) -> bool:
     """True, as for any object in Paddle's static mode: `if x:` asks whether there is a Variable.
 
     A condition gets a warning, for it has no value yet. `x in [y]` is an exception: it compares by
-    `equal`, whose truth Python needs at once.
+    `equal`, whose truth Python needs at once. Raises UnsupportedError in a trace.
     """
+    if is_converting():
+        raise UnsupportedError(
+            f"{caller_location()}: Python asks for the truth of '{self.name}' while a function is "
+            "traced, where it has no value. In the functions of the script `if`, `while`, `for`, "
+            "`and`, `or`, `not` and `assert` can follow a tensor; elsewhere use paddle.where, "
+            "paddle.static.nn.cond or while_loop"
+        )
     if self.has_type and self.dtype == "bool":
         ops = self.block.program.current_block().ops
         if not (ops and ops[-1].type == "equal" and self.name in ops[-1].output_arg_names):
@@ -195,10 +206,20 @@ def _truth(self: Variable) -> bool:
 
 
 def _no_values(self: Variable, *args: Any) -> NoReturn:
+    if is_converting():
+        raise UnsupportedError(
+            f"{caller_location()}: '{self.name}' has no value while a function is traced; compute "
+            "with functions of paddle, or return it and use .numpy() outside of the function"
+        )
     raise TypeError(
         f"'{self.name}' has no value before the program runs; fetch it: "
         "exe.run(program, feed=…, fetch_list=[x])"
     )
+
+
+def numpy(self: Variable) -> Any:
+    """The value of a parameter or buffer in the global scope; TypeError for other Variables."""
+    return value_of(self) if self.persistable and not is_converting() else _no_values(self)
 
 
 def _transposed(self: Variable) -> Variable:
@@ -232,7 +253,7 @@ def attach() -> None:
         "__float__": _no_values,
         "__int__": _no_values,
         "__hash__": object.__hash__,
-        "numpy": _no_values,
+        "numpy": numpy,
         "astype": astype,
         "detach": detach,
         "where": where,

@@ -9,6 +9,7 @@ from typing import Any
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import as_param_attr
+from graphopt.frontend.tracing import traceable
 from graphopt.ir.program import Parameter, Variable, unique_name
 
 Hook = Callable[..., Any]
@@ -268,11 +269,16 @@ class Layer:
         return _register(self._forward_post_hooks, hook)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self._with_hooks(traceable(self.forward), inputs, kwargs)
+
+    def _with_hooks(
+        self, forward: Callable[..., Any], inputs: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
         for hook in list(self._forward_pre_hooks.values()):
             replaced = hook(self, inputs)
             if replaced is not None:
                 inputs = replaced if isinstance(replaced, tuple) else (replaced,)
-        outputs = self.forward(*inputs, **kwargs)
+        outputs = forward(*inputs, **kwargs)
         for hook in list(self._forward_post_hooks.values()):
             replaced = hook(self, inputs, outputs)
             outputs = outputs if replaced is None else replaced
