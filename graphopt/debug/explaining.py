@@ -42,8 +42,9 @@ def explain(
     an unknown fetch.
     """
     validator = standard_validator() if validate else None
-    traced: Any = program if isinstance(program, Traced) else getattr(program, "forward", None)
+    traced = program if isinstance(program, Traced) else getattr(program, "forward", None)
+    chosen: Any = program
     if isinstance(traced, Traced):
         fetch_list = traced.output_names() if fetch_list is None else fetch_list
-        program = traced.compiled_program()
-    return explain_passes(program, build_strategy, fetch_list, strict=strict, validator=validator)
+        chosen = traced.compiled_program()
+    return explain_passes(chosen, build_strategy, fetch_list, strict=strict, validator=validator)

@@ -29,8 +29,9 @@ def enable_static() -> None:
 def disable_static(place: Any = None) -> None:
     """Leave static mode (paddle.disable_static).
 
-    graphopt has no dynamic mode: functions of plain numbers and arrays go on to work, and anything
-    that would make a variable or an operator raises UnsupportedError until `enable_static()`.
+    graphopt has no dynamic mode: layers, constants of `paddle.to_tensor` and functions of
+    `paddle.jit.to_static` go on to work, and anything else that would make a variable or an
+    operator raises UnsupportedError until `enable_static()`.
     """
     global _dynamic
     _dynamic = True
@@ -58,7 +59,8 @@ def require_static() -> None:
         raise UnsupportedError(
             "graphopt compiles static-graph programs and has no dynamic mode; build a Program with "
             "paddle.static.program_guard and run it with paddle.static.Executor (call "
-            "paddle.enable_static() first)"
+            "paddle.enable_static() first), or put the computation into a function of "
+            "paddle.jit.to_static"
         )
 
 

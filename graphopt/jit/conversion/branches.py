@@ -188,13 +188,14 @@ def _leaf(name: str, yes: Any, no: Any) -> Any:
             f"differs in the branches of an `if` over a tensor: {_shown(yes)} or {_shown(no)}; "
             "both should leave tensors of one dtype and number of dimensions",
         )
-    if isinstance(yes, Variable) and isinstance(no, Variable):
-        if yes.dtype != no.dtype or len(yes.shape) != len(no.shape):
-            return Unknown(
-                name,
-                f"is {_shown(yes)} in one branch of an `if` and {_shown(no)} in the other; cast "
-                "or reshape one of them",
-            )
+    if all(isinstance(value, Variable) for value in both) and (
+        yes.dtype != no.dtype or len(yes.shape) != len(no.shape)
+    ):
+        return Unknown(
+            name,
+            f"is {_shown(yes)} in one branch of an `if` and {_shown(no)} in the other; cast or "
+            "reshape one of them",
+        )
     return _Both(yes, no)
 
 

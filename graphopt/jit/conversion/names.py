@@ -6,22 +6,9 @@ import ast
 from collections.abc import Collection, Iterable
 
 # methods that change a list, dict or set in place
-_CHANGING = frozenset(
-    [
-        "append",
-        "extend",
-        "insert",
-        "pop",
-        "remove",
-        "clear",
-        "sort",
-        "reverse",
-        "update",
-        "setdefault",
-        "popitem",
-        "add",
-        "discard",
-    ]
+_CHANGING = (
+    *("append", "extend", "insert", "pop", "remove", "clear", "sort", "reverse"),
+    *("update", "setdefault", "popitem", "add", "discard"),
 )
 
 

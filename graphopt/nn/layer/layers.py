@@ -8,6 +8,7 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.mode import static_mode
 from graphopt.frontend.parameters import as_param_attr
 from graphopt.frontend.tracing import traceable
 from graphopt.ir.program import Parameter, Variable, unique_name
@@ -107,13 +108,14 @@ class Layer:
         chosen = as_param_attr(attr)
         if chosen is None:
             return None
-        return LayerHelper(self._full_name, self._full_name).parameter(
-            chosen,
-            arguments.shape(shape, "create_parameter"),
-            dtype,
-            is_bias=is_bias,
-            default_initializer=default_initializer,
-        )
+        with static_mode():  # a layer may be made in dynamic mode, to be traced
+            return LayerHelper(self._full_name, self._full_name).parameter(
+                chosen,
+                arguments.shape(shape, "create_parameter"),
+                dtype,
+                is_bias=is_bias,
+                default_initializer=default_initializer,
+            )
 
     def add_parameter(self, name: str, parameter: Parameter | None) -> Parameter | None:
         """Register a parameter under a name."""
