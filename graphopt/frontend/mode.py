@@ -18,12 +18,13 @@ from graphopt.runtime.generator import Generator, default_generator
 _default_dtype = DType("float32")
 _op_attrs: dict[str, Any] = {}
 _dynamic = False
+_chosen = False
 
 
 def enable_static() -> None:
     """Build programs instead of running each call (paddle.enable_static); the mode at the start."""
-    global _dynamic
-    _dynamic = False
+    global _dynamic, _chosen
+    _dynamic, _chosen = False, True
 
 
 def disable_static(place: Any = None) -> None:
@@ -33,13 +34,18 @@ def disable_static(place: Any = None) -> None:
     `paddle.jit.to_static` go on to work, and anything else that would make a variable or an
     operator raises UnsupportedError until `enable_static()`.
     """
-    global _dynamic
-    _dynamic = True
+    global _dynamic, _chosen
+    _dynamic, _chosen = True, True
 
 
 def in_dynamic_mode() -> bool:
     """True after `disable_static()` (paddle.in_dynamic_mode)."""
     return _dynamic
+
+
+def is_chosen() -> bool:
+    """True once a script has said which mode it is in; Paddle begins in dynamic mode."""
+    return _chosen
 
 
 @contextmanager

@@ -12,7 +12,6 @@ from graphopt.frontend.mode import static_mode
 from graphopt.frontend.tracing import TracedProgram, converting
 from graphopt.ir.program import Program, Variable, default_main_program, program_guard
 from graphopt.jit.conversion.calls import convert
-from graphopt.jit.conversion.unknown import Unknown
 from graphopt.jit.signature import Arguments, as_array
 from graphopt.jit.value import Value
 from graphopt.runtime.compiled_program import CompiledProgram
@@ -26,7 +25,7 @@ class Trace:
 
     `inputs` are the Variables for the InputSpecs among the arguments, `outputs` what the function
     returns, a structure of Variables and constants. Raises UnsupportedError when the function makes
-    parameters, or returns a value that only one way through it has.
+    parameters, and as the functions that it calls.
     """
 
     def __init__(
@@ -80,9 +79,6 @@ class Trace:
                 f"{name} makes the parameters {', '.join(made)} when it is called; make layers in "
                 "__init__, or before the function, and optimizers outside of to_static"
             )
-        for leaf in nest.leaves(self.outputs):
-            if isinstance(leaf, Unknown):
-                leaf.refuse()
 
     @property
     def parameters(self) -> list[Variable]:

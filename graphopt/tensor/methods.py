@@ -18,8 +18,9 @@ from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import called_from_outside, published
 from graphopt.frontend.first_values import value_of
+from graphopt.frontend.mode import is_chosen
 from graphopt.frontend.tracing import is_converting
-from graphopt.ir.program import Variable
+from graphopt.ir.program import Variable, is_first_program
 from graphopt.ir.program.location import caller_location
 
 _BINARY = {
@@ -164,7 +165,11 @@ def set_value(self: Variable, value: Any, scope: Any = None) -> None:
     slot.get_tensor().set(array.astype(self.dtype.numpy))
 
 
-def _no_assignment(self: Variable, index: Any, value: Any) -> NoReturn:
+def _put_item(self: Variable, index: Any, value: Any) -> None:
+    """`x[index] = value` where layers are made for a trace; RuntimeError in programs."""
+    if is_first_program() and not is_chosen() and not self.is_data:
+        _file("creation").assign(_file("indexing").set_item(self, index, value), self)
+        return
     raise RuntimeError(
         f"'{self.name}' cannot be changed in place: in static mode, write "
         "x = paddle.static.setitem(x, index, value) instead of x[index] = value"
@@ -245,7 +250,7 @@ def attach() -> None:
         "__or__": _Method("logic", "bitwise_or", "__or__"),
         "__xor__": _Method("logic", "bitwise_xor", "__xor__"),
         "__getitem__": _Method("indexing", "get_item", "__getitem__"),
-        "__setitem__": _no_assignment,
+        "__setitem__": _put_item,
         "item": item,
         "__iter__": _Method("indexing", "iterate", "__iter__"),
         "__bool__": _truth,

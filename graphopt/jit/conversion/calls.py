@@ -162,4 +162,5 @@ HELPERS = SimpleNamespace(
     each=loops.each,
     value=unknown.value,
     known=unknown.known,
+    returned=unknown.returned,
 )

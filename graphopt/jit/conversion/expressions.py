@@ -12,6 +12,8 @@ from __future__ import annotations
 import ast
 from collections.abc import Sequence
 
+from graphopt.jit.conversion.jumps import placed
+
 HELPERS = "_graphopt"
 _AUTOMATIC = ("super", "locals", "globals", "vars", "dir", "eval", "exec")
 
@@ -46,7 +48,7 @@ class Expressions(ast.NodeTransformer):
         if isinstance(node.func, ast.Name) and node.func.id in _AUTOMATIC:
             return self._super(node) if node.func.id == "super" else node
         self.generic_visit(node)
-        node.func = ast.copy_location(helper("call", node.func), node)
+        node.func = placed(helper("call", node.func), node.func)
         return node
 
     def _super(self, node: ast.Call) -> ast.expr:
@@ -61,26 +63,26 @@ class Expressions(ast.NodeTransformer):
         if any(isinstance(each, ast.NamedExpr) for each in ast.walk(node)):
             return node
         name = "all_of" if isinstance(node.op, ast.And) else "any_of"
-        return ast.copy_location(helper(name, *(thunk(value) for value in node.values)), node)
+        return placed(helper(name, *(thunk(value) for value in node.values)), node)
 
     def visit_UnaryOp(self, node: ast.UnaryOp) -> ast.expr:
         """`not a`."""
         self.generic_visit(node)
         if isinstance(node.op, ast.Not):
-            return ast.copy_location(helper("negation", node.operand), node)
+            return placed(helper("negation", node.operand), node)
         return node
 
     def visit_IfExp(self, node: ast.IfExp) -> ast.expr:
         """`a if c else b`."""
         self.generic_visit(node)
         made = helper("choice", node.test, thunk(node.body), thunk(node.orelse))
-        return ast.copy_location(made, node)
+        return placed(made, node)
 
     def visit_Compare(self, node: ast.Compare) -> ast.expr:
         """`a < b < c` compares twice; `a is b` refuses values that only one branch knows."""
         self.generic_visit(node)
         if len(node.ops) == 1 and isinstance(node.ops[0], (ast.Is, ast.IsNot)):
-            node.left = ast.copy_location(helper("known", node.left), node)
+            node.left = placed(helper("known", node.left), node.left)
             return node
         if len(node.ops) == 1 or any(isinstance(n, ast.NamedExpr) for n in ast.walk(node)):
             return node
@@ -93,13 +95,13 @@ class Expressions(ast.NodeTransformer):
                 ast.Compare(names[0], [op], [names[1]]),
             )
             pairs += [compare, thunk(right)]
-        return ast.copy_location(helper("comparison", node.left, *pairs), node)
+        return placed(helper("comparison", node.left, *pairs), node)
 
     def visit_Attribute(self, node: ast.Attribute) -> ast.expr:
         """`x.shape` has Variables for unknown dimensions."""
         self.generic_visit(node)
         if node.attr == "shape" and isinstance(node.ctx, ast.Load):
-            return ast.copy_location(helper("shape", node.value), node)
+            return placed(helper("shape", node.value), node)
         return node
 
     def _unchanged(self, node: ast.AST) -> ast.AST:

@@ -14,18 +14,27 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 RESULT, DONE = "_result", "_done"
 Statements = list[ast.stmt]
+_Node = TypeVar("_Node", bound=ast.AST)
 Kinds = tuple[type[ast.stmt], ...]
 _LOOPS = (ast.For, ast.While)
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef, ast.Lambda)
 
 
+def placed(node: _Node, at: ast.AST) -> _Node:
+    """A new node, at the first line of another: calls over several lines would name the last."""
+    ast.copy_location(node, at)
+    node.end_lineno, node.end_col_offset = node.lineno, node.col_offset  # pyright: ignore
+    return ast.fix_missing_locations(node)
+
+
 def assigned(name: str, value: ast.expr, at: ast.AST) -> ast.stmt:
     """`name = value`, at the line of another node."""
     made = ast.Assign([ast.Name(name, ast.Store())], value)
-    return ast.fix_missing_locations(ast.copy_location(made, at))
+    return placed(made, at)
 
 
 def guarded(flags: Sequence[str], body: Statements) -> ast.stmt:
@@ -33,7 +42,7 @@ def guarded(flags: Sequence[str], body: Statements) -> ast.stmt:
     names: list[ast.expr] = [ast.Name(flag, ast.Load()) for flag in flags]
     either = names[0] if len(names) == 1 else ast.BoolOp(ast.Or(), names)
     made = ast.If(ast.UnaryOp(ast.Not(), either), body, [])
-    return ast.fix_missing_locations(ast.copy_location(made, body[0]))
+    return placed(made, body[0])
 
 
 def jumps_in(node: ast.AST, kinds: Kinds) -> bool:
@@ -110,10 +119,10 @@ def without_returns(body: Statements) -> Statements:
     module = ast.Module(body, [])
     _BreaksForReturns().visit(module)
     if not _always_jumps(module.body, (ast.Return,)):
-        module.body.append(_at(ast.Return(ast.Constant(None)), last))
+        module.body.append(placed(ast.Return(ast.Constant(None)), last))
     end = ast.Return(ast.Name(RESULT, ast.Load()))
     made = _Jumps((ast.Return,), (DONE,), _result_of).without(module.body)
-    return [assigned(DONE, ast.Constant(False), first), *made, _at(end, last)]
+    return [assigned(DONE, ast.Constant(False), first), *made, placed(end, last)]
 
 
 def _result_of(jump: ast.stmt) -> Statements:
@@ -121,10 +130,6 @@ def _result_of(jump: ast.stmt) -> Statements:
     assert isinstance(jump, ast.Return)
     value = jump.value or ast.Constant(None)
     return [assigned(RESULT, value, jump), assigned(DONE, ast.Constant(True), jump)]
-
-
-def _at(node: ast.stmt, place: ast.AST) -> ast.stmt:
-    return ast.fix_missing_locations(ast.copy_location(node, place))
 
 
 class _BreaksForReturns(ast.NodeTransformer):
@@ -135,7 +140,7 @@ class _BreaksForReturns(ast.NodeTransformer):
 
     def visit_Return(self, node: ast.Return) -> ast.stmt | Statements:
         """A `return` of the loop."""
-        return [*_result_of(node), _at(ast.Break(), node)] if self.depth else node
+        return [*_result_of(node), placed(ast.Break(), node)] if self.depth else node
 
     def _loop(self, node: ast.For | ast.While) -> Statements:
         returns = any(jumps_in(each, (ast.Return,)) for each in node.body)
@@ -148,7 +153,7 @@ class _BreaksForReturns(ast.NodeTransformer):
         if not returns:
             return [node]
         leave = ast.Break() if self.depth else ast.Return(ast.Name(RESULT, ast.Load()))
-        return [node, _at(ast.If(ast.Name(DONE, ast.Load()), [leave], []), node)]
+        return [node, placed(ast.If(ast.Name(DONE, ast.Load()), [leave], []), node)]
 
     def _scope(self, node: ast.AST) -> ast.AST:
         return node

@@ -19,6 +19,7 @@ from graphopt.jit.conversion.jumps import (
     assigned,
     guarded,
     jumps_in,
+    placed,
     without_breaks,
 )
 from graphopt.jit.conversion.names import Assigned
@@ -71,7 +72,7 @@ class Conversion(Expressions):
         test: ast.expr = node.test
         if flags:
             test = ast.BoolOp(ast.And(), [_no(flags[0]), test])
-            ast.fix_missing_locations(ast.copy_location(test, node))
+            placed(test, node)
         state = self._state([*body, node.test])
         condition = self._function(f"_test_{number}", [ast.Return(self.visit(test))], state)
         inner = self._function(f"_body_{number}", self.block(body), state)
@@ -85,7 +86,7 @@ class Conversion(Expressions):
         flags, body, after = self._flat_loop(node, number)
         item = f"_item_{number}"
         take = ast.Assign([node.target], ast.Name(item, ast.Load()))
-        ast.fix_missing_locations(ast.copy_location(take, node))
+        placed(take, node)
         state = self._state([take, *body])
         inner = self._function(f"_body_{number}", self.block([take, *body]), state, item)
         stop: ast.expr = thunk(_load(flags[0])) if flags else ast.Constant(None)
@@ -93,6 +94,13 @@ class Conversion(Expressions):
         call = helper("each", items, *_names(inner), stop, *self._access(number, state))
         made = [inner, *self._accessors(number, state), ast.Expr(call)]
         return self._with_flags(node, flags, made, after)
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        """A result, which must be known whichever way the function went."""
+        self.generic_visit(node)
+        if node.value is not None:
+            node.value = placed(helper("returned", node.value), node.value)
+        return node
 
     def visit_Assert(self, node: ast.Assert) -> ast.stmt:
         """An assertion."""
@@ -140,7 +148,7 @@ class Conversion(Expressions):
                 made = ast.Expr(helper("put_into", owner, name, _index(index), value))
             else:
                 made = ast.Expr(put)
-        return ast.fix_missing_locations(ast.copy_location(made, at))
+        return placed(made, at)
 
     # -- parts ---------------------------------------------------------------------------------
 
@@ -201,7 +209,7 @@ class Conversion(Expressions):
     def _placed(self, at: ast.stmt, made: Statements) -> Statements:
         for each in made:
             # nodes of the user's keep their lines
-            ast.fix_missing_locations(ast.copy_location(each, at))
+            placed(each, at)
         return made
 
 

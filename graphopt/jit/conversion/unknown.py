@@ -6,7 +6,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from graphopt.errors import UnsupportedError
+from graphopt.frontend import nest
 from graphopt.ir.program.location import caller_location
+from graphopt.jit.conversion.jumps import RESULT
 
 
 class Unknown:
@@ -20,7 +22,8 @@ class Unknown:
 
     def refuse(self) -> NoReturn:
         """UnsupportedError with the name, the line that uses it, and the reason."""
-        raise UnsupportedError(f"{caller_location()}: '{self._name}' {self._reason}")
+        what = "the returned value" if self._name == RESULT else f"'{self._name}'"
+        raise UnsupportedError(f"{caller_location()}: {what} {self._reason}")
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name.endswith("__"):
@@ -57,4 +60,11 @@ def known(found: Any) -> Any:
     """The value; UnsupportedError when it is not known."""
     if isinstance(found, Unknown):
         found.refuse()
+    return found
+
+
+def returned(found: Any) -> Any:
+    """What a function returns; UnsupportedError when a part of it is not known."""
+    for leaf in nest.leaves(found):
+        known(leaf)
     return found
