@@ -13,7 +13,8 @@ import numpy as np
 
 from graphopt.errors import ScopeError
 from graphopt.frontend.constants import array_of
-from graphopt.ir.program import Program, Variable, default_startup_program
+from graphopt.frontend.mode import is_chosen
+from graphopt.ir.program import Program, Variable, default_startup_program, is_first_program
 from graphopt.ir.translate.inference import keep_only
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.scope import global_scope
@@ -39,6 +40,13 @@ def has_value(variable: Variable) -> bool:
     return slot is not None and slot.is_initialized()
 
 
+def forget(variable: Variable) -> None:
+    """Compute the value again when it is next asked for: an operator has changed the variable."""
+    slot = global_scope().find_var(variable.name)
+    if slot is not None:
+        slot.put(None)
+
+
 def value_of(variable: Variable) -> np.ndarray[Any, Any]:
     """The value in the global scope, which is computed and put there if need be.
 
@@ -52,6 +60,21 @@ def value_of(variable: Variable) -> np.ndarray[Any, Any]:
     slot = global_scope().find_var(variable.name)
     assert slot is not None
     return slot.numpy()
+
+
+def known_before_runs(variable: Variable) -> np.ndarray[Any, Any] | None:
+    """The value of a constant in a script that has chosen no mode and made no program.
+
+    There Paddle is in dynamic mode, where constructors of layers compute with constants. None for
+    what depends on feeds or parameters, and in programs.
+    """
+    if is_chosen() or not is_first_program() or variable.persistable or variable.block.idx:
+        return None
+    if not has_value(variable):
+        twin = _without_feed(variable)
+        if twin is None or any(v.persistable for v in twin.list_vars()):
+            return None
+    return value_of(variable)
 
 
 def needs_feed(variable: Variable) -> bool:

@@ -17,7 +17,7 @@ import numpy as np
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import called_from_outside, published
-from graphopt.frontend.first_values import value_of
+from graphopt.frontend.first_values import forget, known_before_runs, value_of
 from graphopt.frontend.mode import is_chosen
 from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable, is_first_program
@@ -168,7 +168,13 @@ def set_value(self: Variable, value: Any, scope: Any = None) -> None:
 def _put_item(self: Variable, index: Any, value: Any) -> None:
     """`x[index] = value` where layers are made for a trace; RuntimeError in programs."""
     if is_first_program() and not is_chosen() and not self.is_data:
-        _file("creation").assign(_file("indexing").set_item(self, index, value), self)
+        if self.persistable:
+            array = value_of(self)
+            array[index] = value_of(value) if isinstance(value, Variable) else value
+            set_value(self, array)
+        else:
+            _file("creation").assign(_file("indexing").set_item(self, index, value), self)
+            forget(self)
         return
     raise RuntimeError(
         f"'{self.name}' cannot be changed in place: in static mode, write "
@@ -176,8 +182,14 @@ def _put_item(self: Variable, index: Any, value: Any) -> None:
     )
 
 
-def item(self: Variable) -> Variable:
-    """The Variable itself, which must have one element or one axis (Tensor.item)."""
+def item(self: Variable) -> Any:
+    """The Variable itself, which must have one element or one axis (Tensor.item).
+
+    Of a constant in a script that has made no program, the number.
+    """
+    value = None if is_converting() else known_before_runs(self)
+    if value is not None:
+        return value.item()
     if len(self.shape) > 1:
         raise TypeError(
             f"item(): '{self.name}' must have one axis at most, found {list(self.shape)}"
@@ -198,6 +210,9 @@ def _truth(self: Variable) -> bool:
             "`and`, `or`, `not` and `assert` can follow a tensor; elsewhere use paddle.where, "
             "paddle.static.nn.cond or while_loop"
         )
+    value = known_before_runs(self)
+    if value is not None:
+        return bool(value)
     if self.has_type and self.dtype == "bool":
         ops = self.block.program.current_block().ops
         if not (ops and ops[-1].type == "equal" and self.name in ops[-1].output_arg_names):
@@ -223,8 +238,18 @@ def _no_values(self: Variable, *args: Any) -> NoReturn:
 
 
 def numpy(self: Variable) -> Any:
-    """The value of a parameter or buffer in the global scope; TypeError for other Variables."""
-    return value_of(self) if self.persistable and not is_converting() else _no_values(self)
+    """The value of a parameter, a buffer or a constant; TypeError for other Variables."""
+    if self.persistable and not is_converting():
+        return value_of(self)
+    value = None if is_converting() else known_before_runs(self)
+    return _no_values(self) if value is None else value
+
+
+def _as_number(kind: type) -> Callable[..., Any]:
+    def method(self: Variable) -> Any:
+        return kind(numpy(self).item())
+
+    return method
 
 
 def _transposed(self: Variable) -> Variable:
@@ -254,9 +279,9 @@ def attach() -> None:
         "item": item,
         "__iter__": _Method("indexing", "iterate", "__iter__"),
         "__bool__": _truth,
-        "__array__": _no_values,
-        "__float__": _no_values,
-        "__int__": _no_values,
+        "__array__": lambda self, dtype=None, copy=None: np.asarray(numpy(self), dtype),
+        "__float__": _as_number(float),
+        "__int__": _as_number(int),
         "__hash__": object.__hash__,
         "numpy": numpy,
         "astype": astype,
