@@ -1,7 +1,7 @@
-"""Values of variables that no run has computed yet: initial ones, and those that need no feed.
+"""Values of variables that no run has computed yet: initial ones and constants.
 
 In Paddle's dynamic mode a parameter has its value when its layer is made. Here its initialiser is
-in the startup program, which runs when the value is first asked for.
+in the startup program, which runs when the value is first requested.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def has_value(variable: Variable) -> bool:
 
 
 def forget(variable: Variable) -> None:
-    """Compute the value again when it is next asked for: an operator has changed the variable."""
+    """Compute the value again when it is next read: an operator has changed the variable."""
     slot = global_scope().find_var(variable.name)
     if slot is not None:
         slot.put(None)

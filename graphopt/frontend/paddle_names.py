@@ -34,7 +34,7 @@ MISSING: Mapping[str, str] = {
     "paddle.distribution": "paddle.fluid.layers has Normal, Uniform, Categorical",
     "paddle.fft": "numpy.fft on what you feed and fetch; saved models may have the operators",
     "paddle.fluid.contrib": "the layers and optimizers of paddle.fluid",
-    "paddle.fluid.dygraph": f"{_DYNAMIC}: fluid.layers and fluid.Executor",
+    "paddle.fluid.dygraph": f"{_DYNAMIC}: fluid.layers and fluid.Executor, or paddle.jit.to_static",
     "paddle.fluid.incubate": "fluid.CompiledProgram(program).with_data_parallel(loss_name)",
     "paddle.geometric": "gather and scatter_nd_add",
     "paddle.hapi": f"{_DYNAMIC}: a Program, an optimizer's minimize and static.Executor.run",

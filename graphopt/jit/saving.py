@@ -17,7 +17,7 @@ from graphopt.nn.layer.layers import Layer
 from graphopt.runtime.executor import Executor
 from graphopt.static.io import save_inference_model
 
-# arguments that Paddle documents, and those that it reads besides
+# arguments that have an effect here
 _CONFIGS = ("output_spec", "with_hook", "clip_extra", "skip_forward")
 
 
@@ -72,7 +72,7 @@ def save(layer: Any, path: str, input_spec: Sequence[Any] | None = None, **confi
 def _functions(
     layer: Any, input_spec: Sequence[Any] | None, *, skip_forward: bool
 ) -> dict[str, StaticFunction]:
-    """What is saved of a layer or function, by the names of methods."""
+    """The functions of a layer that are saved, by the names of its methods."""
     if not isinstance(layer, Layer):
         is_static = isinstance(layer, StaticFunction)
         return {"forward": layer if is_static else StaticFunction(layer, input_spec)}

@@ -87,7 +87,7 @@ def specification(leaf: Any, given: Any = None) -> Any:
 
 
 def key_of(spec: Any) -> Hashable:
-    """What distinguishes traces by one argument."""
+    """The part of a trace's key that is due to one argument."""
     if isinstance(spec, InputSpec):
         return spec.shape, str(spec.dtype), spec.name, spec.stop_gradient
     try:

@@ -184,7 +184,7 @@ class StaticFunction(Traced):
 
     @property
     def code(self) -> str:
-        """The text of the function as it is traced, with control flow as calls."""
+        """The text of the traced function, with control flow as calls."""
         function = getattr(self.dygraph_function, "__func__", self.dygraph_function)
         return source_of(function)
 
@@ -256,7 +256,7 @@ def to_static(
 
 
 def not_to_static(func: Any = None) -> Any:
-    """A function that is called as it is in traces (paddle.jit.not_to_static); a decorator."""
+    """A function that traces call unchanged (paddle.jit.not_to_static); a decorator."""
     if func is None:
         return not_to_static
     setattr(func, NOT_TO_STATIC, True)

@@ -87,7 +87,7 @@ class Trace:
 
     @property
     def output_variables(self) -> list[Variable]:
-        """The Variables among the outputs, each as often as it is there."""
+        """The Variables among the outputs, in order; one that is returned twice comes twice."""
         return [leaf for leaf in nest.leaves(self.outputs) if isinstance(leaf, Variable)]
 
     @property

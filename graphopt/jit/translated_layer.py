@@ -70,7 +70,7 @@ def glob_escape(text: str) -> str:
 
 
 def _info(file: Path) -> dict[str, Any]:
-    """What `jit.save` noted about the parameters; nothing without that file."""
+    """The notes of `jit.save` about the parameters; empty without that file."""
     if not file.is_file():
         return {}
     found = read_pickle(read_one(file), str(file))

@@ -151,10 +151,13 @@ def get_value(self: Variable, scope: Any = None) -> Any:
 
 
 def set_value(self: Variable, value: Any, scope: Any = None) -> None:
-    """Write a persistable variable in a scope (the global one); ValueError for another shape."""
+    """Write a persistable variable in a scope (the global one); ValueError for another shape.
+
+    A Variable as the value is computed now, from parameters as they are; it needs no feed.
+    """
     from graphopt.runtime.scope import global_scope
 
-    array = np.asarray(value)
+    array = value_of(value) if isinstance(value, Variable) else np.asarray(value)
     if array.shape != self.shape:
         raise ValueError(
             f"Variable '{self.name}' has shape {list(self.shape)}, but the value has "
@@ -205,10 +208,10 @@ def _truth(self: Variable) -> bool:
     """
     if is_converting():
         raise UnsupportedError(
-            f"{caller_location()}: Python asks for the truth of '{self.name}' while a function is "
+            f"{caller_location()}: Python needs the truth of '{self.name}' while a function is "
             "traced, where it has no value. In the functions of the script `if`, `while`, `for`, "
-            "`and`, `or`, `not` and `assert` can follow a tensor; elsewhere use paddle.where, "
-            "paddle.static.nn.cond or while_loop"
+            "`and`, `or`, `not` and `assert` can follow a tensor; elsewhere, and in functions "
+            "without a source file, use paddle.where, paddle.static.nn.cond or while_loop"
         )
     value = known_before_runs(self)
     if value is not None:

@@ -254,7 +254,8 @@ assert mask.numpy().tolist() == [[3, 3], [0, 0]]
 mask[:, 1] = 1
 assert mask.numpy().tolist() == [[3, 1], [0, 1]]
 net = paddle.nn.Linear(2, 1)
-net.weight[0] = 7
+net.weight[0] = 3.5
+net.weight.set_value(net.weight * 2)
 assert net.weight.numpy()[0] == 7
 x = paddle.static.data("x", [2])
 try:

@@ -122,7 +122,7 @@ def test_a_loaded_layer_goes_on(tmp_path: Path) -> None:
     x = static.data("x", [None, 2])
     y = layer.head(x)
     loss = paddle.mean(layer(x)[0] * layer(x)[0]) + y.mean() * 0
-    paddle.optimizer.SGD(0.1, parameters=layer.parameters()).minimize(loss)
+    paddle.optimizer.SGD(0.001, parameters=layer.parameters()).minimize(loss)
     before = float(np.mean(net(X)[0].numpy() ** 2))
     start()
     exe = static.Executor()
@@ -138,7 +138,8 @@ def test_functions_hooks_and_outputs(tmp_path: Path) -> None:
         return x + 1, x * 2
 
     path = str(tmp_path / "function")
-    jit.save(function, path, input_spec=[Spec([None, 2])], output_spec=[1])
+    with pytest.warns(UserWarning, match="no variable in your model"):
+        jit.save(function, path, input_spec=[Spec([None, 2])], output_spec=[1])
     assert not Path(f"{path}.pdiparams.info").exists()
     np.testing.assert_array_equal(jit.load(path)(X), X * 2)
 

@@ -19,7 +19,7 @@ from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.indexing import set_item
 from graphopt.tensor.manipulation import cast
 
-# besides the standard library: they have no tensors of a program
+# with the standard library: they have no tensors of a program
 _NOT_CONVERTED = {"graphopt", "paddle", "numpy", "jax", "jaxlib", "scipy", "xdsl"}
 _ignored: set[str] = set()
 NOT_TO_STATIC = "_graphopt_not_to_static"
@@ -31,7 +31,7 @@ def ignore(module: ModuleType) -> None:
 
 
 def call(function: Any) -> Any:
-    """What a traced function calls instead of `function`."""
+    """The function that a traced one calls in the place of `function`."""
     found = unknown.known(function)
     if getattr(found, "__module__", None) == "builtins" and found in _BUILT_IN:
         return _BUILT_IN[found]
@@ -39,7 +39,7 @@ def call(function: Any) -> Any:
 
 
 def convert(function: Any) -> Any:
-    """The converted function or method; anything else as it is."""
+    """The converted function or method; anything else unchanged."""
     if isinstance(function, functools.partial):
         inner = convert(function.func)
         return functools.partial(inner, *function.args, **function.keywords)

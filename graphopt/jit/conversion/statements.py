@@ -230,7 +230,7 @@ def _reading(target: ast.expr) -> ast.expr:
 
 
 def _index(index: ast.expr) -> ast.expr:
-    """What stands in brackets, as an argument: `1:2` is slice(1, 2)."""
+    """The index in brackets as an argument: `1:2` is slice(1, 2)."""
     match index:
         case ast.Slice(lower=lower, upper=upper, step=step):
             parts = [part or ast.Constant(None) for part in (lower, upper, step)]

@@ -64,7 +64,7 @@ def known(found: Any) -> Any:
 
 
 def returned(found: Any) -> Any:
-    """What a function returns; UnsupportedError when a part of it is not known."""
+    """The result of a function; UnsupportedError when a part of it is not known."""
     for leaf in nest.leaves(found):
         known(leaf)
     return found
