@@ -237,6 +237,22 @@ def test_items_and_assertions() -> None:
         function(np.array([-90.0, 2.0, 3.0], "float32"))
 
 
+def test_arrays_in_loops() -> None:
+    """The replacement for a list that grows."""
+
+    @jit.to_static
+    def function(x: Any) -> Any:
+        rows = paddle.tensor.create_array("float32")
+        i = paddle.zeros([1], "int64")
+        while i < x.sum():
+            paddle.tensor.array_write(x * i.astype("float32"), i, rows)
+            i += 1
+        return paddle.fluid.layers.tensor_array_to_tensor(rows, axis=0, use_stack=True)[0]
+
+    x = np.ones(3, "float32")
+    np.testing.assert_array_equal(function(x), np.outer([0, 1, 2], x))
+
+
 def one_branch(x: Any) -> Any:
     if x.sum() > 0:
         y = x + 1
@@ -244,9 +260,8 @@ def one_branch(x: Any) -> Any:
 
 
 def other_dtype(x: Any) -> Any:
-    y = x
     if x.sum() > 0:
-        y = x + 1
+        y, _ = x, 1
     else:
         y = x.astype("int64")
     return y
@@ -300,7 +315,7 @@ def makes_parameters(x: Any) -> Any:
     ("function", "line", "words"),
     [
         (one_branch, 3, "'y' has a value in one branch of an `if` only; give it one before"),
-        (other_dtype, 6, r"'y' is float32 \[2\] in one branch .* int64 \[2\] .*; cast"),
+        (other_dtype, 5, r"'y' is float32 \[2\] in one branch .* int64 \[2\] .*; cast"),
         (no_return, 0, "returned value.*None"),
         (growing_list, 3, "'rows' is a list that would grow .*create_array"),
         (texts, 4, "'name' differs in the branches of an `if` over a tensor: 'b' or 'a'"),

@@ -24,6 +24,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"graphopt.fluid.dygraph has no '{name}'", name=name)
     return absent(
         name,
-        f"graphopt has no fluid.dygraph.{name}: it runs static programs only. Instead: fluid.layers "
-        "and fluid.Executor, or a function of paddle.jit.to_static",
+        f"graphopt has no fluid.dygraph.{name}: it runs static programs only. Instead: "
+        "fluid.layers and fluid.Executor, or a function of paddle.jit.to_static",
     )
