@@ -13,8 +13,8 @@ import numpy as np
 
 from graphopt.errors import ScopeError
 from graphopt.frontend.constants import array_of
-from graphopt.frontend.mode import is_chosen
-from graphopt.ir.program import Program, Variable, default_startup_program, is_first_program
+from graphopt.frontend.mode import would_be_dynamic
+from graphopt.ir.program import Program, Variable, default_startup_program
 from graphopt.ir.translate.inference import keep_only
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.scope import global_scope
@@ -63,12 +63,11 @@ def value_of(variable: Variable) -> np.ndarray[Any, Any]:
 
 
 def known_before_runs(variable: Variable) -> np.ndarray[Any, Any] | None:
-    """The value of a constant in a script that has chosen no mode and made no program.
+    """The value of a constant where Paddle is in dynamic mode, as constructors of layers need it.
 
-    There Paddle is in dynamic mode, where constructors of layers compute with constants. None for
-    what depends on feeds or parameters, and in programs.
+    None for what depends on feeds or parameters, and elsewhere.
     """
-    if is_chosen() or not is_first_program() or variable.persistable or variable.block.idx:
+    if not would_be_dynamic() or variable.persistable or variable.block.idx:
         return None
     if not has_value(variable):
         twin = _without_feed(variable)

@@ -13,6 +13,7 @@ from typing import Any
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.ir.dtypes import FLOATING, DType
+from graphopt.ir.program import is_first_program
 from graphopt.runtime.generator import Generator, default_generator
 
 _default_dtype = DType("float32")
@@ -43,9 +44,12 @@ def in_dynamic_mode() -> bool:
     return _dynamic
 
 
-def is_chosen() -> bool:
-    """True once a script has said which mode it is in; Paddle begins in dynamic mode."""
-    return _chosen
+def would_be_dynamic() -> bool:
+    """True where Paddle is in dynamic mode.
+
+    That is after `disable_static()`, and before a script chooses a mode or makes a program.
+    """
+    return _dynamic or (not _chosen and is_first_program())
 
 
 @contextmanager

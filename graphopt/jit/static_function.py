@@ -7,12 +7,12 @@ from collections.abc import Callable, Hashable, Sequence
 from functools import partial, update_wrapper
 from types import FunctionType, MethodType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import nest
 from graphopt.frontend.calls import called_from_outside
 from graphopt.frontend.first_values import needs_feed
+from graphopt.frontend.mode import would_be_dynamic
 from graphopt.frontend.tracing import Traced, converting, current_trace
 from graphopt.ir.program import Program, Variable
 from graphopt.jit import settings
@@ -37,12 +37,12 @@ from graphopt.static.input import InputSpec
 class StaticFunction(Traced):
     """A function whose calls run programs, one for each kind of arguments (paddle.jit.to_static).
 
-    A call with arrays, results of other calls, or Variables that need no feed traces the function
-    when arguments of these shapes and dtypes come for the first time, runs the program, and returns
-    `Value`s. Other arguments, and whether the layer trains, are constants of the trace. With
-    `input_spec` the inputs are as it says, and one program serves all that fit it. With a Variable
-    of a program that is being built, and inside another traced function, a call appends the
-    operators there. As an attribute of a class it is a method.
+    A call with arrays or results of other calls traces the function when arguments of these shapes
+    and dtypes come for the first time, runs the program, and returns `Value`s. Constants such as
+    `paddle.to_tensor(x)` are arrays in a script that has made no program. Other arguments, and
+    whether the layer trains, are constants of the trace. With `input_spec` the inputs are as it
+    says, and one program serves all that fit it. With a Variable of a program, and inside another
+    traced function, a call appends the operators there. As an attribute of a class it is a method.
     """
 
     def __init__(
@@ -56,24 +56,26 @@ class StaticFunction(Traced):
         self._strategy = build_strategy or BuildStrategy()
         self._traces: dict[Hashable, Trace] = {}
         self._latest: Trace | None = None
-        self._methods: WeakKeyDictionary[Any, StaticFunction] = WeakKeyDictionary()
         update_wrapper(self, function)
 
     def __get__(self, owner: Any, kind: type | None = None) -> StaticFunction:
         """The method of an object."""
         if owner is None:
             return self
-        if owner not in self._methods:
+        # each object keeps its own, so that they end together; a base class has another
+        methods = vars(owner).setdefault("_static_methods", {})
+        if self not in methods:
             method = MethodType(self.dygraph_function, owner)
-            self._methods[owner] = StaticFunction(method, self._specs, self._strategy)
-        return self._methods[owner]
+            methods[self] = StaticFunction(method, self._specs, self._strategy)
+        return methods[self]
 
     @called_from_outside
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the function; raises as `Trace` and `Executor.run`."""
         arguments = bind(self.dygraph_function, args, kwargs)
-        inside = current_trace() is not None
-        if inside or any(isinstance(v, Variable) and needs_feed(v) for v in arguments.leaves):
+        variables = [leaf for leaf in arguments.leaves if isinstance(leaf, Variable)]
+        builds = bool(variables) and not would_be_dynamic()
+        if builds or current_trace() is not None or any(map(needs_feed, variables)):
             function = self.dygraph_function
             if not settings.is_enabled():
                 return function(*args, **kwargs)

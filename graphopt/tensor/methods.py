@@ -18,9 +18,9 @@ from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import called_from_outside, published
 from graphopt.frontend.first_values import forget, known_before_runs, value_of
-from graphopt.frontend.mode import is_chosen
+from graphopt.frontend.mode import static_mode, would_be_dynamic
 from graphopt.frontend.tracing import is_converting
-from graphopt.ir.program import Variable, is_first_program
+from graphopt.ir.program import Variable
 from graphopt.ir.program.location import caller_location
 
 _BINARY = {
@@ -170,13 +170,14 @@ def set_value(self: Variable, value: Any, scope: Any = None) -> None:
 
 def _put_item(self: Variable, index: Any, value: Any) -> None:
     """`x[index] = value` where layers are made for a trace; RuntimeError in programs."""
-    if is_first_program() and not is_chosen() and not self.is_data:
+    if would_be_dynamic() and not self.is_data:
         if self.persistable:
             array = value_of(self)
             array[index] = value_of(value) if isinstance(value, Variable) else value
             set_value(self, array)
         else:
-            _file("creation").assign(_file("indexing").set_item(self, index, value), self)
+            with static_mode():
+                _file("creation").assign(_file("indexing").set_item(self, index, value), self)
             forget(self)
         return
     raise RuntimeError(

@@ -68,7 +68,7 @@ def test_a_layer() -> None:
     net = jit.to_static(Net())
     net.eval()
     np.testing.assert_allclose(net(X), expected(net, X), rtol=1e-4, atol=1e-5)
-    y, total = net(paddle.to_tensor(X), again=True)
+    y, total = net(X, again=True)
     np.testing.assert_allclose(float(total), y.numpy().sum(), rtol=1e-5)
     net.train()
     before = net.norm._mean.numpy()
@@ -174,6 +174,7 @@ def test_inside_programs() -> None:
     net = jit.to_static(layer)
     x = static.data("x", [None, 4])
     y = net(x)
+    assert isinstance(net(paddle.full([2, 4], 0.5)), static.Variable)
     assert y.block.program is static.default_main_program()
     start()
     (found,) = static.Executor().run(feed={"x": X}, fetch_list=[y])
@@ -236,6 +237,7 @@ def test_dynamic_mode() -> None:
         net = jit.to_static(Net())
         net.eval()
         assert net(paddle.to_tensor(X)).shape == [2, 3]
+        assert float(paddle.to_tensor([2.5])) == 2.5
         with pytest.raises(UnsupportedError, match="put the computation into a function of"):
             paddle.ones([2])
     finally:

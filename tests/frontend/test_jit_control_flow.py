@@ -336,6 +336,20 @@ def test_refused(function: Any, line: int, words: str) -> None:
         assert f"{__file__}:{expected}: " in str(caught.value)
 
 
+def test_an_error_in_a_branch() -> None:
+    """It says that the branch is traced whatever the condition will be."""
+
+    @jit.to_static
+    def function(x: Any) -> Any:
+        if x.sum() < 0:
+            raise ValueError("negative")
+        return x
+
+    with pytest.raises(ValueError, match="negative") as caught:
+        function(np.ones(2, "float32"))
+    assert "`assert` checks a tensor when the program runs" in caught.value.__notes__[0]
+
+
 def test_truth_in_code_that_is_not_converted() -> None:
     """Python's own `if` in a function that is left alone has nothing to decide by."""
 

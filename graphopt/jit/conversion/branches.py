@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
+from graphopt.errors import GraphoptError
 from graphopt.frontend import nest
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.mode import get_default_dtype
@@ -75,6 +76,20 @@ def choice(test: Any, yes: Thunk, no: Thunk) -> Any:
     return made[0]
 
 
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Say of an error in a branch that the branch is traced whatever its condition will be."""
+    try:
+        yield
+    except Exception as error:
+        if not isinstance(error, GraphoptError):
+            error.add_note(
+                "this branch of an `if` over a tensor is traced before it is known whether its "
+                "condition holds; `assert` checks a tensor when the program runs"
+            )
+        raise
+
+
 @dataclass(frozen=True)
 class _Both:
     """The values that the branches leave at one place, to become one."""
@@ -98,7 +113,7 @@ class _Branch:
         ends: list[list[Any]] = []
         for function in (yes, no):
             self.write(fresh(before))
-            with new_block() as inside:
+            with new_block() as inside, _explained():
                 function()
             blocks.append(inside)
             ends.append(self.read())
