@@ -7,10 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from graphopt.errors import ScopeError, UnsupportedError
-from graphopt.frontend.first_values import value_of
+from graphopt.frontend.first_values import needs_feed, value_of
 from graphopt.ir.program import Block, Program, Variable, default_main_program
-from graphopt.ir.program.location import caller_location
 from graphopt.runtime.compiled_program import CompiledProgram
 
 Function = Callable[..., Any]
@@ -39,20 +37,12 @@ class _Borrowing(Block):
         if found is not None:
             return found
         for source in self.program.sources:
-            if name in source.global_block().vars:
-                return self._borrow(source.global_block().vars[name])
+            outer = source.global_block().vars.get(name)
+            if outer is not None and (outer.persistable or not needs_feed(outer)):
+                if not outer.persistable:
+                    value_of(outer)
+                return self._clone_variable(outer)
         return None
-
-    def _borrow(self, variable: Variable) -> Variable:
-        if not variable.persistable:
-            try:
-                value_of(variable)
-            except ScopeError as error:
-                raise UnsupportedError(
-                    f"{caller_location()}: '{variable.name}' belongs to another program, and has "
-                    "no value without a feed; pass it to the traced function as an argument"
-                ) from error
-        return self._clone_variable(variable)
 
 
 def current_trace() -> TracedProgram | None:

@@ -291,8 +291,8 @@ def _local(name: str, old: Any, new: Any) -> Unknown:
     elif isinstance(old, list) and isinstance(new, list):
         reason = (
             "is a list that would grow in a loop over a tensor; write to a tensor of known size, "
-            "or with paddle.tensor.array_write to a create_array, which after the loop "
-            "paddle.fluid.layers.tensor_array_to_tensor turns into a tensor"
+            "or with paddle.tensor.array_write to a create_array, and after the loop join it with "
+            "paddle.fluid.layers.tensor_array_to_tensor"
         )
     else:
         reason = (
