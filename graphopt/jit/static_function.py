@@ -52,6 +52,7 @@ class StaticFunction(Traced):
         build_strategy: BuildStrategy | None = None,
     ) -> None:
         self.dygraph_function = function
+        self._signature = inspect.signature(function)
         self._specs = None if input_spec is None else given_specs(input_spec, "to_static")
         self._strategy = build_strategy or BuildStrategy()
         self._traces: dict[Hashable, Trace] = {}
@@ -72,7 +73,7 @@ class StaticFunction(Traced):
     @called_from_outside
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """The results of the function; raises as `Trace` and `Executor.run`."""
-        arguments = bind(self.dygraph_function, args, kwargs)
+        arguments = bind(self._signature, args, kwargs)
         variables = [leaf for leaf in arguments.leaves if isinstance(leaf, Variable)]
         builds = bool(variables) and not would_be_dynamic()
         if builds or current_trace() is not None or any(map(needs_feed, variables)):
@@ -146,7 +147,7 @@ class StaticFunction(Traced):
 
     def get_concrete_program(self, *args: Any, **kwargs: Any) -> Trace:
         """The trace for arguments, which may be InputSpecs."""
-        return self._trace(self._specified(bind(self.dygraph_function, args, kwargs)))
+        return self._trace(self._specified(bind(self._signature, args, kwargs)))
 
     @property
     def concrete_program(self) -> Trace:
@@ -166,7 +167,7 @@ class StaticFunction(Traced):
         return self.concrete_program if chosen is None else self._with_specs(chosen)
 
     def _with_specs(self, specs: Sequence[Any]) -> Trace:
-        bound = bind(self.dygraph_function, specs, {})
+        bound = bind(self._signature, specs, {})
         return self._trace(Arguments(bound.trees, bound.signature))
 
     @property
