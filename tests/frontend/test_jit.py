@@ -340,3 +340,44 @@ def test_errors(make: Any, error: type[Exception], words: str) -> None:
     """Arguments of the wrong kind."""
     with pytest.raises(error, match=words):
         make()
+
+
+FLUID = """
+import numpy as np
+import paddle.fluid as fluid
+import paddle.fluid.dygraph.nn as layers
+from paddle.fluid.dygraph import ProgramTranslator, declarative, guard
+from paddle.fluid.dygraph.jit import dygraph_to_static_func
+
+
+@dygraph_to_static_func
+def chosen(x):
+    if fluid.layers.mean(x) > 0:
+        return x + 1
+    return x - 1
+
+
+assert ProgramTranslator().enable_to_static
+x = fluid.data("x", [2], "float32")
+y = chosen(x)
+feed = {"x": np.ones(2, "float32")}
+print(fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[y])[0])
+print(declarative(chosen)(-feed["x"]).numpy())
+for name in (guard, layers.Linear, fluid.dygraph.to_variable):
+    try:
+        name()
+    except NotImplementedError as error:
+        print(error)
+"""
+
+
+def test_fluid(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The names of 1.8 that are about programs; those of dynamic mode are refused in words."""
+    path = tmp_path / "script.py"
+    path.write_text(FLUID)
+    assert run_script(path) == 0, capfd.readouterr().err
+    shown = capfd.readouterr().out.splitlines()
+    assert shown[:2] == ["[2. 2.]", "[-2. -2.]"]
+    assert len(shown) == 5
+    assert all("runs static programs only" in line for line in shown[2:])
+    assert "fluid.dygraph.guard" in shown[2]

@@ -55,7 +55,8 @@ def convert(function: Any) -> Any:
 
 
 def _is_users(function: FunctionType) -> bool:
-    module = function.__module__ or ""
+    # a wrapper has the name of what it wraps, and the globals of its own module
+    module = function.__globals__.get("__name__", "")
     top = module.partition(".")[0]
     if top in _NOT_CONVERTED or (top in sys.stdlib_module_names and top != "__main__"):
         return False

@@ -30,6 +30,8 @@ def converted(
     of what is converted now.
     """
     code = function.__code__
+    if HELPERS in code.co_freevars:
+        return function  # it is converted already
     if code not in _codes:
         _codes[code] = _converted_code(function, report)
     found = _codes[code]
