@@ -8,6 +8,7 @@ from graphopt import framework as framework
 from graphopt import incubate as incubate
 from graphopt import inference as inference
 from graphopt import io as io
+from graphopt import jit as jit
 from graphopt import linalg as linalg
 from graphopt import metric as metric
 from graphopt import nn as nn

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.ir.program import Program
+from graphopt.frontend.tracing import Traced
 from graphopt.passes.engine.validation import Validator
-from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.explain import Explanation
 from graphopt.runtime.explain import explain as explain_passes
 from graphopt.runtime.strategies import BuildStrategy
@@ -24,7 +23,7 @@ def standard_validator() -> Validator:
 
 
 def explain(
-    program: Program | CompiledProgram,
+    program: Any,
     build_strategy: BuildStrategy | None = None,
     fetch_list: Any = None,
     *,
@@ -35,11 +34,17 @@ def explain(
 
     `fetch_list` are the variables that a run would fetch, which stop fusions that would remove
     them; by default a saved model's outputs, else the losses and the values without readers. A
-    CompiledProgram brings its own strategy. With `strict` a flag that does nothing raises
+    CompiledProgram brings its own strategy, and so does the latest trace of a function or layer of
+    `paddle.jit.to_static`. With `strict` a flag that does nothing raises
     StrictError. With `validate` every rewrite is compared with what it replaces, in a NumPy
     interpreter; one that computes something else is undone and reported as declined, with the
     reason `failed-validation`. Raises TypeError for anything that is not a program, FetchError for
     an unknown fetch.
     """
     validator = standard_validator() if validate else None
-    return explain_passes(program, build_strategy, fetch_list, strict=strict, validator=validator)
+    traced = program if isinstance(program, Traced) else getattr(program, "forward", None)
+    chosen: Any = program
+    if isinstance(traced, Traced):
+        fetch_list = traced.output_names() if fetch_list is None else fetch_list
+        chosen = traced.compiled_program()
+    return explain_passes(chosen, build_strategy, fetch_list, strict=strict, validator=validator)

@@ -5,6 +5,7 @@ These files hold the differences from `paddle.static`; there is no dynamic mode.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
@@ -84,7 +85,6 @@ Tensor = LoDTensor
 
 
 _NO_DYNAMIC_MODE = (
-    "dygraph",
     "enable_dygraph",
     "disable_dygraph",
     "enable_imperative",
@@ -97,6 +97,8 @@ publish(globals(), __name__)
 def __getattr__(name: str) -> Any:
     if name in _refused.FLUID:
         return _refuse("fluid", name, _refused.FLUID)
+    if name == "dygraph":
+        return import_module("graphopt.fluid.dygraph")  # after the modules that it builds on
     if name in ("save", "load", "load_program_state", "set_program_state"):
         return getattr(io, name)
     if name in _NO_DYNAMIC_MODE:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,3 +31,9 @@ def value_attrs(array: np.ndarray[Any, Any]) -> dict[str, Any]:
         raise TypeError(f"a constant of dtype {dtype!s} cannot be written into a program")
     values = array.ravel().tolist()
     return {"shape": list(array.shape), "dtype": dtype.code, _ATTRIBUTES[dtype]: values}
+
+
+def array_of(attrs: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """The array that an `assign_value` with these attributes makes."""
+    dtype = as_dtype(attrs["dtype"])
+    return np.array(attrs[_ATTRIBUTES[dtype]], dtype.numpy).reshape(attrs["shape"])

@@ -15,7 +15,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from graphopt.errors import FormatError, ProgramError, ScopeError, UnsupportedError
+from graphopt.errors import FormatError, ProgramError, UnsupportedError
+from graphopt.frontend.first_values import value_of
 from graphopt.ir.formats.commit import is_ours, write_files
 from graphopt.ir.formats.files import path_of_variable, read_one, read_together, settle_at
 from graphopt.ir.formats.limits import Limits
@@ -26,7 +27,6 @@ from graphopt.ir.formats.protobuf.program_desc import read_program, write_progra
 from graphopt.ir.formats.tensor_stream import read_selected_rows, read_tensor, write_tensor
 from graphopt.ir.program import Program, Variable
 from graphopt.ir.program.location import caller_level
-from graphopt.runtime.scope import global_scope
 from graphopt.runtime.slots import Slot, Tensor
 
 NAME_TABLE = "StructuredToParameterName@@"
@@ -142,12 +142,7 @@ def _write(path: Any, pieces: Iterable[bytes | memoryview]) -> None:
 def _value_of(obj: Any) -> np.ndarray[Any, Any]:
     """The array of a variable in the global scope, of a scope's tensor, or the array itself."""
     if isinstance(obj, Variable):
-        slot = global_scope().find_var(obj.name)
-        if slot is None:
-            raise ScopeError(
-                f"variable '{obj.name}' has no value to save; run the startup_program first"
-            )
-        return slot.numpy()
+        return value_of(obj)
     return obj if isinstance(obj, np.ndarray) else obj.numpy()
 
 

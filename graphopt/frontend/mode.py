@@ -13,32 +13,54 @@ from typing import Any
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.ir.dtypes import FLOATING, DType
+from graphopt.ir.program import is_first_program
 from graphopt.runtime.generator import Generator, default_generator
 
 _default_dtype = DType("float32")
 _op_attrs: dict[str, Any] = {}
 _dynamic = False
+_chosen = False
 
 
 def enable_static() -> None:
     """Build programs instead of running each call (paddle.enable_static); the mode at the start."""
-    global _dynamic
-    _dynamic = False
+    global _dynamic, _chosen
+    _dynamic, _chosen = False, True
 
 
 def disable_static(place: Any = None) -> None:
     """Leave static mode (paddle.disable_static).
 
-    graphopt has no dynamic mode: functions of plain numbers and arrays go on to work, and anything
-    that would make a variable or an operator raises UnsupportedError until `enable_static()`.
+    graphopt has no dynamic mode: layers, constants of `paddle.to_tensor` and functions of
+    `paddle.jit.to_static` go on to work, and anything else that would make a variable or an
+    operator raises UnsupportedError until `enable_static()`.
     """
-    global _dynamic
-    _dynamic = True
+    global _dynamic, _chosen
+    _dynamic, _chosen = True, True
 
 
 def in_dynamic_mode() -> bool:
     """True after `disable_static()` (paddle.in_dynamic_mode)."""
     return _dynamic
+
+
+def would_be_dynamic() -> bool:
+    """True where Paddle is in dynamic mode.
+
+    That is after `disable_static()`, and before a script chooses a mode or makes a program.
+    """
+    return _dynamic or (not _chosen and is_first_program())
+
+
+@contextmanager
+def static_mode() -> Iterator[None]:
+    """Static mode inside the block, whatever mode is around it."""
+    global _dynamic
+    before, _dynamic = _dynamic, False
+    try:
+        yield
+    finally:
+        _dynamic = before
 
 
 def require_static() -> None:
@@ -47,7 +69,8 @@ def require_static() -> None:
         raise UnsupportedError(
             "graphopt compiles static-graph programs and has no dynamic mode; build a Program with "
             "paddle.static.program_guard and run it with paddle.static.Executor (call "
-            "paddle.enable_static() first)"
+            "paddle.enable_static() first), or put the computation into a function of "
+            "paddle.jit.to_static"
         )
 
 

@@ -130,7 +130,7 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
         new_executor_use_local_scope True, pe_profile_fname '', pir_apply_inplace_pass True,
         pir_subgraph_saving_dir '', prim_enabled False, print_ir False, print_sub_graph_dir '',
         static_executor_perfstat_filepath '', auto_free_cudagraph_allocations_on_launch True""",
-    "there is no dynamic mode, and dy2static needs it": """
+    "there is no dynamic mode, and a traced function is one program": """
         convert_all_blocks True, dygraph_debug 0, jit_engine_type 'Predictor',
         sort_sum_gradient False, tensor_operants_mode 'eager'""",
     "errors always name the operator and the source line": """

@@ -12,7 +12,7 @@ from graphopt.frontend.constants import value_attrs
 from graphopt.frontend.initializers.base import Initializer
 from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper, emit, emit_as
-from graphopt.frontend.mode import get_default_dtype
+from graphopt.frontend.mode import get_default_dtype, static_mode
 from graphopt.frontend.parameters import ParamAttr, as_weight_attr
 from graphopt.frontend.sizes import sizes
 from graphopt.ir.dtypes import as_dtype
@@ -136,7 +136,8 @@ def to_tensor(
     if dtype is not None:
         array = array.astype(arguments.dtype(dtype, "dtype", "to_tensor").numpy)
     attrs = value_attrs(array)
-    return emit("assign_value", {}, attrs, layer="assign", stop_gradient=stop_gradient)
+    with static_mode():  # a constant may be made in dynamic mode, for a function that is traced
+        return emit("assign_value", {}, attrs, layer="assign", stop_gradient=stop_gradient)
 
 
 def create_parameter(

@@ -14,9 +14,14 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import called_from_outside, published
+from graphopt.frontend.first_values import forget, known_before_runs, value_of
+from graphopt.frontend.mode import static_mode, would_be_dynamic
+from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
+from graphopt.ir.program.location import caller_location
 
 _BINARY = {
     "add": "elementwise_add",
@@ -146,10 +151,13 @@ def get_value(self: Variable, scope: Any = None) -> Any:
 
 
 def set_value(self: Variable, value: Any, scope: Any = None) -> None:
-    """Write a persistable variable in a scope (the global one); ValueError for another shape."""
+    """Write a persistable variable in a scope (the global one); ValueError for another shape.
+
+    A Variable as the value is computed now, from parameters as they are; it needs no feed.
+    """
     from graphopt.runtime.scope import global_scope
 
-    array = np.asarray(value)
+    array = value_of(value) if isinstance(value, Variable) else np.asarray(value)
     if array.shape != self.shape:
         raise ValueError(
             f"Variable '{self.name}' has shape {list(self.shape)}, but the value has "
@@ -160,15 +168,32 @@ def set_value(self: Variable, value: Any, scope: Any = None) -> None:
     slot.get_tensor().set(array.astype(self.dtype.numpy))
 
 
-def _no_assignment(self: Variable, index: Any, value: Any) -> NoReturn:
+def _put_item(self: Variable, index: Any, value: Any) -> None:
+    """`x[index] = value` where layers are made for a trace; RuntimeError in programs."""
+    if would_be_dynamic() and not self.is_data:
+        if self.persistable:
+            array = value_of(self)
+            array[index] = value_of(value) if isinstance(value, Variable) else value
+            set_value(self, array)
+        else:
+            with static_mode():
+                _file("creation").assign(_file("indexing").set_item(self, index, value), self)
+            forget(self)
+        return
     raise RuntimeError(
         f"'{self.name}' cannot be changed in place: in static mode, write "
         "x = paddle.static.setitem(x, index, value) instead of x[index] = value"
     )
 
 
-def item(self: Variable) -> Variable:
-    """The Variable itself, which must have one element or one axis (Tensor.item)."""
+def item(self: Variable) -> Any:
+    """The Variable itself, which must have one element or one axis (Tensor.item).
+
+    Of a constant in a script that has made no program, the number.
+    """
+    value = None if is_converting() else known_before_runs(self)
+    if value is not None:
+        return value.item()
     if len(self.shape) > 1:
         raise TypeError(
             f"item(): '{self.name}' must have one axis at most, found {list(self.shape)}"
@@ -180,8 +205,18 @@ def _truth(self: Variable) -> bool:
     """True, as for any object in Paddle's static mode: `if x:` asks whether there is a Variable.
 
     A condition gets a warning, for it has no value yet. `x in [y]` is an exception: it compares by
-    `equal`, whose truth Python needs at once.
+    `equal`, whose truth Python needs at once. Raises UnsupportedError in a trace.
     """
+    if is_converting():
+        raise UnsupportedError(
+            f"{caller_location()}: Python needs the truth of '{self.name}' while a function is "
+            "traced, where it has no value. In the functions of the script `if`, `while`, `for`, "
+            "`and`, `or`, `not` and `assert` can follow a tensor; elsewhere, and in functions "
+            "without a source file, use paddle.where, paddle.static.nn.cond or while_loop"
+        )
+    value = known_before_runs(self)
+    if value is not None:
+        return bool(value)
     if self.has_type and self.dtype == "bool":
         ops = self.block.program.current_block().ops
         if not (ops and ops[-1].type == "equal" and self.name in ops[-1].output_arg_names):
@@ -195,10 +230,30 @@ def _truth(self: Variable) -> bool:
 
 
 def _no_values(self: Variable, *args: Any) -> NoReturn:
+    if is_converting():
+        raise UnsupportedError(
+            f"{caller_location()}: '{self.name}' has no value while a function is traced; compute "
+            "with functions of paddle, or return it and use .numpy() outside of the function"
+        )
     raise TypeError(
         f"'{self.name}' has no value before the program runs; fetch it: "
         "exe.run(program, feed=…, fetch_list=[x])"
     )
+
+
+def numpy(self: Variable) -> Any:
+    """The value of a parameter, a buffer or a constant; TypeError for other Variables."""
+    if self.persistable and not is_converting():
+        return value_of(self)
+    value = None if is_converting() else known_before_runs(self)
+    return _no_values(self) if value is None else value
+
+
+def _as_number(kind: type) -> Callable[..., Any]:
+    def method(self: Variable) -> Any:
+        return kind(numpy(self).item())
+
+    return method
 
 
 def _transposed(self: Variable) -> Variable:
@@ -224,15 +279,15 @@ def attach() -> None:
         "__or__": _Method("logic", "bitwise_or", "__or__"),
         "__xor__": _Method("logic", "bitwise_xor", "__xor__"),
         "__getitem__": _Method("indexing", "get_item", "__getitem__"),
-        "__setitem__": _no_assignment,
+        "__setitem__": _put_item,
         "item": item,
         "__iter__": _Method("indexing", "iterate", "__iter__"),
         "__bool__": _truth,
-        "__array__": _no_values,
-        "__float__": _no_values,
-        "__int__": _no_values,
+        "__array__": lambda self, dtype=None, copy=None: np.asarray(numpy(self), dtype),
+        "__float__": _as_number(float),
+        "__int__": _as_number(int),
         "__hash__": object.__hash__,
-        "numpy": _no_values,
+        "numpy": numpy,
         "astype": astype,
         "detach": detach,
         "where": where,

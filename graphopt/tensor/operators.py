@@ -15,6 +15,7 @@ import numpy as np
 from graphopt.errors import ProgramError
 from graphopt.frontend import arguments
 from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
 from graphopt.tensor import early_operators
 from graphopt.tensor.creation import to_tensor
@@ -79,13 +80,16 @@ def same_dtype(type: str, x: Variable, y: Variable) -> tuple[Variable, Variable]
     """Both operands in one dtype: the wider one of their kind.
 
     `/` of integers is float32. Raises ProgramError for an integer and a float tensor, where either
-    choice would lose something without a word.
+    choice would lose something without a word; in a trace, where the integer may be a number of
+    Python, it becomes a float as in Paddle's dynamic mode.
     """
     if type == "elementwise_div" and is_integral(x.dtype) and is_integral(y.dtype):
         return cast_to(x, "float32"), cast_to(y, "float32")
     if x.dtype == y.dtype:
         return x, y
     if is_integral(x.dtype) != is_integral(y.dtype):
+        if is_converting():
+            return (cast_to(x, y.dtype), y) if is_integral(x.dtype) else (x, cast_to(y, x.dtype))
         raise ProgramError(
             f"the operands '{x.name}' and '{y.name}' have the dtypes {x.dtype!s} and {y.dtype!s}; "
             "cast one of them: x.astype(y.dtype)"

@@ -7,6 +7,7 @@ import contextlib
 import doctest
 import importlib.util
 import io
+import linecache
 import re
 import shlex
 from collections.abc import Iterator
@@ -72,10 +73,15 @@ def fresh_state(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[Non
 
 
 def run_python(block: Block, page: str, names: dict[str, Any]) -> str:
-    """What a block prints; errors and locations name the page and its line."""
+    """What a block prints; errors and locations name the page and its line.
+
+    Its functions have a source, as those of a script have.
+    """
     printed = io.StringIO()
+    source = "\n" * block.line + block.text
+    linecache.cache[page] = len(source), None, source.splitlines(keepends=True), page
     with contextlib.redirect_stdout(printed):
-        exec(compile("\n" * block.line + block.text, page, "exec", dont_inherit=True), names)
+        exec(compile(source, page, "exec", dont_inherit=True), names)
     return printed.getvalue()
 
 

@@ -133,6 +133,13 @@ def test_greedy_decoder() -> None:
     assert len(spelt) == 4 and all(word == found for word, found in spelt.items())
 
 
+def test_export_a_layer(capsys: pytest.CaptureFixture[str]) -> None:
+    """The files take the same steps as the layer, and the flag fuses inside the loop."""
+    traced, deployed = module_of(EXAMPLES / "export_a_layer.py").main()
+    assert traced == deployed == [0, 2, 10]
+    assert "applied once" in capsys.readouterr().out
+
+
 def test_every_example_has_a_test() -> None:
     """A new example needs a function here, called as the file."""
     missing = [n for n in PADDLE if not n.endswith("_properties") and f"test_{n}" not in globals()]

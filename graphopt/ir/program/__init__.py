@@ -2,6 +2,7 @@
 
 from graphopt.ir.program.defaults import default_main_program as default_main_program
 from graphopt.ir.program.defaults import default_startup_program as default_startup_program
+from graphopt.ir.program.defaults import is_first_program as is_first_program
 from graphopt.ir.program.defaults import program_guard as program_guard
 from graphopt.ir.program.feed_source import FeedSource as FeedSource
 from graphopt.ir.program.kinds import EMPTY as EMPTY

@@ -9,6 +9,7 @@ from graphopt.ir.program.program import Program
 
 _main_program = Program()
 _startup_program = Program()
+_first = _main_program
 
 
 def default_main_program() -> Program:
@@ -19,6 +20,11 @@ def default_main_program() -> Program:
 def default_startup_program() -> Program:
     """The program that initialises parameters."""
     return _startup_program
+
+
+def is_first_program() -> bool:
+    """True where layers append to the program of the process, not to one of `program_guard`."""
+    return _main_program is _first
 
 
 def _check_program(program: object) -> None:

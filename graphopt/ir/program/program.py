@@ -396,12 +396,9 @@ class Block:
 
     def find_var(self, name: str) -> Variable | None:
         """The variable visible under this name here, or None."""
-        block: Block | None = self
-        while block is not None:
-            if name in block.vars:
-                return block.vars[name]
-            block = block.parent
-        return None
+        if name in self.vars:
+            return self.vars[name]
+        return None if self.parent is None else self.parent.find_var(name)
 
     _find_var_recursive = find_var
 

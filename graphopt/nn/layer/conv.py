@@ -44,6 +44,8 @@ class _Conv(Layer):
         arguments.at_least(1, kernel, "kernel_size", kind)
         self._stride, self._padding, self._dilation = stride, padding, dilation
         self._groups, self._data_format = groups, data_format
+        # layers of users read these
+        self._in_channels, self._out_channels, self._kernel_size = inputs, outputs, kernel
         std = math.sqrt(2.0 / (math.prod(kernel) * inputs))
         shape = [outputs, inputs // groups, *kernel]
         self.weight: Any = self.create_parameter(

@@ -8,7 +8,9 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.mode import static_mode
 from graphopt.frontend.parameters import as_param_attr
+from graphopt.frontend.tracing import traceable
 from graphopt.ir.program import Parameter, Variable, unique_name
 
 Hook = Callable[..., Any]
@@ -106,13 +108,14 @@ class Layer:
         chosen = as_param_attr(attr)
         if chosen is None:
             return None
-        return LayerHelper(self._full_name, self._full_name).parameter(
-            chosen,
-            arguments.shape(shape, "create_parameter"),
-            dtype,
-            is_bias=is_bias,
-            default_initializer=default_initializer,
-        )
+        with static_mode():  # a layer may be made in dynamic mode, to be traced
+            return LayerHelper(self._full_name, self._full_name).parameter(
+                chosen,
+                arguments.shape(shape, "create_parameter"),
+                dtype,
+                is_bias=is_bias,
+                default_initializer=default_initializer,
+            )
 
     def add_parameter(self, name: str, parameter: Parameter | None) -> Parameter | None:
         """Register a parameter under a name."""
@@ -268,11 +271,16 @@ class Layer:
         return _register(self._forward_post_hooks, hook)
 
     def __call__(self, *inputs: Any, **kwargs: Any) -> Any:
+        return self._with_hooks(traceable(self.forward), inputs, kwargs)
+
+    def _with_hooks(
+        self, forward: Callable[..., Any], inputs: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> Any:
         for hook in list(self._forward_pre_hooks.values()):
             replaced = hook(self, inputs)
             if replaced is not None:
                 inputs = replaced if isinstance(replaced, tuple) else (replaced,)
-        outputs = self.forward(*inputs, **kwargs)
+        outputs = forward(*inputs, **kwargs)
         for hook in list(self._forward_post_hooks.values()):
             replaced = hook(self, inputs, outputs)
             outputs = outputs if replaced is None else replaced

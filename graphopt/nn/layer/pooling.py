@@ -16,6 +16,8 @@ class _Pool(Layer):
     def __init__(self, **arguments: Any) -> None:
         super().__init__()
         self._arguments = arguments
+        if "output_size" in arguments:  # layers of users read these
+            self.__dict__.update({f"_{name}": value for name, value in arguments.items()})
 
     def forward(self, x: Any) -> Any:
         return type(self).function(x, **self._arguments)

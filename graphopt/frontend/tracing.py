@@ -1,0 +1,87 @@
+"""A trace: one call of a Python function, whose operators become a program of their own."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from graphopt.frontend.first_values import needs_feed, value_of
+from graphopt.ir.program import Block, Program, Variable, default_main_program
+from graphopt.runtime.compiled_program import CompiledProgram
+
+Function = Callable[..., Any]
+
+
+class TracedProgram(Program):
+    """A program that takes over the variables of other programs that it reads.
+
+    They are parameters, buffers and constants, which were made before the trace. Each becomes a
+    persistable variable here, whose value is in the global scope.
+    """
+
+    def __init__(self, sources: Iterable[Program]) -> None:
+        super().__init__()
+        self.blocks = [_Borrowing(self, 0)]
+        self.sources = tuple(dict.fromkeys(sources))
+
+
+class _Borrowing(Block):
+    """The global block of a traced program."""
+
+    program: TracedProgram  # pyright: ignore[reportIncompatibleVariableOverride]
+
+    def find_var(self, name: str) -> Variable | None:
+        found = super().find_var(name)
+        if found is not None:
+            return found
+        for source in self.program.sources:
+            outer = source.global_block().vars.get(name)
+            if outer is not None and (outer.persistable or not needs_feed(outer)):
+                if not outer.persistable:
+                    value_of(outer)
+                return self._clone_variable(outer)
+        return None
+
+
+def current_trace() -> TracedProgram | None:
+    """The program of the trace that is in progress; None outside of all."""
+    program = default_main_program()
+    return program if isinstance(program, TracedProgram) else None
+
+
+_convert: Callable[[Function], Function] | None = None
+
+
+@contextmanager
+def converting(convert: Callable[[Function], Function]) -> Iterator[None]:
+    """Call `convert(function)` inside the block where layers call a function of the user."""
+    global _convert
+    before, _convert = _convert, convert
+    try:
+        yield
+    finally:
+        _convert = before
+
+
+def is_converting() -> bool:
+    """True inside `converting`."""
+    return _convert is not None
+
+
+def traceable(function: Function) -> Function:
+    """The function as a trace calls it; the function itself outside of traces."""
+    return function if _convert is None else _convert(function)
+
+
+class Traced(ABC):
+    """A function or layer with a program that was traced from it."""
+
+    @abstractmethod
+    def compiled_program(self) -> CompiledProgram:
+        """The latest traced program, with its strategy."""
+
+    @abstractmethod
+    def output_names(self) -> list[str]:
+        """The names of the results of that program."""

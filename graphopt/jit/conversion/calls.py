@@ -1,0 +1,167 @@
+"""Calls in traced functions: functions of the user are converted, some built-in ones replaced."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import sys
+from collections.abc import Callable
+from types import FunctionType, MethodType, ModuleType, SimpleNamespace
+from typing import Any
+
+from graphopt.frontend.mode import get_default_dtype
+from graphopt.ir.program import Variable
+from graphopt.jit import settings
+from graphopt.jit.conversion import branches, conditions, loops, unknown
+from graphopt.jit.conversion.function import converted
+from graphopt.static.debug import Assert, Print
+from graphopt.tensor.attribute import shape as shape_of
+from graphopt.tensor.indexing import set_item
+from graphopt.tensor.manipulation import cast
+
+# with the standard library: they have no tensors of a program
+_NOT_CONVERTED = {"graphopt", "paddle", "numpy", "jax", "jaxlib", "scipy", "xdsl"}
+_ignored: set[str] = set()
+NOT_TO_STATIC = "_graphopt_not_to_static"
+
+
+def ignore(module: ModuleType) -> None:
+    """Leave the functions of a module as they are."""
+    _ignored.add(module.__name__)
+
+
+def call(function: Any) -> Any:
+    """The function that a traced one calls in the place of `function`."""
+    found = unknown.known(function)
+    if getattr(found, "__module__", None) == "builtins" and found in _BUILT_IN:
+        return _BUILT_IN[found]
+    return convert(found)
+
+
+def convert(function: Any) -> Any:
+    """The converted function or method; anything else unchanged."""
+    if isinstance(function, functools.partial):
+        inner = convert(function.func)
+        return functools.partial(inner, *function.args, **function.keywords)
+    if isinstance(function, MethodType):
+        inner = convert(function.__func__)
+        if inner is function.__func__:
+            return function
+        # what is no function any more gets the object as its first argument
+        return MethodType(inner, function.__self__)
+    if not isinstance(function, FunctionType) or not _is_users(function):
+        return function
+    return converted(function, HELPERS, functools.partial(settings.report, function))
+
+
+def _is_users(function: FunctionType) -> bool:
+    # a wrapper has the name of what it wraps, and the globals of its own module
+    module = function.__globals__.get("__name__", "")
+    top = module.partition(".")[0]
+    if top in _NOT_CONVERTED or (top in sys.stdlib_module_names and top != "__main__"):
+        return False
+    if getattr(function, NOT_TO_STATIC, False):
+        return False
+    return not any(f"{module}.".startswith(f"{name}.") for name in _ignored)
+
+
+def shape(value: Any) -> Any:
+    """`x.shape`: for a Variable a list, with Variables for the dimensions that are not known."""
+    found = unknown.known(value).shape
+    if not isinstance(value, Variable):
+        return found
+    if -1 not in found:
+        return list(found)
+    sizes: Any = shape_of(value)
+    return [sizes[at] if size < 0 else size for at, size in enumerate(found)]
+
+
+def _length(value: Any) -> Any:
+    return shape(value)[0] if isinstance(value, Variable) else len(value)
+
+
+def _range(*limits: Any) -> Any:
+    if any(isinstance(limit, Variable) for limit in limits):
+        return loops.Range(*limits)
+    return range(*limits)
+
+
+def _enumerate(items: Any, start: int = 0) -> Any:
+    return (
+        loops.Enumerated(items, start) if isinstance(items, Variable) else enumerate(items, start)
+    )
+
+
+def _casting(kind: type, dtype: Callable[[], str]) -> Callable[..., Any]:
+    def call(value: Any = 0, *args: Any) -> Any:
+        return cast(value, dtype()) if isinstance(value, Variable) else kind(value, *args)
+
+    return call
+
+
+def _print(*values: Any, **options: Any) -> None:
+    """Print now what is known now; Variables when the program runs."""
+    known = [value for value in values if not isinstance(value, Variable)]
+    if len(known) == len(values):
+        print(*values, **options)
+        return
+    message = " ".join(map(str, known))
+    for value in values:
+        if isinstance(value, Variable):
+            Print(value, message=message)
+
+
+def assertion(test: Any, message: Callable[[], Any]) -> None:
+    """`assert test, message`."""
+    if not isinstance(test, Variable):
+        if not test:
+            text = message()
+            raise AssertionError(*(() if text is None else (text,)))
+        return
+    Assert(conditions.as_flag(test, "assert"))
+
+
+def put(holder: Any, index: Any, value: Any) -> Any:
+    """`holder[index] = value`; the holder, or the tensor that takes its place."""
+    if isinstance(holder, Variable):
+        return set_item(holder, index, value)
+    unknown.known(holder)[index] = value
+    return holder
+
+
+def put_into(owner: Any, name: str, index: Any, value: Any) -> None:
+    """`owner.name[index] = value`."""
+    before = getattr(owner, name)
+    after = put(before, index, value)
+    if after is not before:
+        setattr(owner, name, after)
+
+
+_BUILT_IN: dict[Any, Callable[..., Any]] = {
+    builtins.len: _length,
+    builtins.range: _range,
+    builtins.enumerate: _enumerate,
+    builtins.print: _print,
+    builtins.bool: _casting(bool, lambda: "bool"),
+    builtins.int: _casting(int, lambda: "int64"),
+    builtins.float: _casting(float, get_default_dtype),
+}
+
+HELPERS = SimpleNamespace(
+    call=call,
+    shape=shape,
+    assertion=assertion,
+    put=put,
+    put_into=put_into,
+    all_of=conditions.all_of,
+    any_of=conditions.any_of,
+    negation=conditions.negation,
+    comparison=conditions.comparison,
+    branch=branches.branch,
+    choice=branches.choice,
+    loop=loops.loop,
+    each=loops.each,
+    value=unknown.value,
+    known=unknown.known,
+    returned=unknown.returned,
+)

@@ -1,0 +1,302 @@
+"""`while` and `for` whose end may depend on a tensor.
+
+The body of such a loop is traced twice: once to see which names it changes and what to, and then
+into the block of the loop. Values that it does not change stay what they are in Python.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend import nest
+from graphopt.ir.program import Variable, default_main_program, undo
+from graphopt.ir.program.location import caller_location
+from graphopt.jit.conversion.branches import (
+    NUMBERS,
+    Read,
+    Write,
+    as_tensor,
+    branch,
+    fresh,
+    is_same,
+)
+from graphopt.jit.conversion.conditions import Thunk, as_flag, negation
+from graphopt.jit.conversion.jumps import RESULT
+from graphopt.jit.conversion.unknown import Unknown
+from graphopt.static.nn.control_flow import while_loop
+from graphopt.tensor.attribute import shape as shape_of
+from graphopt.tensor.creation import full
+from graphopt.tensor.manipulation import cast, reshape
+
+_TRIES = 4  # a dtype may have to go through several variables
+
+
+class Range:
+    """`range` with a Variable among its arguments."""
+
+    def __init__(self, *limits: Any) -> None:
+        start, stop, step = (0, *limits, 1) if len(limits) == 1 else (*limits, 1)[:3]
+        if not isinstance(step, int) or step == 0:
+            raise UnsupportedError(
+                f"{caller_location()}: the step of range() must be a number other than 0 here"
+            )
+        self.start, self.stop, self.step = _index(start), _index(stop), step
+
+    def __iter__(self) -> Iterator[Any]:
+        raise UnsupportedError(
+            f"{caller_location()}: the number of items of this range() is a tensor, which a `for` "
+            "statement can follow and a comprehension cannot; write the loop as a statement"
+        )
+
+
+class Enumerated:
+    """`enumerate` of a Variable."""
+
+    def __init__(self, items: Variable, start: int = 0) -> None:
+        self.items, self.start = items, start
+
+    def __iter__(self) -> Iterator[tuple[int, Variable]]:
+        return enumerate(_rows(self.items), self.start)
+
+
+def _index(value: Any) -> Variable:
+    """A limit of a range as an int64 tensor without dimensions."""
+    if not isinstance(value, Variable):
+        return full([], value, "int64")
+    found = value if value.dtype == "int64" else cast(value, "int64")
+    return reshape(found, []) if found.shape else found
+
+
+def _rows(items: Variable) -> Iterator[Variable]:
+    if items.shape[0] < 0:
+        raise UnsupportedError(
+            f"{caller_location()}: '{items.name}' has {list(items.shape)} elements, of which the "
+            "first dimension is unknown; go over it with a `for` statement"
+        )
+    return (items[at] for at in range(items.shape[0]))  # pyright: ignore[reportIndexIssue]
+
+
+def loop(test: Thunk, body: Thunk, read: Read, write: Write, names: Sequence[str]) -> None:
+    """Run `body` while `test` holds."""
+    while True:
+        flag = test()
+        if isinstance(flag, Variable):
+            break
+        if not flag:
+            return
+        body()
+    as_flag(flag, "while")
+    with undo.transaction():
+        _Loop(lambda: as_flag(_variable(test()), "while"), body, read, write, names).trace()
+
+
+def _variable(flag: Any) -> Variable:
+    return flag if isinstance(flag, Variable) else full([], bool(flag), "bool")
+
+
+def each(
+    items: Any,
+    body: Callable[[Any], None],
+    stop: Thunk | None,
+    read: Read,
+    write: Write,
+    names: Sequence[str],
+) -> None:
+    """Run `body` with each of the items, until `stop` holds."""
+    if isinstance(items, Range):
+        _over(items, lambda at: body(at), stop, read, write, names)
+    elif isinstance(items, (Variable, Enumerated)) and _is_open(items):
+        rows = items.items if isinstance(items, Enumerated) else items
+        count = Range(shape_of(rows)[0])  # pyright: ignore[reportIndexIssue]
+
+        def with_row(at: Variable) -> None:
+            row = rows[at]  # pyright: ignore[reportIndexIssue]
+            body((at + items.start, row) if isinstance(items, Enumerated) else row)  # pyright: ignore[reportOperatorIssue]
+
+        _over(count, with_row, stop, read, write, names)
+    else:
+        _unrolled(
+            _rows(items) if isinstance(items, Variable) else items, body, stop, read, write, names
+        )
+
+
+def _is_open(items: Variable | Enumerated) -> bool:
+    rows = items.items if isinstance(items, Enumerated) else items
+    return rows.shape[0] < 0
+
+
+def _unrolled(
+    items: Any,
+    body: Callable[[Any], None],
+    stop: Thunk | None,
+    read: Read,
+    write: Write,
+    names: Sequence[str],
+) -> None:
+    """One body after another; from where `stop` is a Variable on, each in a branch."""
+    for item in items:
+        flag = False if stop is None else stop()
+        if isinstance(flag, Variable):
+            branch(negation(flag), lambda item=item: body(item), lambda: None, read, write, names)
+        elif flag:
+            return
+        else:
+            body(item)
+
+
+def _over(
+    limits: Range,
+    body: Callable[[Any], None],
+    stop: Thunk | None,
+    read: Read,
+    write: Write,
+    names: Sequence[str],
+) -> None:
+    """A loop over a range, whose counter is one more name."""
+    at: list[Any] = [limits.start]
+
+    def test() -> Any:
+        counter = at[0]
+        inside = counter < limits.stop if limits.step > 0 else counter > limits.stop
+        flag = False if stop is None else stop()
+        if isinstance(flag, Variable):
+            return inside & negation(flag)
+        return full([], False, "bool") if flag else inside
+
+    def step() -> None:
+        body(at[0])
+        at[0] = at[0] + limits.step
+
+    def write_all(values: list[Any]) -> None:
+        at[0] = values[-1]
+        write(values[:-1])
+
+    with undo.transaction():
+        _Loop(test, step, lambda: [*read(), at[0]], write_all, [*names, "the counter"]).trace()
+
+
+class _Loop:
+    """A loop over a Variable."""
+
+    def __init__(
+        self,
+        test: Callable[[], Variable],
+        body: Thunk,
+        read: Read,
+        write: Write,
+        names: Sequence[str],
+    ) -> None:
+        self.test, self.body, self.read, self.write, self.names = test, body, read, write, names
+
+    def trace(self) -> None:
+        """Append the loop, and give the names their values after it."""
+        start = self.read()
+        carried: dict[int, None] = {}
+        for _ in range(_TRIES):
+            carried = {}
+            settled = True
+            after = self._tried(start)
+            for at, (name, old, new) in enumerate(zip(self.names, start, after, strict=True)):
+                first = _start(name, old, new)
+                if first is not None:
+                    carried[at] = None
+                    settled = settled and first is old
+                    start[at] = first
+                elif not _unchanged(old, new):
+                    start[at] = _local(name, old, new)
+            if settled:
+                break
+        if not carried:
+            raise UnsupportedError(
+                f"{caller_location()}: nothing that the condition of this loop depends on changes "
+                "in the loop, so it would never end"
+            )
+
+        def put(values: Sequence[Any]) -> None:
+            now = fresh(start)
+            for at, value in zip(carried, values, strict=True):
+                now[at] = value
+            self.write(now)
+
+        def test(*values: Any) -> Variable:
+            put(values)
+            return self.test()
+
+        def body(*values: Any) -> list[Any]:
+            put(values)
+            self.body()
+            after = self.read()
+            return [after[at] for at in carried]
+
+        put(while_loop(test, body, [start[at] for at in carried]))
+
+    def _tried(self, start: list[Any]) -> list[Any]:
+        """The values after the body; its operators are taken back."""
+        with _taken_back():
+            self.write(fresh(start))
+            self.test()
+            self.body()
+            return self.read()
+
+
+@contextmanager
+def _taken_back() -> Iterator[None]:
+    """Take back what is appended inside, here to a block of its own."""
+    begun = undo.begin()
+    try:
+        default_main_program()._create_block()
+        yield
+    finally:
+        undo.roll_back(begun)
+
+
+def _unchanged(old: Any, new: Any) -> bool:
+    if isinstance(old, Unknown) and isinstance(new, Unknown):
+        return True
+    if nest.difference(old, new) is not None:
+        return False
+    return all(is_same(*pair) for pair in zip(nest.leaves(old), nest.leaves(new), strict=True))
+
+
+def _start(name: str, old: Any, new: Any) -> Any:
+    """The value of a loop variable before the loop; None for a name that is none.
+
+    A name is a loop variable if the body changes tensors or numbers in it, and leaves its form.
+    """
+    if name == RESULT and isinstance(old, Unknown) and not isinstance(new, Unknown):
+        old = nest.map_leaves(lambda _: old, new)
+    if (isinstance(old, Unknown) and name != RESULT) or isinstance(new, Unknown):
+        return None
+    if _unchanged(old, new) or nest.difference(old, new) is not None:
+        return None
+    made: list[Any] = []
+    for before, after in zip(nest.leaves(old), nest.leaves(new), strict=True):
+        if is_same(before, after) or isinstance(before, Variable):
+            made.append(before)
+        elif isinstance(before, (*NUMBERS, Unknown)) and isinstance(after, (Variable, *NUMBERS)):
+            made.append(as_tensor(before, after))
+        else:
+            return None
+    kept = all(one is other for one, other in zip(made, nest.leaves(old), strict=True))
+    return old if kept else nest.rebuild(old, made)
+
+
+def _local(name: str, old: Any, new: Any) -> Unknown:
+    """The value of a name that the body must set before it reads it."""
+    if isinstance(old, Unknown):
+        reason = "has a value inside a loop over a tensor only; give it one before the loop"
+    elif isinstance(old, list) and isinstance(new, list):
+        reason = (
+            "is a list that would grow in a loop over a tensor; write to a tensor of known size, "
+            "or with paddle.tensor.array_write to a create_array, and after the loop join it with "
+            "paddle.fluid.layers.tensor_array_to_tensor"
+        )
+    else:
+        reason = (
+            f"changes from {old!r:.40} to {new!r:.40} in a loop over a tensor; only tensors and "
+            "numbers can, and keep their dtype and number of dimensions"
+        )
+    return Unknown(name, reason)

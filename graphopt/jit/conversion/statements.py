@@ -1,0 +1,241 @@
+"""Statements whose course may depend on a tensor, as calls of helpers.
+
+    if a > 0:                def _yes(): nonlocal x; x = x + 1
+        x = x + 1            def _no(): nonlocal x; x = x - 1
+    else:                    _graphopt.branch(a > 0, _yes, _no, <read x>, <write x>, ("x",))
+        x = x - 1
+
+The helpers do what Python does unless the condition is a Variable.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Sequence
+
+from graphopt.jit.conversion.expressions import Expressions, definition, helper, thunk
+from graphopt.jit.conversion.jumps import (
+    Statements,
+    assigned,
+    guarded,
+    jumps_in,
+    placed,
+    without_breaks,
+)
+from graphopt.jit.conversion.names import Assigned
+
+
+def _load(name: str) -> ast.expr:
+    owner, _, attribute = name.rpartition(".")
+    if owner:
+        return ast.Attribute(ast.Name(owner, ast.Load()), attribute, ast.Load())
+    return ast.Name(name, ast.Load())
+
+
+def _store(name: str) -> ast.expr:
+    made = _load(name)
+    made.ctx = ast.Store()  # pyright: ignore[reportAttributeAccessIssue]
+    return made
+
+
+class Conversion(Expressions):
+    """Branches, loops, assertions and assignments to items, too.
+
+    `own` are the local names of the function.
+    """
+
+    def __init__(self, first: str | None, own: set[str], elsewhere: set[str]) -> None:
+        super().__init__(first)
+        self.own, self.elsewhere = own, elsewhere
+        self.count = 0
+
+    def block(self, body: Sequence[ast.stmt]) -> Statements:
+        """The statements of a block."""
+        module = ast.Module(list(body), [])
+        self.generic_visit(module)
+        return module.body
+
+    def visit_If(self, node: ast.If) -> Statements:
+        """A branch."""
+        number = self._number()
+        state = self._state([*node.body, *node.orelse])
+        test = self.visit(node.test)
+        yes = self._function(f"_yes_{number}", self.block(node.body), state)
+        no = self._function(f"_no_{number}", self.block(node.orelse), state)
+        call = helper("branch", test, *_names(yes, no), *self._access(number, state))
+        return self._placed(node, [yes, no, *self._accessors(number, state), ast.Expr(call)])
+
+    def visit_While(self, node: ast.While) -> Statements:
+        """A loop with a condition."""
+        number = self._number()
+        flags, body, after = self._flat_loop(node, number)
+        test: ast.expr = node.test
+        if flags:
+            test = ast.BoolOp(ast.And(), [_no(flags[0]), test])
+            placed(test, node)
+        state = self._state([*body, node.test])
+        condition = self._function(f"_test_{number}", [ast.Return(self.visit(test))], state)
+        inner = self._function(f"_body_{number}", self.block(body), state)
+        call = helper("loop", *_names(condition, inner), *self._access(number, state))
+        made = [condition, inner, *self._accessors(number, state), ast.Expr(call)]
+        return self._with_flags(node, flags, made, after)
+
+    def visit_For(self, node: ast.For) -> Statements:
+        """A loop over items."""
+        number = self._number()
+        flags, body, after = self._flat_loop(node, number)
+        item = f"_item_{number}"
+        take = ast.Assign([node.target], ast.Name(item, ast.Load()))
+        placed(take, node)
+        state = self._state([take, *body])
+        inner = self._function(f"_body_{number}", self.block([take, *body]), state, item)
+        stop: ast.expr = thunk(_load(flags[0])) if flags else ast.Constant(None)
+        items = self.visit(node.iter)
+        call = helper("each", items, *_names(inner), stop, *self._access(number, state))
+        made = [inner, *self._accessors(number, state), ast.Expr(call)]
+        return self._with_flags(node, flags, made, after)
+
+    def visit_Return(self, node: ast.Return) -> ast.stmt:
+        """A result, which must be known whichever way the function went."""
+        self.generic_visit(node)
+        if node.value is not None:
+            node.value = placed(helper("returned", node.value), node.value)
+        return node
+
+    def visit_Assert(self, node: ast.Assert) -> ast.stmt:
+        """An assertion."""
+        test = self.visit(node.test)
+        message = self.visit(node.msg) if node.msg else ast.Constant(None)
+        call = ast.Expr(helper("assertion", test, thunk(message)))
+        return self._placed(node, [call])[0]
+
+    def visit_Assign(self, node: ast.Assign) -> ast.stmt | Statements:
+        """`x[i] = v` puts a new tensor in the place of x."""
+        if not any(isinstance(target, ast.Subscript) for target in node.targets):
+            return self.generic_visit(node)  # pyright: ignore[reportReturnType]
+        value = f"_value_{self._number()}"
+        self.own.add(value)
+        made = [assigned(value, self.visit(node.value), node)]
+        for target in node.targets:
+            made.append(self._assignment(target, ast.Name(value, ast.Load()), node))
+        return made
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt | Statements:
+        """`x[i] += v`, as an assignment to x[i]."""
+        target = node.target
+        if not isinstance(target, ast.Subscript):
+            return self.generic_visit(node)  # pyright: ignore[reportReturnType]
+        index = f"_index_{self._number()}"
+        self.own.add(index)
+        place = ast.Name(index, ast.Load())
+        before = assigned(index, self.visit(target.slice), node)
+        old = ast.Subscript(_reading(target.value), place, ast.Load())
+        new = ast.BinOp(self.visit(old), node.op, self.visit(node.value))
+        after = ast.Subscript(target.value, place, ast.Store())
+        return [before, self._assignment(after, new, node)]
+
+    def _assignment(self, target: ast.expr, value: ast.expr, at: ast.stmt) -> ast.stmt:
+        if not isinstance(target, ast.Subscript):
+            made: ast.stmt = ast.Assign([self.visit(target)], value)
+        else:
+            holder, index = target.value, self.visit(target.slice)
+            put = helper("put", self.visit(_reading(holder)), _index(index), value)
+            if isinstance(holder, ast.Name) and holder.id in self.own:
+                made = ast.Assign([ast.Name(holder.id, ast.Store())], put)
+            elif isinstance(holder, ast.Attribute):
+                owner = self.visit(_reading(holder.value))
+                name = ast.Constant(holder.attr)
+                made = ast.Expr(helper("put_into", owner, name, _index(index), value))
+            else:
+                made = ast.Expr(put)
+        return placed(made, at)
+
+    # -- parts ---------------------------------------------------------------------------------
+
+    def _number(self) -> int:
+        self.count += 1
+        return self.count
+
+    def _state(self, nodes: Sequence[ast.AST]) -> list[str]:
+        return Assigned(nodes).state(self.own)
+
+    def _flat_loop(
+        self, node: ast.For | ast.While, number: int
+    ) -> tuple[list[str], Statements, Statements]:
+        """The flags of a loop, its body without jumps, and what follows it."""
+        if not any(jumps_in(each, (ast.Break, ast.Continue)) for each in node.body):
+            return [], node.body, node.orelse
+        flags = [f"_broke_{number}", f"_skipped_{number}"]
+        self.own.update(flags)
+        body = without_breaks(node.body, *flags)
+        start = assigned(flags[1], ast.Constant(False), node)
+        after = [guarded(flags[:1], node.orelse)] if node.orelse else []
+        return flags, [start, *body], after
+
+    def _with_flags(
+        self, node: ast.stmt, flags: Sequence[str], made: Statements, after: Statements
+    ) -> Statements:
+        before = [assigned(flag, ast.Constant(False), node) for flag in flags]
+        return [*before, *self._placed(node, made), *self.block(after)]
+
+    def _function(
+        self, name: str, body: Statements, state: Sequence[str], item: str | None = None
+    ) -> ast.FunctionDef:
+        """A function inside the converted one that may change its local names."""
+        inside = Assigned(body).names
+        names = [n for n in {**dict.fromkeys(state), **inside} if "." not in n and n in self.own]
+        declared: Statements = [ast.Nonlocal(names)] if names else []
+        if elsewhere := sorted(name for name in inside if name in self.elsewhere):
+            declared.append(ast.Global(elsewhere))
+        return definition(name, [item] if item else [], [*declared, *body])
+
+    def _access(self, number: int, state: Sequence[str]) -> list[ast.expr]:
+        shown = ast.Tuple([ast.Constant(name) for name in state], ast.Load())
+        return [_load(f"_read_{number}"), _load(f"_write_{number}"), shown]
+
+    def _accessors(self, number: int, state: Sequence[str]) -> Statements:
+        """Functions that read and write the values of the state."""
+        values = [helper("value", thunk(_load(name)), ast.Constant(name)) for name in state]
+        read = [ast.Return(ast.List(list(values), ast.Load()))]
+        given = f"_values_{number}"
+        stored = ast.List([_store(name) for name in state], ast.Store())
+        write = [ast.Assign([stored], _load(given))]
+        made = [
+            self._function(f"_read_{number}", list(read), []),
+            self._function(f"_write_{number}", list(write), state, given),
+        ]
+        return list(made)
+
+    def _placed(self, at: ast.stmt, made: Statements) -> Statements:
+        for each in made:
+            # nodes of the user's keep their lines
+            placed(each, at)
+        return made
+
+
+def _names(*functions: ast.FunctionDef) -> list[ast.expr]:
+    return [ast.Name(function.name, ast.Load()) for function in functions]
+
+
+def _no(flag: str) -> ast.expr:
+    return ast.UnaryOp(ast.Not(), ast.Name(flag, ast.Load()))
+
+
+def _reading(target: ast.expr) -> ast.expr:
+    """The expression that reads what a target writes."""
+    made = ast.parse(ast.unparse(target), mode="eval").body
+    for node in ast.walk(made):
+        ast.copy_location(node, target)
+    return made
+
+
+def _index(index: ast.expr) -> ast.expr:
+    """The index in brackets as an argument: `1:2` is slice(1, 2)."""
+    match index:
+        case ast.Slice(lower=lower, upper=upper, step=step):
+            parts = [part or ast.Constant(None) for part in (lower, upper, step)]
+            return ast.Call(ast.Name("slice", ast.Load()), parts, [])
+        case ast.Tuple(elts=items):
+            return ast.Tuple([_index(item) for item in items], ast.Load())
+        case _:
+            return index

@@ -1,0 +1,106 @@
+"""Trace: the program of one function for arguments of one kind, ready to run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend import nest
+from graphopt.frontend.first_values import initialise
+from graphopt.frontend.mode import static_mode
+from graphopt.frontend.tracing import TracedProgram, converting
+from graphopt.ir.program import Program, Variable, default_main_program, program_guard
+from graphopt.jit.conversion.calls import convert
+from graphopt.jit.signature import Arguments, as_array
+from graphopt.jit.value import Value
+from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.executor import Executor
+from graphopt.runtime.strategies import BuildStrategy
+from graphopt.static.input import InputSpec
+
+
+class Trace:
+    """The program that a function appends when it is called with inputs of these specifications.
+
+    `inputs` are the Variables for the InputSpecs among the arguments, `outputs` what the function
+    returns, a structure of Variables and constants. Raises UnsupportedError when the function makes
+    parameters, and as the functions that it calls.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        specs: Arguments,
+        sources: Iterable[Program],
+        strategy: BuildStrategy,
+    ) -> None:
+        around = default_main_program()
+        self.main_program = TracedProgram((around, *sources))
+        self.main_program.random_seed = around.random_seed
+        self.startup_program = Program()
+        programs = program_guard(self.main_program, self.startup_program)
+        with static_mode(), programs, converting(convert):
+            self.inputs, leaves = self._inputs(specs)
+            call = specs.with_leaves(leaves)
+            self.outputs = convert(function)(*call.args, **call.kwargs)
+        self._check(function)
+        self._compiled = CompiledProgram(self.main_program, strategy)
+        self._executor = Executor()
+        initialise(self.parameters)
+
+    def _inputs(self, specs: Arguments) -> tuple[list[Variable], list[Any]]:
+        """The input Variables, and the leaves of the arguments with Variables for InputSpecs."""
+        block = self.main_program.global_block()
+        inputs: list[Variable] = []
+        leaves: list[Any] = []
+        for name, leaf in zip(specs.names(), specs.leaves, strict=True):
+            if isinstance(leaf, InputSpec):
+                own = leaf.name or name
+                while block.has_var(own):
+                    own += "_"
+                leaf = block.create_var(
+                    own,
+                    leaf.shape,
+                    leaf.dtype,
+                    is_data=True,
+                    need_check_feed=True,
+                    stop_gradient=leaf.stop_gradient,
+                )
+                inputs.append(leaf)
+            leaves.append(leaf)
+        return inputs, leaves
+
+    def _check(self, function: Callable[..., Any]) -> None:
+        made = [v.name for v in self.startup_program.list_vars() if v.persistable]
+        if made:
+            name = getattr(function, "__qualname__", repr(function))
+            raise UnsupportedError(
+                f"{name} makes the parameters {', '.join(made)} when it is called; make layers in "
+                "__init__, or before the function, and optimizers outside of to_static"
+            )
+
+    @property
+    def parameters(self) -> list[Variable]:
+        """The parameters, buffers and constants from outside that the program uses."""
+        return [v for v in self.main_program.list_vars() if v.persistable]
+
+    @property
+    def output_variables(self) -> list[Variable]:
+        """The Variables among the outputs, in order; one that is returned twice comes twice."""
+        return [leaf for leaf in nest.leaves(self.outputs) if isinstance(leaf, Variable)]
+
+    @property
+    def compiled_program(self) -> CompiledProgram:
+        """The program with its strategy."""
+        return self._compiled
+
+    def run(self, values: Sequence[Any]) -> Any:
+        """The outputs, with a Value for each Variable; `values` are for `inputs`, in order."""
+        names = zip(self.inputs, values, strict=True)
+        feed = {variable.name: as_array(value) for variable, value in names}
+        fetches = [variable.name for variable in self.output_variables]
+        found = iter(self._executor.run(self._compiled, feed, fetches))
+        return nest.map_leaves(
+            lambda leaf: Value(next(found)) if isinstance(leaf, Variable) else leaf, self.outputs
+        )

@@ -1,0 +1,383 @@
+"""Functions and layers as programs: calls, modes, states, strategies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import jit, nn, static
+from graphopt.errors import FeedError, UnsupportedError
+from graphopt.frontend import mode
+from graphopt.frontend.script import run_script
+from graphopt_tests.frontend.programs import fresh, start
+
+Spec = static.InputSpec
+X = np.arange(8, dtype="float32").reshape(2, 4)
+
+
+@pytest.fixture(autouse=True)
+def fresh_state() -> Iterator[None]:
+    """Programs, scope and names of this test's own."""
+    with fresh():
+        yield
+
+
+class Net(nn.Layer):
+    """A layer with parameters, running statistics, a buffer, a constant, and a sub-layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(nn.Linear(4, 3), Scaled())
+        self.norm = nn.BatchNorm1D(3)
+        self.drop = nn.Dropout(0.5)
+        self.offset = paddle.to_tensor([1.0])
+
+    def forward(self, x: Any, again: bool = False) -> Any:
+        y = self.drop(self.norm(self.blocks(x))) + self.offset
+        return (y, y.sum()) if again else y
+
+
+class Scaled(nn.Layer):
+    """A branch in a layer that another layer of the library calls."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("scale", paddle.to_tensor([1.0, 2.0, 3.0]))
+
+    def forward(self, x: Any) -> Any:
+        if x.sum() > 1e6:
+            return x
+        return x * self.scale
+
+
+def expected(net: Any, x: Any) -> Any:
+    """The numbers of `Net` in evaluation, by NumPy."""
+    linear, norm = net.blocks[0], net.norm
+    y = (x @ linear.weight.numpy() + linear.bias.numpy()) * [1, 2, 3]
+    y = (y - norm._mean.numpy()) / np.sqrt(norm._variance.numpy() + 1e-5)
+    return y * norm.weight.numpy() + norm.bias.numpy() + 1
+
+
+def test_a_layer() -> None:
+    """Its parameters get initial values, the mode chooses the program, and states are updated."""
+    net = jit.to_static(Net())
+    net.eval()
+    np.testing.assert_allclose(net(X), expected(net, X), rtol=1e-4, atol=1e-5)
+    y, total = net(X, again=True)
+    np.testing.assert_allclose(float(total), y.numpy().sum(), rtol=1e-5)
+    net.train()
+    before = net.norm._mean.numpy()
+    out = net(X)
+    assert (out.numpy() == 1).any(), "dropout is on"
+    assert not np.array_equal(net.norm._mean.numpy(), before)
+    net.eval()
+    np.testing.assert_allclose(net(X), expected(net, X), rtol=1e-4, atol=1e-5)
+
+
+def test_a_state_dict(tmp_path: Path) -> None:
+    """It can be saved before the first call, and what is set is used."""
+    net, other = Net(), Net()
+    path = str(tmp_path / "net.pdparams")
+    paddle.save(net.state_dict(), path)
+    missing, unexpected = other.set_state_dict(paddle.load(path))
+    assert not missing
+    assert not unexpected
+    for layer in (net, other):
+        layer.eval()
+    np.testing.assert_array_equal(jit.to_static(net)(X), jit.to_static(other)(X))
+    other.blocks[1].scale.set_value(np.zeros(3, "float32"))
+    other.norm.bias.set_value(np.full(3, 2.0, "float32"))
+    out = other(X).numpy()
+    assert np.ptp(out, axis=0).max() == 0
+
+
+def test_methods_of_a_class() -> None:
+    """Each object has its own; other methods are traced too."""
+
+    class Two(nn.Layer):
+        def __init__(self, value: float) -> None:
+            super().__init__()
+            self.weight = self.create_parameter(
+                [2], default_initializer=nn.initializer.Constant(value)
+            )
+            self.__secret = 10.0
+
+        @jit.to_static
+        def forward(self, x: Any) -> Any:
+            return super().full_name()[:3], self.helped(x)
+
+        def helped(self, x: Any) -> Any:
+            return x * self.weight + self.__secret
+
+        @jit.to_static(input_spec=[Spec([None, 2], name="rows")])
+        def head(self, rows: Any) -> Any:
+            return rows - self.weight
+
+    one, two = Two(1.0), Two(2.0)
+    x = np.ones([1, 2], "float32")
+    assert [one(x)[0], float(one(x)[1][0, 0]), float(two(x)[1][0, 0])] == ["two", 11, 12]
+    assert one.forward is not two.forward
+    assert two.head(x).tolist() == [[-1, -1]]
+    assert two.head.inputs[0].name == "rows"
+
+
+def test_arguments() -> None:
+    """Arrays and structures of them are fed; other values are constants of the program."""
+    calls: list[Any] = []
+
+    @jit.to_static
+    def function(pair: Any, *rest: Any, factor: float = 1.0, kind: str = "a") -> Any:
+        calls.append(kind)
+        return {"sum": (pair["a"] + rest[0][1]) * factor, "kind": kind}
+
+    one = np.ones(2, "float32")
+    for factor in (1.0, 1.0, 3.0):
+        found = function({"a": one, "b": 1}, [one, one * 2], factor=factor)
+        assert found["sum"].tolist() == [3 * factor] * 2
+        assert found["kind"] == "a"
+    function({"a": np.ones(3, "float32"), "b": 1}, [one, np.ones(3, "float32")])
+    assert len(calls) == 3, "traced once for each kind of arguments"
+    assert [v.name for v in function.inputs] == ["pair_0", "rest_0", "rest_1"]
+    with pytest.raises(TypeError, match="missing a required argument: 'pair'"):
+        function()
+
+
+def test_an_input_spec() -> None:
+    """One program serves all that fits it, and what does not fit is refused."""
+    traced = jit.to_static(lambda_free, input_spec=[Spec([None, 2], "float32", "x")])
+    for rows in (1, 5):
+        assert traced(np.ones([rows, 2], "float32")).shape == [rows]
+    assert traced.concrete_program.inputs[0].shape == (-1, 2)
+    with pytest.raises(FeedError, match="'x'"):
+        traced(np.ones([2, 3], "float32"))
+    with pytest.raises(ValueError, match="'x' does not fit its input_spec"):
+        traced([np.ones([2, 2], "float32")])
+    with pytest.raises(TypeError, match="'input_spec' must be a list"):
+        jit.to_static(lambda_free, input_spec=Spec([2]))
+    with pytest.raises(ValueError, match="has not been traced"):
+        jit.to_static(lambda_free).main_program  # noqa: B018
+
+
+def lambda_free(x: Any) -> Any:
+    """A sum over the last axis."""
+    return x.sum(-1)
+
+
+def test_inside_programs() -> None:
+    """With a Variable of a program, and in another traced function, the operators go there."""
+    layer = nn.Linear(4, 3)
+    net = jit.to_static(layer)
+    x = static.data("x", [None, 4])
+    y = net(x)
+    assert isinstance(net(paddle.full([2, 4], 0.5)), static.Variable)
+    assert y.block.program is static.default_main_program()
+    start()
+    (found,) = static.Executor().run(feed={"x": X}, fetch_list=[y])
+
+    @jit.to_static
+    def around(x: Any) -> Any:
+        return net(x) * 2
+
+    np.testing.assert_allclose(around(X), found * 2, rtol=1e-6)
+    assert around.main_program.num_blocks == 1
+
+
+def test_a_strategy() -> None:
+    """`build_strategy` chooses the passes, and `explain` reports what they did."""
+
+    class Mlp(nn.Layer):
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(4, 4)
+
+        def forward(self, x: Any) -> Any:
+            return nn.functional.relu(self.linear(x))
+
+    strategy = static.BuildStrategy()
+    strategy.fuse_gemm_epilogue = True
+    fused, plain = Mlp(), Mlp()
+    plain.set_state_dict({k: v.numpy() for k, v in fused.state_dict().items()})
+    fused, plain = jit.to_static(fused, build_strategy=strategy), jit.to_static(plain)
+    np.testing.assert_allclose(fused(X), plain(X), rtol=1e-5)
+    assert paddle.explain(fused).applied("fuse-gemm-epilogue") == 1
+    assert paddle.explain(plain.forward).applied("fuse-gemm-epilogue") == 0
+    assert "fused_gemm_epilogue" in fused.forward.compiled_program().text()
+
+
+def test_values() -> None:
+    """Results have the look of tensors, and refuse derivatives in words."""
+    value = jit.to_static(lambda_free)(X)
+    assert value.shape == [2]
+    assert (value.dtype, value.ndim, value.size, len(value)) == ("float32", 1, 2, 2)
+    assert repr(value) == (
+        "Tensor(shape=[2], dtype=float32, stop_gradient=True,\n       [ 6., 22.])"
+    )
+    assert float(value[0]) == value[0].item() == int(value[0]) == 6
+    assert (value / 2 > 5).tolist() == [False, True]
+    assert f"{value[1]:.1f}" == "22.0"
+    assert [float(each) for each in value] == value.tolist() == [6, 22]
+    np.testing.assert_array_equal(np.maximum(value, 10), [10, 22])
+    value.numpy()[0] = 0
+    assert value[0] == 6, "numpy() is a copy"
+    with pytest.raises(UnsupportedError, match=r"backward\(\) of a result: .* minimize\(loss\)"):
+        value.mean_loss = value.backward()
+    with pytest.raises(AttributeError, match=r"has no 'argmax'.* NumPy on result.numpy"):
+        value.argmax()
+
+
+def test_dynamic_mode() -> None:
+    """Layers and constants may be made in it, and traced functions called."""
+    mode.disable_static()
+    try:
+        net = jit.to_static(Net())
+        net.eval()
+        assert net(paddle.to_tensor(X)).shape == [2, 3]
+        assert float(paddle.to_tensor([2.5])) == 2.5
+        with pytest.raises(UnsupportedError, match="put the computation into a function of"):
+            paddle.ones([2])
+    finally:
+        mode.enable_static()
+
+
+CONSTRUCTORS = """
+import paddle
+
+rates = [x for x in paddle.linspace(0, 0.5, 3)]
+assert [bool(rate > 0.2) for rate in rates] == [False, True, True], rates
+assert [float(rates[1]), rates[2].item()] == [0.25, 0.5]
+mask = paddle.zeros([2, 2])
+mask[0] = 3
+assert mask.numpy().tolist() == [[3, 3], [0, 0]]
+mask[:, 1] = 1
+assert mask.numpy().tolist() == [[3, 1], [0, 1]]
+net = paddle.nn.Linear(2, 1)
+net.weight[0] = 3.5
+net.weight.set_value(net.weight * 2)
+assert net.weight.numpy()[0] == 7
+x = paddle.static.data("x", [2])
+try:
+    float(x.sum())
+except TypeError:
+    print("fed")
+
+
+@paddle.jit.to_static
+def function(x):
+    return x + mask
+
+
+print(function(paddle.ones([2, 2])).numpy().tolist())
+"""
+
+
+def test_constants_of_constructors(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before a script chooses a mode, constants have values, as layers' constructors need them."""
+    monkeypatch.setattr(mode, "_chosen", False)
+    monkeypatch.setattr("graphopt.ir.program.defaults._first", static.default_main_program())
+    path = tmp_path / "script.py"
+    path.write_text(CONSTRUCTORS)
+    assert run_script(path) == 0, capfd.readouterr().err
+    assert capfd.readouterr().out.split("\n")[:2] == ["fed", "[[4.0, 2.0], [1.0, 2.0]]"]
+
+
+def test_switches(capfd: pytest.CaptureFixture[str]) -> None:
+    """`enable_to_static`, `set_verbosity`, `set_code_level`, `rollback`."""
+    translator = jit.settings.ProgramTranslator()
+    assert translator is jit.settings.ProgramTranslator.get_instance()
+    traced = jit.to_static(lambda_free)
+    translator.enable(False)
+    try:
+        assert not translator.enable_to_static
+        with pytest.raises(UnsupportedError, match="no dynamic mode; leave it enabled"):
+            traced(X)
+    finally:
+        jit.enable_to_static(True)
+    jit.set_verbosity(1)
+    jit.set_code_level(100, also_to_stdout=True)
+    try:
+
+        def named(x: Any) -> Any:
+            return x.sum() if x.sum() > 0 else x.min()
+
+        jit.to_static(named)(X)
+    finally:
+        jit.set_verbosity(0)
+        jit.set_code_level(0)
+    shown = capfd.readouterr()
+    assert "to_static converts" in shown.err
+    assert "_graphopt.choice(" in shown.err
+    assert "_graphopt.choice(" in shown.out
+    assert "_graphopt.choice(" in jit.to_static(named).code
+    net = jit.to_static(nn.Linear(4, 3))
+    net.forward.rollback()
+    assert not isinstance(net.forward, type(traced))
+
+
+@pytest.mark.parametrize(
+    ("make", "error", "words"),
+    [
+        (lambda: jit.to_static(3), TypeError, "takes a function or a Layer"),
+        (
+            lambda: jit.to_static(lambda_free, build_strategy=3),
+            TypeError,
+            "shall be `paddle.static.BuildStrategy`",
+        ),
+        (lambda: jit.to_static(lambda_free, backend="x"), ValueError, "'CINN' or None"),
+        (lambda: jit.to_static(lambda_free, full=True), ValueError, "no argument 'full'"),
+        (lambda: jit.to_static(lambda_free, property=True), UnsupportedError, "output of forward"),
+        (lambda: jit.ignore_module([3]), TypeError, "takes modules"),
+        (lambda: jit.enable_to_static(3), TypeError, "enable_to_static_bool"),
+    ],
+)
+def test_errors(make: Any, error: type[Exception], words: str) -> None:
+    """Arguments of the wrong kind."""
+    with pytest.raises(error, match=words):
+        make()
+
+
+FLUID = """
+import numpy as np
+import paddle.fluid as fluid
+import paddle.fluid.dygraph.nn as layers
+from paddle.fluid.dygraph import ProgramTranslator, declarative, guard
+from paddle.fluid.dygraph.jit import dygraph_to_static_func
+
+
+@dygraph_to_static_func
+def chosen(x):
+    if fluid.layers.mean(x) > 0:
+        return x + 1
+    return x - 1
+
+
+assert ProgramTranslator().enable_to_static
+x = fluid.data("x", [2], "float32")
+y = chosen(x)
+feed = {"x": np.ones(2, "float32")}
+print(fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[y])[0])
+print(declarative(chosen)(-feed["x"]).numpy())
+for name in (guard, layers.Linear, fluid.dygraph.to_variable):
+    try:
+        name()
+    except NotImplementedError as error:
+        print(error)
+"""
+
+
+def test_fluid(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    """The names of 1.8 that are about programs; those of dynamic mode are refused in words."""
+    path = tmp_path / "script.py"
+    path.write_text(FLUID)
+    assert run_script(path) == 0, capfd.readouterr().err
+    shown = capfd.readouterr().out.splitlines()
+    assert shown[:2] == ["[2. 2.]", "[-2. -2.]"]
+    assert len(shown) == 5
+    assert all("runs static programs only" in line for line in shown[2:])
+    assert "fluid.dygraph.guard" in shown[2]
