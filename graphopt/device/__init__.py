@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib.util import find_spec
+from typing import Any
 
-from graphopt.runtime.places import Place, as_place, check_place, choose_place, chosen_place
+from graphopt.device import cuda as cuda
+from graphopt.frontend import lazy
+from graphopt.runtime.places import (
+    Place,
+    as_place,
+    check_place,
+    choose_place,
+    chosen_place,
+    devices_of,
+)
+from graphopt.runtime.places import XPUPlace as XPUPlace
 
 _CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
@@ -54,3 +66,57 @@ def get_device() -> str:
     if place is None:
         return "gpu:0" if is_compiled_with_cuda() else "cpu"
     return "cpu" if place.platform == "cpu" else f"{place.platform}:{place.index}"
+
+
+def is_compiled_with_custom_device(device_type: str) -> bool:
+    """False: JAX has no devices of Paddle's plug-ins."""
+    return False
+
+
+def is_compiled_with_cinn() -> bool:
+    """False: programs are compiled by XLA (paddle.device.is_compiled_with_cinn)."""
+    return False
+
+
+def is_compiled_with_distribute() -> bool:
+    """True: every build can train with several processes."""
+    return True
+
+
+def is_compiled_with_ipu() -> bool:
+    """False: JAX has no backend for it (paddle.device.is_compiled_with_ipu)."""
+    return False
+
+
+def get_all_device_type() -> list[str]:
+    """The kinds of devices here: 'cpu', and 'gpu' or 'tpu' (paddle.device.get_all_device_type)."""
+    return [kind for kind in ("cpu", "gpu", "tpu") if devices_of(kind)]
+
+
+def get_available_device() -> list[str]:
+    """The devices here by name, such as 'gpu:0' (paddle.device.get_available_device)."""
+    kinds = [(kind, len(devices_of(kind))) for kind in ("gpu", "tpu")]
+    return ["cpu", *(f"{kind}:{i}" for kind, count in kinds for i in range(count))]
+
+
+def get_all_custom_device_type() -> list[str]:
+    """No kinds: JAX has no devices of Paddle's plug-ins."""
+    return []
+
+
+def get_available_custom_device() -> list[str]:
+    """No devices: JAX has none of Paddle's plug-ins."""
+    return []
+
+
+def synchronize(device: Any = None) -> None:
+    """Wait until the devices have done their work (paddle.device.synchronize)."""
+    cuda.synchronize(device)
+
+
+_BY_XLA = ("XLA decides in which order and on which stream operators run", "nothing")
+_REFUSED: Mapping[str, lazy.Refusal] = {
+    **dict.fromkeys(("Stream", "Event", "current_stream", "set_stream", "stream_guard"), _BY_XLA),
+    "IPUPlace": ("JAX has no backend for it", "paddle.CPUPlace"),
+}
+lazy.attach(globals(), refused=_REFUSED)

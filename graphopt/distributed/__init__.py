@@ -11,7 +11,7 @@ from typing import Any
 
 from graphopt.distributed.refused import NAMES as _REFUSED
 from graphopt.errors import UnsupportedError
-from graphopt.frontend.refused import refuse as _refuse
+from graphopt.frontend import lazy
 from graphopt.runtime.distributed.group import current as _current
 from graphopt.runtime.distributed.group import join as _join
 from graphopt.runtime.distributed.world import world_of_environment as _world
@@ -124,7 +124,4 @@ def _check_group(group: Any) -> None:
         )
 
 
-def __getattr__(name: str) -> object:
-    if name in _REFUSED:
-        return _refuse("paddle.distributed", name, _REFUSED)
-    raise AttributeError(f"module 'graphopt.distributed' has no attribute '{name}'")
+lazy.attach(globals(), refused=_REFUSED)

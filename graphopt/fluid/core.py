@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
 from graphopt.errors import EOFException as EOFException
 from graphopt.errors import OperatorError
 from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
 from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
+from graphopt.frontend import lazy
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import OpRole, VarKind
 from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecutor
@@ -32,11 +30,7 @@ _INFERENCE = frozenset(
     )
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name in _INFERENCE:
-        return getattr(import_module("graphopt.fluid.inference"), name)
-    raise AttributeError(f"module 'graphopt.fluid.core' has no attribute '{name}'")
+lazy.attach(globals(), {name: ("graphopt.fluid.inference", name) for name in _INFERENCE})
 
 
 # Paddle's error for an operator that cannot be built or run

@@ -15,6 +15,7 @@ import graphopt.static as static
 from graphopt.errors import ScopeError
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
 from graphopt.fluid.reader import PyReader as PyReader
+from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish
 from graphopt.io.loader import DataLoader as DataLoader
 from graphopt.ir.formats.commit import write_files
@@ -213,10 +214,5 @@ def load_inference_model(
     return modern.load_inference_model(dirname.rstrip("/"), executor, **names)
 
 
+lazy.attach(globals(), {name: ("graphopt.static", name) for name in _SAME})
 publish(globals(), __name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _SAME and hasattr(static, name):
-        return getattr(static, name)
-    raise AttributeError(f"graphopt.fluid.io has no '{name}'")

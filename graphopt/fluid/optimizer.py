@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import graphopt.optimizer as modern
-import graphopt.static as static
+from graphopt.frontend import lazy
 from graphopt.ir.program import Block, Operator, Parameter, Program, Variable
 from graphopt.tensor.creation import assign
 from graphopt.tensor.math import add, divide, multiply, scale, sqrt, square
@@ -160,12 +159,15 @@ def _model_average() -> Any:
     return ModelAverage
 
 
-def __getattr__(name: str) -> Any:
+def _find(name: str) -> Any:
+    """The optimizer of this name; KeyError if there is none."""
+    if name == "ModelAverage":
+        return _model_average()
     short = name.removesuffix("Optimizer")
     if short in _ARGUMENTS and hasattr(modern, short):
         return _made(short)
-    if name == "ExponentialMovingAverage" and hasattr(static, name):
-        return getattr(static, name)
-    if name == "ModelAverage" and find_spec("graphopt.optimizer.model_average") is not None:
-        return _model_average()
-    raise AttributeError(f"graphopt.fluid.optimizer has no '{name}'")
+    raise KeyError(name)
+
+
+_SAME = {"ExponentialMovingAverage": ("graphopt.static", "ExponentialMovingAverage")}
+lazy.attach(globals(), _SAME, find=_find)

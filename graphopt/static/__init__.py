@@ -3,6 +3,7 @@
 from graphopt.frontend.backward import append_backward as append_backward
 from graphopt.frontend.backward import gradients as gradients
 from graphopt.frontend.calls import publish
+from graphopt.frontend.missing import explain_members as _explain_members
 from graphopt.frontend.mode import device_guard as device_guard
 from graphopt.frontend.mode import name_scope as name_scope
 from graphopt.frontend.parameters import WeightNormParamAttr as WeightNormParamAttr
@@ -48,4 +49,5 @@ from graphopt.tensor.indexing import set_item
 
 setitem = set_item
 
+_explain_members(Executor, "paddle.static.Executor")
 publish(globals(), __name__)

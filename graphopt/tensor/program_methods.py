@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphopt.errors import UnsupportedError
+from graphopt.frontend.missing import explain_members
 from graphopt.ir.program import Parameter, Program, Variable, VarKind
 from graphopt.ir.program.location import caller_level
 
@@ -161,3 +162,5 @@ def attach() -> None:
     for owner, methods in ((Program, program), (Variable, variable)):
         for name, value in methods.items():
             setattr(owner, name, value)
+    explain_members(Variable, "paddle.Tensor")
+    explain_members(Program, "paddle.static.Program")
