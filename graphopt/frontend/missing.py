@@ -94,7 +94,6 @@ MODULES: Mapping[str, str] = {
     "paddle.utils.dlpack": "numpy.asarray of a fetched value",
     "paddle.utils.download": "download the file by hand, and give its path",
     "paddle.vision.models": "static.load_inference_model of a saved model",
-    "paddle.vision.ops": "paddle.fluid.layers has roi_align, roi_pool, psroi_pool, yolo_box, …",
 }
 
 # what to use instead of other names, by the module or class that lacks them; `*` is any other name

@@ -1,0 +1,124 @@
+"""Programs whose results real Paddle has given, recorded in `tests/data/recorded`.
+
+    python tests/frontend/recorded_programs.py
+
+records them, run by an interpreter that has Paddle 2.6.2. Each function builds a program: it calls
+`feed(name, array)` for its inputs, and returns its results by name. `test_recorded_programs.py`
+compares them with graphopt.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+DATA = Path(__file__).parents[1] / "data" / "recorded"
+Feed = Callable[[str, Any], Any]
+Values = dict[str, Any]
+
+
+def regions(paddle: Any, feed: Feed) -> Values:
+    """Pools over boxes and deformable convolutions (paddle.vision.ops)."""
+    ops, chance = paddle.vision.ops, np.random.RandomState(0)
+    x = feed("x", chance.rand(2, 8, 6, 6).astype("float32"))
+    boxes = np.array([[0, 0, 3, 3], [1, 1, 5, 5], [0.5, 1, 4, 2.5]], "float32")
+    boxes, count = feed("boxes", boxes), feed("count", np.array([1, 2], "int32"))
+    offset = feed("offset", (chance.rand(2, 18, 4, 4) - 0.5).astype("float32"))
+    mask = feed("mask", chance.rand(2, 9, 4, 4).astype("float32"))
+    weight = feed("weight", chance.rand(3, 8, 3, 3).astype("float32"))
+    return {
+        "align": ops.roi_align(x, boxes, count, 2),
+        "align_unaligned": ops.roi_align(x, boxes, count, (2, 3), 0.5, 2, False),
+        "pool": ops.roi_pool(x, boxes, count, 2),
+        "layer": ops.RoIAlign(2, 0.5)(x, boxes, count),
+        "deformed": ops.deform_conv2d(x, offset, weight, mask=mask),
+        "deformed_without_mask": ops.deform_conv2d(x, offset, weight),
+    }
+
+
+def boxes(paddle: Any, feed: Feed) -> Values:
+    """Anchors, their decoding, and the choice of boxes (paddle.vision.ops)."""
+    ops, chance = paddle.vision.ops, np.random.RandomState(0)
+
+    def drawn(name: str, *shape: int) -> Any:
+        return feed(name, chance.rand(*shape).astype("float32"))
+
+    found: Values = {}
+    size = feed("size", np.array([[64, 64]], "int32"))
+    anchors = [10, 13, 16, 30]
+    found["yolo"], found["yolo_scores"] = ops.yolo_box(
+        drawn("yolo_x", 1, 16, 2, 2), size, anchors, 2, 0.01, 32, iou_aware=True
+    )
+    map = drawn("map", 1, 14, 2, 2)
+    truth = feed("truth", (chance.rand(1, 3, 4) * 0.5 + 0.1).astype("float32"))
+    label = feed("label", np.array([[0, 1, 1]], "int32"))
+    found["yolo_loss"] = ops.yolo_loss(map, truth, label, [*anchors, 33, 23], [0, 1], 2, 0.7, 32)
+    image = drawn("image", 1, 3, 32, 32)
+    found["prior"], found["prior_variance"] = ops.prior_box(
+        map, image, [8.0], [16.0], [1.0, 2.0], flip=True
+    )
+    corners = np.array([[0.1, 0.2, 0.5, 0.6], [0.3, 0.3, 0.6, 0.9], [0, 0, 0.4, 0.4]], "float32")
+    prior, target = feed("prior_corners", corners), feed("target", corners[:2] + 0.05)
+    found["code"] = ops.box_coder(prior, [0.1, 0.1, 0.2, 0.2], target)
+    five = [[0, 0, 10, 10], [1, 1, 10, 10], [20, 20, 30, 30], [21, 20, 31, 30], [0, 0, 9, 9]]
+    rows = feed("rows", np.array(five, "float32"))
+    scores = feed("scores", np.array([0.5, 0.6, 0.3, 0.9, 0.1], "float32"))
+    found["nms"], found["nms_scores"] = ops.nms(rows, 0.5), ops.nms(rows, 0.5, scores)
+    numbers = feed("numbers", np.array([2, 3], "int32"))
+    levels, restore, counts = ops.distribute_fpn_proposals(rows, 2, 3, 2, 8, rois_num=numbers)
+    found |= {f"level_{i}": level for i, level in enumerate(levels)}
+    found |= {f"count_{i}": count for i, count in enumerate(counts)} | {"restore": restore}
+    batch = feed("batch", np.array([five], "float32"))
+    found["matrix"], found["matrix_count"], found["matrix_index"] = ops.matrix_nms(
+        batch, drawn("classes", 1, 2, 5), 0.1, 0.05, 5, 5, background_label=-1, return_index=True
+    )
+    places = np.mgrid[:3, :3].transpose(1, 2, 0)[:, :, None, [0, 1, 0, 1]] * 8
+    sizes = np.array([[0, 0, 8, 8], [0, 0, 12, 6]])
+    found["proposals"], found["proposal_scores"], found["proposal_count"] = ops.generate_proposals(
+        drawn("rpn", 1, 2, 3, 3),
+        drawn("deltas", 1, 8, 3, 3),
+        feed("shape", np.array([[24.0, 24.0]], "float32")),
+        feed("anchors", (places + sizes).astype("float32")),
+        feed("variances", np.ones((3, 3, 2, 4), "float32")),
+        *(12, 6, 0.5, 0.1),
+        return_rois_num=True,
+    )
+    return found
+
+
+PROGRAMS: dict[str, Callable[[Any, Feed], Values]] = {"regions": regions, "boxes": boxes}
+
+
+def results(paddle: Any, build: Callable[[Any, Feed], Values]) -> dict[str, Any]:
+    """The results of a program as arrays, by name."""
+    arrays: dict[str, Any] = {}
+
+    def feed(name: str, array: Any) -> Any:
+        arrays[name] = array
+        return paddle.static.data(name, array.shape, str(array.dtype))
+
+    main, startup = paddle.static.Program(), paddle.static.Program()
+    with paddle.static.program_guard(main, startup), paddle.utils.unique_name.guard():
+        found = build(paddle, feed)
+    executor = paddle.static.Executor(paddle.CPUPlace())
+    if startup.global_block().ops:
+        executor.run(startup)
+    fetched = executor.run(main, arrays, list(found.values()), return_numpy=False)
+    return {name: np.array(value) for name, value in zip(found, fetched, strict=True)}
+
+
+def main() -> None:
+    """Record every program with the Paddle that is installed."""
+    import paddle
+
+    paddle.enable_static()
+    DATA.mkdir(exist_ok=True)
+    for name, build in PROGRAMS.items():
+        np.savez_compressed(DATA / f"{name}.npz", **results(paddle, build))
+
+
+if __name__ == "__main__":
+    main()
