@@ -12,6 +12,7 @@ from graphopt import device as device
 from graphopt import distributed as distributed
 from graphopt import fluid as fluid
 from graphopt import framework as framework
+from graphopt import geometric as geometric
 from graphopt import incubate as incubate
 from graphopt import inference as inference
 from graphopt import io as io

@@ -89,7 +89,29 @@ def boxes(paddle: Any, feed: Feed) -> Values:
     return found
 
 
-PROGRAMS: dict[str, Callable[[Any, Feed], Values]] = {"regions": regions, "boxes": boxes}
+def graphs(paddle: Any, feed: Feed) -> Values:
+    """Messages along edges, and segments (paddle.geometric)."""
+    geometric, chance = paddle.geometric, np.random.RandomState(0)
+    x = feed("x", chance.rand(4, 3).astype("float32"))
+    y = feed("y", chance.rand(5, 1).astype("float32"))
+    start = feed("start", np.array([0, 1, 2, 0, 3], "int64"))
+    end = feed("end", np.array([1, 2, 1, 0, 1], "int64"))
+    ids = feed("ids", np.array([0, 0, 2, 2], "int64"))
+    found: Values = {}
+    for kind in ("sum", "mean", "min", "max"):
+        found[f"sent_{kind}"] = geometric.send_u_recv(x, start, end, kind)
+        found[f"segment_{kind}"] = getattr(geometric, f"segment_{kind}")(x, ids)
+    for kind in ("add", "sub", "mul", "div"):
+        found[f"edges_{kind}"] = geometric.send_ue_recv(x, y, start, end, kind, "max", 6)
+        found[f"ends_{kind}"] = geometric.send_uv(x, x, start, end, kind)
+    return found
+
+
+PROGRAMS: dict[str, Callable[[Any, Feed], Values]] = {
+    "regions": regions,
+    "boxes": boxes,
+    "graphs": graphs,
+}
 
 
 def results(paddle: Any, build: Callable[[Any, Feed], Values]) -> dict[str, Any]:
