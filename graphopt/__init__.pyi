@@ -10,6 +10,7 @@ from numpy import newaxis as newaxis
 from graphopt import dataset as dataset
 from graphopt import device as device
 from graphopt import distributed as distributed
+from graphopt import fft as fft
 from graphopt import fluid as fluid
 from graphopt import framework as framework
 from graphopt import geometric as geometric
@@ -22,6 +23,7 @@ from graphopt import nn as nn
 from graphopt import optimizer as optimizer
 from graphopt import reader as reader
 from graphopt import regularizer as regularizer
+from graphopt import signal as signal
 from graphopt import static as static
 from graphopt import text as text
 from graphopt import utils as utils
@@ -45,12 +47,14 @@ from graphopt.frontend.grad_mode import enable_grad as enable_grad
 from graphopt.frontend.grad_mode import is_grad_enabled as is_grad_enabled
 from graphopt.frontend.grad_mode import no_grad as no_grad
 from graphopt.frontend.grad_mode import set_grad_enabled as set_grad_enabled
+from graphopt.frontend.mode import disable_signal_handler as disable_signal_handler
 from graphopt.frontend.mode import disable_static as disable_static
 from graphopt.frontend.mode import enable_static as enable_static
 from graphopt.frontend.mode import get_default_dtype as get_default_dtype
 from graphopt.frontend.mode import in_dynamic_mode as in_dynamic_mode
 from graphopt.frontend.mode import seed as seed
 from graphopt.frontend.mode import set_default_dtype as set_default_dtype
+from graphopt.frontend.mode import set_printoptions as set_printoptions
 from graphopt.frontend.parameters import ParamAttr as ParamAttr
 from graphopt.frontend.type_info import finfo as finfo
 from graphopt.frontend.type_info import iinfo as iinfo

@@ -52,6 +52,16 @@ def is_parameter(var: Variable) -> bool:
     return isinstance(var, Parameter)
 
 
+def get_program_parameter(program: Program) -> list[Variable]:
+    """The parameters of a program (fluid.io.get_program_parameter)."""
+    return [v for v in program.list_vars() if is_parameter(v)]
+
+
+def get_program_persistable_vars(program: Program) -> list[Variable]:
+    """The variables that a program keeps between runs (fluid.io.get_program_persistable_vars)."""
+    return [v for v in program.list_vars() if is_persistable(v)]
+
+
 def is_persistable(var: Variable) -> bool:
     """True if a variable is kept between runs (fluid.io.is_persistable)."""
     return var.persistable
@@ -214,5 +224,11 @@ def load_inference_model(
     return modern.load_inference_model(dirname.rstrip("/"), executor, **names)
 
 
-lazy.attach(globals(), {name: ("graphopt.static", name) for name in _SAME})
+lazy.attach(
+    globals(),
+    {
+        **{name: ("graphopt.static", name) for name in _SAME},
+        "default_collate_fn": ("graphopt.io.collate", "default_collate_fn"),
+    },
+)
 publish(globals(), __name__)

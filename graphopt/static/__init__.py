@@ -1,5 +1,8 @@
 """Building and running programs (paddle.static)."""
 
+from collections.abc import Mapping
+
+from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.backward import append_backward as append_backward
 from graphopt.frontend.backward import gradients as gradients
 from graphopt.frontend.calls import publish
@@ -50,4 +53,17 @@ from graphopt.tensor.indexing import set_item
 setitem = set_item
 
 _explain_members(Executor, "paddle.static.Executor")
+_FLUID_IO = ("load_vars", "save_vars")
+_REFUSED: Mapping[str, _lazy.Refusal] = {
+    **dict.fromkeys(
+        ("IpuCompiledProgram", "IpuStrategy", "ipu_shard_guard", "set_ipu_shard"),
+        ("JAX has no backend for an IPU", "static.CompiledProgram"),
+    ),
+    "xpu_places": ("JAX has no backend for an XPU", "static.cpu_places or static.cuda_places"),
+    "ctr_metric_bundle": (
+        "its sums belong to the parameter server, which graphopt does not have",
+        "paddle.static.auc, and means of what you fetch",
+    ),
+}
+_lazy.attach(globals(), {name: ("graphopt.fluid.io", name) for name in _FLUID_IO}, refused=_REFUSED)
 publish(globals(), __name__)

@@ -107,10 +107,58 @@ def graphs(paddle: Any, feed: Feed) -> Values:
     return found
 
 
+def transforms(paddle: Any, feed: Feed) -> Values:
+    """Fourier transforms, with each norm, sizes and axes (paddle.fft)."""
+    fft, chance = paddle.fft, np.random.RandomState(0)
+    real = feed("real", chance.rand(3, 4, 5).astype("float32"))
+    pairs = chance.rand(3, 4, 5) + 1j * chance.rand(3, 4, 5)
+    pairs = feed("pairs", pairs.astype("complex64"))
+    whole = feed("whole", chance.randint(0, 9, (4, 6)))
+    found: Values = {}
+    for name in ("fft", "ifft", "irfft", "hfft", "rfft", "ihfft"):
+        x = pairs if name in ("irfft", "hfft") else real
+        one, two, many = (getattr(fft, f"{name}{end}") for end in ("", "2", "n"))
+        for norm in ("backward", "forward", "ortho"):
+            found[f"{name}_{norm}"] = one(x, norm=norm)
+        found[f"{name}_cut"], found[f"{name}_long"] = one(x, 3, 1), one(x, 7)
+        found[f"{name}2"], found[f"{name}n"] = two(x), many(x, [2, 6], [0, 2])
+        found[f"{name}n_all"] = many(x)
+        if x is real:
+            found[f"{name}_int"] = one(whole)
+    found["fft_complex"], found["ifftn_complex"] = fft.fft(pairs), fft.ifftn(pairs, [3, 4])
+    found["frequencies"], found["odd_frequencies"] = fft.fftfreq(6, 0.5), fft.fftfreq(5)
+    found["half_frequencies"] = fft.rfftfreq(7, 2.0)
+    found["shift"], found["unshift"] = fft.fftshift(real), fft.ifftshift(real, 2)
+    return found
+
+
+def signals(paddle: Any, feed: Feed) -> Values:
+    """Short-time Fourier transforms and back (paddle.signal)."""
+    signal, chance = paddle.signal, np.random.RandomState(0)
+    x = feed("x", chance.rand(2, 40).astype("float32"))
+    window = feed("window", np.hanning(8).astype("float32"))
+    one = feed("one", chance.rand(30).astype("float64"))
+    spectra = signal.stft(x, 8, 2)
+    windowed = signal.stft(x, 10, 3, 8, window, normalized=True)
+    return {
+        "stft": spectra,
+        "windowed": windowed,
+        "one": signal.stft(one, 6, center=False, onesided=False),
+        "constant": signal.stft(one, 6, pad_mode="constant"),
+        "back": signal.istft(spectra, 8, 2),
+        "windowed_back": signal.istft(windowed, 10, 3, 8, window, normalized=True, length=30),
+        "complex_back": signal.istft(
+            signal.stft(x, 8, 2, onesided=False), 8, 2, onesided=False, return_complex=True
+        ),
+    }
+
+
 PROGRAMS: dict[str, Callable[[Any, Feed], Values]] = {
     "regions": regions,
     "boxes": boxes,
     "graphs": graphs,
+    "transforms": transforms,
+    "signals": signals,
 }
 
 
@@ -132,14 +180,24 @@ def results(paddle: Any, build: Callable[[Any, Feed], Values]) -> dict[str, Any]
     return {name: np.array(value) for name, value in zip(found, fetched, strict=True)}
 
 
+# programs that static mode of Paddle 2.6.2 cannot build; its dynamic mode computes the results
+DYNAMIC = ("signals",)
+
+
 def main() -> None:
     """Record every program with the Paddle that is installed."""
     import paddle
 
-    paddle.enable_static()
     DATA.mkdir(exist_ok=True)
     for name, build in PROGRAMS.items():
-        np.savez_compressed(DATA / f"{name}.npz", **results(paddle, build))
+        if name in DYNAMIC:
+            paddle.disable_static()
+            made = build(paddle, lambda _, array: paddle.to_tensor(array))
+            found = {key: value.numpy() for key, value in made.items()}
+        else:
+            paddle.enable_static()
+            found = results(paddle, build)
+        np.savez_compressed(DATA / f"{name}.npz", **found)
 
 
 if __name__ == "__main__":
