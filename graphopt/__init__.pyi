@@ -10,6 +10,7 @@ from numpy import newaxis as newaxis
 from graphopt import dataset as dataset
 from graphopt import device as device
 from graphopt import distributed as distributed
+from graphopt import distribution as distribution
 from graphopt import fft as fft
 from graphopt import fluid as fluid
 from graphopt import framework as framework

@@ -153,12 +153,88 @@ def signals(paddle: Any, feed: Feed) -> Values:
     }
 
 
+def distributions(paddle: Any, feed: Feed) -> Values:
+    """Everything but the samples of distributions (paddle.distribution)."""
+    kinds, chance = paddle.distribution, np.random.RandomState(0)
+
+    def drawn(name: str, *shape: int) -> Any:
+        return feed(name, (chance.rand(*shape) * 0.8 + 0.1).astype("float32"))
+
+    a, b, c, d = (drawn(name, 3) for name in "abcd")
+    rows, others = drawn("rows", 2, 3), drawn("others", 2, 3)
+    value, table = drawn("value", 3), drawn("table", 2, 3)
+    shares = table / paddle.sum(table, -1, keepdim=True)
+    counts = feed("counts", np.array([[1.0, 2.0, 1.0], [4.0, 0.0, 0.0]], "float32"))
+    classes = feed("classes", np.array([2, 0], "int64"))
+    pairs = {
+        "normal": (kinds.Normal(a, b), kinds.Normal(c, d), value),
+        "numbers": (kinds.Normal(1.0, 2.0), kinds.Normal(0.5, 1.0), value),
+        "laplace": (kinds.Laplace(a, b), kinds.Laplace(c, d), value),
+        "cauchy": (kinds.Cauchy(a, b), kinds.Cauchy(c, d), value),
+        "gumbel": (kinds.Gumbel(a, b), None, value),
+        "log_normal": (kinds.LogNormal(a, b), kinds.LogNormal(c, d), value),
+        "uniform": (kinds.Uniform(a - 1.0, b + 1.0), None, value),
+        "bernoulli": (kinds.Bernoulli(a), kinds.Bernoulli(b), feed("bits", np.eye(3, dtype="f4"))),
+        "categorical": (kinds.Categorical(rows), kinds.Categorical(others), classes),
+        "multinomial": (kinds.Multinomial(4, rows), None, counts),
+        "beta": (kinds.Beta(a, b), kinds.Beta(c, d), value),
+        "dirichlet": (kinds.Dirichlet(rows), kinds.Dirichlet(others), shares),
+        "independent": (kinds.Independent(kinds.Normal(rows, others), 1), None, table),
+        "geometric": (kinds.Geometric(a), kinds.Geometric(b), 2),
+    }
+    found: Values = {}
+    for name, (one, other, at) in pairs.items():
+        found[f"{name}_entropy"] = one.entropy()
+        found[f"{name}_log"] = one.log_pmf(at) if name == "geometric" else one.log_prob(at)
+        if name not in ("cauchy", "categorical", "uniform"):
+            found[f"{name}_mean"], found[f"{name}_variance"] = one.mean, one.variance
+        if name in ("laplace", "cauchy", "gumbel", "bernoulli", "geometric"):
+            found[f"{name}_cdf"] = one.cdf(at)
+        if other is not None:
+            found[f"{name}_kl"] = kinds.kl_divergence(one, other)
+    found["icdf"] = pairs["laplace"][0].icdf(value)
+    found["probs"] = pairs["categorical"][0].probs(classes)
+    return found
+
+
+def random_variables(paddle: Any, feed: Feed) -> Values:
+    """Transforms, their inverses and determinants (paddle.distribution)."""
+    kinds, chance = paddle.distribution, np.random.RandomState(0)
+    x = feed("x", (chance.rand(2, 3) * 0.8 + 0.1).astype("float32"))
+    loc, scale = feed("loc", np.array([1, 2, 3], "f4")), feed("scale", np.array([2, -1, 4], "f4"))
+    affine, exp = kinds.AffineTransform(loc, scale), kinds.ExpTransform()
+    transforms = {
+        "affine": affine,
+        "chain": kinds.ChainTransform([affine, exp]),
+        "exp": exp,
+        "independent": kinds.IndependentTransform(exp, 1),
+        "power": kinds.PowerTransform(feed("power", np.array(2.0, "f4"))),
+        "reshape": kinds.ReshapeTransform((3,), (3, 1)),
+        "sigmoid": kinds.SigmoidTransform(),
+        "stack": kinds.StackTransform([exp, kinds.TanhTransform(), exp], 1),
+        "sticks": kinds.StickBreakingTransform(),
+        "tanh": kinds.TanhTransform(),
+    }
+    found: Values = {}
+    for name, transform in transforms.items():
+        y = transform.forward(x)
+        found[name], found[f"{name}_back"] = y, transform.inverse(y)
+        found[f"{name}_slope"] = transform.forward_log_det_jacobian(x)
+    found["softmax"] = kinds.SoftmaxTransform().forward(x)
+    found["absolute"] = kinds.AbsTransform().forward(-x)
+    moved = kinds.TransformedDistribution(kinds.Normal(loc, paddle.exp(loc)), [exp])
+    found["log_density"] = moved.log_prob(x)
+    return found
+
+
 PROGRAMS: dict[str, Callable[[Any, Feed], Values]] = {
     "regions": regions,
     "boxes": boxes,
     "graphs": graphs,
     "transforms": transforms,
     "signals": signals,
+    "distributions": distributions,
+    "random_variables": random_variables,
 }
 
 
@@ -181,7 +257,7 @@ def results(paddle: Any, build: Callable[[Any, Feed], Values]) -> dict[str, Any]
 
 
 # programs that static mode of Paddle 2.6.2 cannot build; its dynamic mode computes the results
-DYNAMIC = ("signals",)
+DYNAMIC = ("signals", "distributions", "random_variables")
 
 
 def main() -> None:
