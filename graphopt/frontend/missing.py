@@ -90,7 +90,6 @@ MODULES: Mapping[str, str] = {
     "paddle.utils.cpp_extension": "functions of paddle, or paddle.static.py_func",
     "paddle.utils.dlpack": "numpy.asarray of a fetched value",
     "paddle.utils.download": "download the file by hand, and give its path",
-    "paddle.vision.models": "static.load_inference_model of a saved model",
 }
 
 # what to use instead of other names, by the module or class that lacks them; `*` is any other name

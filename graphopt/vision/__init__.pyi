@@ -1,6 +1,7 @@
 """The names of paddle.vision."""
 
 from graphopt.vision import datasets as datasets
+from graphopt.vision import models as models
 from graphopt.vision import ops as ops
 from graphopt.vision import transforms as transforms
 from graphopt.vision.backend import get_image_backend as get_image_backend
