@@ -78,7 +78,6 @@ MODULES: Mapping[str, str] = {
     "paddle.nn.initializer.lazy_init": "paddle.nn.Layer: the startup program sets first values",
     "paddle.nn.quant": _QUANTISED,
     "paddle.onnx": "static.save_inference_model",
-    "paddle.profiler": "program.explain() of a CompiledProgram, and jax.profiler",
     "paddle.quantization": _QUANTISED,
     "paddle.random": "paddle.seed",
     "paddle.sparse": "dense tensors and masks",
