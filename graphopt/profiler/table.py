@@ -46,8 +46,8 @@ _NUMBERS: Sequence[Callable[[Times], float]] = (
     min,
 )
 _NOTE = (
-    "XLA compiles a program as one piece, so a row is a program, by its number, with the time of its "
-    "runs. Operators: program.explain(), and jax.profiler."
+    "XLA compiles a program as one piece, so a row is a program, by its number, with the time of "
+    "its runs. Operators: program.explain(), and jax.profiler."
 )
 
 
