@@ -137,7 +137,7 @@ class _Branches(Layer):
             if name == "branch_pool_conv":
                 self.branch_pool = pool
             inputs, outputs, size, *rest = sizes
-            stride, padding = [*rest, 1, 0][:2] if rest else (1, 0)
+            stride, padding = (*rest, 0)[:2] if rest else (1, 0)
             self.add_sublayer(name, ConvNormActivation(inputs, outputs, size, stride, padding))
         if "branch_pool_conv" not in convs:
             self.branch_pool = pool
