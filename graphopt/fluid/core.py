@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from graphopt.device import is_compiled_with_cinn as is_compiled_with_cinn
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.device import is_compiled_with_custom_device as is_compiled_with_custom_device
+from graphopt.device import is_compiled_with_ipu as is_compiled_with_ipu
+from graphopt.device import is_compiled_with_rocm as is_compiled_with_rocm
+from graphopt.device import is_compiled_with_xpu as is_compiled_with_xpu
 from graphopt.errors import EOFException as EOFException
 from graphopt.errors import OperatorError
 from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
@@ -14,6 +19,8 @@ from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecu
 from graphopt.runtime.places import CPUPlace as CPUPlace
 from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime.places import CUDAPlace as CUDAPlace
+from graphopt.runtime.places import Place as Place
+from graphopt.runtime.places import XPUPlace as XPUPlace
 from graphopt.runtime.places import cuda_places
 from graphopt.runtime.scope import Scope as Scope
 

@@ -28,6 +28,7 @@ MODULES: Mapping[str, str] = {
     "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
     "paddle.compat": "the functions of paddle under their own names",
+    "paddle.common_ops_import": "fluid.layer_helper and fluid.framework",
     "paddle.complex": "paddle.complex(real, imag) and the functions of paddle",
     "paddle.cuda": "paddle.device",
     "paddle.dataset.mq2007": "a paddle.io.Dataset that reads its files",
@@ -117,6 +118,7 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
             "bartlett_window blackman_window hamming_window hann_window kaiser_window"
         ),
         "paddle.nonzero": "argwhere",
+        "paddle.arange, whose end is not one of the numbers": "range",
         "paddle.bmm and paddle.add": "baddbmm baddbmm_",
         "paddle.bernoulli": "bernoulli_",
         "paddle.bitwise_not": "bitwise_invert bitwise_invert_",
