@@ -5,33 +5,21 @@ Its names are in `__init__.pyi`; each is imported when a script first uses it.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
+from graphopt.frontend import finders as _finders
 from graphopt.frontend import lazy as _lazy
 
-_NAMES = _lazy.names_in(Path(__file__).with_suffix(".pyi"), __name__)
-__all__ = _lazy.public(_NAMES)  # pyright: ignore[reportUnsupportedDunderAll]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        from graphopt.frontend.calls import published
-
-        found = published(_lazy.load(_NAMES[name]), __name__, name)
-        globals()[name] = found
-        return found
+def _find(name: str) -> Any:
     if name == "__version__":
         from graphopt.frontend.version import version
 
         return version()
-    if not name.startswith("_"):
-        from graphopt.frontend.refused import NAMES, refuse
+    from graphopt.frontend.refused import NAMES, refuse
 
-        if name in NAMES:
-            return refuse("paddle", name, NAMES)
-    raise _lazy.missing(__name__, name)
+    return refuse("paddle", name, NAMES)
 
 
-def __dir__() -> list[str]:
-    return sorted({*globals(), *_NAMES})
+_lazy.attach_stub(globals(), find=_find)
+_finders.explain_imports()

@@ -1,10 +1,20 @@
 """graphopt: Paddle's static-graph API as an optimising compiler; `import graphopt as paddle`."""
 
+from math import e as e
+from math import inf as inf
+from math import nan as nan
+from math import pi as pi
+
+from numpy import newaxis as newaxis
+
 from graphopt import dataset as dataset
 from graphopt import device as device
 from graphopt import distributed as distributed
+from graphopt import distribution as distribution
+from graphopt import fft as fft
 from graphopt import fluid as fluid
 from graphopt import framework as framework
+from graphopt import geometric as geometric
 from graphopt import incubate as incubate
 from graphopt import inference as inference
 from graphopt import io as io
@@ -13,8 +23,10 @@ from graphopt import linalg as linalg
 from graphopt import metric as metric
 from graphopt import nn as nn
 from graphopt import optimizer as optimizer
+from graphopt import profiler as profiler
 from graphopt import reader as reader
 from graphopt import regularizer as regularizer
+from graphopt import signal as signal
 from graphopt import static as static
 from graphopt import text as text
 from graphopt import utils as utils
@@ -23,22 +35,29 @@ from graphopt import vision as vision
 from graphopt.debug.explaining import explain as explain
 from graphopt.device import get_cudnn_version as get_cudnn_version
 from graphopt.device import get_device as get_device
+from graphopt.device import is_compiled_with_cinn as is_compiled_with_cinn
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.device import is_compiled_with_custom_device as is_compiled_with_custom_device
+from graphopt.device import is_compiled_with_distribute as is_compiled_with_distribute
+from graphopt.device import is_compiled_with_ipu as is_compiled_with_ipu
 from graphopt.device import is_compiled_with_rocm as is_compiled_with_rocm
 from graphopt.device import is_compiled_with_xpu as is_compiled_with_xpu
 from graphopt.device import set_device as set_device
+from graphopt.fluid import core as core
 from graphopt.frontend.framework_io import load as load
 from graphopt.frontend.framework_io import save as save
 from graphopt.frontend.grad_mode import enable_grad as enable_grad
 from graphopt.frontend.grad_mode import is_grad_enabled as is_grad_enabled
 from graphopt.frontend.grad_mode import no_grad as no_grad
 from graphopt.frontend.grad_mode import set_grad_enabled as set_grad_enabled
+from graphopt.frontend.mode import disable_signal_handler as disable_signal_handler
 from graphopt.frontend.mode import disable_static as disable_static
 from graphopt.frontend.mode import enable_static as enable_static
 from graphopt.frontend.mode import get_default_dtype as get_default_dtype
 from graphopt.frontend.mode import in_dynamic_mode as in_dynamic_mode
 from graphopt.frontend.mode import seed as seed
 from graphopt.frontend.mode import set_default_dtype as set_default_dtype
+from graphopt.frontend.mode import set_printoptions as set_printoptions
 from graphopt.frontend.parameters import ParamAttr as ParamAttr
 from graphopt.frontend.type_info import finfo as finfo
 from graphopt.frontend.type_info import iinfo as iinfo
@@ -58,6 +77,12 @@ from graphopt.ir.program import Variable
 from graphopt.models.model import ImportedModel as ImportedModel
 from graphopt.models.model import import_model as import_model
 from graphopt.nn.functional.activation import sigmoid as sigmoid
+from graphopt.nn.functional.conv import conv1d as conv1d
+from graphopt.nn.functional.conv import conv2d as conv2d
+from graphopt.nn.functional.conv import conv3d as conv3d
+from graphopt.nn.functional.norm import group_norm as group_norm
+from graphopt.nn.functional.norm import layer_norm as layer_norm
+from graphopt.nn.functional.pooling import adaptive_avg_pool1d as adaptive_avg_pool1d
 from graphopt.reader.decorator import batch as batch
 from graphopt.runtime import CPUPlace as CPUPlace
 from graphopt.runtime import CUDAPinnedPlace as CUDAPinnedPlace
@@ -155,14 +180,19 @@ from graphopt.tensor.index_put import slice_scatter as slice_scatter
 from graphopt.tensor.index_put import take as take
 from graphopt.tensor.inplace import abs_ as abs_
 from graphopt.tensor.inplace import acos_ as acos_
+from graphopt.tensor.inplace import acosh_ as acosh_
 from graphopt.tensor.inplace import addmm_ as addmm_
+from graphopt.tensor.inplace import asin_ as asin_
+from graphopt.tensor.inplace import asinh_ as asinh_
 from graphopt.tensor.inplace import atan_ as atan_
+from graphopt.tensor.inplace import atanh_ as atanh_
 from graphopt.tensor.inplace import bitwise_and_ as bitwise_and_
 from graphopt.tensor.inplace import bitwise_not_ as bitwise_not_
 from graphopt.tensor.inplace import bitwise_or_ as bitwise_or_
 from graphopt.tensor.inplace import bitwise_xor_ as bitwise_xor_
 from graphopt.tensor.inplace import cast_ as cast_
 from graphopt.tensor.inplace import cos_ as cos_
+from graphopt.tensor.inplace import cosh_ as cosh_
 from graphopt.tensor.inplace import cumprod_ as cumprod_
 from graphopt.tensor.inplace import cumsum_ as cumsum_
 from graphopt.tensor.inplace import digamma_ as digamma_
@@ -170,6 +200,7 @@ from graphopt.tensor.inplace import divide_ as divide_
 from graphopt.tensor.inplace import equal_ as equal_
 from graphopt.tensor.inplace import erf_ as erf_
 from graphopt.tensor.inplace import expm1_ as expm1_
+from graphopt.tensor.inplace import flatten_ as flatten_
 from graphopt.tensor.inplace import floor_divide_ as floor_divide_
 from graphopt.tensor.inplace import floor_mod_ as floor_mod_
 from graphopt.tensor.inplace import frac_ as frac_
@@ -186,12 +217,14 @@ from graphopt.tensor.inplace import ldexp_ as ldexp_
 from graphopt.tensor.inplace import less_equal_ as less_equal_
 from graphopt.tensor.inplace import less_than_ as less_than_
 from graphopt.tensor.inplace import lgamma_ as lgamma_
+from graphopt.tensor.inplace import log1p_ as log1p_
 from graphopt.tensor.inplace import log2_ as log2_
 from graphopt.tensor.inplace import log10_ as log10_
 from graphopt.tensor.inplace import log_ as log_
 from graphopt.tensor.inplace import logical_and_ as logical_and_
 from graphopt.tensor.inplace import logical_not_ as logical_not_
 from graphopt.tensor.inplace import logical_or_ as logical_or_
+from graphopt.tensor.inplace import logical_xor_ as logical_xor_
 from graphopt.tensor.inplace import logit_ as logit_
 from graphopt.tensor.inplace import masked_fill_ as masked_fill_
 from graphopt.tensor.inplace import mod_ as mod_
@@ -199,6 +232,7 @@ from graphopt.tensor.inplace import multigammaln_ as multigammaln_
 from graphopt.tensor.inplace import multiply_ as multiply_
 from graphopt.tensor.inplace import nan_to_num_ as nan_to_num_
 from graphopt.tensor.inplace import neg_ as neg_
+from graphopt.tensor.inplace import not_equal_ as not_equal_
 from graphopt.tensor.inplace import polygamma_ as polygamma_
 from graphopt.tensor.inplace import pow_ as pow_
 from graphopt.tensor.inplace import remainder_ as remainder_
@@ -206,6 +240,7 @@ from graphopt.tensor.inplace import renorm_ as renorm_
 from graphopt.tensor.inplace import sin_ as sin_
 from graphopt.tensor.inplace import sinh_ as sinh_
 from graphopt.tensor.inplace import square_ as square_
+from graphopt.tensor.inplace import subtract_ as subtract_
 from graphopt.tensor.inplace import t_ as t_
 from graphopt.tensor.inplace import tan_ as tan_
 from graphopt.tensor.inplace import transpose_ as transpose_
@@ -436,3 +471,28 @@ base = fluid
 Tensor = Variable
 # in a static program the in-place form makes a new variable, as in Paddle
 tanh_ = tanh
+# the names of other libraries that Paddle 3.3 has for its own
+cat = concatenate = concat
+clamp = clip
+div = divide
+eq = equal
+ge = greater_equal
+ger = outer
+greater = gt = greater_than
+le = less_equal
+less = lt = less_than
+manual_seed = seed
+mul = multiply
+ne = not_equal
+negative = neg
+sub = subtract
+sub_ = subtract_
+take_along_dim = take_along_axis
+half = float16
+float = float32
+double = float64
+short = int16
+int = int32
+long = int64
+cfloat = complex64
+cdouble = complex128

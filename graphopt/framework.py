@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish
 from graphopt.frontend.framework_io import load as load
 from graphopt.frontend.framework_io import save as save
@@ -21,4 +22,5 @@ from graphopt.runtime.places import CPUPlace as CPUPlace
 from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime.places import CUDAPlace as CUDAPlace
 
+lazy.attach(globals(), {"core": ("graphopt.fluid.core", "")})
 publish(globals(), __name__)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from graphopt.frontend import lazy
 from graphopt.frontend.version import OWN, version
 
 rc = "0"
@@ -14,19 +15,19 @@ with_mkl = "OFF"
 _PARTS = ("major", "minor", "patch")
 
 
-def __getattr__(name: str) -> str:
+def _find(name: str) -> str:
+    """The version or a part of it; KeyError for another name."""
     if name == "full_version":
         return version()
-    if name in _PARTS:
-        return version().split(".")[_PARTS.index(name)]
-    raise AttributeError(f"module 'graphopt.version' has no attribute '{name}'")
+    parts: dict[str, str] = dict(zip(_PARTS, version().split("."), strict=True))
+    return parts[name]
 
 
 def show() -> None:
     """Print the version and its parts (paddle.version.show)."""
     print("full_version:", version())
     for name in _PARTS:
-        print(f"{name}:", __getattr__(name))
+        print(f"{name}:", _find(name))
     print("rc:", rc)
     for library in ("cuda", "cudnn"):
         print(f"{library}:", "False")
@@ -45,3 +46,6 @@ def cuda() -> str:
 def cudnn() -> str:
     """False: what is compiled for cuDNN here is JAX (paddle.version.cudnn)."""
     return "False"
+
+
+lazy.attach(globals(), find=_find)

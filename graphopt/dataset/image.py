@@ -8,6 +8,7 @@ from typing import IO, Any
 
 import numpy as np
 
+from graphopt.frontend.missing import explain
 from graphopt.vision.transforms.image import Array, pillow
 from graphopt.vision.transforms.numpy_resize import resize
 
@@ -107,3 +108,6 @@ def load_and_transform(
     """`simple_transform` of the image in a file. Needs Pillow."""
     im = load_image(filename, is_color)
     return simple_transform(im, resize_size, crop_size, is_train, is_color, mean)
+
+
+explain(globals())

@@ -6,8 +6,6 @@ trainers that the environment names (docs/how-to/train-on-many-machines.md).
 
 from __future__ import annotations
 
-from importlib import import_module
-
 from graphopt.distributed.dataset import InMemoryDataset as InMemoryDataset
 from graphopt.distributed.dataset import QueueDataset as QueueDataset
 from graphopt.distributed.parallel import ParallelEnv as ParallelEnv
@@ -19,12 +17,6 @@ from graphopt.distributed.parallel import init_parallel_env as init_parallel_env
 from graphopt.distributed.parallel import is_available as is_available
 from graphopt.distributed.parallel import is_initialized as is_initialized
 from graphopt.distributed.refused import NAMES as _REFUSED
-from graphopt.frontend.refused import refuse as _refuse
+from graphopt.frontend import lazy
 
-
-def __getattr__(name: str) -> object:
-    if name == "fleet":
-        return import_module("graphopt.distributed.fleet")
-    if name in _REFUSED:
-        return _refuse("paddle.distributed", name, _REFUSED)
-    raise AttributeError(f"module 'graphopt.distributed' has no attribute '{name}'")
+lazy.attach(globals(), {"fleet": ("graphopt.distributed.fleet", "")}, refused=_REFUSED)

@@ -5,9 +5,6 @@ These files hold the differences from `paddle.static`; there is no dynamic mode.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
 from graphopt.fluid import average as average
 from graphopt.fluid import backward as backward
@@ -30,7 +27,6 @@ from graphopt.fluid import nets as nets
 from graphopt.fluid import optimizer as optimizer
 from graphopt.fluid import param_attr as param_attr
 from graphopt.fluid import profiler as profiler
-from graphopt.fluid import refused as _refused
 from graphopt.fluid import regularizer as regularizer
 from graphopt.fluid import transpiler as transpiler
 from graphopt.fluid import unique_name as unique_name
@@ -74,33 +70,19 @@ from graphopt.fluid.lod_tensor import create_lod_tensor as create_lod_tensor
 from graphopt.fluid.lod_tensor import create_random_int_lodtensor as create_random_int_lodtensor
 from graphopt.fluid.param_attr import ParamAttr as ParamAttr
 from graphopt.fluid.param_attr import WeightNormParamAttr as WeightNormParamAttr
+from graphopt.fluid.refused import FLUID as _REFUSED
 from graphopt.fluid.transpiler import DistributeTranspiler as DistributeTranspiler
 from graphopt.fluid.transpiler import DistributeTranspilerConfig as DistributeTranspilerConfig
 from graphopt.fluid.transpiler import memory_optimize as memory_optimize
 from graphopt.fluid.transpiler import release_memory as release_memory
+from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.calls import publish
-from graphopt.frontend.refused import refuse as _refuse
 
 Tensor = LoDTensor
 
-
-_NO_DYNAMIC_MODE = (
-    "enable_dygraph",
-    "disable_dygraph",
-    "enable_imperative",
-    "disable_imperative",
-)
-
+_SAME = ("save", "load", "load_program_state", "set_program_state")
+_NAMES = {name: ("graphopt.static", name) for name in _SAME}
+# after the modules that it builds on
+_NAMES["dygraph"] = ("graphopt.fluid.dygraph", "")
+_lazy.attach(globals(), _NAMES, refused=_REFUSED)
 publish(globals(), __name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _refused.FLUID:
-        return _refuse("fluid", name, _refused.FLUID)
-    if name == "dygraph":
-        return import_module("graphopt.fluid.dygraph")  # after the modules that it builds on
-    if name in ("save", "load", "load_program_state", "set_program_state"):
-        return getattr(io, name)
-    if name in _NO_DYNAMIC_MODE:
-        raise AttributeError(f"graphopt.fluid has no '{name}': there is no dynamic mode")
-    raise AttributeError(f"graphopt.fluid has no '{name}'")

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from graphopt.errors import UnsupportedError
+from graphopt.frontend.missing import explain
 from graphopt.ir.program import OpRole, Parameter, Program, default_main_program, undo
 from graphopt.ir.program.location import caller_level
 from graphopt.nn.clip import ClipGradBase as GradientClipBase
@@ -110,3 +111,6 @@ class ErrorClipByValue:
             "fluid.clip.ErrorClipByValue is not supported; clip the activations, or give the "
             "optimizer `grad_clip=`"
         )
+
+
+explain(globals())

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
+from graphopt.device import is_compiled_with_cinn as is_compiled_with_cinn
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.device import is_compiled_with_custom_device as is_compiled_with_custom_device
+from graphopt.device import is_compiled_with_ipu as is_compiled_with_ipu
+from graphopt.device import is_compiled_with_rocm as is_compiled_with_rocm
+from graphopt.device import is_compiled_with_xpu as is_compiled_with_xpu
 from graphopt.errors import EOFException as EOFException
 from graphopt.errors import OperatorError
 from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
 from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
+from graphopt.frontend import lazy
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import OpRole, VarKind
 from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecutor
 from graphopt.runtime.places import CPUPlace as CPUPlace
 from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime.places import CUDAPlace as CUDAPlace
+from graphopt.runtime.places import Place as Place
+from graphopt.runtime.places import XPUPlace as XPUPlace
 from graphopt.runtime.places import cuda_places
 from graphopt.runtime.scope import Scope as Scope
 
@@ -32,11 +37,7 @@ _INFERENCE = frozenset(
     )
 )
 
-
-def __getattr__(name: str) -> Any:
-    if name in _INFERENCE:
-        return getattr(import_module("graphopt.fluid.inference"), name)
-    raise AttributeError(f"module 'graphopt.fluid.core' has no attribute '{name}'")
+lazy.attach(globals(), {name: ("graphopt.fluid.inference", name) for name in _INFERENCE})
 
 
 # Paddle's error for an operator that cannot be built or run

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.fluid.lod_tensor import create_lod_tensor
+from graphopt.frontend.missing import explain
 from graphopt.ir.program import Program, Variable, default_main_program
 
 
@@ -67,3 +68,6 @@ def _batch(variable: Variable, rows: list[Any]) -> Any:
         # flat rows may have the elements of the declared shape
         array = array.reshape(-1, *shape[1:])
     return array
+
+
+explain(globals())

@@ -5,9 +5,6 @@ They are looked up when they are used, so that `fluid` starts quickly.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import Any
-
 _LAYERS: dict[str, str] = {
     "graphopt": (
         "addmm allclose arange bmm cross dist dot flip full full_like index_sample index_select "
@@ -38,18 +35,5 @@ _LAYERS: dict[str, str] = {
     "graphopt.tensor.array": "array_length array_read array_write create_array",
 }
 
-
-def names() -> list[str]:
-    """The names that are found here."""
-    return [name for own in _LAYERS.values() for name in own.split()]
-
-
-def find(name: str) -> Any:
-    """The object of this name; AttributeError when no place has it."""
-    for module, names in _LAYERS.items():
-        if name in names.split():
-            try:
-                return getattr(import_module(module), name)
-            except ModuleNotFoundError as error:
-                raise AttributeError(f"graphopt.fluid.layers has no '{name}': {error}") from None
-    raise AttributeError(f"graphopt.fluid.layers has no '{name}'")
+# the module of each name
+SOURCES = {name: (module, name) for module, names in _LAYERS.items() for name in names.split()}

@@ -16,6 +16,7 @@ from graphopt.fluid.metrics import DetectionMAP as DetectionMAP
 from graphopt.fluid.metrics import chunk_scores
 from graphopt.frontend.calls import publish
 from graphopt.ir.program import Program, Variable, program_guard, unique_name
+from graphopt.nn.functional.alignment import edit_distance
 
 
 def _copy(program: Program, variable: Variable) -> Variable:
@@ -89,7 +90,7 @@ class EditDistance(Evaluator):
         self, input: Variable, label: Variable, ignored_tokens: Any = None, **kwargs: Any
     ) -> None:
         super().__init__("edit_distance", **kwargs)
-        distances, count = layers.edit_distance(input, label, ignored_tokens=ignored_tokens)
+        distances, count = edit_distance(input, label, ignored_tokens=ignored_tokens)
         right = layers.equal(distances, layers.fill_constant([1], "float32", 0.0))
         wrong = layers.elementwise_sub(count, layers.reduce_sum(layers.cast(right, "int64")))
         total = layers.reduce_sum(distances)

@@ -10,6 +10,7 @@ from graphopt.frontend.initializers.base import Initializer as Initializer
 from graphopt.frontend.initializers.base import append_fill, fans
 from graphopt.frontend.initializers.fill import Assign
 from graphopt.frontend.initializers.fill import Constant as _Constant
+from graphopt.frontend.missing import explain
 from graphopt.ir.program import Block, Operator, Variable
 
 
@@ -149,3 +150,5 @@ TruncatedNormal = TruncatedNormalInitializer
 Xavier = XavierInitializer
 MSRA = MSRAInitializer
 Bilinear = BilinearInitializer
+
+explain(globals())

@@ -15,6 +15,7 @@ import graphopt.static as static
 from graphopt.errors import ScopeError
 from graphopt.fluid.data_feeder import DataFeeder as DataFeeder
 from graphopt.fluid.reader import PyReader as PyReader
+from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish
 from graphopt.io.loader import DataLoader as DataLoader
 from graphopt.ir.formats.commit import write_files
@@ -49,6 +50,16 @@ Predicate = Callable[[Variable], bool]
 def is_parameter(var: Variable) -> bool:
     """True if a variable is a parameter (fluid.io.is_parameter)."""
     return isinstance(var, Parameter)
+
+
+def get_program_parameter(program: Program) -> list[Variable]:
+    """The parameters of a program (fluid.io.get_program_parameter)."""
+    return [v for v in program.list_vars() if is_parameter(v)]
+
+
+def get_program_persistable_vars(program: Program) -> list[Variable]:
+    """The variables that a program keeps between runs (fluid.io.get_program_persistable_vars)."""
+    return [v for v in program.list_vars() if is_persistable(v)]
 
 
 def is_persistable(var: Variable) -> bool:
@@ -213,10 +224,11 @@ def load_inference_model(
     return modern.load_inference_model(dirname.rstrip("/"), executor, **names)
 
 
+lazy.attach(
+    globals(),
+    {
+        **{name: ("graphopt.static", name) for name in _SAME},
+        "default_collate_fn": ("graphopt.io.collate", "default_collate_fn"),
+    },
+)
 publish(globals(), __name__)
-
-
-def __getattr__(name: str) -> Any:
-    if name in _SAME and hasattr(static, name):
-        return getattr(static, name)
-    raise AttributeError(f"graphopt.fluid.io has no '{name}'")

@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.frontend.missing import explain
 from graphopt.runtime.slots import Slot
 from graphopt.runtime.slots import Tensor as _Tensor
 
@@ -68,3 +69,6 @@ def create_random_int_lodtensor(
     rows = sum(recursive_seq_lens[-1])
     drawn = np.random.default_rng().integers(low, high, [rows, *base_shape], endpoint=True)
     return create_lod_tensor(drawn.astype("int64"), recursive_seq_lens, place)
+
+
+explain(globals())

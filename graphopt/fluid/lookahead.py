@@ -15,6 +15,7 @@ from graphopt.ir.program import (
     program_guard,
 )
 from graphopt.optimizer.optimizer import Optimizer
+from graphopt.static.nn.blocks import Switch
 
 
 class LookaheadOptimizer:
@@ -69,7 +70,7 @@ class LookaheadOptimizer:
         zero = layers.fill_constant([1], "int32", 0)
         rest = layers.elementwise_sub(layers.fill_constant([1], "float32", 1.0), alpha)
         due = layers.equal(layers.elementwise_mod(step, k), zero)
-        with layers.Switch() as switch:
+        with Switch() as switch:
             with switch.case(due):
                 for parameter in main.all_parameters():
                     own = slow[parameter.name]

@@ -10,13 +10,11 @@ import warnings
 from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
-from importlib.util import find_spec
 from typing import Any
 
 import graphopt.optimizer as modern
-import graphopt.static as static
 from graphopt.errors import UnsupportedError
-from graphopt.frontend.refused import refuse
+from graphopt.frontend import lazy
 from graphopt.ir.program import Block, Operator, Parameter, Program, Variable
 from graphopt.ir.program.location import caller_level
 from graphopt.tensor.creation import assign
@@ -205,8 +203,20 @@ def _compressing_momentum() -> Any:
     return DGCMomentumOptimizer
 
 
-# class -> module of graphopt that has it
-_WRAPPING = {
+def _find(name: str) -> Any:
+    """The optimizer of this name; KeyError if there is none."""
+    if name == "ModelAverage":
+        return _model_average()
+    if name == "DGCMomentumOptimizer":
+        return _compressing_momentum()
+    short = name.removesuffix("Optimizer")
+    if short in _ARGUMENTS and hasattr(modern, short):
+        return _made(short)
+    raise KeyError(name)
+
+
+_ELSEWHERE = {
+    "ExponentialMovingAverage": "graphopt.static",
     "GradientMergeOptimizer": "graphopt.incubate.optimizer.gradient_merge",
     "LookaheadOptimizer": "graphopt.fluid.lookahead",
     "RecomputeOptimizer": "graphopt.incubate.optimizer.recompute",
@@ -217,20 +227,9 @@ _REFUSED = {
         "fluid.CompiledProgram(program).with_data_parallel(loss_name)",
     ),
 }
-
-
-def __getattr__(name: str) -> Any:
-    short = name.removesuffix("Optimizer")
-    if short in _ARGUMENTS and hasattr(modern, short):
-        return _made(short)
-    if name == "ExponentialMovingAverage" and hasattr(static, name):
-        return getattr(static, name)
-    if name == "ModelAverage" and find_spec("graphopt.optimizer.model_average") is not None:
-        return _model_average()
-    if name == "DGCMomentumOptimizer":
-        return _compressing_momentum()
-    if name in _WRAPPING:
-        return getattr(import_module(_WRAPPING[name]), name)
-    if name in _REFUSED:
-        return refuse("fluid.optimizer", name, _REFUSED)
-    raise AttributeError(f"graphopt.fluid.optimizer has no '{name}'")
+lazy.attach(
+    globals(),
+    {name: (module, name) for name, module in _ELSEWHERE.items()},
+    refused=_REFUSED,
+    find=_find,
+)

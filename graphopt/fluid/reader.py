@@ -16,6 +16,7 @@ import numpy as np
 from graphopt.errors import EOFException, FeedError
 from graphopt.fluid.data_feeder import DataFeeder
 from graphopt.fluid.lod_tensor import LoDTensor
+from graphopt.frontend import lazy
 from graphopt.frontend.prefetch import prefetch
 from graphopt.ir.program import Variable, default_main_program
 from graphopt.ir.program.location import caller_location
@@ -203,3 +204,7 @@ class PyReader(GeneratorLoader):
 
     decorate_paddle_reader = decorate_sample_list_generator
     decorate_tensor_provider = decorate_batch_generator
+
+
+_LATER = {"DataLoader": "graphopt.io.loader", "default_collate_fn": "graphopt.io.collate"}
+lazy.attach(globals(), {name: (module, name) for name, module in _LATER.items()})

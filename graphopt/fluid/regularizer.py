@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphopt.frontend.missing import explain
 from graphopt.frontend.regularizers import L1Decay as _L1Decay
 from graphopt.frontend.regularizers import L2Decay as _L2Decay
 from graphopt.frontend.regularizers import WeightDecayRegularizer as WeightDecayRegularizer
@@ -23,3 +24,5 @@ class L2DecayRegularizer(_L2Decay):
 
 L1Decay = L1DecayRegularizer
 L2Decay = L2DecayRegularizer
+
+explain(globals())

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
+from graphopt.frontend.missing import explain
+
 Function = Callable[..., Any]
 
 
@@ -22,3 +24,5 @@ def wrap_decorator(
 
 
 signature_safe_contextmanager = wrap_decorator(contextmanager)
+
+explain(globals())

@@ -13,6 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from graphopt.frontend.accepted import Check, checks_of
+from graphopt.frontend.missing import explain
 from graphopt.frontend.tracebacks import shorten
 from graphopt.ir.program import undo
 
@@ -24,10 +25,12 @@ _ALSO = ("__init__", "__call__")
 
 
 def publish(names: MutableMapping[str, Any], package: str) -> None:
-    """Wrap each function and class of graphopt among a package's names."""
+    """Wrap each function and class of graphopt among a package's names; explain missing ones."""
     for name, found in list(names.items()):
         if not name.startswith("_"):
             names[name] = published(found, package, name)
+    if "__getattr__" not in names:
+        explain(names)
 
 
 def published(found: Any, package: str, name: str) -> Any:

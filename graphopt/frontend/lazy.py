@@ -1,4 +1,4 @@
-"""Packages that import their names on first use (PEP 562).
+"""Names of modules that are found when they are first used (PEP 562), and errors for the others.
 
 The stub beside a package, `__init__.pyi`, is the one list of its names: type checkers and editors
 read it, and here it names the module of each name. A stub holds imports and assignments of imported
@@ -8,14 +8,15 @@ names (`Tensor = Variable`), nothing else.
 from __future__ import annotations
 
 import ast
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 # module and name in it; no name for the module itself
 Source = tuple[str, str]
+# why a name is refused, and what to use instead
+Refusal = tuple[str, str]
 
 
 def names_in(stub: Path, package: str) -> dict[str, Source]:
@@ -29,11 +30,59 @@ def names_in(stub: Path, package: str) -> dict[str, Source]:
                     own = own or (module == package and (stub.parent / f"{alias.name}.py").exists())
                     source = (f"{package}.{alias.name}", "") if own else (module, alias.name)
                     found[alias.asname or alias.name] = source
-            case ast.Assign(targets=[ast.Name(id=name)], value=ast.Name(id=other)):
-                found[name] = found[other]
+            case ast.Assign(targets=targets, value=ast.Name(id=other)):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+                found.update(dict.fromkeys(names, found[other]))
             case _:
                 pass
     return found
+
+
+def attach(
+    module: MutableMapping[str, Any],
+    names: Mapping[str, Source] | None = None,
+    *,
+    refused: Mapping[str, Refusal] | None = None,
+    find: Callable[[str], Any] | None = None,
+) -> None:
+    """Let a module find names when they are used, and explain those that it lacks.
+
+    `names` are imported, those of `refused` are classes that raise UnsupportedError when they are
+    called, and `find` may return any other; it raises KeyError for what it does not know.
+    """
+    own = module["__name__"]
+    known = names or {}
+
+    def look(name: str) -> Any:
+        if name in known:
+            from graphopt.frontend.calls import published
+
+            found = module[name] = published(load(known[name]), own, name)
+            return found
+        if refused and name in refused:
+            from graphopt.frontend.refused import refuse
+
+            return refuse(own.replace("graphopt", "paddle", 1), name, refused)
+        try:
+            if find is not None:
+                return find(name)
+        except KeyError:
+            pass
+        from graphopt.frontend.missing import name_error
+
+        raise name_error(own, name)
+
+    module["__getattr__"] = look
+    module["__dir__"] = lambda: sorted({*module, *known})
+    # a package, so that imports of a missing name reach `finders.MissingNames`
+    module.setdefault("__path__", list[str]())
+
+
+def attach_stub(module: MutableMapping[str, Any], find: Callable[[str], Any] | None = None) -> None:
+    """`attach` with the names of the stub beside a package; they are its `__all__`, too."""
+    names = names_in(Path(module["__file__"]).with_suffix(".pyi"), module["__name__"])
+    module["__all__"] = public(names)
+    attach(module, names, find=find)
 
 
 def load(source: Source) -> Any:
@@ -41,12 +90,6 @@ def load(source: Source) -> Any:
     module, name = source
     found = import_module(module)
     return getattr(found, name) if name else found
-
-
-def missing(package: str, name: str) -> AttributeError:
-    """The error for a name that a package does not have."""
-    text = f"module '{package}' has no attribute '{name}'"
-    return AttributeError(text, name=name, obj=sys.modules[package])
 
 
 def public(names: Mapping[str, Source]) -> list[str]:

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.ir.dtypes import FLOATING, DType
@@ -72,6 +74,28 @@ def require_static() -> None:
             "paddle.enable_static() first), or put the computation into a function of "
             "paddle.jit.to_static"
         )
+
+
+def set_printoptions(
+    precision: int | None = None,
+    threshold: int | None = None,
+    edgeitems: int | None = None,
+    sci_mode: bool | None = None,
+    linewidth: int | None = None,
+) -> None:
+    """How arrays print: fetched values are NumPy's (paddle.set_printoptions)."""
+    given = {
+        "precision": precision,
+        "threshold": threshold,
+        "edgeitems": edgeitems,
+        "linewidth": linewidth,
+        "suppress": None if sci_mode is None else not sci_mode,
+    }
+    np.set_printoptions(**{name: value for name, value in given.items() if value is not None})
+
+
+def disable_signal_handler() -> None:
+    """Nothing: handlers of signals are the process's own (paddle.disable_signal_handler)."""
 
 
 def set_default_dtype(d: Any) -> None:

@@ -5,83 +5,19 @@ A module `paddle.x` is the very module `graphopt.x`, so that no class exists twi
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
 from graphopt.frontend.absent import AbsentModule
+from graphopt.frontend.finders import own_name, same_module
+from graphopt.frontend.missing import missing_module, words
 from graphopt.frontend.version import now_fluid
 
-# modules of paddle that have another name here
-_RENAMED: Mapping[str, str] = {
-    "paddle.base": "graphopt.fluid",
-}
-_DYNAMIC = "graphopt runs static programs only"
-
-# modules of paddle that are missing: what to use instead
-MISSING: Mapping[str, str] = {
-    "paddle.amp": "paddle.static.amp.decorate, or cast where it pays",
-    "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
-    "paddle.audio": "compute features with NumPy or librosa, and feed them",
-    "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
-    "paddle.distributed.fleet.dataset": "feeds, or the data sets of paddle.fluid",
-    "paddle.distributed.fleet.meta_parallel": "data parallelism: fleet.distributed_optimizer",
-    "paddle.distributed.fleet.metrics": "fleet.util.all_reduce of what you fetch",
-    "paddle.distributed.fleet.recompute": "strategy.recompute, or RecomputeOptimizer",
-    "paddle.distributed.fleet.utils": "the tools of fleet.util, and files of this machine",
-    "paddle.distributed.launch": "python -m graphopt.launch --nproc N script.py",
-    "paddle.distribution": "paddle.fluid.layers has Normal, Uniform, Categorical",
-    "paddle.fft": "numpy.fft on what you feed and fetch; saved models may have the operators",
-    "paddle.fluid.contrib.decoder": "paddle.fluid.layers.dynamic_decode",
-    "paddle.fluid.contrib.extend_optimizer": "paddle.optimizer.AdamW",
-    "paddle.fluid.contrib.layers": "the layers of paddle.fluid.layers",
-    "paddle.fluid.contrib.quantize": "saved quantised models are read without conversion",
-    "paddle.fluid.contrib.reader": "paddle.io.DistributedBatchSampler",
-    "paddle.fluid.contrib.slim": "saved quantised models are read without conversion",
-    "paddle.fluid.contrib.utils": "files of this machine",
-    **dict.fromkeys(
-        (
-            "paddle.fluid.dygraph.base",
-            "paddle.fluid.dygraph.checkpoint",
-            "paddle.fluid.dygraph.container",
-            "paddle.fluid.dygraph.dygraph_to_static",
-            "paddle.fluid.dygraph.layers",
-            "paddle.fluid.dygraph.learning_rate_scheduler",
-            "paddle.fluid.dygraph.nn",
-            "paddle.fluid.dygraph.parallel",
-        ),
-        f"{_DYNAMIC}: fluid.layers and fluid.Executor, or paddle.jit.to_static",
-    ),
-    "paddle.fluid.incubate.fleet.base.fleet_base": "paddle.fluid.incubate.fleet.collective",
-    "paddle.fluid.incubate.fleet.parameter_server": "paddle.fluid.incubate.fleet.collective",
-    "paddle.fluid.incubate.fleet.utils": "fleet.util of paddle.distributed, and local files",
-    "paddle.geometric": "gather and scatter_nd_add",
-    "paddle.hapi": f"{_DYNAMIC}: a Program, an optimizer's minimize and static.Executor.run",
-    "paddle.hub": "download the model by hand, and static.load_inference_model",
-    "paddle.onnx": "static.save_inference_model",
-    "paddle.profiler": "program.explain() of a CompiledProgram, and jax.profiler",
-    "paddle.quantization": "saved quantised models are read without conversion",
-    "paddle.signal": "frames with NumPy before feeding",
-    "paddle.sparse": "dense tensors and masks",
-    "paddle.static.quantization": "saved quantised models are read without conversion",
-    "paddle.sysconfig": "nothing: there is no native library",
-    "paddle.vision.models": "static.load_inference_model of a saved model",
-    "paddle.vision.ops": "paddle.fluid.layers has roi_align, roi_pool, psroi_pool, yolo_box, …",
-}
-
-
-def missing(name: str) -> str | None:
-    """The reason why graphopt lacks `paddle.x.y`, and a replacement; None for an unknown name."""
-    while "." in name:
-        if name in MISSING:
-            return f"graphopt has no {name}. Instead: {MISSING[name]}"
-        name = name.rpartition(".")[0]
-    return None
+_ROOT = __name__.partition(".")[0]
 
 
 class PaddleFinder(MetaPathFinder):
@@ -92,53 +28,17 @@ class PaddleFinder(MetaPathFinder):
     ) -> ModuleSpec | None:
         """The spec of a module of paddle; None for other modules.
 
-        A module that graphopt is known to lack can be imported, and refuses each call; for others
-        ModuleNotFoundError is raised.
+        A module that graphopt is known to lack can be imported, by its name here as well, and
+        refuses each call; for others ModuleNotFoundError is raised.
         """
-        if fullname.partition(".")[0] != "paddle":
+        top, _, rest = fullname.partition(".")
+        if top == _ROOT and missing_module(f"paddle.{rest}"):
+            return ModuleSpec(fullname, _Absent(words(f"paddle.{rest}") or ""), is_package=True)
+        if top != "paddle":
             return None
         if fullname == "paddle.fluid":
             now_fluid()
-        own = own_name(fullname)
-        try:
-            found = importlib.util.find_spec(own)
-        except (ModuleNotFoundError, ValueError):
-            found = None
-        if found is None:
-            words = missing(fullname)
-            if words is None:
-                raise ModuleNotFoundError(f"graphopt has no module {fullname}", name=fullname)
-            return ModuleSpec(fullname, _Absent(words), is_package=True)
-        return ModuleSpec(
-            fullname,
-            _SameModule(own),
-            is_package=found.submodule_search_locations is not None,
-        )
-
-
-def own_name(name: str) -> str:
-    """The name here of a module of paddle."""
-    for theirs, ours in _RENAMED.items():
-        if name == theirs or name.startswith(f"{theirs}."):
-            return ours + name.removeprefix(theirs)
-    return "graphopt" + name.removeprefix("paddle")
-
-
-class _SameModule(Loader):
-    """Returns a module of graphopt itself."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-        self.spec: ModuleSpec | None = None
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        module = importlib.import_module(self.name)
-        self.spec = module.__spec__
-        return module
-
-    def exec_module(self, module: ModuleType) -> None:
-        # the import system has put its own spec there
-        module.__spec__ = self.spec
+        return same_module(fullname)
 
 
 class _Absent(Loader):
@@ -155,13 +55,15 @@ class _Absent(Loader):
 
 
 def forget() -> None:
-    """Take every `paddle` module out of those that are imported."""
-    for name in [n for n in sys.modules if n.partition(".")[0] == "paddle"]:
-        module = sys.modules.pop(name)
+    """Take every `paddle` module, and those that stand for missing ones, out of the imported."""
+    for name, module in list(sys.modules.items()):
         if isinstance(module, AbsentModule):
             # the import system has put it into the module of graphopt that is above it
             parent, _, last = name.rpartition(".")
             vars(sys.modules.get(own_name(parent), module)).pop(last, None)
+        elif name.partition(".")[0] != "paddle":
+            continue
+        del sys.modules[name]
 
 
 def hint(error: BaseException) -> str | None:
@@ -173,7 +75,7 @@ def hint(error: BaseException) -> str | None:
         module, name = error.name, found.group(1) if found else ""
     else:
         return None
-    if not module or module.partition(".")[0] != "graphopt":
+    if not module or module.partition(".")[0] != _ROOT:
         return None
-    full = f"paddle{module.removeprefix('graphopt')}.{name}".rstrip(".")
-    return missing(full) or f"graphopt has no {full}"
+    full = f"paddle{module.removeprefix(_ROOT)}.{name}".rstrip(".")
+    return words(full) or f"graphopt has no {full}"

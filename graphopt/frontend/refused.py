@@ -12,6 +12,8 @@ from graphopt.frontend.absent import Absent, absent
 
 _DYNAMIC = "it belongs to dynamic mode, which graphopt does not have"
 _CUDA = "random numbers do not come from CUDA's generators here"
+_STATELESS = "random numbers follow from a seed and the number of the run"
+_VALUES = "a variable has no values before the program runs"
 
 # name in paddle -> why it is refused, what to use instead
 NAMES: Mapping[str, tuple[str, str]] = {
@@ -22,6 +24,9 @@ NAMES: Mapping[str, tuple[str, str]] = {
     "grad": (_DYNAMIC, "static.gradients(targets, inputs)"),
     "get_cuda_rng_state": (_CUDA, "paddle.seed(n)"),
     "set_cuda_rng_state": (_CUDA, "paddle.seed(n)"),
+    "get_rng_state": (_STATELESS, "paddle.seed(n)"),
+    "set_rng_state": (_STATELESS, "paddle.seed(n)"),
+    "tolist": (_VALUES, "exe.run(fetch_list=[x]), and tolist() of the array"),
 }
 
 

@@ -1,5 +1,6 @@
 """Running saved models in deployments (paddle.inference)."""
 
+from graphopt.frontend.missing import explain
 from graphopt.inference.config import Config as Config
 from graphopt.inference.config import DataType as DataType
 from graphopt.inference.config import PlaceType as PlaceType
@@ -10,3 +11,5 @@ from graphopt.inference.predictor import Tensor as Tensor
 from graphopt.inference.predictor import create_predictor as create_predictor
 from graphopt.inference.predictor import get_num_bytes_of_data_type as get_num_bytes_of_data_type
 from graphopt.inference.predictor import get_version as get_version
+
+explain(globals())

@@ -3,6 +3,7 @@
 from graphopt.frontend.calls import publish
 from graphopt.nn import functional as functional
 from graphopt.nn import initializer as initializer
+from graphopt.nn import utils as utils
 from graphopt.nn.clip import ClipGradByGlobalNorm as ClipGradByGlobalNorm
 from graphopt.nn.clip import ClipGradByNorm as ClipGradByNorm
 from graphopt.nn.clip import ClipGradByValue as ClipGradByValue

@@ -1,6 +1,7 @@
 """Optimizers and learning-rate schedules (paddle.optimizer)."""
 
 from graphopt.frontend.calls import publish
+from graphopt.frontend.missing import explain_members as _explain_members
 from graphopt.optimizer import lr as lr
 from graphopt.optimizer.adagrad import Adadelta as Adadelta
 from graphopt.optimizer.adagrad import Adagrad as Adagrad
@@ -22,4 +23,5 @@ from graphopt.optimizer.other import Rprop as Rprop
 from graphopt.optimizer.sgd import ASGD as ASGD
 from graphopt.optimizer.sgd import SGD as SGD
 
+_explain_members(Optimizer, "paddle.optimizer.Optimizer")
 publish(globals(), __name__)

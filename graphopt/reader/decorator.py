@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
+from graphopt.frontend.missing import explain
 from graphopt.frontend.prefetch import prefetch
 from graphopt.reader.processes import read_in_processes
 
@@ -153,3 +154,6 @@ def multiprocess_reader(
     if not isinstance(readers, (list, tuple)) or not readers:
         raise ValueError("`readers` must be list or tuple with at least one reader")
     return lambda: read_in_processes(readers)
+
+
+explain(globals())

@@ -46,6 +46,11 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "one group",
     ),
     "selected_gpus": ("", "which GPUs `cuda_places()` means, read from the environment"),
+    "graphopt_cuda_place": (
+        "strict",
+        "what `CUDAPlace` means where JAX has no GPU: `strict` for an error, `best` for the best "
+        "device there is, with a warning (not Paddle's)",
+    ),
     "graphopt_without": (
         "",
         "passes to leave out, with commas between (not Paddle's)",

@@ -33,6 +33,8 @@ BUCKETS = "FLAGS_graphopt_buckets"
 PROGRESS = "FLAGS_graphopt_progress"
 FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
 IDS = "FLAGS_graphopt_check_ids"
+CUDA_PLACE = "FLAGS_graphopt_cuda_place"
+CUDA_PLACES = ("strict", "best")
 _TRUE, _FALSE = ("1", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no")
 
 
@@ -100,6 +102,14 @@ def mapper_flag() -> str:
             f"{MAPPER} should be one of {', '.join(map(repr, MAPPERS))}, found {name!r}"
         )
     return name
+
+
+def replaces_gpus() -> bool:
+    """True when CUDAPlace shall mean the best device there is; ValueError for an unknown word."""
+    word = str(_value(CUDA_PLACE))
+    if word not in CUDA_PLACES:
+        raise ValueError(f"{CUDA_PLACE} should be {' or '.join(CUDA_PLACES)}, found {word!r}")
+    return word == "best"
 
 
 def checks_ids() -> bool:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -15,7 +16,9 @@ from operator import index
 from typing import Any, ClassVar, SupportsIndex
 
 from graphopt.errors import DeviceError, OperandError, ProgramError
+from graphopt.ir.program.location import caller_level
 from graphopt.runtime.distributed.group import join
+from graphopt.runtime.flags import CUDA_PLACE, replaces_gpus
 from graphopt.runtime.jax_import import import_jax
 
 # platform -> what pip installs it with, and the modules that JAX then finds
@@ -190,14 +193,29 @@ def distinct_devices(places: Sequence[Place]) -> tuple[Any, ...] | None:
 
 
 def as_place(spec: Any) -> Place:
-    """A place for a place or a string such as 'cpu' or 'gpu:1'; TypeError otherwise."""
+    """A place for a place or a string such as 'cpu' or 'gpu:1'; TypeError otherwise.
+
+    See `FLAGS_graphopt_cuda_place` for GPUs that are not there.
+    """
     if isinstance(spec, Place):
-        return spec
+        return _there(spec)
     if isinstance(spec, str):
         kind, _, index = spec.lower().partition(":")
         if kind in _KINDS and (not index or index.isdigit()):
-            return _KINDS[kind](int(index or 0))
+            return _there(_KINDS[kind](int(index or 0)))
     raise TypeError(f"expected a place such as CPUPlace() or 'gpu:0', found {spec!r}")
+
+
+def _there(place: Place) -> Place:
+    """A place, or the best one instead of a GPU where FLAGS_graphopt_cuda_place says so."""
+    if place.platform != "gpu" or not replaces_gpus() or devices_of("gpu"):
+        return place
+    found = TPUPlace(place.index) if devices_of("tpu") else CPUPlace()
+    warnings.warn(
+        f"{place!r} does not exist here; {found!r} is used instead, as {CUDA_PLACE}=best says",
+        stacklevel=caller_level(),
+    )
+    return found
 
 
 _chosen: list[Place] = []
@@ -276,7 +294,7 @@ def _cpu_num() -> int:
     return int(count)
 
 
-def cuda_places(device_ids: Sequence[int] | None = None) -> list[CUDAPlace]:
+def cuda_places(device_ids: Sequence[int] | None = None) -> list[Place]:
     """GPU places for these numbers, by default for FLAGS_selected_gpus or all visible ones."""
     if device_ids is None:
         selected = os.environ.get("FLAGS_selected_gpus")
@@ -284,6 +302,8 @@ def cuda_places(device_ids: Sequence[int] | None = None) -> list[CUDAPlace]:
             device_ids = _numbers("FLAGS_selected_gpus", selected)
         else:
             device_ids = range(len(devices_of("gpu")))
+        if not device_ids and replaces_gpus():
+            return [as_place(CUDAPlace(0))]
     return [CUDAPlace(number) for number in device_ids]
 
 

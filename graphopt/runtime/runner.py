@@ -212,7 +212,7 @@ class Runner:
 
         found = self._pruned.setdefault(program, Bounded(MOST_COMPILED))
         key = program.version, names, feeds, updates
-        return found.find(key, lambda: prune(program, names, feeds, updates))
+        return found.find(key, lambda: prune(program, names, feeds, updates or None))
 
 
 def feed_signature(program: Program, feed: Any, names: Names) -> Signature | None:

@@ -1,12 +1,12 @@
 """Building and running programs (paddle.static)."""
 
-from importlib import import_module
-from typing import Any
+from collections.abc import Mapping
 
 from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.backward import append_backward as append_backward
 from graphopt.frontend.backward import gradients as gradients
 from graphopt.frontend.calls import publish
+from graphopt.frontend.missing import explain_members as _explain_members
 from graphopt.frontend.mode import device_guard as device_guard
 from graphopt.frontend.mode import name_scope as name_scope
 from graphopt.frontend.parameters import WeightNormParamAttr as WeightNormParamAttr
@@ -52,11 +52,21 @@ from graphopt.tensor.indexing import set_item
 
 setitem = set_item
 
+_explain_members(Executor, "paddle.static.Executor")
+_FLUID_IO = ("load_vars", "save_vars")
+_REFUSED: Mapping[str, _lazy.Refusal] = {
+    **dict.fromkeys(
+        ("IpuCompiledProgram", "IpuStrategy", "ipu_shard_guard", "set_ipu_shard"),
+        ("JAX has no backend for an IPU", "static.CompiledProgram"),
+    ),
+    "xpu_places": ("JAX has no backend for an XPU", "static.cpu_places or static.cuda_places"),
+    "ctr_metric_bundle": (
+        "its sums belong to the parameter server, which graphopt does not have",
+        "paddle.static.auc, and means of what you fetch",
+    ),
+}
+_NAMES = {name: ("graphopt.fluid.io", name) for name in _FLUID_IO}
+# the optimizers that it needs need this package themselves
+_NAMES["amp"] = ("graphopt.static.amp", "")
+_lazy.attach(globals(), _NAMES, refused=_REFUSED)
 publish(globals(), __name__)
-
-
-def __getattr__(name: str) -> Any:
-    # the optimizers that it needs need this package themselves
-    if name == "amp":
-        return import_module("graphopt.static.amp")
-    raise _lazy.missing(__name__, name)

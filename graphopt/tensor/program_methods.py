@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.program import Parameter, Program, Variable, VarKind
+from graphopt.frontend.descriptions import OperatorDesc
+from graphopt.frontend.missing import explain_members
+from graphopt.ir.program import Operator, Parameter, Program, Variable, VarKind
 from graphopt.ir.program.location import caller_level
 
 if TYPE_CHECKING:
@@ -51,6 +53,17 @@ def state_dict(self: Program, mode: str = "all", scope: Scope | None = None) -> 
             )
         found[variable.name] = slot.get_tensor()
     return found
+
+
+def _prune(self: Program, targets: Any) -> Program:
+    """A copy with the operators that some variables, by name or not, or operators depend on."""
+    from graphopt.ir.translate.prune import prune
+
+    items = targets if isinstance(targets, (list, tuple)) else [targets]
+    ops = [item for item in items if isinstance(item, Operator)]
+    others = [item for item in items if not isinstance(item, Operator)]
+    names = [item if isinstance(item, str) else item.name for item in others]
+    return prune(self, names, updates=ops)
 
 
 def _is_state(variable: Variable) -> bool:
@@ -146,6 +159,7 @@ def attach() -> None:
         "state_dict": state_dict,
         "set_state_dict": set_state_dict,
         "parse_from_string": staticmethod(parse_from_string),
+        "_prune": _prune,
     }
     backward = "use paddle.static.append_backward or gradients"
     fetch = "fetch its gradient by name: fetch_list=['x@GRAD']"
@@ -158,6 +172,9 @@ def attach() -> None:
         "clear_gradient": _dynamic_only("clear_gradient", "leave it out"),
         "register_hook": _dynamic_only("register_hook", backward),
     }
-    for owner, methods in ((Program, program), (Variable, variable)):
+    operator: dict[str, Any] = {"desc": property(OperatorDesc)}
+    for owner, methods in ((Program, program), (Variable, variable), (Operator, operator)):
         for name, value in methods.items():
             setattr(owner, name, value)
+    explain_members(Variable, "paddle.Tensor")
+    explain_members(Program, "paddle.static.Program")

@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TypeVar
 
 from graphopt.frontend import version as _version
+from graphopt.frontend.missing import explain
 from graphopt.ir.program import unique_name as unique_name
 from graphopt.utils.layers_utils import assert_same_structure as assert_same_structure
 from graphopt.utils.layers_utils import convert_to_list as convert_to_list
@@ -34,3 +35,6 @@ def require_version(min_version: str, max_version: str | None = None) -> None:
 def run_check() -> None:
     """Train a small program, and say that it works (paddle.utils.run_check)."""
     import_module("graphopt.utils.install_check").run_check()
+
+
+explain(globals())

@@ -1,6 +1,8 @@
 """The names of paddle.vision."""
 
 from graphopt.vision import datasets as datasets
+from graphopt.vision import models as models
+from graphopt.vision import ops as ops
 from graphopt.vision import transforms as transforms
 from graphopt.vision.backend import get_image_backend as get_image_backend
 from graphopt.vision.backend import image_load as image_load

@@ -29,7 +29,10 @@ def test_importing_graphopt_loads_nothing_else() -> None:
     """No front end, no IR, and none of the libraries behind them."""
     show = "print(*sorted(n for n in sys.modules if n.partition('.')[0] in names))"
     code = f"import sys, graphopt; names = ('graphopt', 'jax', 'xdsl', 'numpy'); {show}"
-    assert output_of(code) == "graphopt graphopt.frontend graphopt.frontend.lazy"
+    assert (
+        output_of(code)
+        == "graphopt graphopt.frontend graphopt.frontend.finders graphopt.frontend.lazy"
+    )
 
 
 def test_every_name_is_what_the_stub_says() -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 
 import pytest
 
-from graphopt.frontend.paddle_names import MISSING
+from graphopt.frontend.missing import MODULES
 from graphopt.frontend.script import run_script
 
 FIT_A_LINE = """
@@ -203,9 +203,9 @@ def test_a_folder_runs_its_main(tmp_path: Path, capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().out == "['a']\n"
 
 
-def test_what_is_missing_is_missing(tmp_path: Path) -> None:
-    """A name that graphopt has by now must leave the table."""
-    names = "\n".join(f"    {name!r}," for name in MISSING)
+def test_missing_modules_can_be_imported(tmp_path: Path) -> None:
+    """Each stands for a module that refuses calls; one that graphopt has must leave the table."""
+    names = "\n".join(f"    {name!r}," for name in MODULES)
     text = f"import importlib\nfor name in [\n{names}\n]:\n"
     text += "    made = importlib.import_module(name)\n"
     text += "    if type(made).__name__ != 'AbsentModule':\n        raise SystemExit(name)\n"

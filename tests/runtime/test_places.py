@@ -211,3 +211,25 @@ def test_explain_before_a_run_is_about_all_places() -> None:
     assert [p["pass"] for p in found.to_json()["passes"]] == [
         p["pass"] for p in ran.to_json()["passes"]
     ]
+
+
+def test_a_gpu_that_is_not_there_may_be_the_best_device(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a warning, and only where a flag says so."""
+    monkeypatch.setattr(places_module, "devices_of", lambda platform: ())
+    monkeypatch.setenv("FLAGS_graphopt_cuda_place", "best")
+    with pytest.warns(UserWarning, match=r"Place\(gpu:1\) does not exist here; Place\(cpu:0\)"):
+        assert as_place(paddle.CUDAPlace(1)) == paddle.CPUPlace()
+    with pytest.warns(UserWarning, match="FLAGS_graphopt_cuda_place=best"):
+        assert static.cuda_places() == [paddle.CPUPlace()]
+    with pytest.warns(UserWarning, match="does not exist here"):
+        assert static.Executor(paddle.CUDAPlace(0)).place == paddle.CPUPlace()
+    monkeypatch.setattr(
+        places_module, "devices_of", lambda platform: ["a tpu"][platform != "tpu" :]
+    )
+    with pytest.warns(UserWarning, match=r"Place\(tpu:0\) is used instead"):
+        assert as_place("gpu:0") == paddle.TPUPlace(0)
+    monkeypatch.setattr(places_module, "devices_of", lambda platform: ["a device"])
+    assert as_place("gpu:0") == paddle.CUDAPlace(0)
+    monkeypatch.setenv("FLAGS_graphopt_cuda_place", "any")
+    with pytest.raises(ValueError, match="should be strict or best, found 'any'"):
+        as_place("gpu:0")

@@ -6,8 +6,9 @@ names that graphopt refuses are functions that say why, see `graphopt.fluid.refu
 
 from __future__ import annotations
 
+import sys
+from functools import partial
 from importlib import import_module
-from types import ModuleType
 from typing import Any
 
 from graphopt.fluid import elsewhere, refused
@@ -310,10 +311,12 @@ from graphopt.fluid.layers.tensor import sums as sums
 from graphopt.fluid.layers.tensor import tensor_array_to_tensor as tensor_array_to_tensor
 from graphopt.fluid.layers.tensor import zeros as zeros
 from graphopt.fluid.layers.tensor import zeros_like as zeros_like
+from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.calls import publish as _publish
-from graphopt.frontend.calls import published as _published
-from graphopt.frontend.refused import refuse as _refuse
+from graphopt.frontend.missing import public_names as _public_names
 
+_CLASSES = {"Variable": ("graphopt.ir.program", "Variable")}
+_lazy.attach(globals(), {**elsewhere.SOURCES, **_CLASSES}, refused=refused.LAYERS)
 _publish(globals(), __name__)
 
 
@@ -326,30 +329,25 @@ def _is_layer(name: str, found: Any) -> bool:
 __all__ = sorted(  # pyright: ignore[reportUnsupportedDunderAll]
     {
         *(name for name, found in globals().items() if _is_layer(name, found)),
-        *elsewhere.names(),
+        *elsewhere.SOURCES,
         *refused.LAYERS,
     }
 )
 
 
-def __getattr__(name: str) -> Any:
-    if name in refused.LAYERS:
-        return _refuse("fluid.layers", name, refused.LAYERS)
-    found = globals()[name] = _published(elsewhere.find(name), __name__, name)
-    return found
-
-
-def _find(name: str) -> Any:
-    """A layer, wherever a script looks for it."""
-    if name in __all__:
-        return globals().get(name) or __getattr__(name)
-    raise AttributeError(f"graphopt.fluid.layers has no '{name}'")
+def _find(module: str, name: str) -> Any:
+    """A layer, wherever a script looks for it; KeyError for another name."""
+    if name == "__all__":
+        return sorted(_public_names()[module] & set(__all__))
+    if name not in __all__:
+        raise KeyError(name)
+    return getattr(sys.modules[__name__], name)
 
 
 # Scripts import layers from the modules among which 1.8 divides them; here each has them all.
-_recurrent = import_module(f"{__name__}.rnn")  # the layer `rnn` hides it
-_modules: tuple[ModuleType, ...] = (
-    control_flow, detection, io, loss, metric_op, nn, ops, sequence_lod, tensor, _recurrent
-)  # fmt: skip
-for _module in _modules:
-    _module.__getattr__ = _find
+for _name in (
+    *("control_flow", "detection", "io", "loss", "metric_op", "nn", "ops", "rnn"),
+    *("sequence_lod", "tensor"),
+):
+    _space = vars(import_module(f"{__name__}.{_name}"))  # the layer `rnn` hides a module
+    _lazy.attach(_space, find=partial(_find, f"paddle.fluid.layers.{_name}"))

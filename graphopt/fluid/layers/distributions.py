@@ -12,6 +12,7 @@ import numpy as np
 from graphopt.fluid.layers.random import gaussian_random, uniform_random
 from graphopt.fluid.layers.reduction import reduce_max, reduce_prod, reduce_sum
 from graphopt.frontend import arguments
+from graphopt.frontend.missing import explain
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
 from graphopt.tensor.logic import less_than
@@ -179,3 +180,6 @@ class MultivariateNormalDiag(Distribution):
         terms = reduce_sum(divide(add(own, gap), others))
         logarithms = subtract(log(reduce_prod(others)), log(reduce_prod(own)))
         return scale(scale(add(terms, logarithms), 1.0, -float(self.scale.shape[0])), 0.5)
+
+
+explain(globals())

@@ -14,6 +14,7 @@ from typing import Any
 from graphopt.fluid.layers.tensor import fill_constant
 from graphopt.frontend import arguments
 from graphopt.frontend.initializers.fill import Constant
+from graphopt.frontend.missing import explain
 from graphopt.ir.program import OpRole, Variable, default_main_program, default_startup_program
 from graphopt.tensor.creation import assign, create_global_var, full_like
 from graphopt.tensor.elementary import ceil, cos, floor
@@ -204,3 +205,6 @@ def _kept(rate: Variable, name: str) -> Variable:
     """The rate in a persistable variable of this name, where scripts look it up."""
     made = create_global_var([1], 0.0, "float32", persistable=True, name=name)
     return assign(rate, made)
+
+
+explain(globals())

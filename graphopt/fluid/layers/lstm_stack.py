@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from graphopt.fluid import elsewhere
 from graphopt.fluid.layers.parametric import dropout
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import ParamAttr
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import sigmoid
+from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.tensor.linalg import matmul
 from graphopt.tensor.manipulation import concat, reshape, split, squeeze
 from graphopt.tensor.manipulation import slice as slice_
@@ -92,7 +92,7 @@ def _walk(x: Variable, hidden: Variable, cell: Variable, weights: Weights) -> li
     """The hidden states and the cells [t, n, hidden] of one layer in one direction."""
     rows, states, bias = weights
     projected = add(matmul(x, rows, transpose_y=True), bias)
-    walk = elsewhere.find("StaticRNN")()
+    walk = StaticRNN()
     with walk.step():
         own = walk.step_input(projected)
         before, kept = walk.memory(init=hidden), walk.memory(init=cell)
@@ -103,4 +103,6 @@ def _walk(x: Variable, hidden: Variable, cell: Variable, weights: Weights) -> li
         walk.update_memory(before, new)
         walk.update_memory(kept, new_cell)
         walk.output(new, new_cell)
-    return walk()
+    found = walk()
+    assert isinstance(found, list)
+    return found

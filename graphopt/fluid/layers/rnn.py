@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from graphopt.fluid import elsewhere
 from graphopt.fluid.common import activate
 from graphopt.fluid.layers.lstm_stack import lstm as lstm
 from graphopt.fluid.layers.rnn_units import gru_unit as gru_unit
@@ -17,6 +16,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import ParamAttr, as_weight_attr
 from graphopt.ir.program import Variable
+from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.linalg import matmul, transpose
 from graphopt.tensor.manipulation import concat, reshape, split, squeeze
@@ -243,7 +243,7 @@ def rnn(
     if is_reverse:
         sequences = _map(lambda x: flip(x, [0]), sequences)
         mask = None if mask is None else flip(mask, [0])
-    walk = elsewhere.find("StaticRNN")()
+    walk = StaticRNN()
     with walk.step():
         items = _map(walk.step_input, sequences)
         live = None if mask is None else walk.step_input(mask)

@@ -13,19 +13,18 @@ def prune(
     program: Program,
     fetches: Iterable[str],
     feeds: Iterable[str] = (),
-    updates: Collection[Operator] = (),
+    updates: Collection[Operator] | None = None,
 ) -> Program:
     """A copy without the operators that reach neither a fetch nor an optimizer operator.
 
-     Optimizer operators are kept, as Paddle does: fetching only a forward value still trains
-    . When some are given as `updates`, only these are. What is fed is not
-     computed.
+    Optimizer operators are kept, as Paddle does: fetching only a forward value still trains. When
+    some are given as `updates`, or none, only these are. What is fed is not computed.
     """
     fed = frozenset(feeds)
     needed = set(fetches) - fed
     kept: list[bool] = []
     for op in reversed(program.global_block().ops):
-        is_root = op in updates if updates else updates_parameters(op)
+        is_root = updates_parameters(op) if updates is None else op in updates
         kept.append(is_root or not needed.isdisjoint(op.output_arg_names))
         if kept[-1]:
             needed |= set(op.input_arg_names) - fed

@@ -8,6 +8,7 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.frontend.missing import member_error
 from graphopt.frontend.mode import static_mode
 from graphopt.frontend.parameters import as_param_attr
 from graphopt.frontend.tracing import traceable
@@ -65,7 +66,7 @@ class Layer:
             found = self.__dict__.get(kind)
             if found is not None and name in found:
                 return found[name]
-        raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'")
+        raise member_error(self, name, "paddle.nn.Layer")
 
     def __setattr__(self, name: str, value: Any) -> None:
         kind = "_parameters" if isinstance(value, Parameter) else None

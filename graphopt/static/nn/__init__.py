@@ -1,5 +1,8 @@
 """Layers as functions that make their own parameters (paddle.static.nn)."""
 
+from collections.abc import Mapping
+
+from graphopt.frontend import lazy
 from graphopt.frontend.calls import publish
 from graphopt.static.nn.callback import py_func as py_func
 from graphopt.static.nn.common import batch_norm as batch_norm
@@ -25,4 +28,26 @@ from graphopt.static.nn.norm import group_norm as group_norm
 from graphopt.static.nn.norm import instance_norm as instance_norm
 from graphopt.static.nn.norm import spectral_norm as spectral_norm
 
+# the layers over sequences of different lengths, which 1.8 has as well
+_SEQUENCES = (
+    *("sequence_concat", "sequence_conv", "sequence_enumerate", "sequence_expand"),
+    *("sequence_expand_as", "sequence_first_step", "sequence_last_step", "sequence_pad"),
+    *("sequence_pool", "sequence_reshape", "sequence_reverse", "sequence_scatter"),
+    *("sequence_slice", "sequence_softmax", "sequence_unpad"),
+)
+_REFUSED: Mapping[str, lazy.Refusal] = {
+    "continuous_value_model": (
+        "it belongs to the parameter server, which graphopt does not have",
+        "paddle.slice and paddle.concat",
+    ),
+    "static_pylayer": (
+        "functions of Python run when the program runs",
+        "paddle.static.py_func with a backward_func",
+    ),
+}
+lazy.attach(
+    globals(),
+    {name: ("graphopt.fluid.layers.sequence_lod", name) for name in _SEQUENCES},
+    refused=_REFUSED,
+)
 publish(globals(), __name__)

@@ -3,6 +3,7 @@
 Images are Pillow images or NumPy arrays (H, W, C); Pillow is only needed for the former.
 """
 
+from graphopt.frontend import lazy
 from graphopt.vision.transforms.base import BaseTransform as BaseTransform
 from graphopt.vision.transforms.base import Compose as Compose
 from graphopt.vision.transforms.base import Normalize as Normalize
@@ -42,3 +43,5 @@ from graphopt.vision.transforms.geometry import RandomHorizontalFlip as RandomHo
 from graphopt.vision.transforms.geometry import RandomPerspective as RandomPerspective
 from graphopt.vision.transforms.geometry import RandomRotation as RandomRotation
 from graphopt.vision.transforms.geometry import RandomVerticalFlip as RandomVerticalFlip
+
+lazy.attach(globals(), {"transforms": (__name__, "")})

@@ -20,6 +20,7 @@ from graphopt.ir.program import (
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 from graphopt.optimizer.wrapping import WrappingOptimizer
 from graphopt.static import amp
+from graphopt.static.nn.blocks import Switch
 from graphopt.tensor.operators import operate
 
 
@@ -97,7 +98,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
         total = layers.reduce_sum(layers.concat([layers.reduce_sum(g) for g in gradients]))
         finite = layers.isfinite(total)
         self._change(finite)
-        with layers.Switch() as switch:
+        with Switch() as switch:
             with switch.case(finite):
                 pass
             with switch.default():
@@ -117,13 +118,13 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
                 else:
                     layers.assign(value, counter)
 
-        with layers.Switch() as switch:
+        with Switch() as switch:
             with switch.case(finite):
                 due = layers.less_than(to_grow, operate("elementwise_add", self._good, 1))
-                with layers.Switch() as steps:
+                with Switch() as steps:
                     with steps.case(due):
                         grown = operate("elementwise_mul", scaling, grow)
-                        with layers.Switch() as limit:
+                        with Switch() as limit:
                             with limit.case(layers.isfinite(grown)):
                                 layers.assign(grown, scaling)
                             with limit.default():
@@ -133,11 +134,11 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
                         counts(None, zero)
             with switch.default():
                 due = layers.less_than(to_shrink, operate("elementwise_add", self._bad, 1))
-                with layers.Switch() as steps:
+                with Switch() as steps:
                     with steps.case(due):
                         shrunk = operate("elementwise_mul", scaling, shrink)
                         least = layers.fill_constant([1], "float32", 1.0)
-                        with layers.Switch() as limit:
+                        with Switch() as limit:
                             with limit.case(layers.less_than(shrunk, least)):
                                 layers.assign(least, scaling)
                             with limit.default():

@@ -1,0 +1,142 @@
+"""The base of distributions, and their parameters as Variables (paddle.distribution)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.frontend import arguments
+from graphopt.frontend.mode import get_default_dtype
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import Variable
+from graphopt.tensor.attribute import shape as shape_of
+from graphopt.tensor.creation import assign
+from graphopt.tensor.manipulation import cast, concat
+from graphopt.tensor.math import add, exp, sum
+from graphopt.tensor.rearrange import broadcast_tensors
+
+
+def parameters(function: str, **given: Any) -> tuple[Any, ...]:
+    """Numbers, lists, arrays and Variables as Variables of one shape and dtype.
+
+    Arrays of float64 keep their dtype. Raises TypeError for anything else.
+    """
+    found: list[Any] = []
+    variables = [value for value in given.values() if isinstance(value, Variable)]
+    doubles = [v for v in given.values() if isinstance(v, np.ndarray) and v.dtype == "float64"]
+    own = variables[0].dtype if variables else DType("float64" if doubles else get_default_dtype())
+    for name, value in given.items():
+        if isinstance(value, Variable):
+            found.append(value)
+        elif isinstance(value, (int, float, list, tuple, np.ndarray, np.generic)):
+            found.append(assign(np.asarray(value, own.numpy)))
+        else:
+            raise TypeError(
+                f"{function}(): '{name}' must be a number, a list, an array or a Variable, found "
+                f"{type(value).__name__}"
+            )
+    shapes = {value.shape for value in found}
+    return tuple(found if len(shapes) == 1 else broadcast_tensors(found))
+
+
+def without_gradient(x: Any) -> Any:
+    """x, through which no gradient flows."""
+    x.stop_gradient = True
+    return x
+
+
+def sum_last(x: Any, axes: int) -> Any:
+    """x summed over its last axes."""
+    return sum(x, list(range(-axes, 0))) if axes > 0 else x
+
+
+class Distribution:
+    """A distribution over events of a shape, several of them in a batch (paddle.distribution).
+
+    Samples have the shape sample shape + `batch_shape` + `event_shape`. Functions that a
+    distribution lacks raise NotImplementedError.
+    """
+
+    def __init__(self, batch_shape: Sequence[int] = (), event_shape: Sequence[int] = ()) -> None:
+        self._batch_shape = tuple(batch_shape)
+        self._event_shape = tuple(event_shape)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """The shape of the distributions that are computed together."""
+        return self._batch_shape
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        """The shape of one event."""
+        return self._event_shape
+
+    @property
+    def mean(self) -> Any:
+        """The expected value."""
+        raise self._lacks("mean")
+
+    @property
+    def variance(self) -> Any:
+        """The expected squared distance from the mean."""
+        raise self._lacks("variance")
+
+    def sample(self, shape: Sequence[int] = ()) -> Any:
+        """Random events, through which no gradient flows."""
+        return without_gradient(self.rsample(shape))
+
+    def rsample(self, shape: Sequence[int] = ()) -> Any:
+        """Random events as functions of the parameters, for gradients."""
+        raise self._lacks("rsample")
+
+    def entropy(self) -> Any:
+        """The expected negated logarithm of the density."""
+        raise self._lacks("entropy")
+
+    def kl_divergence(self, other: Distribution) -> Any:
+        """The Kullback-Leibler divergence of this one from another of its class."""
+        raise self._lacks("kl_divergence")
+
+    def log_prob(self, value: Any) -> Any:
+        """The logarithm of the density, or the probability, of a value."""
+        raise self._lacks("log_prob")
+
+    def prob(self, value: Any) -> Any:
+        """The density, or the probability, of a value."""
+        return exp(self.log_prob(value))
+
+    probs: Any = prob
+
+    def _lacks(self, what: str) -> NotImplementedError:
+        return NotImplementedError(f"{type(self).__name__} has no {what}")
+
+    def _like(self, parameter: Any, value: Any) -> Any:
+        """A value as a Variable of the parameter's dtype."""
+        found = arguments.variable(value, "value", type(self).__name__)
+        return found if found.dtype == parameter.dtype else cast(found, parameter.dtype)
+
+    def _other(self, other: Any) -> Any:
+        if not isinstance(other, type(self)):
+            raise TypeError(
+                f"kl_divergence(): 'other' must be a {type(self).__name__}, found "
+                f"{type(other).__name__}"
+            )
+        return other
+
+    def _sizes(self, shape: Sequence[int], *like: Any) -> Any:
+        """The shape of samples; a Variable when the run decides the size of the batch."""
+        before = arguments.shape(shape, f"{type(self).__name__}.sample") if len(shape) else []
+        sizes = [*before, *self._batch_shape, *self._event_shape]
+        if -1 not in sizes:
+            return sizes
+        whole = like[0] if len(like) == 1 else add(*like)
+        known = shape_of(whole)
+        return (
+            concat([assign(np.asarray(before, known.dtype.numpy)), known], 0) if before else known
+        )
+
+
+class ExponentialFamily(Distribution):
+    """A distribution whose density is exp(parameters · statistics - normaliser)."""

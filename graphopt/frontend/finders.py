@@ -1,0 +1,102 @@
+"""Finders of modules: names of other releases, and advice about those that graphopt lacks."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+import sys
+from collections.abc import Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_ROOT = __name__.partition(".")[0]
+# modules of other releases, under the name that they have here
+_RENAMED = {
+    "base": "fluid",
+    "core": "fluid.core",
+    "fluid.annotations": "utils",
+    "framework.core": "fluid.core",
+    "utils.unique_name": "fluid.unique_name",
+    "vision.transforms.transforms": "vision.transforms",
+}
+
+
+def own_name(name: str) -> str:
+    """The name here of a module of Paddle, or of graphopt under a name of Paddle."""
+    inner = name.partition(".")[2]
+    first = inner
+    while first and first not in _RENAMED:
+        first = first.rpartition(".")[0]
+    inner = _RENAMED.get(first, "") + inner.removeprefix(first)
+    return f"{_ROOT}.{inner}".rstrip(".")
+
+
+class RenamedModules(MetaPathFinder):
+    """The first finder of modules: those of other releases that have another name here."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """The spec of the module under its own name; None for other modules."""
+        if fullname.partition(".")[0] != _ROOT or own_name(fullname) == fullname:
+            return None
+        return same_module(fullname)
+
+
+class MissingNames(MetaPathFinder):
+    """The last finder of modules: it explains imports of names that graphopt lacks."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> None:
+        """ImportError for a public name of Paddle; None, as of any finder, for other names."""
+        if not fullname.startswith(f"{_ROOT}.") or fullname.rpartition(".")[2].startswith("_"):
+            return
+        from graphopt.frontend.missing import words
+
+        name = fullname.replace(_ROOT, "paddle", 1)
+        text = words(name)
+        if text is not None:
+            # under another name the import system would replace the message by its own
+            raise ModuleNotFoundError(text, name=name)
+
+
+def explain_imports() -> None:
+    """Put the two finders before and after the others, once."""
+    if not any(isinstance(finder, MissingNames) for finder in sys.meta_path):
+        sys.meta_path.insert(0, RenamedModules())
+        sys.meta_path.append(MissingNames())
+
+
+def same_module(name: str) -> ModuleSpec:
+    """The spec of a module of graphopt under another name; ModuleNotFoundError if it is missing."""
+    own = own_name(name)
+    try:
+        found = importlib.util.find_spec(own)
+    except (ModuleNotFoundError, ValueError):
+        found = None
+    if found is None:
+        from graphopt.frontend.missing import words
+
+        text = words(name) or f"graphopt has no module {name}"
+        raise ModuleNotFoundError(text, name=name)
+    is_package = found.submodule_search_locations is not None
+    return ModuleSpec(name, _SameModule(own), is_package=is_package)
+
+
+class _SameModule(Loader):
+    """Returns a module of graphopt itself."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.spec: ModuleSpec | None = None
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType:
+        module = importlib.import_module(self.name)
+        self.spec = module.__spec__
+        return module
+
+    def exec_module(self, module: ModuleType) -> None:
+        # the import system has put its own spec there
+        module.__spec__ = self.spec

@@ -1,0 +1,173 @@
+"""Short-time Fourier transforms (paddle.signal)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt.fft import fft, ifft, irfft, rfft
+from graphopt.frontend import arguments
+from graphopt.frontend.calls import publish
+from graphopt.ir.program import Variable
+from graphopt.nn.functional.vision import pad
+from graphopt.tensor.creation import assign, full
+from graphopt.tensor.index_put import index_add
+from graphopt.tensor.linalg import transpose
+from graphopt.tensor.manipulation import cast, concat, gather, reshape, squeeze, unsqueeze
+from graphopt.tensor.manipulation import slice as slice_
+from graphopt.tensor.math import divide, multiply
+from graphopt.tensor.rearrange import flip, tile
+
+_PADS = ("constant", "reflect")
+
+
+def _places(count: int, length: int, hop: int) -> Variable:
+    """Where the elements of frames come from, frame after frame."""
+    starts = np.arange(count) * hop
+    return assign((starts[:, None] + np.arange(length)).reshape(-1).astype("int64"))
+
+
+def _window(
+    function: str, window: Any, n_fft: int, win_length: int | None, dtype: Any
+) -> tuple[Variable, int]:
+    """The window [n_fft], with zeros at both ends, and its own length."""
+    length = n_fft if win_length is None else win_length
+    if not 0 < length <= n_fft:
+        raise ValueError(f"{function}(): 'win_length' should be in (0, {n_fft}], found {length}")
+    if window is None:
+        made = full([length], 1.0, dtype)
+    else:
+        made = arguments.variable(window, "window", function)
+        if list(made.shape) != [length]:
+            raise ValueError(
+                f"{function}(): 'window' should be [{length}], found {list(made.shape)}"
+            )
+    left = (n_fft - length) // 2
+    return (pad(made, [left, n_fft - length - left]) if length < n_fft else made), length
+
+
+def _known(function: str, size: int, shape: Any) -> int:
+    if size < 1:
+        raise ValueError(f"{function}(): the length of 'x' {list(shape)} must be known")
+    return size
+
+
+def _framed(x: Variable, n: int) -> Variable:
+    """x [b, t] with n more elements at both ends, the mirror images of those inside."""
+    size = x.shape[1]
+    ends = slice_(x, [1], [1], [n + 1]), slice_(x, [1], [size - n - 1], [size - 1])
+    return concat([flip(ends[0], [1]), x, flip(ends[1], [1])], 1)
+
+
+def stft(
+    x: Variable,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Variable | None = None,
+    center: bool = True,
+    pad_mode: str = "reflect",
+    normalized: bool = False,
+    onesided: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """The spectra of windows along a signal [t] or [b, t]: [..., frequencies, frames].
+
+    Windows of n_fft elements begin every `hop_length`, n_fft // 4 by default; with `center` their
+    middles do, and the signal is padded. Real signals give n_fft // 2 + 1 frequencies, or all when
+    not `onesided`. The length t must be known; ValueError for what does not fit. Paddle page:
+    paddle.signal.stft.
+    """
+    function = "stft"
+    rank = len(arguments.variable(x, "x", function).shape)
+    if rank not in (1, 2):
+        raise ValueError(f"{function}(): 'x' should be [t] or [b, t], found {list(x.shape)}")
+    size = _known(function, x.shape[-1], x.shape)
+    hop = n_fft // 4 if hop_length is None else hop_length
+    if hop < 1 or not 0 < n_fft <= size:
+        raise ValueError(
+            f"{function}(): 'n_fft' should be in (0, {size}] and 'hop_length' above 0, found "
+            f"{n_fft} and {hop}"
+        )
+    is_complex = x.dtype in ("complex64", "complex128")
+    if is_complex and onesided:
+        raise ValueError(f"{function}(): 'onesided' should be False for complex signals")
+    own = {"complex64": "float32", "complex128": "float64"}.get(str(x.dtype), x.dtype)
+    frame, _ = _window(function, window, n_fft, win_length, own)
+    rows = unsqueeze(x, [0]) if rank == 1 else x
+    if center:
+        half = n_fft // 2
+        mirrored = arguments.choice(pad_mode, "pad_mode", function, _PADS) == "reflect"
+        rows = _framed(rows, half) if mirrored else pad(rows, [0, 0, half, half])
+        size += 2 * half
+    count = 1 + (size - n_fft) // hop
+    frames = reshape(gather(rows, _places(count, n_fft, hop), 1), [0, count, n_fft])
+    frames = multiply(frames, cast(frame, frames.dtype))
+    transform = rfft if onesided else fft
+    spectra = transform(frames, norm="ortho" if normalized else "backward", name=name)
+    spectra = transpose(spectra, [0, 2, 1])
+    return squeeze(spectra, [0]) if rank == 1 else spectra
+
+
+def istft(
+    x: Variable,
+    n_fft: int,
+    hop_length: int | None = None,
+    win_length: int | None = None,
+    window: Variable | None = None,
+    center: bool = True,
+    normalized: bool = False,
+    onesided: bool = True,
+    length: int | None = None,
+    return_complex: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """The signal [t] or [b, t] of the spectra [..., frequencies, frames] that `stft` gives.
+
+    Where windows overlap, they are added and divided by their squares. `length` cuts the result,
+    which is complex with `return_complex` (then not `onesided`). The number of frames must be
+    known; ValueError for what does not fit. Paddle page: paddle.signal.istft.
+    """
+    function = "istft"
+    rank = len(arguments.variable(x, "x", function).shape)
+    if rank not in (2, 3) or x.dtype not in ("complex64", "complex128"):
+        raise ValueError(
+            f"{function}(): 'x' should be complex, [f, n] or [b, f, n]; found {x.dtype!s} "
+            f"{list(x.shape)}"
+        )
+    count = _known(function, x.shape[-1], x.shape)
+    expected = n_fft // 2 + 1 if onesided else n_fft
+    if x.shape[-2] != expected:
+        raise ValueError(f"{function}(): {expected} frequencies are expected, found {x.shape[-2]}")
+    if return_complex and onesided:
+        raise ValueError(f"{function}(): 'onesided' should be False for a complex result")
+    hop = n_fft // 4 if hop_length is None else hop_length
+    own = "float32" if x.dtype == "complex64" else "float64"
+    frame, wide = _window(function, window, n_fft, win_length, own)
+    if not 0 < hop <= wide:
+        raise ValueError(f"{function}(): 'hop_length' should be in (0, {wide}], found {hop}")
+    spectra = transpose(unsqueeze(x, [0]) if rank == 2 else x, [0, 2, 1])
+    norm = "ortho" if normalized else "backward"
+    if return_complex:
+        parts = ifft(spectra, norm=norm)
+    else:
+        half = slice_(spectra, [2], [0], [n_fft // 2 + 1])
+        # an odd n_fft loses its last element, as in Paddle
+        parts = irfft(half, norm=norm)
+    total = hop * (count - 1) + n_fft
+    places = _places(count, n_fft, hop)
+    parts = reshape(multiply(parts, cast(frame, parts.dtype)), [0, count * n_fft])
+    across = transpose(parts, [1, 0])
+    zeros = multiply(slice_(across, [0], [0], [1]), full([], 0, across.dtype))
+    signal = transpose(index_add(tile(zeros, [total, 1]), places, 0, across), [1, 0])
+    squares = tile(multiply(frame, frame), [count])
+    weights = index_add(full([total], 0, squares.dtype), places, 0, squares)
+    start = n_fft // 2 if center else 0
+    end = total - start if length is None else start + length
+    weights = cast(slice_(weights, [0], [start], [end]), signal.dtype)
+    signal = divide(slice_(signal, [1], [start], [end]), weights)
+    return squeeze(signal, [0]) if rank == 2 else signal
+
+
+publish(globals(), __name__)

@@ -1,0 +1,93 @@
+"""The models of paddle.vision.models have Paddle's parameters and compute its numbers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import UnsupportedError
+from graphopt.vision import models
+from graphopt.vision.models import pretrained
+from graphopt_tests.frontend.programs import fresh, run
+from graphopt_tests.frontend.recorded_models import FILE, MODELS, description, weights
+
+RECORDS = json.loads(FILE.read_text("utf-8"))
+NAMED = (
+    *("LeNet", "squeezenet1_1", "mobilenet_v3_small", "shufflenet_v2_x0_25", "resnet18"),
+    *("alexnet", "vgg11", "densenet121", "inception_v3", "mobilenet_v1", "mobilenet_v2"),
+)
+
+
+def tried(names: Sequence[str]) -> list[Any]:
+    """All models, of which those with these names are tried by default."""
+    rest = pytest.mark.exhaustive
+    return [name if name in names else pytest.param(name, marks=rest) for name in MODELS]
+
+
+@pytest.mark.parametrize("name", tried(NAMED))
+def test_parameters_are_those_of_paddle(name: str) -> None:
+    """Names, shapes, order, and the names of the variables."""
+    found = description(paddle, name, compute=False)
+    assert found == {key: RECORDS[name][key] for key in ("state", "variables")}
+
+
+@pytest.mark.parametrize("name", tried(["LeNet"]))
+def test_results_are_those_of_paddle(name: str) -> None:
+    """With the same weights and the same image."""
+    results = description(paddle, name)["results"]
+    for found, expected in zip(results, RECORDS[name]["results"], strict=True):
+        scale = np.abs(expected).max()
+        np.testing.assert_allclose(found, expected, 1e-3, 1e-4 * scale)
+
+
+def test_weights_come_from_a_local_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the folder, or of a path; the startup program does not overwrite them."""
+    monkeypatch.setattr(pretrained, "WEIGHTS_HOME", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="put SqueezeNet1_1_pretrained"), fresh():
+        models.squeezenet1_1(pretrained=True)
+    with fresh():
+        state = weights(models.squeezenet1_1(num_classes=2).state_dict())
+    path = tmp_path / "SqueezeNet1_1_pretrained.pdparams"
+    paddle.save(state, str(path))
+    for asked in (True, str(path)):
+        with fresh():
+            model = models.squeezenet1_1(pretrained=asked, num_classes=2)
+            assert not static.default_startup_program().global_block().ops
+            (found,) = run([model.state_dict()["_conv.weight"]])
+        assert np.array_equal(found, state["_conv.weight"])
+    del state["_conv9.bias"]
+    paddle.save(state, str(path))
+    with fresh(), pytest.raises(ValueError, match=r"no weights for _conv9\.bias"):
+        models.squeezenet1_1(pretrained=True, num_classes=2)
+
+
+def test_features_without_a_classifier() -> None:
+    """Images stay images without a pool and classes; a model without weights is refused."""
+    with fresh():
+        x = static.data("x", [1, 3, 64, 64], "float32")
+        assert models.resnet18(num_classes=0, with_pool=False)(x).shape == (1, 512, 2, 2)
+        assert models.densenet121(num_classes=0)(x).shape == (1, 1024, 1, 1)
+        assert len(models.googlenet(num_classes=0, with_pool=False)(x)) == 3
+        assert "1.weight" in models.vgg11(batch_norm=True).features.state_dict()
+        with pytest.raises(UnsupportedError, match="Paddle has no weights for this model"):
+            models.vgg11(pretrained=True)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: models.SqueezeNet("2"), "'version' should be 1.0 or 1.1"),
+        (lambda: models.DenseNet(100), "'layers' should be one of"),
+        (lambda: models.ShuffleNetV2(3.0), "'scale' should be one of"),
+    ],
+)
+def test_wrong_shapes(call: Callable[[], Any], message: str) -> None:
+    with fresh(), pytest.raises(ValueError, match=message):
+        call()
