@@ -11,7 +11,6 @@ _COUNT = "it is not there: the number of its results depends on the data"
 _SAMPLES = "it draws or matches a number of boxes that depends on the data"
 _READER = "it reads data inside the program, where graphopt has only feeds"
 _SERVER = "it belongs to the parameter server, which graphopt does not have"
-_HOST = "fetch the scores and boxes, and choose with NumPy"
 
 # name in fluid.layers -> why it is refused, what to use instead
 LAYERS: dict[str, tuple[str, str]] = {
