@@ -35,7 +35,7 @@ MISSING: Mapping[str, str] = {
     "paddle.fft": "numpy.fft on what you feed and fetch; saved models may have the operators",
     "paddle.fluid.contrib": "the layers and optimizers of paddle.fluid",
     "paddle.fluid.dygraph": f"{_DYNAMIC}: fluid.layers and fluid.Executor",
-    "paddle.fluid.incubate": "fluid.CompiledProgram(program).with_data_parallel(loss_name)",
+    "paddle.fluid.incubate.fleet": "fluid.CompiledProgram(program).with_data_parallel(loss_name)",
     "paddle.geometric": "gather and scatter_nd_add",
     "paddle.hapi": f"{_DYNAMIC}: a Program, an optimizer's minimize and static.Executor.run",
     "paddle.hub": "download the model by hand, and static.load_inference_model",

@@ -234,7 +234,7 @@ def rpn_target_assign(
     rpn_negative_overlap: float = 0.3,
     use_random: bool = True,
 ) -> tuple[Variable, ...]:
-    """What a region proposal network trains on, of all anchors [m, 4].
+    """The anchors that a region proposal network trains on, of all anchors [m, 4].
 
     The results are the logits [f + b, 1] of f anchors that should find an object and b that should
     find none, the offsets [f, 4] that are predicted for the f, the classes [f + b, 1], 1 or 0, the
