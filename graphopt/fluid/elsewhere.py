@@ -18,7 +18,8 @@ _LAYERS: dict[str, str] = {
     "graphopt.fluid.layers.ssd": "bipartite_match multi_box_head ssd_loss target_assign",
     "graphopt.fluid.layers.two_stage": (
         "collect_fpn_proposals distribute_fpn_proposals generate_proposal_labels "
-        "generate_proposals retinanet_target_assign rpn_target_assign"
+        "generate_proposals locality_aware_nms retinanet_detection_output "
+        "retinanet_target_assign rpn_target_assign"
     ),
     "graphopt.nn.decode": "BeamSearchDecoder Decoder dynamic_decode",
     "graphopt.nn.functional": "diag_embed gather_tree",

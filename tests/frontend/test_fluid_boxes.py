@@ -38,6 +38,32 @@ def test_scores_sink_with_what_better_boxes_cover() -> None:
     assert index.ravel().tolist() == [1, 2, 0]
 
 
+def test_boxes_that_follow_each_other_are_merged() -> None:
+    """By their scores, which are added; the rows of an image are a sequence."""
+    with fresh():
+        boxes, scores = fluid.data("boxes", [1, 3, 4]), fluid.data("scores", [1, 1, 3])
+        found = layers.locality_aware_nms(boxes, scores, 0.1, 10, 10)
+        assert found.lod_level == 1
+        (rows,) = run(found, boxes=BOXES, scores=SCORES[:, 1:])
+    merged = (BOXES[0, 0] * 0.6 + BOXES[0, 1] * 0.9) / 1.5
+    np.testing.assert_allclose(rows, [[0, 1.5, *merged], [0, 0.3, *BOXES[0, 2]]], rtol=1e-6)
+
+
+def test_what_retinanet_finds() -> None:
+    """Offsets of 0 are the anchors, whose corners are pixels; the best row is first."""
+    with fresh():
+        offsets, scores = fluid.data("offsets", [1, 2, 4]), fluid.data("scores", [1, 2, 3])
+        anchors, info = fluid.data("anchors", [2, 4]), fluid.data("info", [1, 3])
+        found = layers.retinanet_detection_output([offsets], [scores], [anchors], info, 0.3)
+        boxes = np.array([[0, 0, 9, 9], [10, 10, 19, 29]], "float32")
+        marks = np.array([[[0.1, 0.5, 0], [0.0, 0, 0.7]]], "float32")
+        size = np.array([[40, 40, 1]], "float32")
+        zeros = np.zeros((1, 2, 4), "float32")
+        (rows,) = run(found, offsets=zeros, scores=marks, anchors=boxes, info=size)
+    wanted = [[3, 0.7, *boxes[1]], [2, 0.5, *boxes[0]], [1, 0.1, *boxes[0]]]
+    np.testing.assert_allclose(rows, wanted, rtol=1e-5)
+
+
 def test_what_ssd_finds() -> None:
     """Offsets of 0 from the priors are the priors; scores are softmaxed."""
     with fresh():

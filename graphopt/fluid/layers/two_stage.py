@@ -67,6 +67,82 @@ def generate_proposals(
     return (boxes, marks, ends) if return_rois_num else (boxes, marks)
 
 
+def locality_aware_nms(
+    bboxes: Variable,
+    scores: Variable,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    nms_threshold: float = 0.3,
+    normalized: bool = True,
+    nms_eta: float = 1.0,
+    background_label: int = -1,
+    name: str | None = None,
+) -> Variable:
+    """The boxes of one class that no better one covers: rows (0, score, x, y, x, y).
+
+    Boxes [n, m, 4] are in an order in which those that belong together follow each other; they are
+    merged first. Scores are [n, 1, m]. Raises UnsupportedError for polygons. Paddle page:
+    fluid.layers.locality_aware_nms.
+    """
+    function = "locality_aware_nms"
+    inputs = {
+        "BBoxes": arguments.variable(bboxes, "bboxes", function),
+        "Scores": arguments.variable(scores, "scores", function),
+    }
+    attrs = {
+        "background_label": arguments.integer(background_label, "background_label", function),
+        "score_threshold": arguments.number(score_threshold, "score_threshold", function),
+        "nms_top_k": arguments.integer(nms_top_k, "nms_top_k", function),
+        "keep_top_k": arguments.integer(keep_top_k, "keep_top_k", function),
+        "nms_threshold": arguments.number(nms_threshold, "nms_threshold", function),
+        "normalized": arguments.flag(normalized, "normalized", function),
+        "nms_eta": arguments.number(nms_eta, "nms_eta", function),
+    }
+    return _detected(LayerHelper(function, name), inputs, attrs)
+
+
+def _detected(helper: LayerHelper, inputs: Mapping[str, Any], attrs: Mapping[str, Any]) -> Variable:
+    """Rows of detections, those of an image as a sequence."""
+    outs = ("Out", "OutNumber")
+    found, counts = helper.emit_all(helper.layer_type, inputs, attrs, outs, stop_gradient=True)
+    return note(found, [_wide(counts).name])
+
+
+def retinanet_detection_output(
+    bboxes: Sequence[Variable],
+    scores: Sequence[Variable],
+    anchors: Sequence[Variable],
+    im_info: Variable,
+    score_threshold: float = 0.05,
+    nms_top_k: int = 1000,
+    keep_top_k: int = 100,
+    nms_threshold: float = 0.3,
+    nms_eta: float = 1.0,
+) -> Variable:
+    """Detections of RetinaNet: rows (class, score, x, y, x, y), the best first.
+
+    Each feature map has offsets [n, m, 4], scores [n, m, classes] and anchors [m, 4]; `im_info`
+    [n, 3] has the height, width and scale of the images. `nms_eta` is 1, as in Paddle, whatever is
+    given. Paddle page: fluid.layers.retinanet_detection_output.
+    """
+    function = "retinanet_detection_output"
+    inputs = {
+        "BBoxes": arguments.variables(bboxes, "bboxes", function),
+        "Scores": arguments.variables(scores, "scores", function),
+        "Anchors": arguments.variables(anchors, "anchors", function),
+        "ImInfo": arguments.variable(im_info, "im_info", function),
+    }
+    attrs = {
+        "score_threshold": arguments.number(score_threshold, "score_threshold", function),
+        "nms_top_k": arguments.integer(nms_top_k, "nms_top_k", function),
+        "keep_top_k": arguments.integer(keep_top_k, "keep_top_k", function),
+        "nms_threshold": arguments.number(nms_threshold, "nms_threshold", function),
+        "nms_eta": 1.0,
+    }
+    return _detected(LayerHelper(function), inputs, attrs)
+
+
 def _wide(counts: Variable) -> Variable:
     """Numbers of rows as the lengths of sequences."""
     made = cast(counts, "int64")
@@ -158,7 +234,7 @@ def rpn_target_assign(
     rpn_negative_overlap: float = 0.3,
     use_random: bool = True,
 ) -> tuple[Variable, ...]:
-    """What a region proposal network trains on, of all anchors [m, 4].
+    """The anchors that a region proposal network trains on, of all anchors [m, 4].
 
     The results are the logits [f + b, 1] of f anchors that should find an object and b that should
     find none, the offsets [f, 4] that are predicted for the f, the classes [f + b, 1], 1 or 0, the

@@ -104,4 +104,56 @@ SAMPLES = {
             post_nms_top_n=3,
         ).gives(lambda r, s, n: (np.array(BOXES)[[0, 0, 2]], [1, 2])),
     ],
+    # as Paddle 1.8.5 has them: the first three boxes become one, and so do the others
+    ops.LocalityAwareNms: [
+        sample(
+            f32(
+                [
+                    [
+                        [0.0, 0.0, 10.0, 10.0],
+                        [1.0, 1.0, 11.0, 11.0],
+                        [0.0, 0.0, 9.0, 10.0],
+                        [20.0, 20.0, 30.0, 30.0],
+                        [21.0, 21.0, 30.0, 31.0],
+                    ]
+                ]
+            ),
+            f32([[[0.5, 0.9, 0.4, 0.6, 0.8]]]),
+            score_threshold=0.1,
+            nms_top_k=10,
+            keep_top_k=10,
+            normalized=False,
+        ).gives(
+            lambda *_: (
+                [
+                    [0, 1.8, 0.5, 0.5, 10.277778, 10.5],
+                    [0, 1.4, 20.571429, 20.571429, 30, 30.571429],
+                ],
+                [2],
+            )
+        ),
+    ],
+    # the last map has no threshold; the image is half as large as it was
+    ops.RetinanetDetectionOutput: [
+        sample(
+            [f32([[[0.1, 0, 0.2, 0], [0, 0.5, 0, 0]]]), f32([[[0, 0, 0.1, 0.1]]])],
+            [f32([[[0.9, 0.1], [0.3, 0.8]]]), f32([[[0.05, 0.6]]])],
+            [f32([[0, 0, 9, 9], [10, 10, 29, 29]]), f32([[10, 10, 27, 29]])],
+            f32([[40, 38, 2]]),
+            score_threshold=0.2,
+            nms_top_k=5,
+            keep_top_k=4,
+            nms_threshold=0.4,
+        ).gives(
+            lambda *_: (
+                [
+                    [1, 0.9, 0, 0, 5.553514, 4.5],
+                    [2, 0.8, 5, 10, 14.5, 19],
+                    [2, 0.6, 4.526731, 4.474146, 13.973269, 15.025854],
+                    [1, 0.3, 5, 10, 14.5, 19],
+                ],
+                [4],
+            )
+        ),
+    ],
 }

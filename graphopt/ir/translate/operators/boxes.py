@@ -14,7 +14,9 @@ from graphopt.ir.dialect.ops.detection.matching import (
 from graphopt.ir.dialect.ops.detection.proposals import (
     DistributeFpnProposals,
     GenerateProposals,
+    LocalityAwareNms,
     MulticlassNms,
+    RetinanetDetectionOutput,
 )
 from graphopt.ir.dialect.ops.dynamic import Nonzero
 from graphopt.ir.dialect.ops.math import Cast
@@ -193,3 +195,24 @@ def _needed_lengths(emit: Emitter, slot: str = SLOT) -> SSAValue:
             f"operator {emit.op.type} of a file: how many boxes each image has is unknown"
         )
     return found
+
+
+@translates("locality_aware_nms")
+def locality_aware_nms(emit: Emitter) -> Written:
+    emit.only("BBoxes", "Scores")
+    if emit.attr("background_label", -1) == 0:
+        raise UnsupportedError("locality_aware_nms whose only class is the background")
+    names = ("score_threshold", "nms_top_k", "keep_top_k", "nms_threshold", "normalized", "nms_eta")
+    attrs = {name: emit.op.attrs[name] for name in names if name in emit.op.attrs}
+    out, counts = emit.all(LocalityAwareNms, emit.input("BBoxes"), emit.input("Scores"), **attrs)
+    return emit.results(Out=out, OutNumber=counts)
+
+
+@translates("retinanet_detection_output")
+def retinanet_detection_output(emit: Emitter) -> Written:
+    emit.only("BBoxes", "Scores", "Anchors", "ImInfo")
+    names = ("score_threshold", "nms_top_k", "keep_top_k", "nms_threshold", "nms_eta")
+    attrs = {name: emit.op.attrs[name] for name in names if name in emit.op.attrs}
+    maps = [emit.inputs(slot) for slot in ("BBoxes", "Scores", "Anchors")]
+    out, counts = emit.all(RetinanetDetectionOutput, *maps, emit.input("ImInfo"), **attrs)
+    return emit.results(Out=out, OutNumber=counts)

@@ -273,3 +273,89 @@ def collect_fpn_proposals(
     best = best[np.argsort(image[best], kind="stable")]
     found = np.bincount(image[best], minlength=len(counts[0]))
     return jnp.asarray(boxes[best]), jnp.asarray(found, np.int32)
+
+
+@lowers(ops.LocalityAwareNms)
+def locality_aware_nms(
+    bboxes: Array,
+    scores: Array,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    nms_threshold: float,
+    normalized: bool,
+    nms_eta: float,
+) -> tuple[Array, Array]:
+    extra = 0.0 if normalized else 1.0
+    images = concrete(bboxes, "the number of boxes"), concrete(scores, "the number of boxes")
+    rows, places = list[list[Any]](), list[list[int]]()
+    for boxes, marks in zip(*images, strict=True):
+        merged, score = _merged(boxes, marks[0], nms_threshold, extra)
+        order = _best(score, score_threshold, nms_top_k)
+        chosen = _suppressed(merged, order, nms_threshold, nms_eta, extra)
+        chosen = chosen[:keep_top_k] if keep_top_k > -1 else chosen
+        rows.append([[0, score[at], *merged[at]] for at in chosen])
+        places.append(chosen)
+    out, _, counts = _tables(rows, places, images[0].dtype)
+    return out, counts
+
+
+def _merged(
+    boxes: Numbers, scores: Numbers, threshold: float, extra: float
+) -> tuple[Numbers, Numbers]:
+    """Boxes of which each that overlaps with the one before it became a part of that."""
+    found: list[Numbers] = []
+    marks: list[Any] = []
+    for box, score in zip(boxes, scores, strict=True):
+        if found and _overlaps(box, found[-1][None], extra)[0] > threshold:
+            total = marks[-1] + score
+            found[-1] = (found[-1] * marks[-1] + box * score) / total
+            marks[-1] = total
+        else:
+            found.append(box)
+            marks.append(score)
+    return np.array(found, boxes.dtype).reshape(-1, 4), np.array(marks, scores.dtype)
+
+
+@lowers(ops.RetinanetDetectionOutput)
+def retinanet_detection_output(
+    bboxes: tuple[Array, ...],
+    scores: tuple[Array, ...],
+    anchors: tuple[Array, ...],
+    im_info: Array,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    nms_threshold: float,
+    nms_eta: float,
+) -> tuple[Array, Array]:
+    what = "the number of boxes"
+    maps = [
+        tuple(concrete(x, what) for x in parts)
+        for parts in zip(bboxes, scores, anchors, strict=True)
+    ]
+    rows, places = list[list[Any]](), list[list[int]]()
+    for image, (height, width, ratio) in enumerate(concrete(im_info, what)):
+        limits = np.tile([round(width / ratio) - 1, round(height / ratio) - 1], 2)
+        found = list[Numbers]()
+        for number, (deltas, marks, bases) in enumerate(maps):
+            least = score_threshold if number < len(maps) - 1 else 0.0
+            flat = marks[image].reshape(-1)
+            order = _best(flat, least, nms_top_k)
+            at, label = np.divmod(order, marks.shape[2])
+            boxes = _decoded(bases[at], deltas[image][at], 1.0) / ratio
+            columns = (label[:, None] + 1, flat[order][:, None], np.clip(boxes, 0, limits))
+            found.append(np.concatenate(columns, 1))
+        every = np.concatenate(found)
+        picked: list[Numbers] = []
+        for label in np.unique(every[:, 0]):
+            own = every[every[:, 0] == label]
+            order = _best(own[:, 1], -math.inf, -1)
+            picked += [
+                own[at] for at in _suppressed(own[:, 2:], order, nms_threshold, nms_eta, 1.0)
+            ]
+        picked.sort(key=lambda row: -row[1])
+        rows.append(picked[:keep_top_k] if keep_top_k > -1 else picked)
+        places.append([0] * len(rows[-1]))
+    out, _, counts = _tables(rows, places, maps[0][0].dtype)
+    return out, counts

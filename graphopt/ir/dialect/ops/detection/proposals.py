@@ -234,3 +234,74 @@ class CollectFpnProposals(DataSizedOp):
         for number_of in rois_num:
             check_integer("MultiLevelRoIsNum", number_of)
         return like(rois[0], shape=(UNKNOWN, 4)), tensor(shape_of(rois_num[0]), "int32")
+
+
+@irdl_op_definition
+class LocalityAwareNms(DataSizedOp):
+    """Boxes of one class that no better one covers, after merging those that follow each other.
+
+    A box that overlaps with the one before it becomes a part of that, by their scores, which are
+    added. Boxes [n, m, 4], scores [n, 1, m]; results as the first and the last of
+    `multiclass_nms3`. Paddle: locality_aware_nms.
+    """
+
+    name = "pd.locality_aware_nms"
+    bboxes = operand_def(Tensor)
+    scores = operand_def(Tensor)
+    out = result_def(Tensor)
+    counts = result_def(Tensor)
+    score_threshold = number()
+    nms_top_k = integer()
+    keep_top_k = integer()
+    nms_threshold = number(0.3)
+    normalized = flag(True)
+    nms_eta = number(1.0)
+
+    @staticmethod
+    def infer(bboxes: Tensor, scores: Tensor) -> tuple[Tensor, Tensor]:
+        if rank_of(scores) != 3 or shape_of(scores)[1] not in (1, UNKNOWN):
+            raise ProgramError(f"expected scores [n, 1, m] of one class, found {show(scores)}")
+        out, _, counts = MulticlassNms.infer(bboxes, scores, None)
+        return out, counts
+
+
+@irdl_op_definition
+class RetinanetDetectionOutput(DataSizedOp):
+    """Detections of several feature maps: rows (class, score, x, y, x, y), the best first.
+
+    Each map has offsets [n, m, 4], scores [n, m, classes] and anchors [m, 4]; images [n, 3] have a
+    height, a width and a scale, by which boxes are divided. Of each map the best `nms_top_k` scores
+    above `score_threshold` are looked at, of the last map without a threshold. The second result is
+    how many each image has. Paddle: retinanet_detection_output.
+    """
+
+    name = "pd.retinanet_detection_output"
+    bboxes = var_operand_def(Tensor)
+    scores = var_operand_def(Tensor)
+    anchors = var_operand_def(Tensor)
+    im_info = operand_def(Tensor)
+    out = result_def(Tensor)
+    counts = result_def(Tensor)
+    score_threshold = number(0.05)
+    nms_top_k = integer(1000)
+    keep_top_k = integer(100)
+    nms_threshold = number(0.3)
+    nms_eta = number(1.0)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        bboxes: Sequence[Tensor],
+        scores: Sequence[Tensor],
+        anchors: Sequence[Tensor],
+        im_info: Tensor,
+    ) -> tuple[Tensor, Tensor]:
+        if not bboxes or not len(bboxes) == len(scores) == len(anchors):
+            raise ProgramError("each feature map needs offsets, scores and anchors")
+        for value in (*bboxes, *anchors):
+            _check_columns("bboxes", value)
+        if rank_of(im_info) != 2:
+            raise ProgramError(f"expected images [n, 3], found {show(im_info)}")
+        found = like(bboxes[0], shape=(UNKNOWN, 6))
+        return found, tensor((shape_of(im_info)[0],), "int32")
