@@ -22,7 +22,11 @@ from graphopt import vision as vision
 from graphopt.debug.explaining import explain as explain
 from graphopt.device import get_cudnn_version as get_cudnn_version
 from graphopt.device import get_device as get_device
+from graphopt.device import is_compiled_with_cinn as is_compiled_with_cinn
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.device import is_compiled_with_custom_device as is_compiled_with_custom_device
+from graphopt.device import is_compiled_with_distribute as is_compiled_with_distribute
+from graphopt.device import is_compiled_with_ipu as is_compiled_with_ipu
 from graphopt.device import is_compiled_with_rocm as is_compiled_with_rocm
 from graphopt.device import is_compiled_with_xpu as is_compiled_with_xpu
 from graphopt.device import set_device as set_device

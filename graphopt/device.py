@@ -24,6 +24,34 @@ def is_compiled_with_xpu() -> bool:
     return False
 
 
+def is_compiled_with_ipu() -> bool:
+    """False: JAX has no backend for it (paddle.device.is_compiled_with_ipu)."""
+    return False
+
+
+def is_compiled_with_custom_device(device_type: str) -> bool:
+    """False: there are no devices but those of JAX (paddle.device.is_compiled_with_custom_device).
+
+    `device_type` is the name of a kind of device, such as 'npu'.
+    """
+    return False
+
+
+def get_all_custom_device_type() -> list[str]:
+    """[]: there are no devices but those of JAX (paddle.device.get_all_custom_device_type)."""
+    return []
+
+
+def is_compiled_with_cinn() -> bool:
+    """False: XLA compiles, not Paddle's CINN (paddle.device.is_compiled_with_cinn)."""
+    return False
+
+
+def is_compiled_with_distribute() -> bool:
+    """True: collectives are always there (paddle.device.is_compiled_with_distribute)."""
+    return True
+
+
 def get_cudnn_version() -> int | None:
     """None: XLA chooses its own libraries (paddle.device.get_cudnn_version)."""
     return None

@@ -166,17 +166,24 @@ def fed_variables(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[V
 def as_array(variable: Variable, value: Any) -> Array:
     """A feed as an array; lists and numbers take the variable's dtype.
 
-    A number fed to a variable of rank 1 counts as one row.
+    A number fed to a variable of rank 1 counts as one row. Last axes of one element may be left
+    out, so rows of labels [n] are fed to a variable [-1, 1], as in Paddle.
     """
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return value
-    if hasattr(value, "__array__"):
-        return np.asarray(value)
-    try:
-        array = np.array(value, dtype=variable.dtype.numpy)
-    except (TypeError, ValueError) as error:
-        raise FeedError(f"the feed of '{variable.name}' is not an array: {error}") from None
-    return array.reshape(1) if not array.shape and len(variable.shape) == 1 else array
+        array = value
+    elif hasattr(value, "__array__"):
+        array = np.asarray(value)
+    else:
+        try:
+            array = np.array(value, dtype=variable.dtype.numpy)
+        except (TypeError, ValueError) as error:
+            raise FeedError(f"the feed of '{variable.name}' is not an array: {error}") from None
+        if not array.shape and len(variable.shape) == 1:
+            array = array.reshape(1)
+    left_out = variable.shape[len(array.shape) :]
+    if array.shape and left_out and all(size == 1 for size in left_out):
+        array = array.reshape((*array.shape, *left_out))
+    return array
 
 
 def check_feed(variable: Variable, shape: Sequence[int], dtype: Any) -> None:

@@ -70,7 +70,7 @@ def test_list_feeds_need_data_parallelism(mode: str, count: int) -> None:
         (np.zeros((4, 1)), r"The data type of fed Variable 'X' must be 'float32'.*'float64'"),
         (np.zeros((4, 2), "float32"), r"fed Variable 'X' should have dimensions = 2"),
         (np.zeros((4, 1, 1), "float32"), r"'X' should have dimensions = 2"),
-        (np.zeros(4, "float32"), r"'X' should have dimensions = 2"),
+        (np.zeros((), "float32"), r"'X' should have dimensions = 2"),
     ],
     ids=["dtype", "shape", "rank", "lower-rank"],
 )
