@@ -81,6 +81,10 @@ def test_a_known_attribute_without_translation_is_refused() -> None:
     with pytest.raises(UnsupportedError, match="head_number = 2"):
         run("matmul", inputs, {"head_number": 2})
     run("matmul", inputs, {"head_number": 1})
+    with pytest.raises(UnsupportedError, match=r"fused_transpose_X = \[1, 0\]"):
+        run("matmul_v2", inputs, {"fused_transpose_X": [1, 0]})
+    fused = ("reshape_X", "reshape_Y", "reshape_Out", "transpose_X", "transpose_Y", "transpose_Out")
+    run("matmul_v2", inputs, {f"fused_{name}": [] for name in fused})
 
 
 def test_hints_are_no_attributes_of_the_result() -> None:
