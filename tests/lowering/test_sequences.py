@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import jax
 import jax.numpy as jnp
 import pytest
 
 from graphopt.lowering.ops.sequence import sequence_conv, sequence_row_conv
+
+
+@pytest.fixture(autouse=True)
+def sixty_four_bits() -> Iterator[None]:
+    """Rules are traced and run with 64-bit types, as programs are."""
+    with jax.enable_x64(True):
+        yield
 
 
 def test_a_long_context_is_one_gather() -> None:
