@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 
 import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.reduce import (
     All,
     Amax,
@@ -51,14 +53,42 @@ def sum_(x: Array, axis: Axes, keepdim: bool, dtype: DType | None) -> Array:
     return found.astype(total.numpy)
 
 
-@lowers(Max, Amax)
-def max_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return jnp.max(x, axis or None, keepdims=keepdim)
+@partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
+def _extreme(x: Array, find: Finder, axis: Axes, shares: bool) -> Array:
+    """The largest or smallest elements, with the axes that they were found over.
+
+    Elements that are equal share the gradient, or each has all of it.
+    """
+    return find(x, axis or None, keepdims=True)
 
 
-@lowers(Min, Amin)
-def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return jnp.min(x, axis or None, keepdims=keepdim)
+def _found(x: Array, find: Finder, axis: Axes, shares: bool) -> tuple[Array, Array]:
+    # XLA may compute x again beside the comparison and round it otherwise: none would be equal
+    x = lax.optimization_barrier(x)
+    found = find(x, axis or None, keepdims=True)
+    return found, x == found
+
+
+def _gradient(find: Finder, axis: Axes, shares: bool, equal: Array, grad: Array) -> tuple[Array]:
+    if shares:
+        grad = grad / jnp.sum(equal, axis or None, dtype=grad.dtype, keepdims=True)
+    return (jnp.where(equal, grad, jnp.zeros((), grad.dtype)),)
+
+
+_extreme.defvjp(_found, _gradient)
+
+
+def _reduces(op: type[PdOp], find: Finder, *, shares: bool) -> None:
+    @lowers(op)
+    def rule(x: Array, axis: Axes, keepdim: bool) -> Array:
+        found = _extreme(x, find, axis, shares)
+        return found if keepdim else jnp.squeeze(found, axis or None)
+
+
+_reduces(Max, jnp.max, shares=False)
+_reduces(Min, jnp.min, shares=False)
+_reduces(Amax, jnp.max, shares=True)
+_reduces(Amin, jnp.min, shares=True)
 
 
 @lowers(Prod)
