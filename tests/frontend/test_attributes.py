@@ -87,6 +87,14 @@ def test_a_known_attribute_without_translation_is_refused() -> None:
     run("matmul_v2", inputs, {f"fused_{name}": [] for name in fused})
 
 
+def test_types_are_numbers_too() -> None:
+    """Scripts write `int(VarType.FP32)` for an attribute."""
+    kind = graphopt.fluid.core.VarDesc.VarType
+    attrs = {"in_dtype": int(kind.FP64), "out_dtype": int(kind.FP32)}
+    assert attrs == {"in_dtype": 6, "out_dtype": 5}
+    np.testing.assert_array_equal(run("cast", {"X": GRID}, attrs), GRID.astype("float32"))
+
+
 def test_hints_are_no_attributes_of_the_result() -> None:
     """Where and how Paddle computes is not our business, nor are notes of tools."""
     hints = {"use_mkldnn": True, "op_role": 0, "workspace_size_MB": 4, "out_threshold": 2.5}
