@@ -353,7 +353,8 @@ def test_an_operator_on_sequences_that_a_script_appends() -> None:
     with fresh():
         x = fluid.data("x", [None, 1], lod_level=1)
         block = fluid.default_main_program().global_block()
-        for type, slot, name in (("sequence_reverse", "Y", "middle"), ("sequence_pool", "Out", "y")):
+        operators = ("sequence_reverse", "Y", "middle"), ("sequence_pool", "Out", "y")
+        for type, slot, name in operators:
             given = "x" if name == "middle" else "middle"
             made = block.create_var(name=name, dtype="float32", lod_level=1)
             attrs = {"pooltype": "FIRST"} if name == "y" else {}

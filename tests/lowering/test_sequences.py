@@ -8,7 +8,7 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from graphopt.lowering.ops.sequence import sequence_conv, sequence_row_conv
+from graphopt.lowering.ops.sequence.layers import sequence_conv, sequence_row_conv
 
 
 @pytest.fixture(autouse=True)
