@@ -66,11 +66,11 @@ class _Located(Distribution):
     """A distribution with two parameters for each element."""
 
     _scalar: bool
-    _made: list[Variable]
+    _made: tuple[Variable, Variable]
 
-    def _set(self, first: Any, second: Any, made: list[Variable]) -> None:
+    def _set(self, first: Any, second: Any, *made: Variable) -> None:
         self._scalar = isinstance(first, float) and isinstance(second, float)
-        self._made = made
+        self._made = made[0], made[1]
 
     def _drawn(self, draw: Any, draw_like: Any, shape: Sequence[int], **options: Any) -> Variable:
         """Random numbers of `shape` and then the shape of the parameters.
@@ -94,7 +94,7 @@ class Normal(_Located):
 
     def __init__(self, loc: Any, scale: Any) -> None:
         self.loc, self.scale = _variables("Normal", loc=loc, scale=scale)
-        self._set(loc, scale, [self.loc, self.scale])
+        self._set(loc, scale, self.loc, self.scale)
 
     def sample(self, shape: Sequence[int], seed: int = 0) -> Variable:
         """Draws of `shape`, in front of the distribution's own dimensions."""
@@ -123,7 +123,7 @@ class Uniform(_Located):
 
     def __init__(self, low: Any, high: Any) -> None:
         self.low, self.high = _variables("Uniform", low=low, high=high)
-        self._set(low, high, [self.low, self.high])
+        self._set(low, high, self.low, self.high)
 
     def sample(self, shape: Sequence[int], seed: int = 0) -> Variable:
         """Draws of `shape`, in front of the distribution's own dimensions."""

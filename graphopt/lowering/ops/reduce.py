@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Callable
-from functools import partial
 
 import jax
 import numpy as np
@@ -48,6 +48,7 @@ from graphopt.lowering.registry import lowers
 
 Axes = tuple[int, ...]
 Finder = Callable[..., Array]
+Unchecked = typing.Any  # Any is an op here
 
 
 @lowers(Mean)
@@ -63,8 +64,7 @@ def sum_(x: Array, axis: Axes, keepdim: bool, dtype: DType | None) -> Array:
     return found.astype(total.numpy)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(1, 2, 3))
-def _extreme(x: Array, find: Finder, axis: Axes, shares: bool) -> Array:
+def _extremes(x: Array, find: Finder, axis: Axes, shares: bool) -> Array:
     """The largest or smallest elements, with the axes that they were found over.
 
     Elements that are equal share the gradient, or each has all of it.
@@ -85,13 +85,14 @@ def _gradient(find: Finder, axis: Axes, shares: bool, equal: Array, grad: Array)
     return (jnp.where(equal, grad, jnp.zeros((), grad.dtype)),)
 
 
-_extreme.defvjp(_found, _gradient)
+_outermost: Unchecked = jax.custom_vjp(_extremes, nondiff_argnums=(1, 2, 3))
+_outermost.defvjp(_found, _gradient)
 
 
 def _reduces(op: type[PdOp], find: Finder, *, shares: bool) -> None:
     @lowers(op)
     def rule(x: Array, axis: Axes, keepdim: bool) -> Array:
-        found = _extreme(x, find, axis, shares)
+        found = _outermost(x, find, axis, shares)
         return found if keepdim else jnp.squeeze(found, axis or None)
 
 
