@@ -61,8 +61,8 @@ def test_a_process_that_ends_early_keeps_the_cases_before() -> None:
         ("a.Three", "time"),
         ("a.Two", "time"),
     ]
-    assert "1 of 3 cases pass (33.3%), in 1 files" in page(found, 60)
-    assert "| took longer than the limit | 2 |" in page(found, 60)
+    assert "1 of 3 cases pass (33.3%), in 1 of 9 files" in page(found, 60, 9)
+    assert "| took longer than the limit | 2 |" in page(found, 60, 9)
 
 
 def test_the_list_of_cases() -> None:
