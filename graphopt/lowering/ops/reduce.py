@@ -11,7 +11,6 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.reduce import (
     All,
     Amax,
@@ -89,17 +88,29 @@ _outermost: Unchecked = jax.custom_vjp(_extremes, nondiff_argnums=(1, 2, 3))
 _outermost.defvjp(_found, _gradient)
 
 
-def _reduces(op: type[PdOp], find: Finder, *, shares: bool) -> None:
-    @lowers(op)
-    def rule(x: Array, axis: Axes, keepdim: bool) -> Array:
-        found = _outermost(x, find, axis, shares)
-        return found if keepdim else jnp.squeeze(found, axis or None)
+def _reduced(x: Array, find: Finder, axis: Axes, keepdim: bool, shares: bool) -> Array:
+    found = _outermost(x, find, axis, shares)
+    return found if keepdim else jnp.squeeze(found, axis or None)
 
 
-_reduces(Max, jnp.max, shares=False)
-_reduces(Min, jnp.min, shares=False)
-_reduces(Amax, jnp.max, shares=True)
-_reduces(Amin, jnp.min, shares=True)
+@lowers(Max)
+def max_(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return _reduced(x, jnp.max, axis, keepdim, shares=False)
+
+
+@lowers(Min)
+def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return _reduced(x, jnp.min, axis, keepdim, shares=False)
+
+
+@lowers(Amax)
+def amax(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return _reduced(x, jnp.max, axis, keepdim, shares=True)
+
+
+@lowers(Amin)
+def amin(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return _reduced(x, jnp.min, axis, keepdim, shares=True)
 
 
 @lowers(Prod)
