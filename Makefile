@@ -76,6 +76,12 @@ conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/ref
 		--report docs/reference/conformance.md --operators tests/conformance/operators.tsv \
 		--require A=99 --require B=99 --require C=90
 
+SOURCES ?=
+.PHONY: paddle-tests
+paddle-tests: $(VENV)/.dev ## run Paddle's own tests (make paddle-tests SOURCES=FOLDER); writes docs/reference/paddle-tests.md
+	@test -n "$(SOURCES)" || { echo "give the folder of Paddle's tests: SOURCES=..." >&2; exit 2; }
+	$(BIN)/python tests/paddle_tests/run.py "$(SOURCES)"
+
 KILLS ?= 250
 .PHONY: storm-checkpoints
 storm-checkpoints: $(VENV)/.dev ## kill and read beside savers (make storm-checkpoints KILLS=1000)

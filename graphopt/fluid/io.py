@@ -29,7 +29,7 @@ from graphopt.ir.formats.parameters import (
 )
 from graphopt.ir.formats.seal import Piece, sealed_message
 from graphopt.ir.formats.tensor_stream import SavedTensor, write_tensor
-from graphopt.ir.program import Parameter, Program, Variable, default_main_program
+from graphopt.ir.program import Parameter, Program, Variable
 from graphopt.reader.decorator import ComposeNotAligned as ComposeNotAligned
 from graphopt.reader.decorator import batch as batch
 from graphopt.reader.decorator import buffered as buffered
@@ -42,6 +42,7 @@ from graphopt.reader.decorator import multiprocess_reader as multiprocess_reader
 from graphopt.reader.decorator import shuffle as shuffle
 from graphopt.reader.decorator import xmap_readers as xmap_readers
 from graphopt.runtime.scope import global_scope
+from graphopt.static.io import given_program
 
 _SAME = ("load", "load_program_state", "save", "set_program_state")
 Predicate = Callable[[Variable], bool]
@@ -71,7 +72,7 @@ def _chosen(
     main_program: Program | None, vars: Sequence[Any] | None, predicate: Predicate | None
 ) -> list[Variable]:
     """These variables, or those of the program that the predicate accepts, by name."""
-    program = default_main_program() if main_program is None else main_program
+    program = given_program(main_program)
     if vars is None:
         return [v for v in stored_variables(program) if predicate is None or predicate(v)]
     block = program.global_block()
@@ -190,7 +191,7 @@ def save_inference_model(
     its own unless `params_filename` is given. Returns the names of the targets. Paddle page:
     fluid.io.save_inference_model.
     """
-    program = default_main_program() if main_program is None else main_program
+    program = given_program(main_program)
     targets = [target_vars] if isinstance(target_vars, Variable) else list(target_vars)
     names = [feeded_var_names] if isinstance(feeded_var_names, str) else list(feeded_var_names)
     feeds = [program.global_block().var(name) for name in names]

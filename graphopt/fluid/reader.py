@@ -8,7 +8,8 @@ and at the end raises `fluid.core.EOFException`, after which the script calls `r
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,13 +18,29 @@ from graphopt.errors import EOFException, FeedError
 from graphopt.fluid.data_feeder import DataFeeder
 from graphopt.fluid.lod_tensor import LoDTensor
 from graphopt.frontend import lazy
-from graphopt.frontend.prefetch import prefetch
+from graphopt.frontend.prefetch import Prefetch
 from graphopt.ir.program import Variable, default_main_program
 from graphopt.ir.program.location import caller_location
 from graphopt.reader.decorator import batch as batch_reader
 from graphopt.runtime.slots import Tensor
 
 Source = Callable[[], Iterable[Any]]
+
+
+class BatchQueue:
+    """The batches that a loader has made ahead in its latest epoch (`loader.queue`)."""
+
+    def __init__(self) -> None:
+        self._epoch: weakref.ref[Prefetch] | None = None
+
+    def follow(self, epoch: Prefetch) -> None:
+        """Count the batches of this epoch from now on."""
+        self._epoch = weakref.ref(epoch)
+
+    def size(self) -> int:
+        """The number of batches that wait for a step."""
+        epoch = self._epoch and self._epoch()
+        return epoch.size() if epoch else 0
 
 
 class GeneratorLoader:
@@ -58,7 +75,8 @@ class GeneratorLoader:
         self._drop_last = drop_last
         self._places = 1
         self._source: Source | None = None
-        self._epoch: Generator[Any] | None = None
+        self._epoch: Prefetch | None = None
+        self.queue = BatchQueue()
         self._made_at = caller_location()
         if not iterable:
             default_main_program().readers.append(self)
@@ -110,12 +128,14 @@ class GeneratorLoader:
                 return
             yield [list(feed.values()) for feed in group] if self._return_list else group
 
-    def _feeds(self) -> Generator[dict[str, Any]]:
+    def _feeds(self) -> Prefetch:
         """The feeds of an epoch, made ahead."""
         source = self._source
         if source is None:
             raise AssertionError("Data source of DataLoader has not set yet")
-        return prefetch(lambda: map(self._feed, source()), self._capacity)
+        epoch = Prefetch(lambda: map(self._feed, source()), self._capacity)
+        self.queue.follow(epoch)
+        return epoch
 
     def _feed(self, values: Any) -> dict[str, Any]:
         if isinstance(values, dict):

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import threading
+import weakref
 from collections import deque
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from typing import Any
 
 
@@ -56,15 +57,28 @@ class _Ahead:
             self.changed.notify_all()
 
 
-def prefetch(source: Callable[[], Iterable[Any]], size: int) -> Generator[Any]:
+class Prefetch(Iterator[Any]):
     """The items of `source()`, of which a thread of its own makes up to `size` ahead.
 
-    An error of the source is raised here, after the items before it. Closing the generator, or
+    An error of the source is raised by `next`, after the items before it. Closing the iterator, or
     dropping it, ends the thread.
     """
-    ahead = _Ahead(size)
-    threading.Thread(target=ahead.fill, args=(source,), name="prefetch", daemon=True).start()
-    try:
-        yield from ahead.take()
-    finally:
-        ahead.close()
+
+    def __init__(self, source: Callable[[], Iterable[Any]], size: int) -> None:
+        self._ahead = _Ahead(size)
+        self._items = self._ahead.take()
+        fill = self._ahead.fill
+        threading.Thread(target=fill, args=(source,), name="prefetch", daemon=True).start()
+        weakref.finalize(self, self._ahead.close)
+
+    def __next__(self) -> Any:
+        return next(self._items)
+
+    def size(self) -> int:
+        """The number of items that are made and not taken yet."""
+        return len(self._ahead.items)
+
+    def close(self) -> None:
+        """End the thread at its next item, and the iterator at once."""
+        self._ahead.close()
+        self._items.close()

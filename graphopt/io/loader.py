@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice, repeat
 from typing import TYPE_CHECKING, Any
 
-from graphopt.frontend.prefetch import prefetch
+from graphopt.frontend.prefetch import Prefetch
 from graphopt.io.batch_sampler import BatchSampler
 from graphopt.io.collate import arrays_in, default_collate_fn, default_convert_fn, map_arrays
 from graphopt.io.dataset import IterableDataset
@@ -113,7 +113,7 @@ class DataLoader:
     def __iter__(self) -> Iterator[Any]:
         if not self.use_buffer_reader:
             return self._epoch()
-        return prefetch(self._epoch, self.prefetch_factor)
+        return Prefetch(self._epoch, self.prefetch_factor)
 
     def _indices(self) -> Iterable[Any]:
         """The requests to the dataset, batch by batch."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.frontend.prefetch import prefetch
+from graphopt.frontend.prefetch import Prefetch
 from graphopt.io.fetcher import Recipe
 from graphopt.reader.processes import start
 
@@ -67,7 +67,7 @@ def _work(
     try:
         if init is not None:
             init(info.id)
-        for requested, indices in prefetch(lambda: _requests(pipe), sys.maxsize):
+        for requested, indices in Prefetch(lambda: _requests(pipe), sys.maxsize):
             if requested != epoch:
                 epoch, fetch = requested, recipe.fetcher()
             pipe.send(_answer(fetch, indices))

@@ -34,6 +34,10 @@ class DType(str):
         """The number of this type in Paddle's `VarType.Type` enumeration."""
         return _CODE[self]
 
+    def __int__(self) -> int:
+        """As `code`: attributes of appended operators often have a type as a number."""
+        return self.code
+
     @property
     def is_floating(self) -> bool:
         """True for the real floating-point types."""

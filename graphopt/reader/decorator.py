@@ -14,7 +14,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from typing import Any
 
 from graphopt.frontend.missing import explain
-from graphopt.frontend.prefetch import prefetch
+from graphopt.frontend.prefetch import Prefetch
 from graphopt.reader.processes import read_in_processes
 
 Reader = Callable[[], Iterable[Any]]
@@ -94,7 +94,7 @@ def compose(*readers: Reader, check_alignment: bool = True) -> Reader:
 
 def buffered(reader: Reader, size: int) -> Reader:
     """Read up to `size` samples ahead in a thread (paddle.reader.buffered)."""
-    return lambda: prefetch(reader, size)
+    return lambda: Prefetch(reader, size)
 
 
 def firstn(reader: Reader, n: int) -> Reader:
@@ -119,7 +119,7 @@ def xmap_readers(
         with ThreadPoolExecutor(process_num, "xmap_readers") as pool:
             under_way = deque[Future[Any]]()
             try:
-                for sample in prefetch(reader, buffer_size):
+                for sample in Prefetch(reader, buffer_size):
                     under_way.append(pool.submit(mapper, sample))
                     if len(under_way) >= max(buffer_size, process_num):
                         yield _next(under_way, order=order)

@@ -89,7 +89,11 @@ def _check_vars(name: str, variables: Any) -> None:
         raise ValueError(f"'{name}' should be a Variable or a list of Variable.")
 
 
-def _given_program(program: Any) -> Program:
+def given_program(program: Any) -> Program:
+    """The default main program for None, and the program of a CompiledProgram, with a warning.
+
+    Raises TypeError for anything else but a Program.
+    """
     if program is None:
         return default_main_program()
     if isinstance(program, CompiledProgram):
@@ -113,7 +117,7 @@ def serialize_program(feed_vars: Any, fetch_vars: Any, **kwargs: Any) -> bytes:
     """
     _check_vars("feed_vars", feed_vars)
     _check_vars("fetch_vars", fetch_vars)
-    program = _given_program(kwargs.get("program"))
+    program = given_program(kwargs.get("program"))
     return write_program(complete(normalize_program(program, feed_vars, fetch_vars)))
 
 
@@ -127,7 +131,7 @@ def serialize_persistables(
     """
     _check_vars("feed_vars", feed_vars)
     _check_vars("fetch_vars", fetch_vars)
-    program = _given_program(kwargs.get("program"))
+    program = given_program(kwargs.get("program"))
     pruned = normalize_program(program, feed_vars, fetch_vars)
     variables = stored_variables(pruned)
     if not variables:
@@ -211,7 +215,7 @@ def save_inference_model(
     _check_vars("feed_vars", feed_vars)
     _check_vars("fetch_vars", fetch_vars)
     program = normalize_program(
-        _given_program(kwargs.get("program")),
+        given_program(kwargs.get("program")),
         feed_vars,
         fetch_vars,
         skip_prune_program=kwargs.get("skip_prune_program", False),

@@ -83,6 +83,14 @@ def test_a_known_attribute_without_translation_is_refused() -> None:
     run("matmul", inputs, {"head_number": 1})
 
 
+def test_types_are_numbers_too() -> None:
+    """Scripts write `int(VarType.FP32)` for an attribute."""
+    kind = graphopt.fluid.core.VarDesc.VarType
+    attrs = {"in_dtype": int(kind.FP64), "out_dtype": int(kind.FP32)}
+    assert attrs == {"in_dtype": 6, "out_dtype": 5}
+    np.testing.assert_array_equal(run("cast", {"X": GRID}, attrs), GRID.astype("float32"))
+
+
 def test_what_paddle_may_have_fused_into_an_operator() -> None:
     """Programs of Paddle 2.3 say on each matmul_v2 that it is nothing."""
     inputs = {"X": GRID, "Y": GRID.T.copy()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -234,6 +235,22 @@ def test_an_iterable_loader() -> None:
         ]
         with pytest.raises(AssertionError, match="start"):
             loader.start()
+
+
+def test_batches_are_made_ahead_from_the_start() -> None:
+    """`queue.size()` counts the batches that wait: `start` begins to make them."""
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x = static.data("x", [2], "float32")
+        loader = fluid.io.DataLoader.from_generator([x], capacity=3, iterable=False)
+        loader.set_batch_generator(lambda: ([np.full(2, n, "float32")] for n in range(10)))
+        assert loader.queue.size() == 0
+        loader.start()
+        deadline = time.monotonic() + 5
+        while loader.queue.size() < 3 and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert loader.queue.size() == 3
+        loader.reset()
+        assert loader.queue.size() == 0
 
 
 def test_wrong_generators() -> None:

@@ -234,6 +234,30 @@ def test_variables_are_saved_and_loaded(filename: str | None, tmp_path: Path) ->
     np.testing.assert_array_equal(before, after)
 
 
+def test_a_compiled_program_is_saved_as_its_program(tmp_path: Path) -> None:
+    with fresh():
+        run(layers.fc(fluid.data("x", [None, 3]), 2), x=X)
+        compiled = fluid.CompiledProgram(fluid.default_main_program())
+        exe = fluid.Executor(fluid.CPUPlace())
+        with pytest.warns(UserWarning, match="CompiledProgram, this is not recommended"):
+            fluid.io.save_params(exe, str(tmp_path), compiled)
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["fc_0.b_0", "fc_0.w_0"]
+
+
+@pytest.mark.parametrize("kind", ["Normal", "Uniform"])
+def test_distributions_of_a_batch(kind: str) -> None:
+    """A sample has as many rows as the parameters have when the program runs."""
+    with fresh():
+        x = fluid.data("x", [None, 3])
+        made = getattr(layers, kind)(x, layers.scale(x, 1.0, 1.0))
+        samples = [made.sample(shape) for shape in ([], [2], [2, 1])]
+        assert [s.shape for s in samples] == [(-1, 3), (2, -1, 3), (2, 1, -1, 3)]
+        exe = fluid.Executor(fluid.CPUPlace())
+        found = exe.run(feed={"x": np.zeros((5, 3), "float32")}, fetch_list=samples)
+    assert [value.shape for value in found] == [(5, 3), (2, 5, 3), (2, 1, 5, 3)]
+    assert len(np.unique(found[0])) == 15
+
+
 def test_boxes_of_several_images_need_their_numbers() -> None:
     image = np.arange(32, dtype="float32").reshape(2, 1, 4, 4)
     boxes = np.array([[0, 0, 1, 1], [0, 0, 1, 1], [2, 2, 3, 3]], "float32")

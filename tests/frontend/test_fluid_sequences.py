@@ -346,3 +346,20 @@ def test_a_recurrence_over_unknown_steps_knows_lengths() -> None:
     steps, ends, kept = (np.array(value) for value, _ in found)
     assert steps.shape == (2, 3, 4) and kept.tolist() == [[1, 1, 0], [1, 0, 0]]
     np.testing.assert_allclose(ends, [steps[0, 1], steps[1, 0]])
+
+
+def test_an_operator_on_sequences_that_a_script_appends() -> None:
+    """Lengths come with the feed, as they do for layers; the rows in between keep them."""
+    with fresh():
+        x = fluid.data("x", [None, 1], lod_level=1)
+        block = fluid.default_main_program().global_block()
+        operators = ("sequence_reverse", "Y", "middle"), ("sequence_pool", "Out", "y")
+        for type, slot, name in operators:
+            given = "x" if name == "middle" else "middle"
+            made = block.create_var(name=name, dtype="float32", lod_level=1)
+            attrs = {"pooltype": "FIRST"} if name == "y" else {}
+            block.append_op(type, inputs={"X": [given]}, outputs={slot: [made]}, attrs=attrs)
+        rows = np.arange(4, dtype="float32")[:, None]
+        fed = fluid.create_lod_tensor(rows, [[1, 3]], fluid.CPUPlace())
+        (found,) = fluid.Executor(fluid.CPUPlace()).run(feed={x.name: fed}, fetch_list=["y"])
+    assert found.ravel().tolist() == [0, 3]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import graphopt as paddle
-from graphopt.frontend.prefetch import prefetch
+from graphopt.frontend.prefetch import Prefetch
 
 
 def numbers(count: int) -> Callable[[], Iterator[int]]:
@@ -94,7 +94,7 @@ def test_multiprocess_reader() -> None:
     [
         lambda: paddle.reader.buffered(failing, 2)(),
         lambda: paddle.reader.xmap_readers(lambda s: s, failing, 2, 2)(),
-        lambda: prefetch(failing, 1),
+        lambda: Prefetch(failing, 1),
     ],
 )
 def test_an_error_of_a_reader_is_raised(read: Callable[[], Iterator[Any]]) -> None:
@@ -114,7 +114,7 @@ def test_prefetch_stays_within_its_size_and_ends() -> None:
             made.append(n)
             yield n
 
-    ahead = prefetch(source, 3)
+    ahead = Prefetch(source, 3)
     assert next(ahead) == 0
     before = threading.active_count()
     time.sleep(0.05)

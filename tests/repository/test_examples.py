@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import re
 import runpy
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,10 +15,12 @@ import numpy as np
 import pytest
 
 from graphopt import static, utils
+from graphopt.frontend.script import run_script
 
 ROOT = Path(__file__).parents[2]
 EXAMPLES = ROOT / "examples"
 PADDLE = sorted(path.stem for path in (EXAMPLES / "paddle_docs").glob("*.py"))
+SCRIPTS = sorted(path.name for path in (EXAMPLES / "scripts").glob("*.py"))
 
 Array = np.ndarray[Any, Any]
 
@@ -125,6 +128,18 @@ def test_execution_strategy() -> None:
 def test_properties(name: str) -> None:
     """Every flag of the page can be set."""
     assert run(name)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_script(name: str) -> None:
+    """A script that imports paddle runs as it is; it asserts what it has learnt."""
+    assert run_script(EXAMPLES / "scripts" / name) == 0
+
+
+def test_every_script_is_listed() -> None:
+    """The table beside the scripts names each of them once."""
+    table = (EXAMPLES / "scripts" / "README.md").read_text("utf-8")
+    assert sorted(re.findall(r"^\| \[(\w+\.py)\]", table, re.MULTILINE)) == SCRIPTS
 
 
 def test_greedy_decoder() -> None:

@@ -24,6 +24,7 @@ def program() -> Program:
         ("x", [-1, 2], "float32"),
         ("y", [-1], "int64"),
         ("fixed", [4, 1], "float32"),
+        ("label", [-1, 1], "float32"),
         ("number", [], "float32"),
         ("loss@GRAD", [], "float32"),
         ("old_loss@GRAD", [1], "float32"),
@@ -170,7 +171,19 @@ def test_declared_sizes_count_per_device(rows: int, devices: int, shown: str) ->
     assert split({"fixed": np.zeros((8, 1), "float32")}, 2).count == 2
 
 
-def test_lower_ranks_are_refused() -> None:
+@pytest.mark.parametrize("name", ["fixed", "label"])
+def test_last_axes_of_one_element_may_be_left_out(name: str) -> None:
+    """Labels [n] are rows of one label each, with one device and with two."""
+    labels = np.arange(8, dtype="float32")
+    parts = split({name: labels}, 2)
+    assert parts.whole is not None
+    np.testing.assert_array_equal(parts.whole[name], labels[:, None])
+    np.testing.assert_array_equal(
+        single_feed(program(), {name: labels[:4]})[name], labels[:4, None]
+    )
+
+
+def test_other_lower_ranks_are_refused() -> None:
     """Paddle lets them through; numbers have no rows to split at all."""
     for feed in ({"x": np.zeros(4, "float32")}, {"x": np.float32(1)}, {"y": np.int64(1)}):
         with pytest.raises(FeedError, match="should have dimensions"):

@@ -9,10 +9,16 @@ from typing import Any, Self
 
 import numpy as np
 
-from graphopt.fluid.layers.random import gaussian_random, uniform_random
+from graphopt.fluid.layers.random import (
+    gaussian_random,
+    gaussian_random_batch_size_like,
+    uniform_random,
+    uniform_random_batch_size_like,
+)
 from graphopt.fluid.layers.reduction import reduce_max, reduce_prod, reduce_sum
 from graphopt.frontend import arguments
 from graphopt.frontend.missing import explain
+from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
 from graphopt.tensor.logic import less_than
@@ -61,14 +67,24 @@ class _Located(Distribution):
     """A distribution with two parameters for each element."""
 
     _scalar: bool
-    _shape: list[int]
+    _made: tuple[Variable, Variable]
 
-    def _set(self, first: Any, second: Any, made: list[Variable]) -> None:
+    def _set(self, first: Any, second: Any, *made: Variable) -> None:
         self._scalar = isinstance(first, float) and isinstance(second, float)
-        self._shape = list(np.broadcast_shapes(*(v.shape for v in made)))
+        self._made = made[0], made[1]
 
-    def _sizes(self, shape: Sequence[int]) -> list[int]:
-        return [*arguments.shape(shape, f"{type(self).__name__}.sample"), *self._shape]
+    def _drawn(self, draw: Any, draw_like: Any, shape: Sequence[int], **options: Any) -> Variable:
+        """Random numbers of `shape` and then the shape of the parameters.
+
+        One dimension of these, such as the batch, may be known at run time only.
+        """
+        before = arguments.shape(shape, f"{type(self).__name__}.sample")
+        own = broadcast_shapes(*(v.shape for v in self._made))
+        if UNKNOWN not in own:
+            return draw([*before, *own], **options)
+        like, at = add(*self._made), own.index(UNKNOWN)
+        places = {"input_dim_idx": at, "output_dim_idx": len(before) + at}
+        return draw_like(like, [*before, *own], **places, **options)
 
     def _as_sample(self, drawn: Variable, shape: Sequence[int]) -> Variable:
         return reshape(drawn, list(shape)) if self._scalar and shape else drawn
@@ -79,11 +95,12 @@ class Normal(_Located):
 
     def __init__(self, loc: Any, scale: Any) -> None:
         self.loc, self.scale = _variables("Normal", loc=loc, scale=scale)
-        self._set(loc, scale, [self.loc, self.scale])
+        self._set(loc, scale, self.loc, self.scale)
 
     def sample(self, shape: Sequence[int], seed: int = 0) -> Variable:
         """Draws of `shape`, in front of the distribution's own dimensions."""
-        unit = gaussian_random(self._sizes(shape), 0.0, 1.0, seed, self.loc.dtype)
+        like = gaussian_random_batch_size_like
+        unit = self._drawn(gaussian_random, like, shape, seed=seed, dtype=self.loc.dtype)
         return self._as_sample(add(multiply(unit, self.scale), self.loc), shape)
 
     def entropy(self) -> Variable:
@@ -107,11 +124,13 @@ class Uniform(_Located):
 
     def __init__(self, low: Any, high: Any) -> None:
         self.low, self.high = _variables("Uniform", low=low, high=high)
-        self._set(low, high, [self.low, self.high])
+        self._set(low, high, self.low, self.high)
 
     def sample(self, shape: Sequence[int], seed: int = 0) -> Variable:
         """Draws of `shape`, in front of the distribution's own dimensions."""
-        unit = uniform_random(self._sizes(shape), self.low.dtype, 0.0, 1.0, seed)
+        like = uniform_random_batch_size_like
+        options = {"min": 0.0, "max": 1.0, "seed": seed, "dtype": self.low.dtype}
+        unit = self._drawn(uniform_random, like, shape, **options)
         span = subtract(self.high, self.low)
         return self._as_sample(add(multiply(unit, span), self.low), shape)
 

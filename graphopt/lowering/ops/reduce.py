@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import typing
 from collections.abc import Callable
 
 import jax
@@ -23,6 +24,7 @@ from graphopt.lowering.registry import lowers
 
 Axes = tuple[int, ...]
 Finder = Callable[..., Array]
+Unchecked = typing.Any  # Any is an op here
 
 
 @lowers(ops.Mean)
@@ -38,14 +40,54 @@ def sum_(x: Array, axis: Axes, keepdim: bool, dtype: DType | None) -> Array:
     return found.astype(total.numpy)
 
 
-@lowers(ops.Max, ops.Amax)
+def _extremes(x: Array, find: Finder, axis: Axes, shares: bool) -> Array:
+    """The largest or smallest elements, with the axes that they were found over.
+
+    Elements that are equal share the gradient, or each has all of it.
+    """
+    return find(x, axis or None, keepdims=True)
+
+
+def _found(x: Array, find: Finder, axis: Axes, shares: bool) -> tuple[Array, Array]:
+    # XLA may compute x again beside the comparison and round it otherwise: none would be equal
+    x = lax.optimization_barrier(x)
+    found = find(x, axis or None, keepdims=True)
+    return found, x == found
+
+
+def _gradient(find: Finder, axis: Axes, shares: bool, equal: Array, grad: Array) -> tuple[Array]:
+    if shares:
+        grad = grad / jnp.sum(equal, axis or None, dtype=grad.dtype, keepdims=True)
+    return (jnp.where(equal, grad, jnp.zeros((), grad.dtype)),)
+
+
+_outermost: Unchecked = jax.custom_vjp(_extremes, nondiff_argnums=(1, 2, 3))
+_outermost.defvjp(_found, _gradient)
+
+
+def _reduced(x: Array, find: Finder, axis: Axes, keepdim: bool, shares: bool) -> Array:
+    found = _outermost(x, find, axis, shares)
+    return found if keepdim else jnp.squeeze(found, axis or None)
+
+
+@lowers(ops.Max)
 def max_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return jnp.max(x, axis or None, keepdims=keepdim)
+    return _reduced(x, jnp.max, axis, keepdim, shares=False)
 
 
-@lowers(ops.Min, ops.Amin)
+@lowers(ops.Min)
 def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
-    return jnp.min(x, axis or None, keepdims=keepdim)
+    return _reduced(x, jnp.min, axis, keepdim, shares=False)
+
+
+@lowers(Amax)
+def amax(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return _reduced(x, jnp.max, axis, keepdim, shares=True)
+
+
+@lowers(Amin)
+def amin(x: Array, axis: Axes, keepdim: bool) -> Array:
+    return _reduced(x, jnp.min, axis, keepdim, shares=True)
 
 
 @lowers(ops.Prod)

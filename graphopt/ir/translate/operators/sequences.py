@@ -36,7 +36,7 @@ from graphopt.ir.dialect.ops.sequence.rows import (
     SequenceScatter,
     SequenceSlice,
 )
-from graphopt.ir.program import LENGTHS, Operator, Program
+from graphopt.ir.program import LENGTHS, Block, Operator, Program
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import TRANSLATIONS, translates
 
@@ -56,16 +56,25 @@ def declare_lengths(program: Program) -> None:
     for op in list(block.ops):
         for name in op.output_arg_names if op.type == "feed" else ():
             variable = block.vars.get(name)
-            if variable is not None and variable.lod_level and not block.has_var(name + LENGTHS):
-                made = block.create_var(name + LENGTHS, (-1,), "int64", stop_gradient=True)
-                made.is_data = True
+            if variable is not None and variable.lod_level:
+                _declare(block, name)
+
+
+def _declare(block: Block, name: str) -> None:
+    """Make the variable for the lengths of a fed variable, if there is none."""
+    if not block.has_var(name + LENGTHS):
+        made = block.create_var(name + LENGTHS, (-1,), "int64", stop_gradient=True)
+        made.is_data = True
 
 
 def _lengths_of(op: Operator, slot: str) -> str:
     """The variable with the lengths of a slot's rows; UnsupportedError when there is none."""
     sources: dict[str, str] = {}
-    block = op.block
-    for name, variable in block.program.global_block().vars.items():
+    block, top = op.block, op.block.program.global_block()
+    for name, variable in list(top.vars.items()):
+        if variable.is_data and variable.lod_level:
+            _declare(top, name)
+    for name, variable in top.vars.items():
         if name.endswith(LENGTHS) and variable.is_data:
             sources[name.removesuffix(LENGTHS)] = name
     for each in block.ops:

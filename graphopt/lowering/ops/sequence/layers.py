@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
@@ -54,34 +52,32 @@ def sequence_pool(x: Array, lengths: Array, pooltype: str, pad_value: float) -> 
     return jnp.where(filled, out, jnp.asarray(pad_value, full.dtype)).astype(x.dtype)
 
 
-def _around(x: Array, lengths: Array, steps: Iterable[int]) -> list[Array]:
-    """For each step the rows so far from each row, 0 where its sequence has none."""
+def _around(x: Array, lengths: Array, start: int, count: int) -> Array:
+    """For each row [d] the `count` rows [count, d] from `start` rows away on.
+
+    0 where its sequence has none.
+    """
     rows = x.shape[0]
-    numbers, own = numbers_of(lengths, rows), jnp.arange(rows)
-    parts: list[Array] = []
-    for step in steps:
-        at = own + step
-        near = jnp.clip(at, 0, max(rows - 1, 0))
-        inside = (at >= 0) & (at < rows) & (jnp.take(numbers, near) == numbers)
-        parts.append(jnp.where(inside[:, None], jnp.take(x, near, 0), jnp.zeros((), x.dtype)))
-    return parts
+    numbers = numbers_of(lengths, rows)
+    at = jnp.arange(rows)[:, None] + jnp.arange(start, start + count)
+    near = jnp.clip(at, 0, max(rows - 1, 0))
+    inside = (at == near) & (jnp.take(numbers, near) == numbers[:, None])
+    return jnp.where(inside[:, :, None], jnp.take(x, near, 0), jnp.zeros((), x.dtype))
 
 
 @lowers(ops.SequenceConv)
 def sequence_conv(
     x: Array, lengths: Array, filter: Array, context_length: int, context_start: int
 ) -> Array:
-    steps = range(context_start, context_start + context_length)
-    context = jnp.concatenate(_around(x, lengths, steps), 1)
+    around = _around(x, lengths, context_start, context_length)
+    context = around.reshape(x.shape[0], filter.shape[0])
     return jnp.matmul(wide(context), wide(filter)).astype(x.dtype)
 
 
 @lowers(ops.SequenceRowConv)
 def sequence_row_conv(x: Array, lengths: Array, filter: Array) -> Array:
-    weights = wide(filter)
-    parts = _around(wide(x), lengths, range(filter.shape[0]))
-    parts = [part * weights[i] for i, part in enumerate(parts)]
-    return sum(parts[1:], parts[0]).astype(x.dtype)
+    around = _around(wide(x), lengths, 0, filter.shape[0])
+    return jnp.sum(around * wide(filter), 1).astype(x.dtype)
 
 
 @lowers(ops.SequenceSoftmax)

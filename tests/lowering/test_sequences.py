@@ -1,0 +1,47 @@
+"""The work that the lowering of sequence ops makes for XLA."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from graphopt.lowering.ops.sequence.layers import sequence_conv, sequence_row_conv
+
+
+@pytest.fixture(autouse=True)
+def sixty_four_bits() -> Iterator[None]:
+    """Rules are traced and run with 64-bit types, as programs are."""
+    with jax.enable_x64(True):
+        yield
+
+
+def test_a_long_context_is_one_gather() -> None:
+    """Programs whose rows are known at run time only compile it for each number of rows."""
+    x, lengths = jnp.ones((7, 2)), jnp.array([3, 4])
+
+    def size(count: int, function: str) -> int:
+        if function == "sequence_conv":
+            text = jax.make_jaxpr(lambda f: sequence_conv(x, lengths, f, count, -1))
+            return len(text(jnp.ones((2 * count, 3))).eqns)
+        text = jax.make_jaxpr(lambda f: sequence_row_conv(x, lengths, f))
+        return len(text(jnp.ones((count, 2))).eqns)
+
+    for function in ("sequence_conv", "sequence_row_conv"):
+        assert size(128, function) == size(2, function)
+
+
+@pytest.mark.parametrize("start", [-2, 0, 1])
+def test_a_context_ends_with_its_sequence(start: int) -> None:
+    """Rows of other sequences count as 0."""
+    x, lengths = jnp.arange(1.0, 6.0)[:, None], jnp.array([2, 3])
+    found = sequence_conv(x, lengths, jnp.eye(3), 3, start)
+    sequences = ([1.0, 2.0], [3.0, 4.0, 5.0])
+    expected = [
+        [s[at] if 0 <= at < len(s) else 0.0 for at in range(row + start, row + start + 3)]
+        for s in sequences
+        for row in range(len(s))
+    ]
+    assert found.tolist() == expected

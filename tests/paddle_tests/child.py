@@ -1,0 +1,101 @@
+"""One file of Paddle's tests, run by unittest; each outcome is a line of JSON as it is known.
+
+python -m graphopt run tests/paddle_tests/child.py FILE LOG
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import sys
+import time
+import traceback
+import unittest
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+HERE = Path(__file__).parent
+
+
+class Logged(unittest.TestResult):
+    """Writes each outcome at once, so that a crash leaves those before it."""
+
+    def __init__(self, log: Any) -> None:
+        super().__init__()
+        self.log = log
+
+    def say(self, test: Any, outcome: str, error: Any = None) -> None:
+        """Write one line."""
+        text = "".join(traceback.format_exception(*error)) if error else ""
+        row = {"case": test.id(), "outcome": outcome, "seconds": time.time() - self.began}
+        self.log.write(json.dumps({**row, "error": text[-4000:]}) + "\n")
+        self.log.flush()
+
+    def startTest(self, test: Any) -> None:
+        self.began = time.time()
+        super().startTest(test)
+        self.say(test, "started")
+
+    def addSuccess(self, test: Any) -> None:
+        self.say(test, "pass")
+
+    def addFailure(self, test: Any, err: Any) -> None:
+        self.say(test, "fail", err)
+
+    def addError(self, test: Any, err: Any) -> None:
+        self.say(test, "error", err)
+
+    def addSkip(self, test: Any, reason: str) -> None:
+        self.say(test, "skip")
+
+
+def module_of(path: Path, name: str) -> Any:
+    """A file as a module."""
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = sys.modules[name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+class Operator:
+    """In place of Paddle's operator that runs in a scope without a program, which is internal."""
+
+    def __new__(cls, *_: Any, **__: Any) -> Operator:
+        raise unittest.SkipTest("paddle.fluid.op.Operator is no name of scripts")
+
+
+def prepare() -> None:
+    """What tests of that time have: names of NumPy 1, and a module of Paddle's own."""
+    for name, kind in (("bool", bool), ("int", int), ("float", float), ("object", object)):
+        if name not in vars(np):
+            setattr(np, name, kind)
+    module = sys.modules["paddle.fluid.op"] = ModuleType("paddle.fluid.op")
+    module.__dict__["Operator"] = Operator
+
+
+def main(file: Path, log: Path) -> None:
+    """Load the file with `base.py` as its `op_test`, and run its cases."""
+    sys.path[:0] = [str(file.parent), str(file.parent.parent)]
+    with log.open("w", encoding="utf-8") as out:
+        try:
+            prepare()
+            sys.modules["op_test"] = module_of(HERE / "base.py", "op_test")
+            tests = module_of(file, file.stem)
+            suite = unittest.defaultTestLoader.loadTestsFromModule(tests)
+        except BaseException:
+            row = {"case": file.stem, "outcome": "import", "error": traceback.format_exc()[-4000:]}
+            out.write(json.dumps(row) + "\n")
+            return
+        suite.run(Logged(out))
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    sys.stdout.flush()
+    os._exit(0)  # threads that a test has left do not matter
