@@ -23,7 +23,7 @@ _PADS = ("constant", "reflect")
 
 
 def _places(count: int, length: int, hop: int) -> Variable:
-    """Where the elements of frames come from, frame after frame."""
+    """The places that the elements of frames come from, frame after frame."""
     starts = np.arange(count) * hop
     return assign((starts[:, None] + np.arange(length)).reshape(-1).astype("int64"))
 

@@ -174,7 +174,7 @@ class Categorical(Distribution):
 
 
 class Multinomial(Distribution):
-    """How often each class comes in `total_count` draws (paddle.distribution.Multinomial).
+    """The count of each class in `total_count` draws (paddle.distribution.Multinomial).
 
     Raises ValueError unless there is a draw and `probs` has an axis.
     """

@@ -29,7 +29,7 @@ def register_kl(cls_p: type[Distribution], cls_q: type[Distribution]) -> Callabl
 
 
 def kl_divergence(p: Distribution, q: Distribution) -> Any:
-    """How far p is from q: by the closest registered rule, or by p's own.
+    """The distance of p from q: by the closest registered rule, or by p's own.
 
     NotImplementedError where there is neither. Paddle page: paddle.distribution.kl_divergence.
     """

@@ -37,7 +37,7 @@ class _Located(Distribution):
         return sqrt(self.variance)
 
     def _steps(self, value: Any) -> Any:
-        """How many widths a value is from the place."""
+        """The distance of a value from the place, in widths."""
         return (self._like(self.loc, value) - self.loc) / self.scale
 
 

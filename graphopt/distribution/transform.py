@@ -51,7 +51,7 @@ class Transform:
         return self._forward(self._checked(x, "x", self.in_rank))
 
     def inverse(self, y: Any) -> Any:
-        """What the function makes y of."""
+        """The argument whose result is y."""
         return self._inverse(self._checked(y, "y", self.out_rank))
 
     def forward_log_det_jacobian(self, x: Any) -> Any:

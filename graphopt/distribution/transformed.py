@@ -58,7 +58,7 @@ class Independent(Distribution):
 
 
 class TransformedDistribution(Distribution):
-    """What transforms make of the events of a distribution.
+    """The events of a distribution after transforms.
 
     ValueError where the events have too few axes. Paddle page:
     paddle.distribution.TransformedDistribution.

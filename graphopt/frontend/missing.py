@@ -190,6 +190,7 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
         f"{_DYNAMIC}: leave it out": (
             "disable_dygraph disable_imperative enable_dygraph enable_imperative VarBase"
         ),
+        "paddle.save and paddle.load": "save_dygraph load_dygraph",
         _FEED: "DistMultiTrainer MultiTrainer PipelineTrainer TrainerDesc",
         "fluid.CompiledProgram(program).with_data_parallel(loss_name)": "HashName RoundRobin",
         "fluid.layers.learning_rate_scheduler": "learning_rate_decay",

@@ -83,7 +83,7 @@ def set_printoptions(
     sci_mode: bool | None = None,
     linewidth: int | None = None,
 ) -> None:
-    """How arrays print: fetched values are NumPy's (paddle.set_printoptions)."""
+    """Set the form in which arrays print, which is NumPy's (paddle.set_printoptions)."""
     given = {
         "precision": precision,
         "threshold": threshold,

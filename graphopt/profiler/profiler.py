@@ -21,7 +21,7 @@ _RECORDING = (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN)
 
 
 class ProfilerTarget(Enum):
-    """What is profiled; the times are always those of the host, which waits for the device."""
+    """The device that is profiled; the times are those of the host, which waits for it."""
 
     CPU = 0
     GPU = 1

@@ -1,4 +1,4 @@
-"""What a profiler does in each step (paddle.profiler)."""
+"""The work of a profiler in each step (paddle.profiler)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import Enum
 
 
 class ProfilerState(Enum):
-    """What a profiler does in a step: nothing, warm up, record, or record and hand over."""
+    """The work of a profiler in a step: nothing, warm up, record, or record and hand over."""
 
     CLOSED = 0
     READY = 1

@@ -22,7 +22,7 @@ class SortedKeys(Enum):
 
 
 class SummaryView(Enum):
-    """The tables that can be asked for."""
+    """The tables that can be requested."""
 
     DeviceView = 0
     OverView = 1

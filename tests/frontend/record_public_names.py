@@ -23,7 +23,10 @@ from typing import Any
 
 TARGET = Path(__file__).parents[2] / "graphopt" / "frontend" / "public_names.txt"
 # modules without `__all__` whose names scripts use
-MORE = ("paddle", "paddle.version", "paddle.fluid.layer_helper", "paddle.fluid.layers.utils")
+MORE = (
+    *("paddle", "paddle.version", "paddle.fluid", "paddle.fluid.layer_helper"),
+    "paddle.fluid.layers.utils",
+)
 # classes whose members are public, under the name that they have in 2.x
 CLASSES = {
     "paddle.Tensor": ("paddle.Tensor", "paddle.static.Variable", "paddle.fluid.framework.Variable"),

@@ -15,7 +15,7 @@ _REFUSED: Mapping[str, lazy.Refusal] = {
     "clip_grad_value_": (_GRADIENTS, "grad_clip=paddle.nn.ClipGradByValue(clip_value)"),
     "remove_weight_norm": (
         "a program does not read the values that a weight has in a scope",
-        "the layer as it is: what depends on constant parameters alone is computed once",
+        "the layer unchanged: what depends on constant parameters alone is computed once",
     ),
 }
 lazy.attach(globals(), refused=_REFUSED)

@@ -18,7 +18,7 @@ Model = TypeVar("Model", bound=Layer)
 
 
 def with_weights(model: Model, arch: str, file: str, pretrained: bool | str) -> Model:
-    """A model with the weights of its file, if `pretrained` asks for them, or names another file.
+    """A model with the weights of its file for `pretrained` True, or of another one by its path.
 
     They are put into the global scope, and the startup program leaves them as they are. Raises
     FileNotFoundError that names the file to put there, UnsupportedError for a model that Paddle has

@@ -331,7 +331,7 @@ def matrix_nms(
     """Rows (class, score, box) of boxes [n, b, 4] whose score stays above `post_threshold`.
 
     Overlap with better boxes lowers the scores [n, classes, b], at once for all boxes. The other
-    results are how many rows each image has, and which box each row is, where they are asked for.
+    results are how many rows each image has, and which box each row is, where they are requested.
     Paddle page: paddle.vision.ops.matrix_nms.
     """
     function = "matrix_nms"
