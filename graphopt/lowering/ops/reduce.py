@@ -80,12 +80,12 @@ def min_(x: Array, axis: Axes, keepdim: bool) -> Array:
     return _reduced(x, jnp.min, axis, keepdim, shares=False)
 
 
-@lowers(Amax)
+@lowers(ops.Amax)
 def amax(x: Array, axis: Axes, keepdim: bool) -> Array:
     return _reduced(x, jnp.max, axis, keepdim, shares=True)
 
 
-@lowers(Amin)
+@lowers(ops.Amin)
 def amin(x: Array, axis: Axes, keepdim: bool) -> Array:
     return _reduced(x, jnp.min, axis, keepdim, shares=True)
 
