@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping
+from typing import cast
 
 from graphopt.errors import FeedError
 from graphopt.ir.program import FeedSource
+from graphopt.runtime.arrays import Feed
 
 
-def with_readers(readers: list[FeedSource], feed: Any, count: int) -> Any:
+def with_readers(readers: list[FeedSource], feed: Feed, count: int) -> Feed:
     """The feed of a run on `count` devices, with a batch for each from the program's loaders.
 
     A loader whose variables the script feeds itself gives nothing. Raises EOFException at the end
@@ -23,7 +25,7 @@ def with_readers(readers: list[FeedSource], feed: Any, count: int) -> Any:
             f"a program with a loader on {count} devices cannot be fed {', '.join(sorted(fed))} as "
             "well: let the loader's generator yield it"
         )
-    feeds: list[dict[str, Any]] = [{} for _ in range(count)]
+    feeds: list[dict[str, object]] = [{} for _ in range(count)]
     for reader in silent:
         for whole, part in zip(feeds, reader.read(count), strict=False):
             whole.update(part)
@@ -31,9 +33,9 @@ def with_readers(readers: list[FeedSource], feed: Any, count: int) -> Any:
     if count > 1:
         return feeds
     own = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
-    return feeds[0] | dict(own or {})
+    return feeds[0] | dict(cast("Mapping[str, object]", own or {}))
 
 
-def _names(feed: Any) -> set[str]:
+def _names(feed: Feed) -> set[str]:
     parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
     return {name for part in parts if isinstance(part, dict) for name in part}
