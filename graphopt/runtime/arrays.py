@@ -18,15 +18,15 @@ Arrays: TypeAlias = "tuple[Array, ...]"
 Feeds: TypeAlias = "Mapping[str, Array | list[Array]]"
 """The feed of each variable; a list of arrays for replicas with different numbers of rows."""
 Feed: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None"
-"""What a script feeds, not checked yet: anything that NumPy makes an array of."""
+"""The feed of a script, not checked yet: anything that NumPy makes an array of."""
 FetchList: TypeAlias = "Sequence[object] | Variable | str | None"
-"""What a script fetches: variables, names and operators, in lists of lists."""
+"""The fetches of a script: variables, names and operators, in lists of lists."""
 Fetched: TypeAlias = "list[list[Array]]"
 """The values of each fetch, one for each replica."""
 
 
 class Stats(TypedDict, total=False):
-    """What a runner counts: `Executor.stats` and `CompiledProgram.stats` say which, and when."""
+    """The counters of a runner: `Executor.stats` and `CompiledProgram.stats` say which, and when."""
 
     compiled_programs: int
     compiled_shapes: int

@@ -11,10 +11,9 @@ from graphopt.ir.program.location import caller_level
 from graphopt.runtime.arrays import Feed, FetchList, Stats
 from graphopt.runtime.bucketed import BucketedRunner
 from graphopt.runtime.buckets import Buckets
-from graphopt.runtime.feed import single_feed
+from graphopt.runtime.feed import single_feed, with_readers
 from graphopt.runtime.fetch import Results, as_result, fetch_names, split_updates
 from graphopt.runtime.places import Place, as_place, check_place, default_place
-from graphopt.runtime.readers import with_readers
 from graphopt.runtime.run_times import timed
 from graphopt.runtime.runner import Runner
 from graphopt.runtime.scope import Scope, global_scope

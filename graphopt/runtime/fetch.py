@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 Result: TypeAlias = HostArray | Tensor
 Results: TypeAlias = list[Result] | list[list[Result]]
-"""What a run returns: a value for each fetch, or the values of each replica."""
+"""The results of a run: a value for each fetch, or the values of each replica."""
 
 # What nearly all fetch lists consist of, which is worth a short cut in every step.
 _PLAIN = frozenset((str, Variable, Parameter))

@@ -19,10 +19,24 @@ from numpy.typing import ArrayLike, DTypeLike
 
 from graphopt.errors import ScopeError
 from graphopt.runtime.arrays import Array, HostArray
-from graphopt.runtime.layout import AS_IT_IS, ArrayLayout
 from graphopt.runtime.uninterrupted import Uninterrupted
 
 Shape = tuple[int, ...]
+
+
+class ArrayLayout(NamedTuple):
+    """With `replicas` > 0 there is a leading axis with one value per replica, of which readers see
+    the first. With `whole`, a shape, the replicas have parts instead, which readers see as one
+    array of that shape. With `order` the axes are in another order: axis i is the variable's axis
+    order[i].
+    """
+
+    replicas: int = 0
+    whole: tuple[int, ...] | None = None
+    order: tuple[int, ...] = ()
+
+
+AS_IT_IS = ArrayLayout()
 
 
 def in_parts(value: HostArray, count: int) -> HostArray:

@@ -14,9 +14,8 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor
 from graphopt.lowering.multi_process import put
 from graphopt.lowering.replication import Replicated
 from graphopt.runtime.arrays import Array, HostArray
-from graphopt.runtime.layout import ArrayLayout
 from graphopt.runtime.scope import Scope, stack_in
-from graphopt.runtime.slots import Item, Slot, Stack, in_parts
+from graphopt.runtime.slots import ArrayLayout, Item, Slot, Stack, in_parts
 
 # what has the value of a port of state
 Holder = Slot | Stack

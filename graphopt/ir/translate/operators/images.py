@@ -1,4 +1,4 @@
-"""Resizing and padding of images: sizes in attributes by direction, or in tensors."""
+"""Saved operators on images and boxes: sizes by direction or in tensors, resizing, padding."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from xdsl.ir import SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.ops.conv import is_channels_last
+from graphopt.ir.dialect.ops.detection.proposals import DistributeFpnProposals, MulticlassNms
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.vision import Interpolate
 from graphopt.ir.dialect.size_rules import amounts, own_sizes
@@ -122,3 +123,36 @@ def _measured(value: SSAValue) -> SSAValue | None:
         if images is not None:
             return images if list(own_sizes(images)[2:]) == wanted else None
     return None
+
+
+@translates("multiclass_nms", "multiclass_nms2")
+def multiclass_nms(emit: Emitter) -> Written:
+    """The older operators give no numbers of rows, and the first no indices."""
+    emit.only("BBoxes", "Scores")
+    names = ("score_threshold", "nms_top_k", "keep_top_k", "nms_threshold", "normalized", "nms_eta")
+    attrs = {n: emit.op.attrs[n] for n in (*names, "background_label") if n in emit.op.attrs}
+    made = emit.all(MulticlassNms, emit.input("BBoxes"), emit.input("Scores"), None, **attrs)
+    if emit.op.type == "multiclass_nms":
+        return emit.results(Out=made[0])
+    return emit.results(Out=made[0], Index=made[1])
+
+
+@translates("distribute_fpn_proposals")
+def distribute_fpn_proposals(emit: Emitter) -> Written:
+    emit.only("FpnRois", "RoisNum")
+    rois, number = emit.input("FpnRois"), emit.optional("RoisNum")
+    if number is None:
+        raise UnsupportedError(
+            "distribute_fpn_proposals without 'RoisNum': sequences of boxes (LoD) are not supported"
+        )
+    attrs = {
+        name: emit.op.attrs[name]
+        for name in ("min_level", "max_level", "refer_level", "refer_scale", "pixel_offset")
+        if name in emit.op.attrs
+    }
+    made = emit.all(DistributeFpnProposals, rois, number, **attrs)
+    levels = (len(made) - 1) // 2
+    written = emit.results(MultiFpnRois=made[:levels], RestoreIndex=made[levels])
+    if emit.op.output("MultiLevelRoIsNum"):
+        written |= emit.results(MultiLevelRoIsNum=made[levels + 1 :])
+    return written
