@@ -18,7 +18,7 @@ Arrays: TypeAlias = "tuple[Array, ...]"
 Feeds: TypeAlias = "Mapping[str, Array | list[Array]]"
 """The feed of each variable; a list of arrays for replicas with different numbers of rows."""
 Feed: TypeAlias = "Mapping[str, object] | Sequence[Mapping[str, object]] | None"
-"""The feed of a script, not checked yet: anything that NumPy makes an array of."""
+"""The feed of a script, not checked yet; values are all that NumPy makes an array of."""
 FetchList: TypeAlias = "Sequence[object] | Variable | str | None"
 """The fetches of a script: variables, names and operators, in lists of lists."""
 Fetched: TypeAlias = "list[list[Array]]"
@@ -26,7 +26,7 @@ Fetched: TypeAlias = "list[list[Array]]"
 
 
 class Stats(TypedDict, total=False):
-    """The counters of a runner: `Executor.stats` and `CompiledProgram.stats` say which, and when."""
+    """The counters of a runner: `Executor.stats` says which, and when."""
 
     compiled_programs: int
     compiled_shapes: int

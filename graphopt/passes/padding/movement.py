@@ -99,7 +99,7 @@ def _(op: Unsqueeze, padded: Padded) -> Carried:
 def _(op: Concat, padded: Padded) -> Carried:
     every = [padded.of(value) for value in op.operands]
     at = normalize_axis(op.attr("axis"), len(every[0]))
-    if any(axes != every[0] for axes in every):
+    if not all(padded.meet(*pair) for axes in every for pair in zip(every[0], axes, strict=True)):
         raise CannotPad("different-padding", "its parts are padded differently")
     check_free(every[0], (at,), "the axis that it joins")
     return Carried((every[0],))
