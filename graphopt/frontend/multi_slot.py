@@ -25,7 +25,7 @@ import numpy as np
 
 from graphopt.errors import FeedError, UnsupportedError
 from graphopt.frontend.paddle_names import PaddleFinder
-from graphopt.frontend.prefetch import prefetch
+from graphopt.frontend.prefetch import Prefetch
 from graphopt.ir.program import Variable
 from graphopt.ir.program.location import caller_level
 
@@ -158,7 +158,7 @@ class SlotDataset:
 
     def feeds(self) -> Iterator[dict[str, Any]]:
         """The feed of each batch, read from the files ahead of its use; the last may be smaller."""
-        return prefetch(lambda: self._feeds_of(self._records()), 4)
+        return Prefetch(lambda: self._feeds_of(self._records()), 4)
 
 
 class InMemory(SlotDataset):

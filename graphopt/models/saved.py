@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -64,7 +64,8 @@ class SavedModel:
         executor = self._executor(buckets)
         names = self.fetch_names if fetch is None else list(fetch)
         program = self.program if build_strategy is None else self._compiled(build_strategy)
-        return executor.run(program, self.feed(feed), names, scope=self.scope)
+        found = executor.run(program, self.feed(feed), names, scope=self.scope)
+        return cast("list[Array]", found)
 
     def _executor(self, buckets: Buckets | None = None) -> Executor:
         """The executor of `run`, with the `stats` of the runs with these buckets."""

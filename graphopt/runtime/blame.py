@@ -5,19 +5,20 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import Any
+from typing import cast
 
 import numpy as np
 
 from graphopt.errors import FeedError, GraphoptError, UnsupportedError
 from graphopt.ir.program import Program
+from graphopt.runtime.arrays import Array, Feed
 from graphopt.runtime.flags import full_traceback
 
 # What tracing one level of a branch or loop takes of Python's stack is more than this.
 _FRAMES_OF_A_LEVEL = 12
 
 
-def in_words(error: Exception, program: Program, feed: Any) -> Exception:
+def in_words(error: Exception, program: Program, feed: Feed) -> Exception:
     """A clearer error for this one, or this one."""
     made = _clearer(error, program, feed)
     if made is None:
@@ -27,7 +28,7 @@ def in_words(error: Exception, program: Program, feed: Any) -> Exception:
     return made
 
 
-def _clearer(error: Exception, program: Program, feed: Any) -> GraphoptError | None:
+def _clearer(error: Exception, program: Program, feed: Feed) -> GraphoptError | None:
     if isinstance(error, RecursionError):
         depth = _depth(program)
         # less deep programs recurse too deep for another reason
@@ -52,7 +53,7 @@ def check_depth(program: Program) -> None:
         raise _too_deep(depth)
 
 
-def unknown_names(program: Program, feed: Any) -> str:
+def unknown_names(program: Program, feed: Feed) -> str:
     """The text about fed names that are no variables, with the nearest ones that are."""
     block = program.global_block()
     names = dict.fromkeys(name for one in _dicts(feed) for name in one)
@@ -73,18 +74,22 @@ def nearest(program: Program, name: str) -> str:
     return f"it takes {', '.join(known.values()) or 'no feeds'}"
 
 
-def _dicts(feed: Any) -> Iterator[Mapping[str, Any]]:
+def _dicts(feed: Feed) -> Iterator[Mapping[str, object]]:
     for one in feed if isinstance(feed, (list, tuple)) else [feed]:
         if isinstance(one, Mapping):
             yield one
 
 
-def _misfit(error: Exception, feed: Any) -> FeedError | None:
+def _misfit(error: Exception, feed: Feed) -> FeedError | None:
     """For an operator that cannot take what it is given, though its types allowed for it."""
     where = [note for note in getattr(error, "__notes__", ()) if note.startswith("while computing")]
     if not where or not _is_of_jax(error):
         return None
-    shapes = {name: list(np.shape(value)) for one in _dicts(feed) for name, value in one.items()}
+    shapes = {
+        name: list(np.shape(cast("Array", value)))
+        for one in _dicts(feed)
+        for name, value in one.items()
+    }
     shown = ", ".join(f"'{name}' {shape}" for name, shape in shapes.items())
     rows = {shape[0] for shape in shapes.values() if shape}
     what = "have different numbers of rows" if len(rows) > 1 else "do not fit together"

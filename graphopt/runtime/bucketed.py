@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
@@ -15,7 +15,7 @@ import numpy as np
 from graphopt.ir.program import LENGTHS, Program
 from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.mask import Masked, count_name, mask_name
-from graphopt.runtime.arrays import Array, Fetched
+from graphopt.runtime.arrays import Array, Feed, Fetched, Stats
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.compilation import Compilation
@@ -60,7 +60,7 @@ class BucketedRunner(Runner):
         )
 
     @property
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """As of Runner; `rows` that were fed, `padding` rows that were added, `exact` reasons."""
         return super().stats | {
             "rows": self.rows,
@@ -73,7 +73,7 @@ class BucketedRunner(Runner):
         return super()._all() + [entry for entry in found if not isinstance(entry, CannotPad)]
 
     def step(
-        self, program: Program, feed: Any, names: Names, scope: Scope, *, wait: bool
+        self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
     ) -> Fetched:
         """Check a feed and run one step on one place."""
         return self.run(program, single_feed(program, feed), names, scope, wait=wait)
@@ -126,7 +126,7 @@ class BucketedRunner(Runner):
         ]
 
     def _axes(
-        self, program: Program, feeds: Mapping[str, Any]
+        self, program: Program, feeds: Mapping[str, Array]
     ) -> dict[str, tuple[str | None, ...]]:
         """The dimension of each axis of each feed."""
         block = program.global_block()
@@ -139,7 +139,7 @@ class BucketedRunner(Runner):
             for name, array in feeds.items()
         }
 
-    def _rows(self, program: Program, feeds: Mapping[str, Any], axes: Dimensions) -> Rows:
+    def _rows(self, program: Program, feeds: Mapping[str, Array], axes: Dimensions) -> Rows:
         """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
         found: dict[str, int] = {}
         for name, array in feeds.items():
@@ -245,7 +245,7 @@ class BucketedRunner(Runner):
         return made
 
 
-def _with_rows(array: Any, axes: Sequence[str | None], rows: Rows) -> Any:
+def _with_rows(array: Array, axes: Sequence[str | None], rows: Rows) -> Array:
     """The feed with its last rows repeated."""
     widths = [(0, rows[dim][1] - rows[dim][0]) if dim is not None else (0, 0) for dim in axes]
     if not any(after for _, after in widths):
@@ -262,7 +262,7 @@ def _lengths_of(name: str) -> str:
     return name + LENGTHS
 
 
-def _lengthened(padded: Any, real: int, rows: int) -> Any:
+def _lengthened(padded: Array, real: int, rows: int) -> Array:
     """Padded lengths: the sequences that were added have one row each, the last one the others."""
     lengths = np.array(padded)
     if len(lengths) > real:

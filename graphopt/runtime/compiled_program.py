@@ -5,16 +5,17 @@ Paddle page: paddle.static.CompiledProgram.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import Program
+from graphopt.runtime.arrays import Feed, Stats
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel, as_places
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.explain import Explanation, explain
-from graphopt.runtime.fetch import as_result, merge_replicas
+from graphopt.runtime.fetch import Results, as_result, merge_replicas
 from graphopt.runtime.losses import (
     check_customized_seed,
     check_loss_name,
@@ -40,7 +41,7 @@ class CompiledProgram:
 
     def __init__(
         self,
-        program_or_graph: Any,
+        program_or_graph: Program,
         build_strategy: BuildStrategy | None = None,
         *,
         strict: bool = False,
@@ -67,7 +68,7 @@ class CompiledProgram:
         build_strategy: BuildStrategy | None = None,
         exec_strategy: ExecutionStrategy | None = None,
         share_vars_from: CompiledProgram | None = None,
-        places: Any = None,
+        places: object = None,
         *,
         sample_weighted: bool = False,
     ) -> CompiledProgram:
@@ -108,7 +109,7 @@ class CompiledProgram:
         return self
 
     @property
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """The mapper and the number of devices of the latest run, and counters."""
         return self._runner.stats if self._runner is not None else {}
 
@@ -157,12 +158,12 @@ class CompiledProgram:
     def _run(
         self,
         executor: Executor,
-        feed: Any,
+        feed: Feed,
         names: tuple[str, ...],
         scope: Scope,
         return_numpy: bool,
         return_merged: bool,
-    ) -> list[Any]:
+    ) -> Results:
         """Called by `Executor.run`."""
         self._bind(scope, executor.place)
         if self._strict:

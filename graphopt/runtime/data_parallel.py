@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from graphopt.errors import FeedError
 from graphopt.ir.program import Program
 from graphopt.ir.program.location import caller_level
+from graphopt.runtime.arrays import Feed
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.jax_import import import_jax
@@ -63,7 +64,7 @@ class DataParallel:
 
         return Session(group, strategy)
 
-    def split(self, program: Program, strategy: BuildStrategy, feed: Any, count: int) -> SplitFeed:
+    def split(self, program: Program, strategy: BuildStrategy, feed: Feed, count: int) -> SplitFeed:
         """The checked feeds of a run on up to `count` places.
 
         FeedError for feeds that do not fit, ValueError for a strategy that does not.
@@ -120,7 +121,7 @@ class DataParallel:
         )
 
 
-def as_places(spec: Any) -> tuple[Place, ...]:
+def as_places(spec: object) -> tuple[Place, ...]:
     """One place or several as a tuple; ValueError for none."""
     if isinstance(spec, (list, tuple)):
         if not spec:

@@ -4,22 +4,41 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Protocol
 
 from graphopt.errors import OperandError
 from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
+from graphopt.runtime.arrays import Feed, FetchList, Stats
 from graphopt.runtime.bucketed import BucketedRunner
 from graphopt.runtime.buckets import Buckets
-from graphopt.runtime.feed import single_feed
-from graphopt.runtime.fetch import as_result, fetch_names, split_updates
+from graphopt.runtime.feed import single_feed, with_readers
+from graphopt.runtime.fetch import Results, as_result, fetch_names, split_updates
 from graphopt.runtime.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.places import Place, as_place, check_place, default_place
-from graphopt.runtime.readers import with_readers
 from graphopt.runtime.run_times import timed
 from graphopt.runtime.runner import Runner
 from graphopt.runtime.scope import Scope, global_scope
 from graphopt.runtime.strategies import BuildStrategy
+
+
+class Compiled(Protocol):
+    """A program with a runner of its own, which runs on the place of the executor."""
+
+    _program: Program
+    _source: Program
+
+    def _count(self, place: Place) -> int: ...
+
+    def _run(
+        self,
+        executor: Executor,
+        feed: Feed,
+        names: tuple[str, ...],
+        scope: Scope,
+        return_numpy: bool,
+        return_merged: bool,
+    ) -> Results: ...
 
 
 class Executor:
@@ -30,7 +49,7 @@ class Executor:
     programs run unpadded.
     """
 
-    def __init__(self, place: Any = None, *, buckets: Buckets | None = None) -> None:
+    def __init__(self, place: object = None, *, buckets: Buckets | None = None) -> None:
         self.place: Place = default_place() if place is None else as_place(place)
         check_place(self.place)
         self.buckets = buckets
@@ -49,7 +68,7 @@ class Executor:
         self._runner = self.new_runner()
 
     @property
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """The numbers of plain programs and shapes compiled here, and of steps run.
 
         With buckets also how many `rows` were fed and how many rows of `padding` were added, and
@@ -62,9 +81,9 @@ class Executor:
 
     def run(
         self,
-        program: Any = None,
-        feed: Any = None,
-        fetch_list: Any = None,
+        program: Program | Compiled | None = None,
+        feed: Feed = None,
+        fetch_list: FetchList = None,
         feed_var_name: str = "feed",
         fetch_var_name: str = "fetch",
         scope: Scope | None = None,
@@ -72,7 +91,7 @@ class Executor:
         use_program_cache: bool = False,
         return_merged: bool = True,
         use_prune: bool = False,
-    ) -> list[Any]:
+    ) -> Results:
         """Run a program once and return the fetched values in the order of `fetch_list`.
 
         `feed` maps variable names to arrays of exactly their dtype and rank. Fetched parameters
@@ -109,8 +128,7 @@ class Executor:
             except Exception as error:
                 self._explain(error, program, feed)
                 raise
-        run_compiled = getattr(program, "_run", None)
-        if run_compiled is None:
+        if not hasattr(program, "_run"):
             raise TypeError(
                 f"Executor requires Program as its Parameter. But you passed in {type(program)}"
             )
@@ -119,7 +137,7 @@ class Executor:
         names = fetch_names(fetch_list)
         try:
             with timed(program._source):
-                return run_compiled(self, feed, names, scope, return_numpy, return_merged)
+                return program._run(self, feed, names, scope, return_numpy, return_merged)
         except Exception as error:
             self._explain(error, program._program, feed)
             raise
@@ -156,7 +174,7 @@ class Executor:
     infer_from_dataset = train_from_dataset
     _report = staticmethod(one_line)
 
-    def _explain(self, error: Exception, program: Program, feed: Any) -> None:
+    def _explain(self, error: Exception, program: Program, feed: Feed) -> None:
         """Raise a clearer error if there is one."""
         from graphopt.runtime.blame import in_words
 
@@ -166,13 +184,13 @@ class Executor:
     def _run_program(
         self,
         program: Program,
-        feed: Any,
+        feed: Feed,
         names: tuple[str, ...],
         scope: Scope,
         return_numpy: bool,
         use_prune: bool,
         updates: tuple[Operator, ...],
-    ) -> list[Any]:
+    ) -> Results:
         if not program.global_block().ops and not names:
             warnings.warn(
                 "There are no operators in the program to be executed", stacklevel=caller_level()

@@ -1,18 +1,19 @@
-"""Feeds: what a script hands to `run`, as checked arrays."""
+"""Feeds: what a script hands to `run`, or a program's own loaders give, as checked arrays."""
 
 from __future__ import annotations
 
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TypeAlias, cast
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from graphopt.errors import FeedError
-from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Program, Variable
+from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, FeedSource, Program, Variable
 from graphopt.ir.program.location import caller_level
-from graphopt.runtime.arrays import Array, HostArray
+from graphopt.runtime.arrays import Array, Feed, HostArray
 from graphopt.runtime.blame import nearest
 
 
@@ -41,7 +42,7 @@ class StepsOfRun:
         return (*shape[:1], *shape[2:]) if variable.name in self.stacked else tuple(shape)
 
 
-def single_feed(program: Program, feed: Any) -> dict[str, Array]:
+def single_feed(program: Program, feed: Feed) -> dict[str, Array]:
     """The checked feeds of a run on one device.
 
     `feed` is a dict, or a list of one dict. Unknown names are warned about and left out.
@@ -60,7 +61,7 @@ def single_feed(program: Program, feed: Any) -> dict[str, Array]:
 
 
 def checked_feed(
-    program: Program, feed: Mapping[str, Any], steps: StepsOfRun | None = None
+    program: Program, feed: Mapping[str, object], steps: StepsOfRun | None = None
 ) -> Iterable[tuple[str, Array]]:
     """The names and arrays of the feeds of one place."""
     steps = steps or StepsOfRun(1, set())
@@ -82,21 +83,24 @@ def is_loss_grad(variable: Variable) -> bool:
     return variable.name.endswith(GRAD_SUFFIX) and variable.shape in ((), (1,))
 
 
-def lengths_fed(value: Any) -> list[Any]:
+Level: TypeAlias = Sequence[int] | HostArray
+
+
+def lengths_fed(value: object) -> list[Level]:
     """The lengths that come with the rows of a feed, a list for each level: those of a LoDTensor,
     or of a tuple (rows, lengths). [] for plain rows.
     """
     if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "shape"):
-        given: Any = value[1]
+        given = cast("Level | list[Level]", value[1])
         nested = len(given) > 0 and isinstance(given[0], (list, tuple))
-        return list(given) if nested else [given]
+        return cast("list[Level]", list(given) if nested else [given])
     return getattr(value, "recursive_sequence_lengths", list)()
 
 
 Levels = dict[str, tuple[HostArray, ...]]
 
 
-def with_lengths(program: Program, feed: Mapping[str, Any]) -> tuple[dict[str, Any], Levels]:
+def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str, object], Levels]:
     """The feed with the lengths that come with rows, for a program that has variables for them;
     and all lengths of each feed of sequences, outermost first.
 
@@ -132,16 +136,16 @@ def with_lengths(program: Program, feed: Mapping[str, Any]) -> tuple[dict[str, A
     return found, known
 
 
-def _outer(name: str, levels: Sequence[Any], found: Mapping[str, Any]) -> list[Any]:
+def _outer(name: str, levels: Sequence[HostArray], found: Mapping[str, object]) -> list[HostArray]:
     """The lengths outside of the innermost ones: those fed by name, else those of the tensor."""
     named = [found.get(f"{name}{LENGTHS}{at}") for at in range(max(len(levels) - 1, 1))]
     return [np.asarray(level) for level in named if level is not None] or list(levels[:-1])
 
 
 def _check_lengths(
-    name: str, lengths: str, found: Mapping[str, Any], rows: tuple[int, ...]
+    name: str, lengths: str, found: Mapping[str, object], rows: tuple[int, ...]
 ) -> None:
-    given = found.get(lengths)
+    given = cast("HostArray | None", found.get(lengths))
     if given is None or (np.sum(given),) != rows or np.any(np.asarray(given) < 0):
         raise FeedError(
             f"'{name}' has sequences of different lengths: feed a LoDTensor "
@@ -151,7 +155,9 @@ def _check_lengths(
         )
 
 
-def fed_variables(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[Variable, Any]]:
+def fed_variables(
+    program: Program, feed: Mapping[str, object]
+) -> Iterable[tuple[Variable, object]]:
     """The variables that are fed, with what is fed; others are warned about."""
     block = program.global_block()
     for name, value in feed.items():
@@ -163,14 +169,14 @@ def fed_variables(program: Program, feed: Mapping[str, Any]) -> Iterable[tuple[V
             yield variable, value
 
 
-def as_array(variable: Variable, value: Any) -> Array:
+def as_array(variable: Variable, value: object) -> Array:
     """A feed as an array; lists and numbers take the variable's dtype.
 
     A number fed to a variable of rank 1 counts as one row. Axes of size 1 at the end of the
     variable's shape may be missing: labels [n] are [n, 1].
     """
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return _with_last_axes(variable, value)
+        return _with_last_axes(variable, cast("Array", value))
     if hasattr(value, "__array__"):
         return _with_last_axes(variable, np.asarray(value))
     try:
@@ -190,7 +196,7 @@ def _with_last_axes(variable: Variable, array: Array) -> Array:
     return array.reshape(*array.shape, *missing)
 
 
-def check_feed(variable: Variable, shape: Sequence[int], dtype: Any) -> None:
+def check_feed(variable: Variable, shape: Sequence[int], dtype: DTypeLike) -> None:
     """FeedError unless an array of this shape and dtype may be fed to the variable.
 
     `shape` is what one device gets; -1 in the variable's shape accepts any size.
@@ -206,7 +212,7 @@ def check_feed(variable: Variable, shape: Sequence[int], dtype: Any) -> None:
         )
 
 
-def check_dtype(variable: Variable, dtype: Any) -> None:
+def check_dtype(variable: Variable, dtype: DTypeLike) -> None:
     """FeedError unless the dtypes are equal; nothing is cast."""
     if dtype != variable.dtype.numpy:
         raise FeedError(
@@ -214,3 +220,34 @@ def check_dtype(variable: Variable, dtype: Any) -> None:
             f"received '{np.dtype(dtype).name}'; convert the array with "
             f".astype('{variable.dtype!s}')"
         )
+
+
+def with_readers(readers: list[FeedSource], feed: Feed, count: int) -> Feed:
+    """The feed of a run on `count` devices, with a batch for each from the program's loaders.
+
+    A loader whose variables the script feeds itself gives nothing. Raises EOFException at the end
+    of a loader's epoch, FeedError for one that is not started.
+    """
+    fed = _names(feed)
+    silent = [reader for reader in readers if not fed.issuperset(reader.names)]
+    if not silent:
+        return feed
+    if count > 1 and fed:
+        raise FeedError(
+            f"a program with a loader on {count} devices cannot be fed {', '.join(sorted(fed))} as "
+            "well: let the loader's generator yield it"
+        )
+    feeds: list[dict[str, object]] = [{} for _ in range(count)]
+    for reader in silent:
+        for whole, part in zip(feeds, reader.read(count), strict=False):
+            whole.update(part)
+    feeds = [whole for whole in feeds if whole]
+    if count > 1:
+        return feeds
+    own = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
+    return feeds[0] | dict(cast("Mapping[str, object]", own or {}))
+
+
+def _names(feed: Feed) -> set[str]:
+    parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
+    return {name for part in parts if isinstance(part, dict) for name in part}

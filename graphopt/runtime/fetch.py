@@ -3,43 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, TypeAlias, cast
 
 import numpy as np
 
 from graphopt.errors import FeedError
 from graphopt.ir.program import Operator, Parameter, Variable
-from graphopt.runtime.arrays import Array, Arrays, Fetched, HostArray
+from graphopt.runtime.arrays import Array, Arrays, Fetched, FetchList, HostArray
 from graphopt.runtime.single import to_numpy
 from graphopt.runtime.slots import Slot, Tensor
 
 if TYPE_CHECKING:
     from graphopt.lowering.replication import Replicated
 
+Result: TypeAlias = HostArray | Tensor
+Results: TypeAlias = list[Result] | list[list[Result]]
+"""The results of a run: a value for each fetch, or the values of each replica."""
+
 # What nearly all fetch lists consist of, which is worth a short cut in every step.
 _PLAIN = frozenset((str, Variable, Parameter))
 
 
-def split_updates(fetch_list: Any) -> tuple[Any, tuple[Operator, ...]]:
+def split_updates(fetch_list: FetchList) -> tuple[FetchList, tuple[Operator, ...]]:
     """The fetch list without its optimizer operators, and these: they select what is updated.
 
     What `Optimizer.minimize` returns counts as its operators.
     """
     if not isinstance(fetch_list, (list, tuple)) or _PLAIN.issuperset(map(type, fetch_list)):
         return fetch_list, ()
-    rest: list[Any] = []
+    rest: list[object] = []
     updates: list[Operator] = []
     for item in fetch_list:
         ops = item[0] if isinstance(item, tuple) and item and isinstance(item[0], list) else item
         ops = ops if isinstance(ops, (list, tuple)) else [ops]
         if ops and all(isinstance(op, Operator) for op in ops):
-            updates += ops
+            updates += cast("Sequence[Operator]", ops)
         else:
             rest.append(item)
     return rest, tuple(updates)
 
 
-def fetch_names(fetch_list: Any) -> tuple[str, ...]:
+def fetch_names(fetch_list: FetchList) -> tuple[str, ...]:
     """The names in a fetch list, a single Variable or name, or None."""
     if fetch_list is None:
         return ()
@@ -51,7 +55,8 @@ def fetch_names(fetch_list: Any) -> tuple[str, ...]:
             f"found {type(fetch_list).__name__}"
         )
     if _PLAIN.issuperset(map(type, fetch_list)):
-        return tuple([item if type(item) is str else item.name for item in fetch_list])
+        plain = cast("Sequence[str | Variable]", fetch_list)
+        return tuple([item if isinstance(item, str) else item.name for item in plain])
     names: list[str] = []
     for position, item in enumerate(fetch_list):
         if isinstance(item, (list, tuple)):
@@ -68,7 +73,7 @@ def fetch_names(fetch_list: Any) -> tuple[str, ...]:
     return tuple(names)
 
 
-def as_result(array: Array, *, return_numpy: bool) -> Any:
+def as_result(array: Array, *, return_numpy: bool) -> Result:
     """A fetched array as the caller requested it: a NumPy copy, or a tensor left on its device."""
     if return_numpy:
         return to_numpy(array)

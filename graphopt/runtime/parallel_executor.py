@@ -6,11 +6,12 @@ Paddle page: paddle.static.ParallelExecutor.
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 from graphopt.ir.program import Program, default_main_program
+from graphopt.runtime.arrays import Feed, FetchList
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.executor import Executor
+from graphopt.runtime.fetch import Results
 from graphopt.runtime.places import CPUPlace, CUDAPlace
 from graphopt.runtime.scope import Scope, global_scope
 from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
@@ -64,11 +65,11 @@ class ParallelExecutor:
 
     def run(
         self,
-        fetch_list: Any,
-        feed: Any = None,
-        feed_dict: Any = None,
+        fetch_list: FetchList,
+        feed: Feed = None,
+        feed_dict: Feed = None,
         return_numpy: bool = True,
-    ) -> list[Any]:
+    ) -> Results:
         """One step; fetches of all devices joined on axis 0. `feed_dict` is the older `feed`."""
         return self._executor.run(
             self._program,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, cast
 from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 
 from graphopt.ir.program import LENGTHS, Operator, Program
-from graphopt.runtime.arrays import Array, Feeds, Fetched
+from graphopt.runtime.arrays import Array, Feed, Feeds, Fetched, Stats
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel
@@ -60,21 +60,22 @@ class Runner:
         self._ready: Bounded[Signature, Ready] = Bounded(MOST_READY)
 
     @property
-    def stats(self) -> dict[str, Any]:
+    def stats(self) -> Stats:
         """The numbers of compiled programs, with reasons, and of runs.
 
         Of data-parallel ones also the mapper and the number of devices of the latest run.
         """
-        kept, found = self.executables(), {}
-        if self.parallel is not None and self._mapper is not None:
-            found = dict(zip(("mapper", "devices"), self._mapper, strict=True))
-        return found | {
+        kept = self.executables()
+        found: Stats = {
             "compiled_programs": len(self.all_compiled()),
             "compiled_shapes": len(kept),
             "op_by_op": sum(executable.replicated.name == "by_op" for executable in kept),
             "runs": self.runs,
             "reasons": self._kept.stats(self._all()),
         }
+        if self.parallel is not None and self._mapper is not None:
+            found["mapper"], found["devices"] = self._mapper
+        return found
 
     def all_compiled(self) -> list[Compiled]:
         """The optimised modules that are kept, one for each program, feeds and set of fetches."""
@@ -88,7 +89,7 @@ class Runner:
         return self._kept.all()
 
     def step(
-        self, program: Program, feed: Any, names: Names, scope: Scope, *, wait: bool
+        self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
     ) -> Fetched:
         """Check a feed, split it over the places and run one step.
 
@@ -100,7 +101,8 @@ class Runner:
         if signature is not None and (ready := self._ready.used(signature)) is not None:
             executable = ready()
             if executable is not None:
-                return self._run(executable, program, feed, names, scope, wait=wait)
+                arrays = cast("Feeds", feed)  # the signature says so
+                return self._run(executable, program, arrays, names, scope, wait=wait)
         if self.parallel is None:
             parts = SplitFeed(1, single_feed(program, feed))
         else:
@@ -109,7 +111,7 @@ class Runner:
         if self.session is not None:
             return self._together(program, parts, names, scope)
         executable = self._executable(program, parts, names)
-        if signature is not None and passed_unchanged(program, feed, parts):
+        if signature is not None and passed_unchanged(program, cast("Feeds", feed), parts):
             self._ready.keep(signature, ready_of(executable))
         return self._run(executable, program, parts.feeds(), names, scope, wait=wait)
 
@@ -215,7 +217,7 @@ class Runner:
         return found.find(key, lambda: prune(program, names, feeds, updates or None))
 
 
-def feed_signature(program: Program, feed: Any, names: Names) -> Signature | None:
+def feed_signature(program: Program, feed: Feed, names: Names) -> Signature | None:
     """The key of a step, None when its feed is anything but a dict of arrays."""
     if type(feed) is not dict:
         return None
@@ -227,7 +229,7 @@ def feed_signature(program: Program, feed: Any, names: Names) -> Signature | Non
     return program.serial, program.version, names, checks_nan_inf(), *arrays
 
 
-def passed_unchanged(program: Program, feed: dict[str, Any], parts: SplitFeed) -> bool:
+def passed_unchanged(program: Program, feed: Feeds, parts: SplitFeed) -> bool:
     """True when a feed needs no check and no split as long as its arrays are like these."""
     feeds, block = parts.whole, program.global_block()
     if feeds is None or any(block.has_var(f"{name}{LENGTHS}") for name in feed):

@@ -15,13 +15,28 @@ from threading import RLock
 from typing import Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
 
 from graphopt.errors import ScopeError
-from graphopt.runtime.arrays import HostArray
-from graphopt.runtime.layout import AS_IT_IS, ArrayLayout
+from graphopt.runtime.arrays import Array, HostArray
 from graphopt.runtime.uninterrupted import Uninterrupted
 
 Shape = tuple[int, ...]
+
+
+class ArrayLayout(NamedTuple):
+    """With `replicas` > 0 there is a leading axis with one value per replica, of which readers see
+    the first. With `whole`, a shape, the replicas have parts instead, which readers see as one
+    array of that shape. With `order` the axes are in another order: axis i is the variable's axis
+    order[i].
+    """
+
+    replicas: int = 0
+    whole: tuple[int, ...] | None = None
+    order: tuple[int, ...] = ()
+
+
+AS_IT_IS = ArrayLayout()
 
 
 def in_parts(value: HostArray, count: int) -> HostArray:
@@ -66,15 +81,17 @@ class Slot:
         self.value: Any = None
         self.put(None)
 
-    def put(self, value: Any, *, layout: ArrayLayout = AS_IT_IS, home: Any = None) -> None:
+    def put(
+        self, value: Array | Item | None, *, layout: ArrayLayout = AS_IT_IS, home: object = None
+    ) -> None:
         """Replace the value; a variable that is stored in a stack leaves it."""
         if type(self.value) is Item:
             self._leave(value, layout, home)
             return
         self.value, self.layout, self.home = value, layout, home
-        self.copy: tuple[Any, ArrayLayout, Any] = (None, AS_IT_IS, None)
+        self.copy: tuple[object, ArrayLayout, Array | None] = (None, AS_IT_IS, None)
 
-    def _leave(self, value: Any, layout: ArrayLayout, home: Any) -> None:
+    def _leave(self, value: Array | Item | None, layout: ArrayLayout, home: object) -> None:
         with self.lock, Uninterrupted():
             self.value.stack.lose()
             self.value, self.layout, self.home = value, layout, home
@@ -115,7 +132,7 @@ class Tensor:
     def __init__(self, slot: Slot) -> None:
         self._slot = slot
 
-    def set(self, array: Any, place: Any = None) -> None:
+    def set(self, array: ArrayLike, place: object = None) -> None:
         """Replace the value by a copy of `array`; every device sees it from the next run on."""
         self._slot.put(np.array(array))
 
@@ -153,7 +170,7 @@ class Tensor:
         """A copy of the value."""
         return self._slot.numpy()
 
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> HostArray:
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> HostArray:
         value = self._slot.numpy()
         return value if dtype is None else value.astype(dtype)
 
@@ -191,21 +208,21 @@ class Stack:
         self.name = f"{members[0].name} .. {members[-1].name}"
         self.members = tuple(members)
         self.value: Any = None
-        self.home: Any = None
+        self.home: object = None
         self.layout = AS_IT_IS
         self.held = 0
         self._changed()
 
     def _changed(self) -> None:
-        self.copy: tuple[Any, ArrayLayout, Any] = (None, AS_IT_IS, None)
-        self.items: dict[tuple[Any, int], Any] = {}
+        self.copy: tuple[object, ArrayLayout, Array | None] = (None, AS_IT_IS, None)
+        self.items: dict[tuple[object, int], Array] = {}
 
     def first(self) -> HostArray:
         """The array as NumPy sees it, that of the first replica; of use until the next step."""
         value = np.asarray(self.value)
         return value[0] if self.layout.replicas else value
 
-    def put(self, value: Any, *, layout: ArrayLayout, home: Any) -> None:
+    def put(self, value: Array | Item | None, *, layout: ArrayLayout, home: object) -> None:
         """Replace the values of all variables."""
         if self.home is not None:
             self.value, self.layout, self.home = value, layout, home

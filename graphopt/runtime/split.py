@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import LENGTHS, Program, Variable
-from graphopt.runtime.arrays import Array, Feeds, HostArray
+from graphopt.runtime.arrays import Array, Feed, Feeds, HostArray
 from graphopt.runtime.feed import (
     StepsOfRun,
     as_array,
@@ -53,7 +52,7 @@ class SplitFeed:
 
 
 def split_feed(
-    program: Program, feed: Any, count: int, *, training: bool, steps: int = 1
+    program: Program, feed: Feed, count: int, *, training: bool, steps: int = 1
 ) -> SplitFeed:
     """The feeds of a data-parallel run of `steps` steps on up to `count` replicas.
 
@@ -68,7 +67,7 @@ def split_feed(
 
 
 def _split(
-    program: Program, feed: Any, count: int, steps: StepsOfRun, *, training: bool
+    program: Program, feed: Feed, count: int, steps: StepsOfRun, *, training: bool
 ) -> SplitFeed:
     if feed is None:
         return SplitFeed(count, {})
@@ -82,7 +81,12 @@ def _split(
 
 
 def _from_list(
-    program: Program, feed: Sequence[Any], count: int, steps: StepsOfRun, *, training: bool
+    program: Program,
+    feed: Sequence[Mapping[str, object]],
+    count: int,
+    steps: StepsOfRun,
+    *,
+    training: bool,
 ) -> SplitFeed:
     for element in feed:
         if not isinstance(element, dict):
@@ -115,7 +119,7 @@ def side_by_side(arrays: Sequence[Array]) -> Array:
 
 
 def _from_dict(
-    program: Program, feed: Mapping[str, Any], count: int, steps: StepsOfRun, *, training: bool
+    program: Program, feed: Mapping[str, object], count: int, steps: StepsOfRun, *, training: bool
 ) -> SplitFeed:
     found, levels = with_lengths(program, feed)
     known = [
@@ -180,7 +184,7 @@ def _cut(
     return {**found, name: sizes}
 
 
-def _of_lengths(name: str, levels: Mapping[str, Any]) -> bool:
+def _of_lengths(name: str, levels: Mapping[str, object]) -> bool:
     """True for a feed that is the lengths of another one."""
     owner, at, level = name.rpartition(LENGTHS)
     return bool(at) and owner in levels and (not level or level.isdigit())

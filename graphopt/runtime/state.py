@@ -13,10 +13,9 @@ from graphopt.ir.dialect.signature import Port
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor
 from graphopt.lowering.multi_process import put
 from graphopt.lowering.replication import Replicated
-from graphopt.runtime.arrays import HostArray
-from graphopt.runtime.layout import ArrayLayout
+from graphopt.runtime.arrays import Array, HostArray
 from graphopt.runtime.scope import Scope, stack_in
-from graphopt.runtime.slots import Item, Slot, Stack, in_parts
+from graphopt.runtime.slots import ArrayLayout, Item, Slot, Stack, in_parts
 
 # what has the value of a port of state
 Holder = Slot | Stack
@@ -62,7 +61,7 @@ def layout_of(replicated: Replicated, port: Port) -> ArrayLayout:
     return ArrayLayout(replicated.rows(port), whole, port.order)
 
 
-def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) -> list[Any]:
+def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) -> list[Array]:
     """`take` for each port."""
     home = replicated.home
     # nearly always every array is there already, and a call for each would cost more than the rest
@@ -74,7 +73,7 @@ def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) 
     ]
 
 
-def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Any:
+def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
     """The state array on the devices of a replicated module.
 
     With `keep`, or when the value is on no device yet, the slot holds it there from now on.
@@ -87,7 +86,7 @@ def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Any:
     if type(slot.value) is Item and not (keep or layout.replicas):
         return _item(replicated, port, slot.value)
     where, held, array = slot.copy
-    if where is not home or held != layout or layout.whole is not None:
+    if array is None or where is not home or held != layout or layout.whole is not None:
         array = _bring_home(replicated, slot, port, layout)
     if keep or slot.home is None:
         slot.put(array, layout=layout, home=home)
@@ -108,7 +107,7 @@ def _filled(port: Port, slot: Holder | None) -> Holder:
     )
 
 
-def _item(replicated: Replicated, port: Port, item: Item) -> Any:
+def _item(replicated: Replicated, port: Port, item: Item) -> Array:
     """One variable of a stack for a program that only reads it."""
     stack, home = item.stack, replicated.home
     found = stack.items.get((home, item.at))
@@ -135,7 +134,7 @@ def _unstacked(place: Any) -> Any:
     return jax.jit(unstacked, out_shardings=place)
 
 
-def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayLayout) -> Any:
+def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayLayout) -> Array:
     """A copy of the value on the devices of a replicated module."""
     replicas = layout.replicas
     if replicas and slot.layout == layout:
@@ -165,7 +164,7 @@ def _checked(slot: Holder, port: Port) -> HostArray:
     return value
 
 
-def check_state(port: Port, value: Any) -> None:
+def check_state(port: Port, value: Array) -> None:
     """ScopeError unless the value has the shape and dtype that the program declares."""
     declared = port.type if port.shard_of is None else port.shard_of
     shape, dtype = shape_of(declared), dtype_of(declared)

@@ -4,7 +4,7 @@ A heading starts a case. Its first `mlir` block is the program before the pass; 
 `mlir` block with the program afterwards, or a `refused` block with the reason. Setting the
 environment variable GRAPHOPT_UPDATE_PAGES rewrites both blocks: the first one as the program is
 printed now, the second one with the present result. A second block has the body alone where the
-pass leaves the signature as it is.
+signature stays the same.
 """
 
 from __future__ import annotations
@@ -136,7 +136,7 @@ def page_text(module: ModuleOp) -> str:
 
 
 def result_text(before: ModuleOp, after: ModuleOp) -> str:
-    """A rewritten module as pages show it: without a signature that is as it was before."""
+    """A rewritten module as pages show it: without a signature that did not change."""
     text = page_text(after)
     signature, start, _ = page_text(before).partition(") {\n")
     same, _, body = text.partition(start)

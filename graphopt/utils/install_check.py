@@ -27,7 +27,7 @@ def run_check() -> None:
     exe = static.Executor()
     with static.scope_guard(static.Scope()):
         exe.run(startup)
-        losses = [float(exe.run(main, feed, [loss])[0]) for _ in range(3)]
+        losses = [float(np.asarray(exe.run(main, feed, [loss])[0])) for _ in range(3)]
     if not losses[2] < losses[1] < losses[0]:
         raise RuntimeError(f"run_check(): the loss should fall at each step, found {losses}")
     print(f"graphopt works well on {default_place()}. Programs compile, run and train here.")

@@ -25,7 +25,8 @@ def model_outputs(model: SavedModel, feed: Mapping[str, Any]) -> list[Array]:
     scope = Scope()
     for name, array in model.parameters.items():
         scope.var(name).put(np.array(array))
-    return Executor().run(model.program, dict(feed), model.fetch_names, scope=scope)
+    found = Executor().run(model.program, dict(feed), model.fetch_names, scope=scope)
+    return [np.asarray(value) for value in found]
 
 
 def exported_outputs(

@@ -13,6 +13,7 @@ from xdsl.ir import Block as IrBlock
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.known import Known
 from graphopt.ir.dialect.ops.control import Scan, While, Yield, join, widened
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show, tensor
@@ -22,7 +23,6 @@ from graphopt.ir.program.sub_blocks import names_in, sub_block
 from graphopt.ir.translate.blocks.arrays import opened
 from graphopt.ir.translate.blocks.block import BlockParser, Frame, Handler, value_name
 from graphopt.ir.translate.blocks.inline import add_op, arrays_read, arrays_written, inlined
-from graphopt.ir.translate.blocks.trips import count_trips
 from graphopt.ir.translate.blocks.undefined import is_undefined, number_of
 
 Type = tuple[tuple[int, ...], DType]
@@ -236,3 +236,27 @@ def _recurrent(parser: BlockParser, op: Operator) -> Mapping[str, SSAValue]:
 
 
 LOOPS: Mapping[str, Handler] = {"while": _while, "recurrent": _recurrent}
+
+
+# A loop that runs longer than this is not followed to its end.
+MOST_TRIPS = 2048
+
+
+def count_trips(loop: While, known: Known) -> int | None:
+    """The number of iterations of a loop, None when it depends on the run or exceeds MOST_TRIPS."""
+    going = known.truth(loop.condition)
+    arguments = loop.body.block.args
+    state = [known.array(value) for value in loop.carried]
+    trips = 0
+    while going and trips < MOST_TRIPS:
+        trips += 1
+        inner = Known(dict(zip(arguments, state, strict=True)), known)
+        condition, *values = loop.yielded()
+        going = inner.truth(condition)
+        if going is None:
+            return None
+        state = [
+            None if old is None else inner.array(value)
+            for old, value in zip(state, values, strict=True)
+        ]
+    return None if going is None or going else trips

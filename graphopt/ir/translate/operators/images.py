@@ -1,4 +1,4 @@
-"""Resizing and padding of images: sizes in attributes by direction, or in tensors."""
+"""Saved operators on images and boxes: sizes by direction or in tensors, resizing, padding."""
 
 from __future__ import annotations
 
