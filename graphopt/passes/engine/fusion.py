@@ -72,7 +72,7 @@ class Fusion(ABC):
 class Applied:
     """An applied fusion: the ops that it replaced, as text, and their locations.
 
-    `note` is what the pass reports of it besides.
+    `note` is what the pass reports of it in addition.
     """
 
     rule: str

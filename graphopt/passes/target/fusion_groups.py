@@ -28,7 +28,7 @@ from graphopt.passes.engine.naming import joined_location
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.target.group_borders import Paths, derivative_paths, ends, members
-from graphopt.passes.target.group_costs import LEAST_GAIN, MOST_OPS, Kind, needs_operands, work_of
+from graphopt.passes.target.group_costs import LEAST_GAIN, MOST_OPS, Kind, needs_operands
 from graphopt.passes.target.group_growth import Group, Growth, restore_order
 from graphopt.passes.target.kept_values import Kept, choose_kept
 from graphopt.passes.target.recompute_activations import size_of
@@ -90,7 +90,7 @@ class Grouping:
         self.block, self.kinds, self.paths = block, kinds, paths
         self.least, self.log = least, log
         self.kept_inputs: set[SSAValue] = set()
-        """What the derivatives of the groups so far keep of the values that they read."""
+        """The values that derivatives of the groups made so far read and keep."""
         self.waiting: set[Operation] = set()
         """The ops of the groups that are decided later, of which nothing is known yet."""
 
@@ -114,7 +114,7 @@ class Grouping:
         )
         kept = Kept((), (), 0)
         if self.paths[group.ops[0]]:
-            kept = choose_kept(ops, self._work, lambda value: self._price(value, group))
+            kept = choose_kept(ops, self.kinds, lambda value: self._price(value, group))
         gain = kept.freed if self.paths[group.ops[0]] else inner
         last = group.ops[-1]
         if gain < self.least:
@@ -123,15 +123,13 @@ class Grouping:
             return
         if not self.log.allow(last):
             return
-        note = f"holds {len(ops)} ops, {inner} bytes stay inside"
+        held = ", ".join(op.name.removeprefix("pd.") for op in ops)
+        note = f"holds {held}; {inner} bytes stay inside"
         if kept.freed:
-            note += f", the derivative keeps {kept.freed} bytes less"
+            note += f"; the derivative keeps {kept.freed} bytes less"
         self.log.applied(last, *group.ops[-2::-1], note=note)
         self.kept_inputs.update(kept.inputs)
         self._replace(group, leaving, kept, inner)
-
-    def _work(self, op: PdOp) -> int | None:
-        return work_of(op, self.kinds[op])
 
     def _price(self, value: SSAValue, group: Group) -> int:
         """The bytes that keeping a value costs: none where it is kept anyway."""

@@ -117,7 +117,7 @@ def ends(block: Block) -> dict[Operation, Reason]:
 
 
 def _returned_as(op: Operation) -> set[str]:
-    """Whether results of an op are fetched, kept as state, or both."""
+    """The uses of an op's results outside of the program: "fetch" and "state"."""
     found: set[str] = set()
     for result in op.results:
         for use in result.uses:

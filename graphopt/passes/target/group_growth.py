@@ -1,6 +1,6 @@
 """Growing groups of ops: from the last op to the first, each op joins groups that read it.
 
-A group must stay convex: no path may leave it and come back, as it is computed as one op. So the
+A group is computed as one op, so it must be convex: no path may leave it and come back. The
 block is a graph whose nodes are groups and loose ops, and a join that would make a circle is
 refused. An op that several independent groups read joins them to one. A cheap op that reads
 arguments of the program alone is copied into each of its readers instead.
