@@ -174,6 +174,50 @@ def test_both_products_of_a_common_reader() -> None:
     assert ops_of(module)["matmul"] == 2 == [op.name for op in group.body.walk()].count("pd.matmul")
 
 
+def grouped(text: str) -> list[list[str]]:
+    """The names of the ops in each group of a program, after grouping."""
+    module = parse(text)
+    GroupReductions(least=0).rewrite(module)
+    return [
+        [op.name.removeprefix("pd.") for op in group.body.block.ops][:-1]
+        for group in module.walk()
+        if isinstance(group, FusionGroup)
+    ]
+
+
+def test_what_is_computed_from_more_than_arguments_is_not_copied() -> None:
+    """A copy would keep what it is computed from, for each reader again."""
+    text = """
+func.func @main(feed %x: tensor<4x4xf32>) -> (fetch "y": tensor<4x4xf32>) {
+  %s = pd.cumsum(%x) {axis = 0}
+  %r = pd.relu(%s)
+  %b = pd.exp(%r)
+  %c = pd.cumsum(%b) {axis = 0}
+  %d = pd.tanh(%c)
+  %y = pd.multiply(%d, %r)
+  func.return %y : tensor<4x4xf32>
+}
+"""
+    assert grouped(text) == [["relu", "exp"], ["tanh", "multiply"]]
+    arguments = text.replace("pd.relu(%s)", "pd.relu(%x)")
+    assert grouped(arguments) == [["relu", "exp"], ["relu", "tanh", "multiply"]]
+
+
+def test_what_is_fetched_is_not_copied() -> None:
+    """It would be computed twice, since it has to be stored in any case."""
+    text = """
+func.func @main(feed %x: tensor<4x4xf32>) -> (
+  fetch "r": tensor<4x4xf32>, fetch "y": tensor<4x4xf32>
+) {
+  %r = pd.relu(%x)
+  %d = pd.tanh(%x)
+  %y = pd.multiply(%d, %r)
+  func.return %r, %y : tensor<4x4xf32>, tensor<4x4xf32>
+}
+"""
+    assert grouped(text) == [["tanh", "multiply"]]
+
+
 def norm() -> Any:
     return nets.norms(1)
 
