@@ -59,7 +59,7 @@ def choose_kept(
 
 
 class Flow:
-    """What the ops of a group read of each other and from outside, and what derivatives need."""
+    """The data flow of a group: the units that each op reads, and those that derivatives need."""
 
     def __init__(self, ops: Sequence[PdOp], kinds: Mapping[PdOp, Kind]) -> None:
         self.ops, self.kinds = ops, kinds
@@ -87,7 +87,7 @@ class Flow:
         return list(found)
 
     def kept_by_loose_ops(self) -> set[Unit]:
-        """What the derivatives of the ops keep without the group.
+        """The units that the derivatives of the ops keep without the group.
 
         XLA repeats short chains of elementwise ops by itself, from what it has in memory.
         """
