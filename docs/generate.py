@@ -21,6 +21,7 @@ from graphopt import launch
 from graphopt.cli import main as cli
 from graphopt.cli import opt
 from graphopt.fluid import refused
+from graphopt.ir.dialect import ops
 from graphopt.ir.dialect.definition import attr_kinds, default_attrs, definition
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import ALL, FAMILIES
@@ -226,7 +227,7 @@ def summary(text: str) -> str:
 
 def sources(family: str) -> str:
     """Links to where the ops of a family are declared, lowered and sampled."""
-    files = {"declared": "graphopt/ir", "lowered": "graphopt/lowering", "sampled": "tests"}
+    files = {"declared": "graphopt/ir/dialect", "lowered": "graphopt/lowering", "sampled": "tests"}
     links = [
         f"[{what}](../../{folder}/ops/{family}.py)"
         for what, folder in files.items()
@@ -295,7 +296,7 @@ def operators_page() -> str:
     lines: list[str] = []
     passed = recorded_cases()
     for family in FAMILIES:
-        ops = [op for op in ALL if op.__module__ == family.__name__]
+        members = [op for op in ALL if op.__module__ == family.__name__]
         rows = (
             (
                 code(op.name),
@@ -307,9 +308,9 @@ def operators_page() -> str:
                 str(sum(passed.get(type, 0) for type in paddle_types(op)) or ""),
                 summary(op.__doc__ or ""),
             )
-            for op in sorted(ops, key=lambda op: op.name)
+            for op in sorted(members, key=lambda op: op.name)
         )
-        name = family.__name__.rpartition(".")[2]
+        name = family.__name__.removeprefix(f"{ops.__name__}.").replace(".", "/")
         lines += ["", f"## {name}", "", summary(family.__doc__ or ""), "", sources(name), ""]
         lines += table(HEAD, rows)
     return page(

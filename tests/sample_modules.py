@@ -8,12 +8,13 @@ from types import ModuleType
 
 
 def modules_in(folder: str) -> dict[str, ModuleType]:
-    """The modules `tests/<folder>/*.py` by file name without `.py`, in the order of their names.
+    """The modules below `tests/<folder>` by path from there without `.py`, in the order of paths.
 
     Raises ValueError when there are none, so that a misspelt folder does not pass as an empty one.
     """
-    names = sorted(path.stem for path in (Path(__file__).parent / folder).glob("*.py"))
+    root = Path(__file__).parent / folder
+    names = sorted(path.relative_to(root).with_suffix("").as_posix() for path in root.rglob("*.py"))
     if not names:
         raise ValueError(f"there is no module in tests/{folder}")
     package = f"graphopt_tests.{folder.replace('/', '.')}"
-    return {name: importlib.import_module(f"{package}.{name}") for name in names}
+    return {name: importlib.import_module(f"{package}.{name.replace('/', '.')}") for name in names}

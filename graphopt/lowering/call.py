@@ -16,6 +16,7 @@ from jax import numpy as jnp
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
+from graphopt.ir.dialect.ops import family_of
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.comm import Collective, WeighByRows
 from graphopt.ir.dialect.ops.random import RandomOp
@@ -133,9 +134,8 @@ def _rule(op_class: type[PdOp]) -> Any:
     try:
         return RULES[op_class]
     except KeyError:
-        family = op_class.__module__.rpartition(".")[2]
         raise UnsupportedError(
-            f"{op_class.name} has no lowering: add one to lowering/ops/{family}.py"
+            f"{op_class.name} has no lowering: add one to lowering/ops/{family_of(op_class)}.py"
         ) from None
 
 

@@ -19,8 +19,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.callback import PyFunc, PyFuncBackward
-from graphopt.ir.dialect.ops.debug import Assert, Print, PrintGradient
+from graphopt.ir.dialect.ops.callback import Assert, Print, PrintGradient, PyFunc, PyFuncBackward
 
 # distinguishes the ops that call: the op's name, and its function or variables
 Caller = tuple[str, Any]

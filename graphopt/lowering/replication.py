@@ -33,14 +33,12 @@ from graphopt.ir.dialect.signature import (
     PREPARED,
     STATE,
     Port,
-    function_signature,
     inputs_of,
-    prepare_function,
     signature_of,
 )
 from graphopt.lowering.call import Array
 from graphopt.lowering.collectives import ALONE, AXIS, GROUPS, Replicas
-from graphopt.lowering.evaluate import Context, evaluate, evaluate_function
+from graphopt.lowering.evaluate import Context, evaluate
 
 Arrays = tuple[Array, ...]
 # (state that is updated, state that is only read, feeds, key data) -> (fetches, new state)
@@ -194,21 +192,6 @@ def alone(module: ModuleOp, plan: Plan, device: Any, *, donate: bool) -> Replica
     )
     home = home_of(device)
     return Replicated("alone", function, 1, lambda _: sharding, home, donates=donate, mapped=False)
-
-
-def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
-    """The module's `@prepare` on one device, compiled."""
-    function = prepare_function(module)
-    assert function is not None
-    ports = function_signature(function).arguments
-
-    def run(state: Arrays) -> Arrays:
-        inputs = {(p.kind, p.name): (a,) for p, a in zip(ports, state, strict=True)}
-        context = Context(ALONE, jnp.zeros(2, "uint32"))
-        return tuple(lane for (lane,) in evaluate_function(function, inputs, context))
-
-    sharding = jax.sharding.SingleDeviceSharding(device)
-    return jax.jit(run, out_shardings=sharding)
 
 
 def by_op(module: ModuleOp, plan: Plan, device: Any) -> Replicated:

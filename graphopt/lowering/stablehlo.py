@@ -8,7 +8,7 @@ from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.dialect.ops.debug import Assert, Print, PrintGradient
+from graphopt.ir.dialect.ops.callback import Assert, Print, PrintGradient
 from graphopt.ir.dialect.signature import FEED, Port
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.lowering.collectives import ALONE

@@ -13,6 +13,7 @@ from graphopt.errors import FeedError
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.program import Program, Variable
 from graphopt.passes.table.explain import as_text
+from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.executor import Executor
@@ -49,17 +50,28 @@ class SavedModel:
         feed: Mapping[str, Any] | Sequence[Any] | None = None,
         build_strategy: BuildStrategy | None = None,
         fetch: Sequence[str | Variable] | None = None,
+        buckets: Buckets | None = None,
     ) -> list[Array]:
         """The outputs for these inputs, in the order of `fetch_names` or of `fetch`.
 
         `feed` maps input names to arrays, or lists the arrays in the order of `feed_names`. What
         the program updates stays updated in `scope`. Compiled programs are kept, so that a second
-        run is quick. Raises as `Executor.run`; FeedError for a list of another length.
+        run is quick. With `buckets` (see `graphopt.buckets`) inputs of many sizes run as a few;
+        compiled programs are kept with the buckets, so pass the same object again.
+
+        Raises as `Executor.run`; FeedError for a list of another length.
         """
-        executor = self._runs.setdefault("executor", Executor())
+        executor = self._executor(buckets)
         names = self.fetch_names if fetch is None else list(fetch)
         program = self.program if build_strategy is None else self._compiled(build_strategy)
         return executor.run(program, self.feed(feed), names, scope=self.scope)
+
+    def _executor(self, buckets: Buckets | None = None) -> Executor:
+        """The executor of `run`, with the `stats` of the runs with these buckets."""
+        key = "executor" if buckets is None else id(buckets)
+        if key not in self._runs:
+            self._runs[key] = Executor(buckets=buckets)  # which keeps the buckets, and so their id
+        return self._runs[key]
 
     def feed(self, given: Mapping[str, Any] | Sequence[Any] | None) -> dict[str, Any]:
         """The inputs by name; FeedError for missing and unknown names and for too many values."""

@@ -6,6 +6,7 @@ A program that cannot be padded runs on its feeds unchanged; `stats["exact"]` ha
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary, proxy
 
@@ -13,7 +14,7 @@ import numpy as np
 
 from graphopt.ir.program import LENGTHS, Program
 from graphopt.passes.padding.dims import Axes, CannotPad
-from graphopt.passes.padding.mask import count_name, mask_name
+from graphopt.passes.padding.mask import Masked, count_name, mask_name
 from graphopt.runtime.arrays import Array, Fetched
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.buckets import Buckets
@@ -21,9 +22,10 @@ from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.flags import checks_nan_inf
 from graphopt.runtime.jax_import import import_jax
-from graphopt.runtime.kept import MOST_COMPILED, NEW_PROGRAM, OTHER_FETCHES
-from graphopt.runtime.padded_rows import Rows, count_of, cut, mask_of
+from graphopt.runtime.kept import MOST_COMPILED
+from graphopt.runtime.padded_rows import Rows, count_of, cut, mask_of, misfit
 from graphopt.runtime.places import Place
+from graphopt.runtime.progress import NEW_PROGRAM, OTHER_FETCHES
 from graphopt.runtime.runner import Names, Runner, Signature, write_learning_rates
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.strategies import BuildStrategy
@@ -33,6 +35,8 @@ if TYPE_CHECKING:
 
 # The number of programs whose reasons for running unpadded are kept.
 MOST_EXACT = 256
+# The compiled sizes of one program that are looked through for another one.
+MAX_SIZES = 64
 # the dimension of each axis of each feed
 Dimensions = Mapping[str, tuple[str | None, ...]]
 
@@ -48,6 +52,8 @@ class BucketedRunner(Runner):
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
         self.padding = 0
+        # the sizes that were compiled of each masked program
+        self._sizes_of: WeakKeyDictionary[Executables, list[dict[str, int]]] = WeakKeyDictionary()
         # of each program the masked ones, or why it must run unpadded
         self._masked: WeakKeyDictionary[Program, Bounded[Signature, Executables | CannotPad]] = (
             WeakKeyDictionary()
@@ -89,6 +95,10 @@ class BucketedRunner(Runner):
             return super().run(program, feeds, names, scope, wait=wait)
         masked = executables.compiled.masked
         assert masked is not None
+        rows = self._reused(executables, masked, rows)
+        if reason := misfit(masked, rows):
+            self.exact.keep(program.serial, reason)
+            return super().run(program, feeds, names, scope, wait=wait)
         write_learning_rates(program, scope)
         padded = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
         for name in feeds:
@@ -158,8 +168,8 @@ class BucketedRunner(Runner):
         `links` are the dimensions of the rows and of the sequences of feeds with lengths: rows that
         are added need a sequence that is added, and each of those a row.
         """
-        fit = self.buckets.sizes
-        sizes = {dim: fit[dim](size) for dim, size in found.items()}
+        fit = self.buckets.fit
+        sizes = {dim: fit(dim, size) for dim, size in found.items()}
         for name, (rows, sequences) in links.items():
             if rows is None or sequences is None:
                 continue
@@ -169,12 +179,37 @@ class BucketedRunner(Runner):
                     "more rows than sequences"
                 )
             if sizes[rows] > found[rows] and sizes[sequences] == found[sequences]:
-                sizes[sequences] = fit[sequences](found[sequences] + 1)
+                sizes[sequences] = fit(sequences, found[sequences] + 1)
         for rows, sequences in links.values():
             if rows is not None and sequences is not None:
                 extra = sizes[sequences] - found[sequences]
-                sizes[rows] = fit[rows](found[rows] + extra) if extra else found[rows]
+                sizes[rows] = fit(rows, found[rows] + extra) if extra else found[rows]
         return sizes
+
+    def _reused(self, executables: Executables, masked: Masked, rows: Rows) -> Rows:
+        """The smallest sizes that were compiled and are not much larger, else those of the buckets.
+
+        Where sequences have lengths, the number of rows follows from that of sequences.
+        """
+        known = self._sizes_of.setdefault(executables, [])
+        wanted = {dim: size for dim, (_, size) in rows.items()}
+        if self.buckets.reuse == 1 or any(map(_is_lengths, executables.compiled.compilation.feeds)):
+            return rows
+        most = self.buckets.reuse * prod(wanted.values())
+        fits = [
+            sizes
+            for sizes in known
+            if all(size >= wanted[dim] for dim, size in sizes.items())
+            and prod(sizes.values()) <= most
+        ]
+        for sizes in sorted(fits, key=lambda sizes: prod(sizes.values())):
+            found = {dim: (real, sizes[dim]) for dim, (real, _) in rows.items()}
+            if not misfit(masked, found):
+                return found
+        if not misfit(masked, rows):
+            known.append(wanted)
+            del known[:-MAX_SIZES]
+        return rows
 
     def _padded(
         self, program: Program, axes: Dimensions, feeds: Names, names: Names
@@ -201,11 +236,12 @@ class BucketedRunner(Runner):
             proxy(program), feeds, names, self.strategy, self.places, axes=dims
         )
         try:
-            made = Executables(compile_program(compilation))
+            reason = NEW_PROGRAM if first else OTHER_FETCHES
+            made = Executables(compile_program(compilation), reason)
         except CannotPad as error:
             self.exact.keep(program.serial, f"{error.reason.name}: {error.reason.text}")
             return error.with_traceback(None)
-        self._kept.reasons[NEW_PROGRAM if first else OTHER_FETCHES] += 1
+        self._kept.reasons[reason] += 1
         return made
 
 
@@ -215,6 +251,10 @@ def _with_rows(array: Any, axes: Sequence[str | None], rows: Rows) -> Any:
     if not any(after for _, after in widths):
         return array
     return np.pad(np.asarray(array), widths, mode="edge")
+
+
+def _is_lengths(name: str) -> bool:
+    return name.endswith(LENGTHS)
 
 
 def _lengths_of(name: str) -> str:

@@ -49,6 +49,22 @@ def one_of(*sizes: int) -> Sizes:
     return lambda rows: next((size for size in ordered if size >= rows), rows)
 
 
+def sparing(share: float) -> Sizes:
+    """Buckets with at most this share of padding: equally many between any two powers of two.
+
+    Raises ValueError for a share that is not between 0 and 1.
+    """
+    if not 0 < share < 1:
+        raise ValueError(f"share should be between 0 and 1, found {share}")
+
+    def fit(rows: int) -> int:
+        power = 1 << (rows.bit_length() - 1)
+        step = 1 << max(int(power * share).bit_length() - 1, 0)
+        return -(-rows // step) * step
+
+    return fit
+
+
 def _check_positive(what: str, size: int) -> None:
     if size < 1:
         raise ValueError(f"{what} should be 1 or more, found {size}")
@@ -61,16 +77,23 @@ class Buckets:
     `sizes` maps the name of a dimension to its buckets. `axes` names the axes of feeds, None for
     those that are left alone: `{"tokens": ("batch", "time")}`. A feed that is not in it has the
     dimension "batch" as its first axis when that is of unknown size, or, when its lengths are fed
-    beside it, "rows". Raises ValueError for a name in `axes` that has no sizes.
+    beside it, "rows". With `others` every axis of unknown size is padded, that of position 2 as
+    "axis 2", by these sizes. A compiled size that is up to `reuse` times as large as needed, all
+    dimensions together, serves before another one is compiled. Raises ValueError for a name in
+    `axes` that has no sizes, and for a `reuse` below 1.
     """
 
     sizes: Mapping[str, Sizes]
     axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
+    others: Sizes | None = None
+    reuse: float = 1.0
 
     def __post_init__(self) -> None:
+        if self.reuse < 1:
+            raise ValueError(f"reuse should be 1 or more, found {self.reuse}")
         for feed, names in self.axes.items():
             unknown = [name for name in names if name is not None and name not in self.sizes]
-            if unknown:
+            if unknown and self.others is None:
                 raise ValueError(
                     f"the axes of feed '{feed}' name {', '.join(unknown)}, but sizes has only "
                     f"{', '.join(self.sizes)}"
@@ -87,11 +110,30 @@ class Buckets:
         given = self.axes.get(feed)
         if given is None:
             usual = ROWS if has_lengths else BATCH
-            first = usual if usual in self.sizes and list(shape[:1]) == [-1] else None
-            return (first, *(None for _ in shape[1:])) if len(shape) else ()
+            found = [usual, *(f"axis {at}" for at in range(1, len(shape)))][: len(shape)]
+            return tuple(
+                name if size == -1 and (self.others is not None or name in self.sizes) else None
+                for name, size in zip(found, shape, strict=True)
+            )
         if len(given) != len(shape):
             raise ValueError(f"feed '{feed}' has {len(shape)} axes, but {len(given)} are named")
         for name, size in zip(given, shape, strict=True):
             if name is not None and size != -1:
                 raise ValueError(f"feed '{feed}': the program fixes the axis '{name}' to {size}")
         return tuple(given)
+
+    def fit(self, dimension: str, rows: int) -> int:
+        """The size of the bucket of a dimension for so many rows."""
+        sizes = self.sizes.get(dimension, self.others)
+        assert sizes is not None, dimension
+        return sizes(rows)
+
+
+def automatic(share: float = 0.06, reuse: float = 2.0) -> Buckets:
+    """Buckets for all axes of unknown size: at most `share` of each is padding.
+
+    A size that was compiled serves smaller ones, too, unless the feeds become more than `reuse`
+    times as large. Axes at one position of several feeds must have one size, as the tokens and the
+    mask of a text have; where they have not, the feeds run unpadded.
+    """
+    return Buckets({}, others=sparing(share), reuse=reuse)

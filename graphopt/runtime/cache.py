@@ -19,11 +19,16 @@ from graphopt.runtime.flags import cache_directory
 
 MAX_BYTES = 1 << 30
 """The bytes of the directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
+MIN_SECONDS = 0.1
+"""Programs that compile faster are not kept, unless JAX's setting says otherwise.
+
+A small network compiles in less than JAX's own default of a second.
+"""
 
 
 @functools.cache
 def use_cache() -> None:
-    """Let JAX look up what it compiles, and keep what takes it longer than a second.
+    """Let JAX look up what it compiles, and keep what takes it longer than MIN_SECONDS.
 
     Does nothing after the first call, and where the directory cannot be written.
     """
@@ -36,6 +41,8 @@ def use_cache() -> None:
     config.update("jax_compilation_cache_dir", str(directory))
     if config.jax_compilation_cache_max_size == -1:
         config.update("jax_compilation_cache_max_size", MAX_BYTES)
+    if config.jax_persistent_cache_min_compile_time_secs == 1.0:  # as JAX sets it
+        config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
     compilation_cache.reset_cache()  # JAX may have noted already that there is none
 
 

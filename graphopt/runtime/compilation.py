@@ -12,10 +12,12 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.transforms.dead_code_elimination import dce
 
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.translate.blocks.program import parse_program
+from graphopt.passes.cleanup.settle_shapes import SettleShapes
 from graphopt.passes.engine.validation import Validator
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.mask import Masked, mask_padding
@@ -72,6 +74,9 @@ class Compilation:
         # masked norms are written out, so that they must know before whose rows they count
         if self.strategy is not None and self.strategy.sync_batch_norm:
             SyncBatchNorm().apply(new_context(), module)
+        # what reads sizes off a tensor mostly reshapes by them, and says so without reading then
+        SettleShapes().apply(new_context(), module)
+        dce(module)
         return module, mask_padding(module, self.axes)
 
     def pass_context(self) -> PassContext:

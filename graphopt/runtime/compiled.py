@@ -21,9 +21,8 @@ from xdsl.ir import Operation
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.index_bounds import IndexBound, assert_bounds, fed_bounds
-from graphopt.ir.dialect.ops.control import FusionGroup
+from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.dynamic import draws
-from graphopt.ir.dialect.ops.fence import Fence
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import RandomOp
 from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout

@@ -23,6 +23,7 @@ from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.ids import check_ids
 from graphopt.runtime.not_finite import refuse_not_finite
+from graphopt.runtime.progress import FEED_SHAPE, NEW_PROGRAM, announced
 from graphopt.runtime.run_hook import Watcher, watcher
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import Bound, BoundState, scope_slot, take_all
@@ -74,8 +75,9 @@ def _unbind(scope: weakref.ref[Scope], serial: int) -> None:
 class Executable:
     """A replicated module that XLA compiles at the first call, and the state it passes along."""
 
-    def __init__(self, compiled: Compiled, replicated: Replicated) -> None:
+    def __init__(self, compiled: Compiled, replicated: Replicated, reason: str) -> None:
         self.compiled = compiled
+        self.reason = reason
         self.plan = compiled.plan
         self.is_random = compiled.is_random
         self.replicated = replicated
@@ -243,13 +245,25 @@ class Executable:
         try:
             if lower is None:
                 return self.replicated.function
-            lowered = lower(updated, read_only, ordered, key)
-            return lowered.compile(self.compiled.options())
+            with announced(lambda: self._described(ordered)):
+                lowered = lower(updated, read_only, ordered, key)
+                return lowered.compile(self.compiled.options())
         except NeedsData:
             if self.replicated.name != "alone":
                 raise
             self.replicated = self.compiled.by_op()
             return self.replicated.function
+
+    def _described(self, ordered: FedArrays) -> str:
+        """The program that is compiled, with its size, the shapes of its feeds and the reason."""
+        count = sum(1 for _ in self.compiled.module.walk())
+        shapes = ", ".join(
+            f"{name} {list(array.shape)}"
+            for name, array in zip(self.fed, ordered, strict=True)
+            if not isinstance(array, list) and "@" not in name  # neither masks nor lengths
+        )
+        feeds = f" with feeds {shapes}" if shapes else ""
+        return f"compiling a program of {count} operators{feeds} ({self.reason})"
 
     def _slots(self, scope: Scope) -> BoundState:
         """The slots of the state, which are looked up by name when there are new variables."""
@@ -278,11 +292,12 @@ class Executable:
 class Executables:
     """The executables of one compiled program, one for each set of feed shapes.
 
-    `shapes` counts those that were made so far.
+    `shapes` counts those that were made so far. `reason` says why there is a first one.
     """
 
-    def __init__(self, compiled: Compiled) -> None:
+    def __init__(self, compiled: Compiled, reason: str = NEW_PROGRAM) -> None:
         self.compiled = compiled
+        self.reason = reason
         self.shapes = 0
         self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
 
@@ -301,7 +316,9 @@ class Executables:
 
     def _made(self, replicated: Replicated) -> Executable:
         self.shapes += 1
-        return Executable(self.compiled, replicated)
+        return Executable(
+            self.compiled, replicated, self.reason if self.shapes == 1 else FEED_SHAPE
+        )
 
 
 def _direct(function: Step) -> Step | None:

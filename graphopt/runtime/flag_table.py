@@ -64,6 +64,11 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         False,
         "tracebacks of errors show the frames of graphopt, too (not Paddle's)",
     ),
+    "graphopt_progress": (
+        True,
+        "compiling for more than two seconds is reported on standard error, with what, how large "
+        "and why; GLOG_minloglevel=1 in the environment silences it, too (not Paddle's)",
+    ),
     "graphopt_check_ids": (
         "fed",
         "which ids of rows and classes are checked: `fed` ones before each step, `all` (those that "

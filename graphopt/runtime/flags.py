@@ -29,6 +29,7 @@ LEVEL = "FLAGS_check_nan_inf_level"
 GENERATORS = ("threefry", "hash")
 MAPPER = "FLAGS_graphopt_mapper"
 MAPPERS = ("auto", "pmap", "shard_map", "vmap")
+PROGRESS = "FLAGS_graphopt_progress"
 FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
 IDS = "FLAGS_graphopt_check_ids"
 _TRUE, _FALSE = ("1", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no")
@@ -108,6 +109,11 @@ def checks_ids() -> bool:
 def checks_all_ids() -> bool:
     """True when ids that steps compute are checked as well as those that are fed."""
     return _value(IDS) == "all"
+
+
+def shows_progress() -> bool:
+    """True when long compilations are reported on standard error."""
+    return _value(PROGRESS)
 
 
 def full_traceback() -> bool:

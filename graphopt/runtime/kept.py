@@ -23,6 +23,13 @@ from graphopt.errors import GraphoptError
 from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
 from graphopt.runtime.arrays import Arrays, Feeds
 from graphopt.runtime.bounded import Bounded
+from graphopt.runtime.progress import (
+    CHANGED_PROGRAM,
+    FEED_SHAPE,
+    NEW_PROGRAM,
+    OTHER_FEEDS,
+    OTHER_FETCHES,
+)
 
 if TYPE_CHECKING:
     from graphopt.lowering.replication import Replicated
@@ -35,12 +42,6 @@ Group = tuple[int, int, Hashable]
 MOST_COMPILED = 64
 MOST_BYTES = 64 << 20
 """The most bytes of the variables that are compiled as fetches before they are requested."""
-
-NEW_PROGRAM = "new program"
-CHANGED_PROGRAM = "changed program"
-OTHER_FEEDS = "other feeds"
-OTHER_FETCHES = "other fetches"
-FEED_SHAPE = "other feed shape"
 
 
 @dataclass
@@ -181,6 +182,7 @@ class KeptPrograms:
             # one of the others cannot be fetched
             found, wanted = make(names), names
             fetched.exact.add(names)
+        found.reason = reason
         self.reasons[reason] += 1
         fetched.sets.append(wanted)
         for gone in self._entries.keep((group, wanted), found):

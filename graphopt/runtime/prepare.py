@@ -14,7 +14,7 @@ import jax
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dialect.signature import Port, function_signature, prepare_function
-from graphopt.lowering.replication import prepare
+from graphopt.lowering.prepare import prepare
 from graphopt.runtime.arrays import Array, Arrays
 from graphopt.runtime.scope import Scope
 

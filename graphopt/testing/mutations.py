@@ -20,10 +20,10 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import activation as act
 from graphopt.ir.dialect.ops import linear, math, norm, random, shape
 from graphopt.ir.dialect.ops.creation import Full, FullLike
-from graphopt.ir.dialect.ops.fused_update import FusedUpdate
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.optimizer import Update
 from graphopt.ir.dialect.ops.reduce import Mean
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.ops.update.fused import FusedUpdate
 from graphopt.ir.dialect.signature import FETCH, STATE, main_function, signature_of
 from graphopt.ir.dialect.signature_edit import edit_signature, port_attributes
 from graphopt.ir.dialect.types import dtype_of

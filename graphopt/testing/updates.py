@@ -10,7 +10,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import Full
-from graphopt.ir.dialect.ops.optimizer import Adam, Adamw, Momentum, Sgd
+from graphopt.ir.dialect.ops.update.basic import Adam, Adamw, Momentum, Sgd
 from graphopt.ir.dialect.signature import STATE
 from graphopt.ir.dialect.types import shape_of
 from graphopt.testing.transformers import Builder

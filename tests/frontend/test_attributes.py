@@ -83,6 +83,15 @@ def test_a_known_attribute_without_translation_is_refused() -> None:
     run("matmul", inputs, {"head_number": 1})
 
 
+def test_what_paddle_may_have_fused_into_an_operator() -> None:
+    """Programs of Paddle 2.3 say on each matmul_v2 that it is nothing."""
+    inputs = {"X": GRID, "Y": GRID.T.copy()}
+    found = run("matmul_v2", inputs, {"fused_reshape_X": [], "fused_transpose_Y": []})
+    np.testing.assert_allclose(found, GRID @ GRID.T)
+    with pytest.raises(UnsupportedError, match="fused_transpose_Y"):
+        run("matmul_v2", inputs, {"fused_transpose_Y": [1, 0]})
+
+
 def test_hints_are_no_attributes_of_the_result() -> None:
     """Where and how Paddle computes is not our business, nor are notes of tools."""
     hints = {"use_mkldnn": True, "op_role": 0, "workspace_size_MB": 4, "out_threshold": 2.5}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import graphopt as paddle
-from graphopt.ir.dialect.ops.optimizer import Adam
+from graphopt.ir.dialect.ops.update.basic import Adam
 from graphopt.ir.formats import read_program, write_program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.static import Executor, Program, data, program_guard

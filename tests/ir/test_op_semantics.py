@@ -21,12 +21,12 @@ from graphopt.ir.dialect.ops.activation import (
     Softmax,
 )
 from graphopt.ir.dialect.ops.comm import AllReduce
-from graphopt.ir.dialect.ops.conv import Pool2d
 from graphopt.ir.dialect.ops.fused import FusedBatchNormAct, FusedGemmEpilogue
 from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax
 from graphopt.ir.dialect.ops.math import Abs, Clip, Maximum
 from graphopt.ir.dialect.ops.norm import BatchNorm
+from graphopt.ir.dialect.ops.pool import Pool2d
 from graphopt.ir.dialect.ops.random import Dropout, Gaussian, TruncatedGaussian, Uniform
 from graphopt.ir.dialect.ops.shape import Squeeze
 from graphopt.ir.dialect.types import shape_of, tensor

@@ -15,9 +15,8 @@ from graphopt.ir.dialect.ops.activation import Prelu, Relu
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.index import FillRows
 from graphopt.ir.dialect.ops.logic import Isnan
-from graphopt.ir.dialect.ops.math import Cumsum
 from graphopt.ir.dialect.ops.norm import LayerNorm
-from graphopt.ir.dialect.ops.reduce import ClipByNorm
+from graphopt.ir.dialect.ops.reduce import ClipByNorm, Cumsum
 from graphopt.ir.translate.blocks.rowwise import check_rowwise
 from graphopt_tests.ir.test_ops import COMPUTED
 from graphopt_tests.op_calls import build, flat, rule_of

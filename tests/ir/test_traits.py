@@ -17,9 +17,9 @@ from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops import ALL
 from graphopt.ir.dialect.ops.activation import Softmax
-from graphopt.ir.dialect.ops.math import Cumsum, Square
+from graphopt.ir.dialect.ops.math import Square
 from graphopt.ir.dialect.ops.rearrange import Pad
-from graphopt.ir.dialect.ops.reduce import ClipByNorm, Mean, PNorm
+from graphopt.ir.dialect.ops.reduce import ClipByNorm, Cumsum, Mean, PNorm
 from graphopt.ir.dialect.traits import (
     AlongAxis,
     Elementwise,
@@ -183,7 +183,7 @@ def _neutral(op_class: type[PdOp], case: Sample, trait: Reduction, axes: frozens
         return
     if op_class is PNorm and case.attrs.get("porder", 2.0) < 0:
         return  # 0 is the end of that norm, and its readers know
-    axis = max(axes)
+    axis = min(axes)  # of all axes the outermost: further back, it would move flattened places
 
     def longer(_: int, array: Array) -> Array:
         shape = [1 if at == axis else size for at, size in enumerate(array.shape)]

@@ -1,14 +1,22 @@
-"""Samples of convolution and pooling, against loops over the windows."""
+"""Samples of convolutions, against loops over the windows."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.conv import Conv2d, Conv3d, DepthwiseConv2d, Pool2d, Pool3d
-from graphopt_tests.ops.base import Array, Sample, bf16, f32, f64, i32, sample
+from graphopt.ir.dialect.ops.conv import (
+    Conv2d,
+    Conv2dTranspose,
+    Conv3d,
+    Conv3dTranspose,
+    DeformableConv,
+    DepthwiseConv2d,
+)
+from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
 
 Pads = tuple[int, int, int, int]
 
@@ -52,31 +60,30 @@ def hwio(function: Callable[..., Array]) -> Callable[..., Array]:
     return lambda x, w: function(x, w.transpose(3, 2, 0, 1))
 
 
-def windows(reduce: Callable[[Array], Any], *bounds: list[tuple[int, int]]) -> Any:
-    """Reduce the given ranges of rows and columns of NCHW images."""
+def spread(
+    stride: int = 1, pad: int = 0, dilation: int = 1, groups: int = 1, extra: int = 0
+) -> Callable[[Array, Array], Array]:
+    """The transpose of a convolution with channels first, alike in every dimension."""
 
-    def compute(x: Array) -> Array:
-        x = x.astype(float)
-        rows, columns = bounds
-        cells = [[reduce(x[:, :, a:b, c:d]) for c, d in columns] for a, b in rows]
-        return np.moveaxis(np.array(cells), (0, 1), (2, 3))
+    def compute(x: Array, w: Array) -> Array:
+        x, w = x.astype(float), w.astype(float)
+        kernel, sizes = w.shape[2:], x.shape[2:]
+        full = [
+            (n - 1) * stride + dilation * (k - 1) + 1 + extra
+            for n, k in zip(sizes, kernel, strict=True)
+        ]
+        out: Any = np.zeros((len(x), w.shape[1] * groups, *full))
+        each = len(w) // groups
+        for c, at, tap in product(range(len(w)), np.ndindex(*sizes), np.ndindex(*kernel)):
+            first = c // each * w.shape[1]
+            place = tuple(i * stride + j * dilation for i, j in zip(at, tap, strict=True))
+            out[(slice(None), slice(first, first + w.shape[1]), *place)] += (
+                x[(slice(None), c, *at)][:, None] * w[(c, slice(None), *tap)]
+            )
+        return out[(slice(None), slice(None), *(slice(pad, n - pad) for n in full))]
 
     return compute
 
-
-def largest(x: Array) -> Array:
-    return x.max((2, 3))
-
-
-def average(x: Array) -> Array:
-    return x.mean((2, 3))
-
-
-def pool(x: Array, size: Any, kind: str = "max", **attrs: Any) -> Sample:
-    return sample(x, kernel_size=size, pooling_type=kind, **attrs)
-
-
-PAIRS = [(0, 2), (2, 4)]
 
 SAMPLES = {
     Conv2d: [
@@ -151,56 +158,6 @@ SAMPLES = {
             algorithm="shifts",
         ).gives(nhwc(hwio(convolution(groups=2)))),
     ],
-    Pool2d: [
-        pool(f32(1, 2, 4, 4), (2, 2), strides=(2, 2)).gives(windows(largest, PAIRS, PAIRS)),
-        pool(i32(1, 1, 4, 4), (2, 2), strides=(2, 2)).gives(windows(largest, PAIRS, PAIRS)),
-        pool(f32(1, 1, 5, 4), (3, 2), "avg", strides=(2, 2), paddings=(1, 0)).gives(
-            windows(average, [(0, 2), (1, 4), (3, 5)], PAIRS)
-        ),
-        pool(
-            f64(1, 1, 3, 4), (2, 2), "avg", strides=(2, 2), paddings=(1, 0), exclusive=False
-        ).gives(windows(lambda x: x.sum((2, 3)) / 4, [(0, 1), (1, 3)], PAIRS)),
-        pool(f32(1, 1, 5, 4), (2, 2), strides=(2, 2), ceil_mode=True).gives(
-            windows(largest, [(0, 2), (2, 4), (4, 5)], PAIRS)
-        ),
-        pool(f32(1, 1, 5, 4), (2, 2), "avg", strides=(2, 2), ceil_mode=True).gives(
-            windows(average, [(0, 2), (2, 4), (4, 5)], PAIRS)
-        ),
-        pool(f32(1, 1, 5, 4), (3, 2), strides=(2, 2), padding_algorithm="SAME").gives(
-            windows(largest, [(0, 2), (1, 4), (3, 5)], PAIRS)
-        ),
-        pool(
-            *(f32(1, 1, 1, 6), (1, 3), "avg"),
-            strides=(1, 2),
-            padding_algorithm="SAME",
-            exclusive=False,
-        ).gives(windows(average, [(0, 1)], [(0, 3), (2, 5), (4, 6)])),
-        pool(f32(2, 3, 2, 4), (1, 1), "avg", global_pooling=True).gives(
-            windows(average, [(0, 2)], [(0, 4)])
-        ),
-        pool(f32(2, 3, 2, 4), (1, 1), global_pooling=True, data_format="NHWC").gives(
-            nhwc(windows(largest, [(0, 3)], [(0, 2)]))
-        ),
-        pool(f32(1, 2, 5, 4), (3, 2), "avg", adaptive=True).gives(
-            windows(average, [(0, 2), (1, 4), (3, 5)], PAIRS)
-        ),
-        pool(f32(1, 2, 4, 5), (2, 3), adaptive=True).gives(
-            windows(largest, PAIRS, [(0, 2), (1, 4), (3, 5)])
-        ),
-        pool(f32(1, 2, 3, 1), (4, 1), "avg", adaptive=True, data_format="NHWC").gives(
-            nhwc(windows(average, [(0, 1), (0, 1), (1, 2), (1, 2)], [(0, 3)]))
-        ),
-        pool(bf16(1, 1, 4, 4), (2, 2), "avg", strides=(2, 2)).gives(windows(average, PAIRS, PAIRS)),
-        pool(*(f64(1, 2, 5, 4), (3, 2)), strides=(2, 2), paddings=(1, 0), algorithm="shifts").gives(
-            windows(largest, [(0, 2), (1, 4), (3, 5)], PAIRS)
-        ),
-        pool(f64(2, 4, 3, 2), (2, 2), data_format="NHWC", algorithm="shifts").gives(
-            nhwc(windows(largest, [(0, 2), (1, 3), (2, 4)], [(0, 2), (1, 3)]))
-        ),
-        pool(f32(1, 2, 4, 5), (2, 3), adaptive=True, algorithm="shifts").gives(
-            windows(largest, PAIRS, [(0, 2), (1, 4), (3, 5)])
-        ),
-    ],
     Conv3d: [
         sample(f32(1, 2, 1, 4, 4), f32(3, 2, 1, 2, 2)).gives(
             lambda x, w: convolution()(x[:, :, 0], w[:, :, 0])[:, :, None]
@@ -211,18 +168,57 @@ SAMPLES = {
             )
         ),
     ],
-    Pool3d: [
-        pool(f32(1, 2, 1, 4, 4), (1, 2, 2), strides=(1, 2, 2)).gives(
-            lambda x: windows(largest, PAIRS, PAIRS)(x[:, :, 0])[:, :, None]
+    Conv2dTranspose: [
+        sample(f32(1, 2, 3, 2), f32(2, 3, 2, 3)).gives(spread()),
+        sample(f32(1, 2, 3, 3), f32(2, 1, 3, 3), strides=(2, 2), paddings=(1, 1)).gives(
+            spread(2, 1)
         ),
-        pool(f32(2, 3, 2, 2, 2), (1, 1, 1), "avg", global_pooling=True).gives(
-            lambda x: x.astype(float).mean((2, 3, 4), keepdims=True)
+        sample(
+            *(f64(1, 4, 2, 2), f64(4, 1, 2, 2)),
+            strides=(2, 2),
+            dilations=(2, 2),
+            groups=2,
+            output_padding=(1, 1),
+        ).gives(spread(2, 0, 2, 2, 1)),
+        sample(f32(1, 1, 2, 2), f32(1, 2, 3, 3), strides=(2, 2), output_size=(6, 6)).gives(
+            spread(2, extra=1)
         ),
-        pool(f64(1, 1, 2, 4, 2), (1, 2, 1), "avg", adaptive=True, data_format="NCDHW").gives(
-            lambda x: x.reshape(1, 1, 2, 2, 2, 2).mean((2, 4, 5))[:, :, None, :, None]
+        sample(f32(1, 2, 2, 2), f32(2, 1, 2, 2), data_format="NHWC").gives(
+            lambda x, w: spread()(x.transpose(0, 3, 1, 2), w).transpose(0, 2, 3, 1)
         ),
-        pool(f64(1, 2, 1, 4, 4), (1, 2, 2), strides=(1, 2, 2), algorithm="shifts").gives(
-            lambda x: windows(largest, PAIRS, PAIRS)(x[:, :, 0])[:, :, None]
+    ],
+    Conv3dTranspose: [
+        sample(f32(1, 1, 2, 2, 1), f32(1, 2, 2, 1, 2), strides=(2, 2, 2)).gives(spread(2)),
+    ],
+    DeformableConv: [
+        sample(
+            f64(1, 1, 3, 3), np.full((1, 2, 3, 3), 0.5), f64([[[[2.0]]]]), f64(1, 1, 3, 3)
+        ).gives(
+            lambda x, o, w, m: (
+                2
+                * m
+                * (
+                    np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, :, :-1]
+                    + np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, :, 1:]
+                )[:, :, [0, 1, 2]]
+                / 4
+                + 2
+                * m
+                * (
+                    np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, 1:, :-1]
+                    + np.pad(x, ((0, 0), (0, 0), (0, 1), (0, 1)))[:, :, 1:, 1:]
+                )
+                / 4
+            )
         ),
+        sample(
+            f64(2, 4, 5, 4),
+            f64(2, 16, 3, 2),
+            f64(2, 2, 2, 2),
+            strides=(2, 2),
+            paddings=(1, 0),
+            groups=2,
+            deformable_groups=2,
+        ).known_sizes(),
     ],
 }

@@ -1,4 +1,4 @@
-"""Samples of the elementary functions."""
+"""Samples of the elementary and special functions."""
 
 from __future__ import annotations
 
@@ -7,24 +7,38 @@ import math
 import numpy as np
 
 from graphopt.ir.dialect.ops.elementary import (
+    I0,
+    I1,
     Acos,
     Acosh,
     Asin,
     Asinh,
     Atan,
+    Atan2,
     Atanh,
+    BitwiseLeftShift,
+    BitwiseRightShift,
     Ceil,
+    Copysign,
     Cos,
     Cosh,
     Digamma,
     Erfinv,
     Expm1,
     Floor,
+    Gammaincc,
+    Gcd,
+    Heaviside,
+    I0e,
+    I1e,
+    Lerp,
     Lgamma,
     Log1p,
     Log2,
     Log10,
     Logit,
+    Nextafter,
+    Polygamma,
     Reciprocal,
     Round,
     Sign,
@@ -34,7 +48,7 @@ from graphopt.ir.dialect.ops.elementary import (
     Tan,
     Trunc,
 )
-from graphopt_tests.ops.base import bf16, c64, f32, f64, i32, i64, sample
+from graphopt_tests.ops.base import bf16, c64, f32, f64, i32, i64, sample, u8
 
 SAMPLES = {
     Sin: [sample(f32(2, 3)).gives(np.sin), sample(c64([1 + 2j])).gives(np.sin), sample(f64())],
@@ -90,5 +104,53 @@ SAMPLES = {
         sample(f32(2, 3)).gives(np.sign),
         sample(f32([0.0])).gives(np.sign).kinked(),
         sample(i32([-3, 0, 3])).gives(np.sign),
+    ],
+    I0: [
+        sample(f32(2, 3)).gives(np.i0),
+        sample(f64([0.0])).gives(np.i0).kinked(),
+        sample(bf16(0)),
+    ],
+    I0e: [sample(f32(2, 3)).gives(lambda x: np.i0(x) * np.exp(-abs(x)))],
+    I1: [sample(f32([1.0, -1.0])).gives(lambda x: [0.5651591039924851, -0.5651591039924851])],
+    I1e: [sample(f64([1.0])).gives(lambda x: [0.20791041534970844])],
+    Polygamma: [
+        sample(f32([1.0, 0.5]), n=0).gives(lambda x: [-0.5772156649, -1.9635100260]),
+        sample(f64([1.0, 0.5]), n=1).gives(lambda x: [np.pi**2 / 6, np.pi**2 / 2]),
+    ],
+    Gammaincc: [
+        # of order 1 it is exp(-y)
+        sample(f32([1.0, 1.0]), f32([0.5, 2.0])).gives(lambda x, y: np.exp(-y)).kinked(),
+        sample(f64([[1.0], [1.0]]), f64([0.5, 0.25]))
+        .gives(lambda x, y: np.exp(-y) + 0 * x)
+        .kinked(),
+    ],
+    Nextafter: [
+        sample(f64([1.0, 0.0]), f64([2.0, 0.0])).gives(np.nextafter).kinked(),
+        sample(f64([1.0]), f64([[0.0]])).gives(np.nextafter).kinked(),
+    ],
+    Copysign: [
+        sample(f32(2, 3), f32(3)).gives(np.copysign),
+        sample(f64([1.0, -2.0]), f64([-0.0])).gives(np.copysign).kinked(),
+    ],
+    Heaviside: [
+        sample(f32([-1.0, 0.0, 2.0]), f32([0.5])).gives(np.heaviside).kinked(),
+        sample(i64([-1, 0, 2]), i64([5, 6, 7])).gives(lambda x, y: [0, 6, 1]),
+    ],
+    Gcd: [
+        sample(i64([12, -18, 0]), i64([8, 12, 5])).gives(np.gcd),
+        sample(i32(2, 1), i32(3)).gives(np.gcd),
+    ],
+    BitwiseLeftShift: [
+        sample(i64([1, -3]), i64([2, 1])).gives(np.left_shift),
+        sample(u8([200]), u8([1])).gives(lambda x, y: [144]),
+    ],
+    BitwiseRightShift: [
+        sample(i32([-8, 9]), i32([1, 2])).gives(np.right_shift),
+        sample(i32([-8]), i32([28]), is_arithmetic=False).gives(lambda x, y: [15]),
+    ],
+    Atan2: [sample(f32(2, 3), f32(3)).gives(np.arctan2), sample(f64(2, 1), f64(1, 3))],
+    Lerp: [
+        sample(f32(2, 3), f32(2, 3), f32(1)).gives(lambda x, y, w: x + w * (y - x)),
+        sample(f64(3), f64(2, 3), f64()).gives(lambda x, y, w: x + w * (y - x)),
     ],
 }

@@ -1,11 +1,39 @@
-"""Samples of the ops that look elements up by number."""
+"""Samples of the ops that read and write elements by number."""
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from graphopt.ir.dialect.ops.index import Accuracy, Embedding, FillRows, Gather, OneHot, Topk
+from graphopt.ir.dialect.ops.index import (
+    DiagEmbed,
+    Embedding,
+    FillRows,
+    Gather,
+    IndexAdd,
+    IndexPut,
+    Multiplex,
+    OneHot,
+    ShardIndex,
+)
 from graphopt_tests.ops.base import bf16, f32, f64, flags, i32, i64, sample, u8
+
+
+def added(x: Any, index: Any, value: Any) -> Any:
+    """index_add along the last axis."""
+    out = x.copy()
+    for place, column in zip(index, value.T, strict=True):
+        out[:, place] += column
+    return out
+
+
+def put(x: Any, indices: Any, value: Any) -> Any:
+    """index_put."""
+    out = x.copy()
+    out[tuple(indices)] = value
+    return out
+
 
 SAMPLES = {
     Embedding: [
@@ -31,26 +59,6 @@ SAMPLES = {
         .gives(lambda x, i: [x[2], [np.nan], [np.nan]])
         .kinked(),
     ],
-    Topk: [
-        sample(f32(2, 4), k=2).gives(
-            lambda x: (-np.sort(-x, 1)[:, :2], np.argsort(-x, 1, kind="stable")[:, :2])
-        ),
-        sample(f64(3, 2), k=2, axis=0, largest=False).gives(
-            lambda x: (np.sort(x, 0)[:2], np.argsort(x, 0)[:2])
-        ),
-        sample(i32([-(2**31), 5, 2**31 - 1]), k=2, largest=False).gives(
-            lambda x: ([-(2**31), 5], [0, 1])
-        ),
-        sample(u8([3, 0, 200]), k=1, largest=False).gives(lambda x: ([0], [1])),
-        sample(bf16(2, 3)),
-    ],
-    Accuracy: [
-        sample(f32(3, 2), i64([[0, 1], [1, 2], [2, 0]]), i64([[1], [0], [2]])).gives(
-            lambda x, i, label: (2 / 3, 2, 3)
-        ),
-        sample(f64(2, 1), i64([[0], [1]]), i32([0, 1])).gives(lambda x, i, label: (1, 2, 2)),
-        sample(f32(0, 1), i64(0, 1), i64(0, 1)).gives(lambda x, i, label: (0, 0, 0)),
-    ],
     FillRows: [
         sample(f32([[1.0, 2.0], [3.5, 4.0], [5.0, 6.5]]), flags([[False], [True], [True]])).gives(
             lambda x, m: x[[1, 1, 2]]
@@ -60,5 +68,39 @@ SAMPLES = {
         ),
         sample(i64([[1, 2], [3, 4]]), flags([[False], [False]])).gives(lambda x, m: x[[0, 0]]),
         sample(f32([]).reshape(0, 2), flags([]).reshape(0, 1)).gives(lambda x, m: x),
+    ],
+    Multiplex: [
+        sample([f32(3, 2), f32(3, 2)], i32([[1], [0], [1]])).gives(
+            lambda xs, i: [xs[1][0], xs[0][1], xs[1][2]]
+        ),
+        sample([i64(2, 1), i64(2, 1)], i64([0, 1])).gives(lambda xs, i: [xs[0][0], xs[1][1]]),
+    ],
+    IndexAdd: [
+        sample(f32(2, 3), i64([0, 0, 2]), f32(2, 3), axis=-1).gives(added),
+        sample(f64(3, 2), i32([2]), f64(1, 2)).gives(lambda x, i, v: x + np.eye(3)[:, 2:] * v),
+    ],
+    IndexPut: [
+        sample(f32(2, 3), [i64([0, 1]), i64([2, 0])], f32(2)).gives(put),
+        sample(f64(2, 3), [i32([1])], f64(3)).gives(put),
+        sample(f32([1.0, 2.0]), [i64([0, 0])], f32([5.0]), accumulate=True).gives(
+            lambda x, i, v: [11, 2]
+        ),
+    ],
+    DiagEmbed: [
+        sample(f32(3)).gives(np.diag),
+        sample(f64(2, 2), offset=-1, dim1=0, dim2=2).gives(
+            lambda x: np.stack([np.diag(row, -1) for row in x], 1)
+        ),
+        sample(i64(2, 1), offset=1, dim1=-1, dim2=-2).gives(
+            lambda x: np.stack([np.diag(row, 1).T for row in x])
+        ),
+    ],
+    ShardIndex: [
+        sample(i64([[1], [16], [6]]), index_num=20, nshards=2, shard_id=1).gives(
+            lambda x: [[-1], [6], [-1]]
+        ),
+        sample(i32([5, 19]), index_num=20, nshards=3, shard_id=2, ignore_value=-7).gives(
+            lambda x: [-7, 5]
+        ),
     ],
 }

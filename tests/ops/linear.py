@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.linear import Bilinear, Matmul, RowConv
+from graphopt.ir.dialect.ops.linear import Bilinear, Kron, Matmul, RowConv
 from graphopt_tests.ops.base import bf16, f32, f64, i64, sample
 
 SAMPLES = {
@@ -34,5 +34,10 @@ SAMPLES = {
             lambda x, w: x * w[0] + np.concatenate([x[:, 1:], 0 * x[:, :1]], 1) * w[1]
         ),
         sample(f64(1, 1, 2), f64(3, 2)).gives(lambda x, w: x * w[0]),
+    ],
+    Kron: [
+        sample(f32(2, 3), f32(3, 2)).gives(np.kron),
+        sample(f32(2, 3), f32(2)).gives(np.kron),
+        sample(i64(2), i64(2, 2)).gives(np.kron),
     ],
 }

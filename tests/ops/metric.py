@@ -1,4 +1,4 @@
-"""Samples of metrics with statistics."""
+"""Samples of the metrics."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.metric import Auc
-from graphopt_tests.ops.base import Array, f32, i64, sample
+from graphopt.ir.dialect.ops.metric import Accuracy, Auc
+from graphopt_tests.ops.base import Array, f32, f64, i32, i64, sample
 
 SCORES = f32([[0.9, 0.1], [0.3, 0.7], [0.5, 0.5], [0.2, 0.8]])
-LABELS = i64([[0], [1], [1], [0]])
+BINARY = i64([[0], [1], [1], [0]])
 
 
 def whole(x: Array, label: Array, pos: Array, neg: Array) -> tuple[Any, ...]:
@@ -30,13 +30,22 @@ def sliding(x: Array, label: Array, pos: Array, neg: Array) -> tuple[Any, ...]:
 
 BEFORE = i64([1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 2])
 NOTHING = i64([[0, 0, 0, 0, 0]])
+
+
 SAMPLES = {
     Auc: [
-        sample(SCORES, LABELS, NOTHING, NOTHING, num_thresholds=4, slide_steps=0)
+        sample(SCORES, BINARY, NOTHING, NOTHING, num_thresholds=4, slide_steps=0)
         .gives(whole)
         .kinked(),
-        sample(SCORES, LABELS, BEFORE, BEFORE, num_thresholds=4, slide_steps=1)
+        sample(SCORES, BINARY, BEFORE, BEFORE, num_thresholds=4, slide_steps=1)
         .gives(sliding)
         .kinked(),
+    ],
+    Accuracy: [
+        sample(f32(3, 2), i64([[0, 1], [1, 2], [2, 0]]), i64([[1], [0], [2]])).gives(
+            lambda x, i, label: (2 / 3, 2, 3)
+        ),
+        sample(f64(2, 1), i64([[0], [1]]), i32([0, 1])).gives(lambda x, i, label: (1, 2, 2)),
+        sample(f32(0, 1), i64(0, 1), i64(0, 1)).gives(lambda x, i, label: (0, 0, 0)),
     ],
 }

@@ -1,4 +1,4 @@
-"""Samples of the reductions."""
+"""Samples of the reductions and of running results."""
 
 from __future__ import annotations
 
@@ -12,6 +12,11 @@ from graphopt.ir.dialect.ops.reduce import (
     Argmax,
     Argmin,
     ClipByNorm,
+    Cummax,
+    Cummin,
+    Cumprod,
+    Cumsum,
+    Logcumsumexp,
     Logsumexp,
     Max,
     Mean,
@@ -108,4 +113,42 @@ SAMPLES = {
         sample(f32([0.0, 0.0]), max_norm=1.0).gives(lambda x: x).kinked(),
     ],
     Numel: [sample(f32(2, 3)).gives(lambda x: 6), sample(i32()).gives(lambda x: 1)],
+    Cumsum: [
+        sample(f32(2, 3)).gives(lambda x: np.cumsum(x, -1)),
+        sample(i32(2, 3), axis=0).gives(lambda x: np.cumsum(x, 0)),
+        sample(f64(2, 3), flatten=True).gives(np.cumsum),
+        sample(f32(2, 4), exclusive=True).gives(lambda x: np.cumsum(x, 1) - x),
+        sample(f32(4), reverse=True).gives(lambda x: np.cumsum(x[::-1])[::-1]),
+        sample(i64([1, 2, 4]), exclusive=True, reverse=True).gives(lambda x: [6, 4, 0]),
+        sample(f32(0, 2), axis=0, exclusive=True),
+        sample(f32(), flatten=True).gives(lambda x: x.reshape(1)),
+    ],
+    Cumprod: [
+        sample(f32(2, 3), axis=-1).gives(lambda x: np.cumprod(x, 1)),
+        sample(i64(2, 3), axis=0).gives(lambda x: np.cumprod(x, 0)),
+        sample(f64([2.0, 0.0, 3.0]), axis=0).gives(np.cumprod),
+    ],
+    Logcumsumexp: [
+        sample(f32(2, 3)).gives(lambda x: np.logaddexp.accumulate(x, -1)),
+        sample(f64(2, 3), flatten=True).gives(lambda x: np.logaddexp.accumulate(x.ravel())),
+        sample(f64(3, 2), axis=0, reverse=True).gives(
+            lambda x: np.logaddexp.accumulate(x[::-1], 0)[::-1]
+        ),
+        sample(f32([1.0, 2.0]), exclusive=True).gives(lambda x: [-np.inf, 1]).kinked(),
+        sample(bf16(2, 3)),
+    ],
+    Cummax: [
+        sample(f32([[3.0, 1.0, 4.0], [2.0, 6.0, 5.0]])).gives(
+            lambda x: (np.maximum.accumulate(x, -1), [[0, 0, 2], [0, 1, 1]])
+        ),
+        sample(i64([1, 1, 0]), axis=0, dtype="int32").gives(lambda x: ([1, 1, 1], [0, 1, 1])),
+        sample(f64([1.0, np.nan, 2.0]), axis=0)
+        .gives(lambda x: ([1, np.nan, np.nan], [0, 1, 1]))
+        .kinked(),
+    ],
+    Cummin: [
+        sample(f64([[3.0, 1.0, 4.0], [2.0, 6.0, 5.0]]), axis=-2).gives(
+            lambda x: (np.minimum.accumulate(x, 0), [[0, 0, 0], [1, 0, 0]])
+        ),
+    ],
 }

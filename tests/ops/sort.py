@@ -11,8 +11,9 @@ from graphopt.ir.dialect.ops.sort import (
     Mode,
     Nanmedian,
     Searchsorted,
+    Topk,
 )
-from graphopt_tests.ops.base import bf16, f32, f64, i32, i64, sample
+from graphopt_tests.ops.base import bf16, f32, f64, i32, i64, sample, u8
 
 SAMPLES = {
     Argsort: [
@@ -58,5 +59,18 @@ SAMPLES = {
         sample(f64(2, 2), mode="min").gives(lambda x: np.sort(x.ravel())[1]),
         sample(i64([1, 5, 2])).gives(lambda x: 2),
         sample(f32([np.nan])).gives(lambda x: np.nan).kinked(),
+    ],
+    Topk: [
+        sample(f32(2, 4), k=2).gives(
+            lambda x: (-np.sort(-x, 1)[:, :2], np.argsort(-x, 1, kind="stable")[:, :2])
+        ),
+        sample(f64(3, 2), k=2, axis=0, largest=False).gives(
+            lambda x: (np.sort(x, 0)[:2], np.argsort(x, 0)[:2])
+        ),
+        sample(i32([-(2**31), 5, 2**31 - 1]), k=2, largest=False).gives(
+            lambda x: ([-(2**31), 5], [0, 1])
+        ),
+        sample(u8([3, 0, 200]), k=1, largest=False).gives(lambda x: ([0], [1])),
+        sample(bf16(2, 3)),
     ],
 }

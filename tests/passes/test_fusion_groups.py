@@ -91,7 +91,7 @@ def test_planted_groups(made: GroupOps) -> None:
     """Outputs, gradients and state are the same, and a second run finds nothing."""
     fired = 0
 
-    @settings(max_examples=examples(24), deadline=None, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(24), deadline=None, suppress_health_check=list(HealthCheck))  # pyright: ignore
     @given(programs(plant=PLANTED))
     def check(generated: Generated) -> None:
         nonlocal fired

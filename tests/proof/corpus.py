@@ -7,6 +7,7 @@ import itertools
 import random
 from collections.abc import Sequence
 
+from hypothesis.control import BuildContext
 from hypothesis.internal.conjecture.data import ConjectureData, StopTest
 
 from graphopt.passes.engine.fusion import Fusion, FusionPass
@@ -68,6 +69,9 @@ def collect(
     for seed in itertools.count(first):
         if len(found) == count:
             break
-        with contextlib.suppress(StopTest):  # more draws than Hypothesis allows for
-            found.append(ConjectureData(random=random.Random(seed)).draw(strategy))
+        data = ConjectureData(random=random.Random(seed))
+        # some strategies note what they draw in the context of a test
+        context = BuildContext(data, is_final=False, wrapped_test=collect)
+        with contextlib.suppress(StopTest), context:  # more draws than Hypothesis allows for
+            found.append(data.draw(strategy))
     return found

@@ -20,8 +20,7 @@ from types import FrameType
 from hypothesis.internal.conjecture.data import ConjectureData
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.vjp import Vjp
+from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.passes.engine.fusion import Applied, Outcome, sweep

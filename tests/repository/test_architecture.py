@@ -126,6 +126,8 @@ def arrows(module: str, source: str, known: Collection[str]) -> Iterator[tuple[i
             target = target.rpartition(".")[0]
         if target in known and target != module:
             yield line, target
+    if "walk_packages(__path__" in source:
+        yield from ((1, other) for other in known if other.startswith(f"{module}."))
     if "iter_modules(__path__)" in source:
         yield from ((1, other) for other in known if other.rpartition(".")[0] == module)
 

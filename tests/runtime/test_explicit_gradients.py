@@ -15,9 +15,8 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import UnsupportedError
-from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.dialect.ops.shape import Assign
-from graphopt.ir.dialect.ops.vjp import Vjp
 from graphopt.ir.program import Operator, Program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.runtime import CompiledProgram

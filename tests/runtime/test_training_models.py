@@ -9,8 +9,7 @@ import numpy as np
 import pytest
 
 from graphopt import static
-from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.vjp import Vjp
+from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.formats import read_program, write_program
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.runtime import BuildStrategy, CompiledProgram

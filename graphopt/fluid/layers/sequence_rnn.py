@@ -9,7 +9,7 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
-from graphopt.ir.dialect.ops.sequence import ACTIVATIONS
+from graphopt.ir.dialect.ops.sequence.recurrent import ACTIVATIONS
 from graphopt.ir.program import Variable
 from graphopt.ir.translate.operators.sequences import SLOT
 

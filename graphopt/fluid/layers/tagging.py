@@ -14,7 +14,7 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import as_weight_attr
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
-from graphopt.ir.dialect.ops.tagging import SCHEMES
+from graphopt.ir.dialect.ops.sequence.tagging import SCHEMES
 from graphopt.ir.program import Variable
 from graphopt.ir.translate.operators.sequences import SLOT
 

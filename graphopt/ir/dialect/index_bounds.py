@@ -14,8 +14,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.callback import Assert
 from graphopt.ir.dialect.ops.creation import FullLike
-from graphopt.ir.dialect.ops.debug import Assert
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax, NllLoss
 from graphopt.ir.dialect.ops.math import Cast, Equal, GreaterEqual, LessThan, LogicalAnd, LogicalOr

@@ -1,11 +1,9 @@
-"""Convolution and pooling over two or three spatial dimensions in JAX."""
+"""Convolutions over two or three spatial dimensions in JAX.
+
+A transposed convolution is one of the dilated input with the mirrored filter.
+"""
 
 from __future__ import annotations
-
-import functools
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from jax import lax
@@ -13,25 +11,25 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.conv import (
     Conv2d,
+    Conv2dTranspose,
     Conv3d,
+    Conv3dTranspose,
+    DeformableConv,
     DepthwiseConv2d,
-    Pool2d,
-    Pool3d,
     explicit_pads,
     filter_sizes,
     is_channels_last,
     spatial_sizes,
+    transposed_sizes,
     used_dilations,
-    window_output,
 )
 from graphopt.lowering.kernels.convolution import Window, convolve
-from graphopt.lowering.kernels.pooling import largest
 from graphopt.lowering.ops.activation import relu
-from graphopt.lowering.ops.base import Array, is_floating, wide
+from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.ops.vision import _neighbours, _read
 from graphopt.lowering.registry import lowers
 
 Ints = tuple[int, ...]
-Bounds = np.ndarray[Any, Any]
 
 
 def convolution_layouts(
@@ -104,105 +102,83 @@ def depthwise_conv2d(
     )
 
 
-@dataclass(frozen=True)
-class Windows:
-    """The pooling windows along one dimension.
-
-    `starts` and `stops` bound the elements of each; `counts` is what an average divides by. When
-    all windows are alike, `slide` says how: (size, stride, (padding before, after)).
-    """
-
-    starts: Bounds
-    stops: Bounds
-    counts: Bounds
-    slide: tuple[int, int, tuple[int, int]] | None
-
-
-def sliding(
-    size: int, window: int, stride: int, pads: tuple[int, int], ceil_mode: bool, exclusive: bool
-) -> Windows:
-    """Windows of one size; `exclusive` averages leave the padding out of the count."""
-    number = window_output(size, window, stride, pads, ceil_mode)
-    first = np.arange(number) * stride - pads[0]
-    starts, stops = np.clip(first, 0, size), np.clip(first + window, 0, size)
-    # Paddle counts the padding before a dimension, and as much after it whatever `pads[1]` is
-    padded = np.minimum(first + window, size + pads[0]) - first
-    counts = stops - starts if exclusive else padded
-    after = max(int(first[-1]) + window - size, pads[1])
-    return Windows(starts, stops, counts, (window, stride, (pads[0], after)))
-
-
-def adaptive_windows(size: int, number: int) -> Windows:
-    """`number` windows that cover a dimension, overlapping when it does not divide."""
-    index = np.arange(number)
-    starts, stops = index * size // number, -(-(index + 1) * size // number)
-    each = size // number
-    slide = (each, each, (0, 0)) if size and size % number == 0 else None
-    return Windows(starts, stops, stops - starts, slide)
-
-
-@lowers(Pool2d, Pool3d)
-def pool2d(
-    x: Array,
-    kernel_size: Ints,
+@lowers(Conv2dTranspose, Conv3dTranspose)
+def conv_transpose(
+    input: Array,
+    filter: Array,
     strides: Ints,
     paddings: Ints,
     padding_algorithm: str,
-    pooling_type: str,
-    global_pooling: bool,
-    adaptive: bool,
-    ceil_mode: bool,
-    exclusive: bool,
+    dilations: Ints,
+    groups: int,
+    output_padding: Ints,
+    output_size: Ints,
     data_format: str,
-    algorithm: str,
 ) -> Array:
-    sizes, rank = spatial_sizes(x.shape, data_format), len(kernel_size)
-    first = 1 if is_channels_last(data_format) else 2
-    if global_pooling or adaptive:
-        numbers = (1,) * rank if global_pooling else kernel_size
-        # -1 keeps a dimension
-        wanted = [(size, n if n >= 0 else size) for size, n in zip(sizes, numbers, strict=True)]
-        windows = [adaptive_windows(*pair) for pair in wanted]
-    else:
-        ones = (1,) * rank
-        pads = explicit_pads(paddings, padding_algorithm, sizes, kernel_size, strides, ones)
-        shapes = zip(sizes, kernel_size, strides, pads, strict=True)
-        windows = [sliding(*shape, ceil_mode, exclusive) for shape in shapes]
-    slides = [window.slide for window in windows if window.slide is not None]
-    if algorithm == "shifts" and len(slides) == rank:
-        one = (1, 1, (0, 0))
-        return largest(x, (*[one] * first, *slides, *[one] * (x.ndim - first - rank)))
-    if pooling_type == "max":
-        return reduce_windows(x, windows, first, lax.max, _lowest(x))
-    total = reduce_windows(wide(x), windows, first, lax.add, 0)
-    outer = functools.reduce(np.multiply.outer, [window.counts for window in windows])
-    counts = outer.astype(total.dtype)
-    return (total / (counts[..., None] if first == 1 else counts)).astype(x.dtype)
+    sizes, kernel = spatial_sizes(input.shape, data_format), filter.shape[2:]
+    dilations = used_dilations(dilations, padding_algorithm)
+    pads = explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
+    wanted = transposed_sizes(sizes, kernel, strides, pads, dilations, output_padding, output_size)
+    around: list[tuple[int, int]] = []
+    for size, k, stride, (before, _), d, out in zip(
+        sizes, kernel, strides, pads, dilations, wanted, strict=True
+    ):
+        low = d * (k - 1) - before
+        around.append((low, out + d * (k - 1) - (size - 1) * stride - 1 - low))
+    return lax.conv_general_dilated(
+        input,
+        _mirrored(filter, groups),
+        (1,) * len(kernel),
+        around,
+        lhs_dilation=strides,
+        rhs_dilation=dilations,
+        dimension_numbers=convolution_layouts(len(kernel), data_format),
+        feature_group_count=groups,
+    )
 
 
-def _lowest(x: Array) -> float:
-    return -np.inf if is_floating(x) else int(jnp.iinfo(x.dtype).min)
+def _mirrored(filter: Array, groups: int) -> Array:
+    """The filter reversed in space, as [out, in / groups, …]."""
+    inputs, outputs, *kernel = filter.shape
+    apart = filter.reshape(groups, inputs // groups, outputs, *kernel).swapaxes(1, 2)
+    joined = apart.reshape(groups * outputs, inputs // groups, *kernel)
+    return lax.rev(joined, range(2, joined.ndim))
 
 
-def reduce_windows(
-    x: Array, windows: Sequence[Windows], first: int, combine: Any, neutral: float
+@lowers(DeformableConv)
+def deformable_conv(
+    x: Array,
+    offset: Array,
+    filter: Array,
+    mask: Array | None,
+    strides: Ints,
+    paddings: Ints,
+    dilations: Ints,
+    deformable_groups: int,
+    groups: int,
 ) -> Array:
-    """Combine the elements of each window of the dimensions of x from `first` on."""
-    start = np.asarray(neutral, x.dtype)
-    shape, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
-    for axis, window in enumerate(windows, start=first):
-        if window.slide is None:
-            x = _reduce_uneven(x, window, axis, combine, start)
-        else:
-            shape[axis], strides[axis], pads[axis] = window.slide
-    return lax.reduce_window(x, start, combine, shape, strides, pads)
-
-
-def _reduce_uneven(x: Array, windows: Windows, axis: int, combine: Any, start: Any) -> Array:
-    """Gather windows of different lengths, padded to the longest, and reduce each."""
-    longest = int(max(windows.stops - windows.starts))
-    positions = windows.starts[:, None] + np.arange(longest)
-    inside = positions < windows.stops[:, None]
-    gathered = jnp.take(x, np.where(inside, positions, 0), axis)
-    mask = np.expand_dims(inside, [i for i in range(gathered.ndim) if i not in (axis, axis + 1)])
-    return lax.reduce(jnp.where(mask, gathered, start), start, combine, (axis + 1,))
+    n, channels = x.shape[:2]
+    kernel, size = filter.shape[2:], offset.shape[2:]
+    parts, points = deformable_groups, filter.shape[2] * filter.shape[3]
+    moved = wide(offset).reshape(n * parts, points, 2, *size)
+    places: list[Array] = []
+    around = explicit_pads(paddings, "EXPLICIT", (), kernel, (), ())
+    for axis in range(2):
+        tap = np.arange(kernel[axis]) * dilations[axis]
+        start = np.arange(size[axis]) * strides[axis] - around[axis][0]
+        own = np.expand_dims(tap, 1 - axis) + np.zeros(kernel)
+        steps = np.expand_dims(start, 1 - axis) + np.zeros(size)
+        base = own.reshape(-1, 1, 1) + steps
+        places.append(moved[:, :, axis] + base.astype(moved.dtype))
+    images = wide(x).reshape(n * parts, channels // parts, *x.shape[2:])
+    rows, columns = map(_neighbours, places)
+    corners = [
+        _read(images, [row, column]) * (a * b)[:, None] for row, a in rows for column, b in columns
+    ]
+    read = sum(corners[1:], corners[0])
+    if mask is not None:
+        read = read * wide(mask).reshape(n * parts, 1, points, *size)
+    apart = read.reshape(n, groups, channels // groups, points, *size)
+    weights = wide(filter).reshape(groups, -1, channels // groups, points)
+    out = jnp.einsum("ngckhw,gmck->ngmhw", apart, weights)
+    return out.reshape(n, -1, *size).astype(x.dtype)

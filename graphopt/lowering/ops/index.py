@@ -1,4 +1,4 @@
-"""Looking elements up by number in JAX.
+"""Elements by number along axes in JAX.
 
 Paddle raises for a number that is out of range. So does the runtime for fed numbers; numbers that a
 step computes cannot raise, and read nan.
@@ -10,10 +10,21 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.index import Accuracy, Embedding, FillRows, Gather, OneHot, Topk
+from graphopt.ir.dialect.ops.index import (
+    DiagEmbed,
+    Embedding,
+    FillRows,
+    Gather,
+    IndexAdd,
+    IndexPut,
+    Multiplex,
+    OneHot,
+    ShardIndex,
+    matrix_axes,
+)
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType
-from graphopt.lowering.ops.base import Array, is_floating
+from graphopt.lowering.ops.base import Array
 from graphopt.lowering.registry import lowers
 
 
@@ -46,25 +57,6 @@ def gather(x: Array, index: Array, axis: int) -> Array:
     return jnp.take(x, rows, axis, mode="fill")
 
 
-@lowers(Topk)
-def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    def flip(values: Array) -> Array:
-        # `~` reverses the order of integers as `-` does that of floats, but has no overflow
-        return values if largest else -values if is_floating(values) else ~values
-
-    values, indices = lax.top_k(flip(x), k, axis=normalize_axis(axis, x.ndim))
-    return flip(values), indices.astype(np.int64)
-
-
-@lowers(Accuracy)
-def accuracy(indices: Array, label: Array) -> tuple[Array, Array, Array]:
-    rows = indices.shape[0]
-    hits = jnp.any(indices == label.reshape(rows, 1), axis=-1)
-    correct = jnp.sum(hits, dtype=np.int32)
-    share = correct.astype(np.float32) / max(rows, 1)
-    return share, correct, jnp.asarray(rows, np.int32)
-
-
 @lowers(FillRows)
 def fill_rows(x: Array, mask: Array, keep: bool) -> Array:
     kept = mask.reshape(-1) == keep
@@ -72,3 +64,40 @@ def fill_rows(x: Array, mask: Array, keep: bool) -> Array:
         return x
     numbers = lax.iota(np.int32, x.shape[0])
     return jnp.take(x, jnp.where(kept, numbers, jnp.argmax(kept).astype(np.int32)), 0)
+
+
+@lowers(Multiplex)
+def multiplex(inputs: tuple[Array, ...], index: Array) -> Array:
+    rows = jnp.arange(inputs[0].shape[0])
+    return jnp.stack(inputs).at[index.reshape(index.size), rows].get(mode="fill")
+
+
+@lowers(IndexAdd)
+def index_add(x: Array, index: Array, add_value: Array, axis: int) -> Array:
+    at = normalize_axis(axis, x.ndim)
+    return jnp.asarray(x).at[(slice(None),) * at + (index,)].add(add_value)
+
+
+@lowers(IndexPut)
+def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bool) -> Array:
+    target = jnp.asarray(x).at[indices]
+    return target.add(value) if accumulate else target.set(value)
+
+
+@lowers(DiagEmbed)
+def diag_embed(input: Array, offset: int, dim1: int, dim2: int) -> Array:
+    first, second = matrix_axes(input.ndim + 1, dim1, dim2)
+    length = input.shape[-1]
+    size, numbers = length + abs(offset), np.arange(length)
+    matrices = jnp.zeros((*input.shape[:-1], size, size), input.dtype)
+    placed = matrices.at[..., numbers - min(offset, 0), numbers + max(offset, 0)].set(input)
+    return jnp.moveaxis(placed, (-2, -1), (first, second))
+
+
+@lowers(ShardIndex)
+def shard_index(
+    input: Array, index_num: int, nshards: int, shard_id: int, ignore_value: int
+) -> Array:
+    size = np.asarray(-(-index_num // nshards), input.dtype)
+    mine = input // size == np.asarray(shard_id, input.dtype)
+    return jnp.where(mine, input % size, np.asarray(ignore_value, input.dtype))

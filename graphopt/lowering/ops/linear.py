@@ -5,7 +5,7 @@ from __future__ import annotations
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.linear import Bilinear, Matmul, RowConv
+from graphopt.ir.dialect.ops.linear import Bilinear, Kron, Matmul, RowConv
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
@@ -30,3 +30,8 @@ def row_conv(x: Array, filter: Array) -> Array:
     longer = lax.pad(wide(x), jnp.zeros((), wide(x).dtype), [(0, 0, 0), (0, after, 0), (0, 0, 0)])
     parts = [longer[:, i : i + steps] * wide(filter)[i] for i in range(filter.shape[0])]
     return sum(parts[1:], parts[0]).astype(x.dtype)
+
+
+@lowers(Kron)
+def kron(x: Array, y: Array) -> Array:
+    return jnp.kron(x, y)

@@ -14,8 +14,6 @@ from graphopt.ir.dialect.ops.math import (
     AddN,
     Cast,
     Clip,
-    Cumprod,
-    Cumsum,
     Divide,
     ElementwisePow,
     Equal,
@@ -45,7 +43,6 @@ from graphopt.ir.dialect.ops.math import (
     Subtract,
     Where,
 )
-from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType
 from graphopt.lowering.ops.base import Array, constant, limit, wide, widened
 from graphopt.lowering.registry import lowers
@@ -232,22 +229,3 @@ def add_n(inputs: tuple[Array, ...]) -> Array:
 @lowers(Where)
 def where(condition: Array, x: Array, y: Array) -> Array:
     return jnp.where(condition, x, y)
-
-
-@lowers(Cumsum)
-@widened
-def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
-    if flatten:
-        x, axis = x.reshape(x.size), 0
-    axis = normalize_axis(axis, x.ndim)
-    if exclusive:  # shift by one: a zero comes in where the sum starts, the last element drops out
-        padding = [(0, 0, 0)] * x.ndim
-        padding[axis] = (-1, 1, 0) if reverse else (1, -1, 0)
-        x = lax.pad(x, jnp.zeros((), x.dtype), padding)
-    return lax.cumsum(x, axis, reverse=reverse)
-
-
-@lowers(Cumprod)
-@widened
-def cumprod(x: Array, axis: int) -> Array:
-    return lax.cumprod(x, normalize_axis(axis, x.ndim))

@@ -1,4 +1,4 @@
-"""Metrics with statistics in JAX."""
+"""Metrics of classifiers in JAX."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.metric import Auc
+from graphopt.ir.dialect.ops.metric import Accuracy, Auc
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
@@ -53,3 +53,12 @@ def _area(positive: Array, negative: Array) -> Array:
     usable = (tp[-1] > 0) & (fp[-1] > 0)
     divisor = jnp.where(usable, tp[-1] * fp[-1], jnp.ones_like(area))
     return jnp.where(usable, area / divisor, area)
+
+
+@lowers(Accuracy)
+def accuracy(indices: Array, label: Array) -> tuple[Array, Array, Array]:
+    rows = indices.shape[0]
+    hits = jnp.any(indices == label.reshape(rows, 1), axis=-1)
+    correct = jnp.sum(hits, dtype=np.int32)
+    share = correct.astype(np.float32) / max(rows, 1)
+    return share, correct, jnp.asarray(rows, np.int32)

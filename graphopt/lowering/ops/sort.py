@@ -14,6 +14,7 @@ from graphopt.ir.dialect.ops.sort import (
     Mode,
     Nanmedian,
     Searchsorted,
+    Topk,
 )
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.lowering.ops.base import Array, is_floating, wide
@@ -111,3 +112,13 @@ def histogram(x: Array, bins: int, min: float, max: float) -> Array:
     inside = (x >= low) & (x <= high)
     counts = jnp.zeros(bins, np.int64)
     return counts.at[jnp.clip(at, 0, bins - 1)].add(inside.astype(np.int64))
+
+
+@lowers(Topk)
+def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    def flip(values: Array) -> Array:
+        # `~` reverses the order of integers as `-` does that of floats, but has no overflow
+        return values if largest else -values if is_floating(values) else ~values
+
+    values, indices = lax.top_k(flip(x), k, axis=normalize_axis(axis, x.ndim))
+    return flip(values), indices.astype(np.int64)

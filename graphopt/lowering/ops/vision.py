@@ -1,4 +1,4 @@
-"""Resizing, sampling and unfolding of images in JAX."""
+"""Resizing, sampling, unfolding and reordering of images in JAX."""
 
 from __future__ import annotations
 
@@ -11,13 +11,20 @@ import numpy as np
 from jax import lax
 from jax import numpy as jnp
 
-from graphopt.ir.dialect.ops.conv import explicit_pads, is_channels_last, spatial_sizes
+from graphopt.ir.dialect.ops.conv import (
+    is_channels_last,
+    spatial_sizes,
+)
 from graphopt.ir.dialect.ops.vision import (
     AffineGrid,
-    DeformableConv,
+    ChannelShuffle,
     Fold,
     GridSample,
     Interpolate,
+    PixelShuffle,
+    PixelUnshuffle,
+    SpaceToDepth,
+    TemporalShift,
     Unfold,
     resized,
     unfold_pads,
@@ -213,40 +220,56 @@ def _line(size: int, align_corners: bool) -> np.ndarray[Any, Any]:
     return line if align_corners else line * (size - 1) / size
 
 
-@lowers(DeformableConv)
-def deformable_conv(
-    x: Array,
-    offset: Array,
-    filter: Array,
-    mask: Array | None,
-    strides: Ints,
-    paddings: Ints,
-    dilations: Ints,
-    deformable_groups: int,
-    groups: int,
-) -> Array:
-    n, channels = x.shape[:2]
-    kernel, size = filter.shape[2:], offset.shape[2:]
-    parts, points = deformable_groups, filter.shape[2] * filter.shape[3]
-    moved = wide(offset).reshape(n * parts, points, 2, *size)
-    places: list[Array] = []
-    around = explicit_pads(paddings, "EXPLICIT", (), kernel, (), ())
-    for axis in range(2):
-        tap = np.arange(kernel[axis]) * dilations[axis]
-        start = np.arange(size[axis]) * strides[axis] - around[axis][0]
-        own = np.expand_dims(tap, 1 - axis) + np.zeros(kernel)
-        steps = np.expand_dims(start, 1 - axis) + np.zeros(size)
-        base = own.reshape(-1, 1, 1) + steps
-        places.append(moved[:, :, axis] + base.astype(moved.dtype))
-    images = wide(x).reshape(n * parts, channels // parts, *x.shape[2:])
-    rows, columns = map(_neighbours, places)
-    corners = [
-        _read(images, [row, column]) * (a * b)[:, None] for row, a in rows for column, b in columns
-    ]
-    read = sum(corners[1:], corners[0])
-    if mask is not None:
-        read = read * wide(mask).reshape(n * parts, 1, points, *size)
-    apart = read.reshape(n, groups, channels // groups, points, *size)
-    weights = wide(filter).reshape(groups, -1, channels // groups, points)
-    out = jnp.einsum("ngckhw,gmck->ngmhw", apart, weights)
-    return out.reshape(n, -1, *size).astype(x.dtype)
+@lowers(PixelShuffle)
+def pixel_shuffle(x: Array, upscale_factor: int, data_format: str) -> Array:
+    r = upscale_factor
+    if is_channels_last(data_format):
+        n, h, w, c = x.shape
+        apart = x.reshape(n, h, w, c // (r * r), r, r).transpose(0, 1, 4, 2, 5, 3)
+        return apart.reshape(n, h * r, w * r, c // (r * r))
+    n, c, h, w = x.shape
+    apart = x.reshape(n, c // (r * r), r, r, h, w).transpose(0, 1, 4, 2, 5, 3)
+    return apart.reshape(n, c // (r * r), h * r, w * r)
+
+
+@lowers(PixelUnshuffle)
+def pixel_unshuffle(x: Array, downscale_factor: int, data_format: str) -> Array:
+    r = downscale_factor
+    if is_channels_last(data_format):
+        n, h, w, c = x.shape
+        apart = x.reshape(n, h // r, r, w // r, r, c).transpose(0, 1, 3, 5, 2, 4)
+        return apart.reshape(n, h // r, w // r, c * r * r)
+    n, c, h, w = x.shape
+    apart = x.reshape(n, c, h // r, r, w // r, r).transpose(0, 1, 3, 5, 2, 4)
+    return apart.reshape(n, c * r * r, h // r, w // r)
+
+
+@lowers(ChannelShuffle)
+def channel_shuffle(x: Array, groups: int, data_format: str) -> Array:
+    axis = 3 if is_channels_last(data_format) else 1
+    apart = x.reshape(*x.shape[:axis], groups, x.shape[axis] // groups, *x.shape[axis + 1 :])
+    return jnp.swapaxes(apart, axis, axis + 1).reshape(x.shape)
+
+
+@lowers(SpaceToDepth)
+def space_to_depth(x: Array, blocksize: int) -> Array:
+    # Paddle writes larger images of fewer channels, and only then calls them smaller ones of more
+    n, c, h, w = x.shape
+    b = blocksize
+    apart = x.reshape(n, b, b, c // (b * b), h, w).transpose(0, 3, 4, 1, 5, 2)
+    return apart.reshape(n, c * b * b, h // b, w // b)
+
+
+@lowers(TemporalShift)
+def temporal_shift(x: Array, seg_num: int, shift_ratio: float, data_format: str) -> Array:
+    last = is_channels_last(data_format)
+    channels = x.shape[3 if last else 1]
+    first, second = int(channels * shift_ratio), int(channels * 2 * shift_ratio)
+    videos = x.reshape(-1, seg_num, *x.shape[1:])
+    videos = jnp.moveaxis(videos, 4 if last else 2, -1)
+    empty = jnp.zeros_like(videos[:, :1])
+    before = jnp.concatenate([empty, videos[:, :-1]], 1)
+    after = jnp.concatenate([videos[:, 1:], empty], 1)
+    parts = [before[..., :first], after[..., first:second], videos[..., second:]]
+    moved = jnp.moveaxis(jnp.concatenate(parts, -1), -1, 4 if last else 2)
+    return moved.reshape(x.shape)

@@ -17,8 +17,7 @@ from xdsl.ir import Operation
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.callback import PyFunc, PyFuncBackward
-from graphopt.ir.dialect.ops.debug import Assert, Print, PrintGradient
+from graphopt.ir.dialect.ops.callback import Assert, Print, PrintGradient, PyFunc, PyFuncBackward
 from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.signature import FEED, Port
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor

@@ -1,18 +1,45 @@
 """The dimensions of a padded axis.
 
-A dimension is a product of factors, slowest first: names for sizes that are padded, numbers for
-others. `("batch",)` is a batch; `("batch", 12)` is a batch of 12 rows each, joined by a reshape.
-An axis that is not padded is None.
+A dimension is a product of factors, slowest first: names for sizes that are padded, extents that
+follow from them, numbers for others. `("batch",)` is a batch; `("batch", 12)` is a batch of 12 rows
+each, joined by a reshape. An axis that is not padded is None.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 from graphopt.ir.dialect.types import UNKNOWN
 from graphopt.passes.engine.pattern import Reason
 
-Factor = str | int
+
+@dataclass(frozen=True)
+class Extent:
+    """The size of images after windows and scaling, which follows from the size `name`.
+
+    It is `(name + offset) // divisor * factor + constant`. Windows of windows, of scaled images
+    too, have a size of this form again.
+    """
+
+    name: str
+    offset: int = 0
+    divisor: int = 1
+    factor: int = 1
+    constant: int = 0
+
+    def __str__(self) -> str:
+        text = f"({self.name}{self.offset:+})" if self.offset else self.name
+        text += f"//{self.divisor}" if self.divisor > 1 else ""
+        text += f"*{self.factor}" if self.factor > 1 else ""
+        return f"{text}{self.constant:+}" if self.constant else text
+
+    def of(self, size: int) -> int:
+        """The extent for a size of `name`."""
+        return (size + self.offset) // self.divisor * self.factor + self.constant
+
+
+Factor = str | Extent | int
 Dim = tuple[Factor, ...]
 Axes = tuple[Dim | None, ...]
 
@@ -25,6 +52,40 @@ class CannotPad(Exception):
         self.reason = Reason(name, text)
 
 
+def windows(dim: Dim, extra: int, stride: int) -> Dim:
+    """The dimension of `(size + extra) // stride`; CannotPad when that has no such form."""
+    old = _extent(dim)
+    sum_ = old.constant + extra
+    if old.factor % stride == 0:
+        return _dim(old, factor=old.factor // stride, constant=sum_ // stride)
+    if old.factor == 1:
+        offset = old.offset + sum_ * old.divisor
+        return _dim(replace(old, offset=offset, constant=0), divisor=old.divisor * stride)
+    raise CannotPad("window-of-scaled", f"every {stride}th window of images scaled {old.factor}")
+
+
+def scaled(dim: Dim, factor: int, constant: int) -> Dim:
+    """The dimension of `size * factor + constant`."""
+    old = _extent(dim)
+    return _dim(old, factor=old.factor * factor, constant=old.constant * factor + constant)
+
+
+def _extent(dim: Dim) -> Extent:
+    """The one factor of a dimension; CannotPad where axes were joined."""
+    factor = dim[0]
+    if len(dim) != 1 or isinstance(factor, int):
+        raise CannotPad("joined-rows", "the rows that count are not the first ones of their axis")
+    return factor if isinstance(factor, Extent) else Extent(factor)
+
+
+def _dim(old: Extent, **changed: int) -> Dim:
+    """The extent after a change as a dimension: equal sizes have one form."""
+    new = replace(old, **changed)
+    if new.factor == 1:
+        new = replace(new, offset=new.offset + new.constant * new.divisor, constant=0)
+    return (new.name,) if new == Extent(new.name) else (new,)
+
+
 def joined(factors: Iterable[Factor]) -> Dim | None:
     """The dimension of these factors; None when nothing of it is padded."""
     found: list[Factor] = []
@@ -35,7 +96,7 @@ def joined(factors: Iterable[Factor]) -> Dim | None:
             found[-1] = found[-1] * factor
         else:
             found.append(factor)
-    return tuple(found) if any(isinstance(factor, str) for factor in found) else None
+    return tuple(found) if any(not isinstance(factor, int) for factor in found) else None
 
 
 def factors_of(size: int, dim: Dim | None) -> Dim:
@@ -87,7 +148,7 @@ def _take(rest: list[Factor], factor: Factor, end: int) -> None:
         if found == factor:
             rest.pop(end)
             return
-        if isinstance(found, str) or isinstance(factor, str):
+        if not isinstance(found, int) or not isinstance(factor, int):
             raise _mixed([found])
         if found % factor == 0:
             rest[end] = found // factor

@@ -23,7 +23,7 @@ from graphopt.ir.dialect.signature import FEED, STATE, main_function, signature_
 from graphopt.ir.dialect.signature_edit import add_feed
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, tensor
 from graphopt.passes.engine.rewrite import insert, replace
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent
 from graphopt.passes.padding.regions import carry_block
 from graphopt.passes.padding.rules import Carried, Padded, fill_of
 
@@ -40,11 +40,17 @@ def count_name(dim: Dim) -> str:
 
 @dataclass(frozen=True)
 class Masked:
-    """A module's additional inputs: dimensions by mask and by count; its fetches' axes."""
+    """A module's additional inputs: dimensions by mask and by count; its fetches' axes.
+
+    The extents must be positive, and those in `equal` pairs of one size: then the results are those
+    of the feeds without padding.
+    """
 
     masks: tuple[Dim, ...]
     counts: tuple[Dim, ...]
     fetches: Mapping[str, Axes]
+    extents: frozenset[Extent] = frozenset()
+    equal: frozenset[tuple[Dim, Dim]] = frozenset()
 
 
 def mask_padding(module: ModuleOp, feeds: Mapping[str, Axes]) -> Masked:
@@ -60,12 +66,16 @@ def mask_padding(module: ModuleOp, feeds: Mapping[str, Axes]) -> Masked:
         for value, port in arguments
         if port.kind == FEED and any(feeds.get(port.name, ()))
     }
-    carried = carry_block(function.body.block, known)
+    equal: set[tuple[Dim, Dim]] = set()
+    carried = carry_block(function.body.block, known, equal)
     fetches = _fetched(module, Padded(known))
     writer = _Writer(function)
     for op, (found, operands) in carried.items():
         writer.rewrite(op, found, operands)
-    return Masked(tuple(writer.masks), tuple(writer.counts), fetches)
+    factors = {factor for axes in known.values() for dim in axes if dim for factor in dim}
+    extents = frozenset(factor for factor in factors if isinstance(factor, Extent))
+    masks, counts = tuple(writer.masks), tuple(writer.counts)
+    return Masked(masks, counts, fetches, extents, frozenset(equal))
 
 
 def _fetched(module: ModuleOp, padded: Padded) -> dict[str, Axes]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot, Topk
+from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.rearrange import Unbind
 from graphopt.ir.dialect.ops.shape import (
     Concat,
@@ -15,6 +15,7 @@ from graphopt.ir.dialect.ops.shape import (
     Transpose,
     Unsqueeze,
 )
+from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, normalize_axis
 from graphopt.passes.padding.dims import CannotPad, Dim, factors_of, joined, reshaped
 from graphopt.passes.padding.rules import Carried, Padded, carry, check_free, same, sizes_of
@@ -98,7 +99,7 @@ def _(op: Unsqueeze, padded: Padded) -> Carried:
 def _(op: Concat, padded: Padded) -> Carried:
     every = [padded.of(value) for value in op.operands]
     at = normalize_axis(op.attr("axis"), len(every[0]))
-    if any(axes != every[0] for axes in every):
+    if not all(padded.meet(*pair) for axes in every for pair in zip(every[0], axes, strict=True)):
         raise CannotPad("different-padding", "its parts are padded differently")
     check_free(every[0], (at,), "the axis that it joins")
     return Carried((every[0],))

@@ -8,8 +8,9 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.index import Gather
-from graphopt.ir.dialect.ops.math import Cast, Cumsum, Subtract
+from graphopt.ir.dialect.ops.math import Cast, Subtract
 from graphopt.ir.dialect.ops.rearrange import Flip
+from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.shape import Reshape, Slice
 from graphopt.ir.dialect.types import normalize_axes, normalize_axis
 from graphopt.passes.engine.inserting import Before

@@ -9,7 +9,7 @@ from xdsl.ir import SSAValue
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.math import Add, Minimum, Where
-from graphopt.ir.dialect.ops.recurrent import GruUnit, LstmUnit, Rnn
+from graphopt.ir.dialect.ops.sequence.recurrent import GruUnit, LstmUnit, Rnn
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.passes.engine.inserting import Before
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim

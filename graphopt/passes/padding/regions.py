@@ -9,7 +9,8 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import If, Scan, While, item_type
-from graphopt.ir.dialect.ops.math import Cast, Cumsum, LessThan, Where
+from graphopt.ir.dialect.ops.math import Cast, LessThan, Where
+from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.regions import captured_values
 from graphopt.ir.dialect.types import rank_of
 from graphopt.passes.engine.inserting import Before
@@ -21,12 +22,13 @@ from graphopt.passes.padding.rules import Carried, Padded, Real, carry, fill_of
 Found = dict[PdOp, tuple[Carried, tuple[Axes, ...]]]
 
 
-def carry_block(block: Block, known: dict[SSAValue, Axes]) -> Found:
+def carry_block(block: Block, known: dict[SSAValue, Axes], equal: set[tuple[Dim, Dim]]) -> Found:
     """The rule of each op that padded values reach; ops inside others come before them.
 
-    The results enter `known`. CannotPad, with the op, when one cannot do with padding.
+    The results enter `known`, dimensions that must have one size `equal`. CannotPad, with the op,
+    when one cannot do with padding.
     """
-    walk = _Walk(known)
+    walk = _Walk(known, equal)
     walk.block(block)
     return walk.found
 
@@ -34,6 +36,7 @@ def carry_block(block: Block, known: dict[SSAValue, Axes]) -> Found:
 @dataclass
 class _Walk:
     known: dict[SSAValue, Axes]
+    equal: set[tuple[Dim, Dim]]
     found: Found = field(default_factory=dict[PdOp, tuple[Carried, tuple[Axes, ...]]])
 
     def block(self, block: Block) -> None:
@@ -44,7 +47,9 @@ class _Walk:
                 continue
             assert isinstance(op, PdOp)
             try:
-                carried = self._region(op) if op.regions else _plain(op, Padded(self.known))
+                carried = (
+                    self._region(op) if op.regions else _plain(op, Padded(self.known, self.equal))
+                )
             except CannotPad as error:
                 raise _at(op, error) from None
             self.found[op] = carried, tuple(map(self.of, op.operands))

@@ -11,7 +11,7 @@ its other results: no infinity or NaN comes from padding, in derivatives neither
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import singledispatch
 from typing import Any, Protocol
 
@@ -21,7 +21,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.dialect.traits import Elementwise, Rowwise
 from graphopt.ir.dialect.types import dtype_of, normalize_axes, rank_of, shape_of
-from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent
 
 
 @dataclass(frozen=True)
@@ -69,9 +69,30 @@ class Carried:
 
 @dataclass(frozen=True)
 class Padded:
-    """The axes of the values of a module; a value that is absent has no padded axis."""
+    """The axes of the values of a module; a value that is absent has no padded axis.
+
+    `equal` are dimensions that must have one size, which the feeds of each run are checked for.
+    """
 
     known: Mapping[SSAValue, Axes]
+    equal: set[tuple[Dim, Dim]] = field(default_factory=set[tuple[Dim, Dim]])
+
+    def meet(self, one: Dim | None, other: Dim | None) -> bool:
+        """True when the axes of two operands may meet.
+
+        Images that come to one place on two ways, scaled down and up again, mostly have the same
+        size there, though not for each size of the feeds.
+        """
+        if one == other:
+            return True
+        if one is None or other is None or len(one) != 1 or len(other) != 1:
+            return False
+        (a,), (b,) = one, other
+        names = {x.name if isinstance(x, Extent) else x for x in (a, b)}
+        if len(names) != 1:
+            return False
+        self.equal.add((one, other))
+        return True
 
     def of(self, value: SSAValue) -> Axes:
         """One entry per axis of the value."""
@@ -149,11 +170,11 @@ def broadcast(operands: Sequence[SSAValue], padded: Padded) -> Axes:
     for value in operands:
         for position, dim in enumerate(padded.of(value), rank - rank_of(value.type)):
             if dim is not None:
-                if found[position] not in (None, dim):
+                if found[position] is not None and not padded.meet(found[position], dim):
                     raise CannotPad(
                         "different-padding", f"two operands are padded differently on {position}"
                     )
-                found[position] = dim
+                found[position] = found[position] or dim
     for value in operands:
         offset = rank - rank_of(value.type)
         pairs = zip(padded.of(value), sizes_of(value, padded), strict=True)

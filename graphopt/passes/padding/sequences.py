@@ -8,15 +8,14 @@ ordinary numbers.
 from __future__ import annotations
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.sequence import (
+from graphopt.ir.dialect.ops.sequence.layers import (
     SequenceConv,
     SequenceExpand,
-    SequenceGru,
-    SequenceLstm,
     SequencePool,
     SequenceReverse,
     SequenceSoftmax,
 )
+from graphopt.ir.dialect.ops.sequence.recurrent import SequenceGru, SequenceLstm
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.recurrent import check_rows, check_weights
 from graphopt.passes.padding.rules import Carried, Padded, carry, check_free

@@ -6,10 +6,9 @@ from collections.abc import Sequence
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.ops.alignment import EditDistance
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.comm import AllReduce
 from graphopt.ir.dialect.ops.creation import Full, FullLike
-from graphopt.ir.dialect.ops.index import Accuracy
 from graphopt.ir.dialect.ops.math import (
     Add,
     Cast,
@@ -22,9 +21,10 @@ from graphopt.ir.dialect.ops.math import (
     Subtract,
     Where,
 )
-from graphopt.ir.dialect.ops.metric import Auc
+from graphopt.ir.dialect.ops.metric import Accuracy, Auc
 from graphopt.ir.dialect.ops.norm import BatchNorm, channel_axis
 from graphopt.ir.dialect.ops.reduce import Any, Mean, Sum
+from graphopt.ir.dialect.ops.sequence.alignment import EditDistance
 from graphopt.ir.dialect.ops.shape import Reshape, Slice, StopGradient
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, rank_of, shape_of
 from graphopt.ir.dtypes import DType
@@ -43,31 +43,36 @@ from graphopt.passes.padding.rules import (
 
 @carry.register(Mean)
 def _(op: Mean, padded: Padded) -> Carried:
-    """A sum of the elements that count, divided by their number."""
     axes = padded.of(op.operands[0])
-    given = op.attr("axis")
+    given, keepdim = op.attr("axis"), op.attr("keepdim")
     reduced = sorted(normalize_axes(given, len(axes)) if given else range(len(axes)))
-    results = (
-        tuple(
-            None if at in reduced else dim
-            for at, dim in enumerate(axes)
-            if op.attr("keepdim") or at not in reduced
-        ),
+    result = tuple(
+        None if at in reduced else dim
+        for at, dim in enumerate(axes)
+        if keepdim or at not in reduced
     )
-    masked = tuple(at for at in reduced if axes[at] is not None)
-    if not masked:
-        return Carried(results)
+    if not any(axes[at] for at in reduced):
+        return Carried((result,))
+    return mean_of_rows(result, axes, reduced, keepdim=keepdim)
 
-    def write(op: Mean, real: Real) -> Sequence[SSAValue]:
+
+def mean_of_rows(result: Axes, axes: Axes, reduced: Sequence[int], *, keepdim: bool) -> Carried:
+    """The rule of an op that takes means of its operand, which has padding along `reduced`.
+
+    A sum of the elements that count, divided by their number.
+    """
+
+    def write(op: PdOp, real: Real) -> Sequence[SSAValue]:
         new, value = Before(op), op.operands[0]
         dtype = dtype_of(value.type)
         wide = _wide(dtype)
         summand = value if dtype == wide else new(Cast.make(value, dtype=wide))
-        total = new(Sum.make(summand, axis=given, keepdim=op.attr("keepdim")))
+        total = new(Sum.make(summand, axis=list(reduced), keepdim=keepdim))
         mean = new(Divide.make(total, _count(new, real, value, axes, reduced, wide)))
         return [mean if dtype == wide else new(Cast.make(mean, dtype=dtype))]
 
-    return Carried(results, (Mask(0, masked, 0.0),), write=write)
+    masked = tuple(at for at in reduced if axes[at] is not None)
+    return Carried((result,), (Mask(0, masked, 0.0),), write=write)
 
 
 def _wide(dtype: DType) -> str:

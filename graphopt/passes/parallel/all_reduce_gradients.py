@@ -17,10 +17,9 @@ from xdsl.passes import ModulePass
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.ops.comm import AllReduce
-from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.optimizer import Update
-from graphopt.ir.dialect.ops.plain_update import Dpsgd
-from graphopt.ir.dialect.ops.vjp import Vjp
+from graphopt.ir.dialect.ops.grad import Grad, Vjp
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.ops.update.plain import Dpsgd
 from graphopt.passes.engine.numerics import Numerics
 
 

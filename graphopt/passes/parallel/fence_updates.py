@@ -13,8 +13,8 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.definition import operand_names
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.fence import Fence
-from graphopt.ir.dialect.ops.optimizer import Update
+from graphopt.ir.dialect.ops.control import Fence
+from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.ir.dialect.signature import main_function
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics

@@ -18,10 +18,10 @@ from xdsl.passes import ModulePass
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.callback import PyFunc
 from graphopt.ir.dialect.ops.comm import AllGather, AllReduce, Collective
+from graphopt.ir.dialect.ops.control import Fence
 from graphopt.ir.dialect.ops.dynamic import draws
-from graphopt.ir.dialect.ops.fence import Fence
 from graphopt.ir.dialect.ops.norm import BatchNormBase
-from graphopt.ir.dialect.ops.optimizer import Update
+from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.ir.dialect.regions import inner_ops, values_read
 from graphopt.ir.dialect.signature import PER_REPLICA, STATE, main_function, signature_of
 from graphopt.ir.dialect.signature_edit import edit_signature

@@ -14,7 +14,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.ir.dialect.ops import ALL, comm
-from graphopt.ir.dialect.ops.fence import Fence
+from graphopt.ir.dialect.ops.control import Fence
 from graphopt.ir.dialect.ops.norm import BatchNormBase
 from graphopt.ir.dialect.signature import main_function
 from graphopt.passes.engine.fusion import Outcome

@@ -19,8 +19,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.comm import WeighByRows
 from graphopt.ir.dialect.ops.creation import Full, FullLike
-from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.vjp import Vjp
+from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.dialect.signature import FEED, main_function, signature_of
 from graphopt.ir.dialect.signature_edit import add_feed
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, shape_of

@@ -19,8 +19,8 @@ from xdsl.ir import BlockArgument, Operation, SSAValue
 
 from graphopt.ir.dialect.definition import attr_kinds, operand_names
 from graphopt.ir.dialect.ops.comm import AllReduce, OnOwner, Part, ReduceScatter
-from graphopt.ir.dialect.ops.optimizer import Single, Update
-from graphopt.ir.dialect.ops.plain_update import Dpsgd
+from graphopt.ir.dialect.ops.update.basic import Single, Update
+from graphopt.ir.dialect.ops.update.plain import Dpsgd
 from graphopt.ir.dialect.signature import FETCH, SHARD_OF, STATE, main_function, signature_of
 from graphopt.ir.dialect.signature_edit import SignatureEdit, edit_signature
 from graphopt.ir.dialect.traits import takes_any_order

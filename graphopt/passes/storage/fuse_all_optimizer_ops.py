@@ -16,8 +16,8 @@ from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.definition import operand_names
-from graphopt.ir.dialect.ops.fused_update import FUSED
-from graphopt.ir.dialect.ops.optimizer import Adam, Adamw, Momentum, Sgd, Update
+from graphopt.ir.dialect.ops.update.basic import Adam, Adamw, Momentum, Sgd, Update
+from graphopt.ir.dialect.ops.update.fused import FUSED
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.passes.engine.fusion import Applied, Outcome, Reason
 from graphopt.passes.engine.grouping import movable

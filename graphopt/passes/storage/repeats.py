@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.comm import Collective
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.optimizer import Update
+from graphopt.ir.dialect.ops.update.basic import Update
 from graphopt.passes.engine.naming import how_used
 from graphopt.passes.engine.pattern import Reason
 

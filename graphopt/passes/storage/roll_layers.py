@@ -15,10 +15,10 @@ from xdsl.ir import Block, Operation, SSAValue
 from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Layers, Yield
-from graphopt.ir.dialect.ops.fused_update import FUSED
-from graphopt.ir.dialect.ops.optimizer import Update
-from graphopt.ir.dialect.ops.plain_update import Dpsgd
 from graphopt.ir.dialect.ops.shape import Stack
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.ops.update.fused import FUSED
+from graphopt.ir.dialect.ops.update.plain import Dpsgd
 from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.types import byte_count
 from graphopt.passes.engine.fusion import Outcome, Reason

@@ -19,10 +19,10 @@ from xdsl.ir import OpResult, SSAValue
 from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.definition import operand_names
 from graphopt.ir.dialect.ops.control import Layers
-from graphopt.ir.dialect.ops.fused_update import FUSED, FusedUpdate
-from graphopt.ir.dialect.ops.optimizer import Update
 from graphopt.ir.dialect.ops.rearrange import Unbind
 from graphopt.ir.dialect.ops.shape import Stack
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.ops.update.fused import FUSED, FusedUpdate
 from graphopt.ir.dialect.signature import STATE, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, byte_count, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason

@@ -24,8 +24,8 @@ from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import Conv2d, DepthwiseConv2d
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.optimizer import Single, Update
 from graphopt.ir.dialect.ops.shape import Transpose
+from graphopt.ir.dialect.ops.update.basic import Single, Update
 from graphopt.ir.dialect.signature import ORDER, STATE, main_function, signature_of
 from graphopt.ir.dialect.signature_edit import SignatureEdit, edit_signature, state_name
 from graphopt.ir.dialect.traits import takes_any_order

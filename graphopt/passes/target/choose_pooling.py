@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dialect.differentiated import differentiated
-from graphopt.ir.dialect.ops.conv import Pool2d, Pool3d, PoolBase, spatial_sizes
+from graphopt.ir.dialect.ops.conv import spatial_sizes
+from graphopt.ir.dialect.ops.pool import Pool2d, Pool3d, PoolBase
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
 from graphopt.passes.engine.numerics import Numerics

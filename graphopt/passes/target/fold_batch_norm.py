@@ -13,11 +13,13 @@ from dataclasses import dataclass
 from xdsl.ir import BlockArgument, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.conv import Conv2d, Conv3d, DepthwiseConv2d
-from graphopt.ir.dialect.ops.conv_transpose import (
+from graphopt.ir.dialect.ops.conv import (
+    Conv2d,
     Conv2dTranspose,
+    Conv3d,
     Conv3dTranspose,
     ConvTransposeBase,
+    DepthwiseConv2d,
 )
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Multiply, Rsqrt, Scale, Subtract

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops import activation, conv, fused, linear, loss, math, norm, shape
+from graphopt.ir.dialect.ops import activation, conv, fused, linear, loss, math, norm, pool, shape
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.math import Cast, Scale
@@ -70,7 +70,7 @@ KINDS: tuple[Kind, ...] = (
          "of inner axes 1.5 copies, with the last axis 2.5"),
     Kind("movement", lambda op: op.has_trait(Movement), 1.0, "a copy"),
     Kind("lookup", _of(Embedding), None, "its derivative needs the ids alone"),
-    Kind("window", _of(conv.PoolBase), None, "nine reads for each result of 3 by 3"),
+    Kind("window", _of(pool.PoolBase), None, "nine reads for each result of 3 by 3"),
     Kind("product", lambda op: isinstance(op, _PRODUCTS) and _has_no_hidden_parts(op), None,
          "2 n multiplications for each byte of a product of n by n"),
 )  # fmt: skip

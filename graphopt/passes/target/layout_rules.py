@@ -13,9 +13,9 @@ from typing import Any
 from graphopt.ir.dialect.definition import operand_names
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import Prelu
-from graphopt.ir.dialect.ops.conv import Conv2d, DepthwiseConv2d, Pool2d
-from graphopt.ir.dialect.ops.conv_transpose import Conv2dTranspose
+from graphopt.ir.dialect.ops.conv import Conv2d, Conv2dTranspose, DepthwiseConv2d
 from graphopt.ir.dialect.ops.norm import BatchNormBase, GroupNorm
+from graphopt.ir.dialect.ops.pool import Pool2d
 from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.reduce import Reduce
 from graphopt.ir.dialect.ops.shape import Concat, Split

@@ -17,15 +17,15 @@ from xdsl.ir import Block, BlockArgument, Operation, SSAValue, Use
 from graphopt.ir.dialect.definition import attr_kinds, operand_names
 from graphopt.ir.dialect.differentiated import readers_of
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.adaptive_update import Adagrad
 from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.math import Add
-from graphopt.ir.dialect.ops.optimizer import Sgd, Update
-from graphopt.ir.dialect.ops.row_update import AdagradRows, AdamRows, AdamwRows, RowUpdate, SgdRows
 from graphopt.ir.dialect.ops.shape import Assign
-from graphopt.ir.dialect.ops.sparse_update import SparseAdam, SparseAdamBase, SparseAdamw
+from graphopt.ir.dialect.ops.update.adaptive import Adagrad
+from graphopt.ir.dialect.ops.update.basic import Sgd, Update
+from graphopt.ir.dialect.ops.update.rows import AdagradRows, AdamRows, AdamwRows, RowUpdate, SgdRows
+from graphopt.ir.dialect.ops.update.sparse import SparseAdam, SparseAdamBase, SparseAdamw
 from graphopt.ir.dialect.signature import main_function
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason

@@ -6,7 +6,7 @@ Importing this fills the registry.
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
-for _found in iter_modules(__path__):
-    import_module(f"{__name__}.{_found.name}")
+for _found in walk_packages(__path__, f"{__name__}."):
+    import_module(_found.name)

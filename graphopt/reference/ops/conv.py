@@ -1,4 +1,4 @@
-"""Convolution and pooling, as sums over the positions of a window."""
+"""Convolution, as a sum over the positions of a window; the transpose spreads the filter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from graphopt.ir.dialect.ops.conv import Conv2d, Conv3d, DepthwiseConv2d, Pool2d, Pool3d
+from graphopt.ir.dialect.ops.conv import (
+    Conv2d,
+    Conv2dTranspose,
+    Conv3d,
+    Conv3dTranspose,
+    DepthwiseConv2d,
+)
 from graphopt.reference.ops.activation import relu
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
@@ -111,62 +117,64 @@ def depthwise_conv2d(
     )
 
 
-def _windows(
-    size: int, own: int, stride: int, pad: tuple[int, int], ceil_mode: bool, exclusive: bool
-) -> list[tuple[int, int, int]]:
-    """Start, end and the number that an average divides by, of each window along a dimension."""
-    room = size + sum(pad) - own
-    number = (math.ceil(room / stride) if ceil_mode else room // stride) + 1
-    found: list[tuple[int, int, int]] = []
-    for at in range(number):
-        start = at * stride - pad[0]
-        # Paddle lets the end reach as far as the padding in front does
-        end = min(start + own, size + pad[0])
-        first, last = max(start, 0), min(end, size)
-        found.append((first, last, last - first if exclusive else end - start))
-    return found
-
-
-@rule(Pool2d, Pool3d)
-def pool(
-    x: Array,
-    kernel_size: Ints,
+@rule(Conv2dTranspose, Conv3dTranspose)
+def transposed_convolution(
+    input: Array,
+    filter: Array,
     strides: Ints,
     paddings: Ints,
     padding_algorithm: str,
-    pooling_type: str,
-    global_pooling: bool,
-    adaptive: bool,
-    ceil_mode: bool,
-    exclusive: bool,
+    dilations: Ints,
+    groups: int,
+    output_padding: Ints,
+    output_size: Ints,
     data_format: str,
 ) -> Array:
-    x = channels_first(x, data_format)
-    sizes = x.shape[2:]
-    if global_pooling or adaptive:
-        wanted = [1] * len(sizes) if global_pooling else kernel_size
-        # -1 keeps a dimension
-        numbers = [s if w < 0 else w for s, w in zip(sizes, wanted, strict=True)]
-        windows = [
-            [
-                (i * size // n, -(-(i + 1) * size // n), -(-(i + 1) * size // n) - i * size // n)
-                for i in range(n)
-            ]
-            for size, n in zip(sizes, numbers, strict=True)
-        ]
-    else:
-        pads = pads_of(paddings, padding_algorithm, sizes, kernel_size, strides)
-        windows = [
-            _windows(*each, ceil_mode, exclusive)
-            for each in zip(sizes, kernel_size, strides, pads, strict=True)
-        ]
-    axes = tuple(range(2, x.ndim))
-    cells: list[Array] = []
-    for cell in itertools.product(*windows):
-        part = x[(slice(None), slice(None), *(slice(a, b) for a, b, _ in cell))]
-        if pooling_type == "max":
-            cells.append(np.max(part, axis=axes) if part.size else np.full(x.shape[:2], -np.inf))
-        else:
-            cells.append(np.sum(part, axis=axes) / float(math.prod(n for _, _, n in cell)))
-    out = np.reshape(np.stack(cells, -1), (*x.shape[:2], *map(len, windows)))
-    return channels_back(out, data_format)
+    x = channels_first(input, data_format)
+    rows, sizes, kernel = x.shape[0], x.shape[2:], filter.shape[2:]
+    if padding_algorithm == "SAME":
+        dilations = [1] * len(kernel)
+    pads = pads_of(paddings, padding_algorithm, sizes, kernel, strides)
+    whole = [
+        (size - 1) * stride + d * (k - 1) + 1
+        for size, stride, d, k in zip(sizes, strides, dilations, kernel, strict=True)
+    ]
+    extra = output_padding or [0] * len(kernel)
+    wanted = output_size or [
+        size - sum(pad) + more for size, pad, more in zip(whole, pads, extra, strict=True)
+    ]
+    own, outs = x.shape[1] // groups, filter.shape[1]
+    apart = np.reshape(x, (rows, groups, own, -1))
+    columns = np.reshape(np.transpose(apart, (1, 2, 0, 3)), (groups, own, -1))
+    weight = np.reshape(filter, (groups, own, outs, *kernel))
+    total: Array = np.zeros((rows, groups * outs, *whole))
+    for position in itertools.product(*map(range, kernel)):
+        key = np.swapaxes(weight[(..., *position)], 1, 2)
+        product = np.reshape(np.matmul(key, columns), (groups, outs, rows, *sizes))
+        order = (2, 0, 1, *range(3, 3 + len(kernel)))
+        parts = np.reshape(np.transpose(product, order), (rows, groups * outs, *sizes))
+        starts = [at * d for at, d in zip(position, dilations, strict=True)]
+        total = total + _spread(parts, strides, starts, whole)
+    for axis, (size, pad) in enumerate(zip(wanted, pads, strict=True), 2):
+        missing = max(pad[0] + size - total.shape[axis], 0)
+        total = np.pad(total, [(0, missing if at == axis else 0) for at in range(total.ndim)])
+        key = [slice(None)] * total.ndim
+        key[axis] = slice(pad[0], pad[0] + size)
+        total = total[tuple(key)]
+    return channels_back(total, data_format)
+
+
+def _spread(x: Array, strides: Ints, starts: Sequence[int], whole: Sequence[int]) -> Array:
+    """The elements `strides` apart, the first one at `starts`, among zeros up to the sizes."""
+    for axis, (stride, start, size) in enumerate(zip(strides, starts, whole, strict=True), 2):
+        shape = x.shape
+        apart = np.reshape(x, (*shape[: axis + 1], 1, *shape[axis + 1 :]))
+        widths = [(0, stride - 1 if at == axis + 1 else 0) for at in range(apart.ndim)]
+        length = shape[axis] * stride
+        joined = np.reshape(np.pad(apart, widths), (*shape[:axis], length, *shape[axis + 1 :]))
+        cut = [slice(None)] * joined.ndim
+        cut[axis] = slice(0, length - stride + 1)
+        after = size - start - (length - stride + 1)
+        widths = [(start, after) if at == axis else (0, 0) for at in range(joined.ndim)]
+        x = np.pad(joined[tuple(cut)], widths)
+    return x

@@ -1,4 +1,4 @@
-"""Elementary functions of one tensor."""
+"""Elementary functions of elements."""
 
 from __future__ import annotations
 
@@ -73,3 +73,13 @@ def stanh(x: Array, scale_a: float, scale_b: float) -> Array:
 def logit(x: Array, eps: float) -> Array:
     kept = between(x, eps, 1.0 - eps) if eps else x
     return np.log(kept / (1.0 - kept))
+
+
+@rule(ops.Atan2)
+def atan2(x: Array, y: Array) -> Array:
+    return np.arctan2(x, y)
+
+
+@rule(ops.Lerp)
+def lerp(x: Array, y: Array, weight: Array) -> Array:
+    return x + weight * (y - x)

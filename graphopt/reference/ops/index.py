@@ -1,4 +1,4 @@
-"""Looking elements up by number. Numbers out of range, for which Paddle raises, read nan."""
+"""Reading elements by number. Numbers out of range, for which Paddle raises, read nan."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 
 from graphopt.ir.dialect.ops import index as ops
 from graphopt.reference.registry import Unsupported, rule
-from graphopt.reference.tape import Array, value_of
+from graphopt.reference.tape import Array
 
 
 def taken(x: Array, numbers: Array, axis: int, op: str) -> Array:
@@ -42,33 +42,19 @@ def gather(x: Array, index: Array, axis: int) -> Array:
     return taken(x, np.reshape(index, index.shape[:1]), axis % x.ndim, "pd.gather")
 
 
-@rule(ops.Topk)
-def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
-    order = in_order(value_of(x), axis, descending=largest)
-    places = np.take(order, np.arange(k), axis)
-    return np.take_along_axis(x, places, axis), places
-
-
-def in_order(x: Array, axis: int, descending: bool) -> Array:
-    """Indices of the elements that come first, second, ...; of equal ones the first comes first.
-
-    nan is larger than any number.
-    """
-    if descending:
-        back = np.argsort(np.flip(x, axis), axis, kind="stable")
-        return x.shape[axis] - 1 - np.flip(back, axis)
-    return np.argsort(x, axis, kind="stable")
-
-
-@rule(ops.Accuracy)
-def accuracy(indices: Array, label: Array) -> tuple[Array, Array, Array]:
-    rows = indices.shape[0]
-    correct = np.sum(np.any(indices == np.reshape(label, (rows, 1)), axis=-1))
-    return correct / max(rows, 1) * 1.0, correct, np.asarray(rows)
-
-
 @rule(ops.FillRows)
 def fill_rows(x: Array, mask: Array, keep: bool) -> Array:
     kept = np.reshape(mask, -1) == keep
     first: Any = int(np.argmax(kept)) if kept.size else 0
     return np.take(x, np.where(kept, np.arange(kept.size), first), 0) if kept.size else x
+
+
+@rule(ops.Multiplex)
+def multiplex(inputs: tuple[Array, ...], index: Array) -> Array:
+    numbers = np.reshape(index, (-1,))
+    all_ = np.stack(inputs)
+    inside = (numbers >= -len(inputs)) & (numbers < len(inputs))
+    found = all_[np.where(inside, numbers, 0), np.arange(len(numbers))]
+    if np.all(inside):
+        return found
+    return np.where(np.reshape(inside, (-1,) + (1,) * (found.ndim - 1)), found, np.nan)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from graphopt.ir.dialect.ops import linear as ops
 from graphopt.ir.dialect.ops.linear import Bilinear, Matmul, RowConv
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
@@ -37,3 +38,13 @@ def row_conv(x: Array, filter: Array) -> Array:
         moved = np.pad(x[:, ahead:], ((0, 0), (0, ahead), (0, 0)))
         total = total + moved * filter[ahead]
     return total
+
+
+@rule(ops.Kron)
+def kron(x: Array, y: Array) -> Array:
+    rank = max(x.ndim, y.ndim)
+    a, b = (np.reshape(v, (1,) * (rank - v.ndim) + v.shape) for v in (x, y))
+    shape = [m * n for m, n in zip(a.shape, b.shape, strict=True)]
+    apart_a = np.reshape(a, [d for dim in a.shape for d in (dim, 1)])
+    apart_b = np.reshape(b, [d for dim in b.shape for d in (1, dim)])
+    return np.reshape(apart_a * apart_b, shape)

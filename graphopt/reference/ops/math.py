@@ -228,27 +228,3 @@ def add_n(inputs: tuple[Array, ...]) -> Array:
 @rule(ops.Where)
 def where(condition: Array, x: Array, y: Array) -> Array:
     return np.where(condition, x, y)
-
-
-@rule(ops.Cumsum)
-def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
-    if flatten:
-        x, axis = np.reshape(x, (-1,)), 0
-    x = np.flip(x, axis) if reverse else x
-    if exclusive:
-        axis %= x.ndim
-        lead = (slice(None),) * axis
-        x = np.concatenate([np.zeros_like(x[(*lead, slice(0, 1))]), x[(*lead, slice(0, -1))]], axis)
-    total = np.cumsum(x, axis)
-    return np.flip(total, axis) if reverse else total
-
-
-@rule(ops.Cumprod)
-def cumprod(x: Array, axis: int) -> Array:
-    axis %= x.ndim
-    lead = (slice(None),) * axis
-    parts = [
-        np.prod(x[(*lead, slice(0, end + 1))], axis=axis, keepdims=True)
-        for end in range(x.shape[axis])
-    ]
-    return np.concatenate(parts, axis) if parts else x

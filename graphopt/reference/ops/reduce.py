@@ -1,4 +1,4 @@
-"""Reductions over axes."""
+"""Reductions over axes, and running results along an axis."""
 
 from __future__ import annotations
 
@@ -54,8 +54,14 @@ def _ties_share(function: Any) -> Any:
 
 
 rule(ops.Max)(_ties_all(np.max))
+
+
 rule(ops.Min)(_ties_all(np.min))
+
+
 rule(ops.Amax)(_ties_share(np.max))
+
+
 rule(ops.Amin)(_ties_share(np.min))
 
 
@@ -130,3 +136,67 @@ def argmax(x: Array, axis: int, keepdim: bool, flatten: bool) -> Array:
 @rule(ops.Argmin)
 def argmin(x: Array, axis: int, keepdim: bool, flatten: bool) -> Array:
     return _where_first(x, axis, keepdim, flatten, np.argmin)
+
+
+@rule(ops.Cumsum)
+def cumsum(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
+    if flatten:
+        x, axis = np.reshape(x, (-1,)), 0
+    x = np.flip(x, axis) if reverse else x
+    if exclusive:
+        axis %= x.ndim
+        lead = (slice(None),) * axis
+        x = np.concatenate([np.zeros_like(x[(*lead, slice(0, 1))]), x[(*lead, slice(0, -1))]], axis)
+    total = np.cumsum(x, axis)
+    return np.flip(total, axis) if reverse else total
+
+
+@rule(ops.Cumprod)
+def cumprod(x: Array, axis: int) -> Array:
+    axis %= x.ndim
+    lead = (slice(None),) * axis
+    parts = [
+        np.prod(x[(*lead, slice(0, end + 1))], axis=axis, keepdims=True)
+        for end in range(x.shape[axis])
+    ]
+    return np.concatenate(parts, axis) if parts else x
+
+
+def _running(x: Array, axis: int, wins: Any) -> tuple[Array, Array]:
+    if not x.ndim:
+        return x, np.zeros((), np.int64)
+    rows = np.moveaxis(value_of(x), axis, 0)
+    places = np.zeros(rows.shape, np.int64)
+    best = rows[:1].copy()
+    for number in range(1, rows.shape[0]):
+        new = rows[number]
+        better = np.isnan(new) | (wins(new, best[0]) & ~np.isnan(best[0]))
+        best[0] = np.where(better, new, best[0])
+        places[number] = np.where(better, number, places[number - 1])
+    where = np.moveaxis(places, 0, axis)
+    return np.take_along_axis(x, where, axis), where
+
+
+@rule(ops.Cummax)
+def cummax(x: Array, axis: int) -> tuple[Array, Array]:
+    return _running(x, axis, np.greater_equal)
+
+
+@rule(ops.Cummin)
+def cummin(x: Array, axis: int) -> tuple[Array, Array]:
+    return _running(x, axis, np.less_equal)
+
+
+@rule(ops.Logcumsumexp)
+def logcumsumexp(x: Array, axis: int, flatten: bool, exclusive: bool, reverse: bool) -> Array:
+    x = np.reshape(x, (-1,)) if flatten or not x.ndim else x
+    rows = np.moveaxis(x, 0 if flatten else axis, 0)
+    order = range(rows.shape[0])
+    total: Array = np.full(rows.shape[1:], -np.inf)
+    parts: list[Array] = []
+    for number in reversed(order) if reverse else order:
+        more = np.logaddexp(total, rows[number])
+        parts.append(total if exclusive else more)
+        total = more
+    parts = parts[::-1] if reverse else parts
+    return np.moveaxis(np.stack(parts), 0, 0 if flatten else axis) if parts else x

@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 
 from graphopt.ir.dialect.ops import sort as ops
-from graphopt.reference.ops.index import in_order
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array, value_of
 
@@ -52,3 +51,21 @@ def searchsorted(sequence: Array, values: Array, right: bool) -> Array:
     for place in np.ndindex(*batch):
         out[place] = np.searchsorted(rows[place], wanted[place], side)
     return out
+
+
+@rule(ops.Topk)
+def topk(x: Array, k: int, axis: int, largest: bool) -> tuple[Array, Array]:
+    order = in_order(value_of(x), axis, descending=largest)
+    places = np.take(order, np.arange(k), axis)
+    return np.take_along_axis(x, places, axis), places
+
+
+def in_order(x: Array, axis: int, descending: bool) -> Array:
+    """Indices of the elements that come first, second, ...; of equal ones the first comes first.
+
+    nan is larger than any number.
+    """
+    if descending:
+        back = np.argsort(np.flip(x, axis), axis, kind="stable")
+        return x.shape[axis] - 1 - np.flip(back, axis)
+    return np.argsort(x, axis, kind="stable")

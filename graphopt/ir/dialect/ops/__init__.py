@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pkgutil import iter_modules
+from pkgutil import walk_packages
 
 from graphopt.ir.dialect.op import PdOp
 
-FAMILIES = tuple(import_module(f"{__name__}.{found.name}") for found in iter_modules(__path__))
+FAMILIES = tuple(
+    import_module(found.name)
+    for found in walk_packages(__path__, f"{__name__}.")
+    if not found.ispkg
+)
 
 ALL: tuple[type[PdOp], ...] = tuple(
     value
@@ -20,3 +24,8 @@ ALL: tuple[type[PdOp], ...] = tuple(
 )
 
 BY_NAME: dict[str, type[PdOp]] = {op.name: op for op in ALL}
+
+
+def family_of(op: type[PdOp]) -> str:
+    """The path of the op's file below this folder, without `.py`: `math`, `detection/boxes`."""
+    return op.__module__.removeprefix(f"{__name__}.").replace(".", "/")

@@ -1,7 +1,7 @@
-"""Ops that call Python functions of the host while a program runs.
+"""Ops that call Python of the host while a program runs: functions, printing, checking.
 
-A number names the Python function (see `ir/dialect/callables.py`), so a module with these ops means
-something in the process that built it only.
+A number names a Python function (see `ir/dialect/callables.py`), so a module with these ops means
+something in the process that built it only. `pd.print` and `pd.assert` have no results and stay.
 """
 
 from __future__ import annotations
@@ -10,18 +10,27 @@ from collections.abc import Sequence
 
 from xdsl.irdl import (
     irdl_op_definition,
+    operand_def,
     traits_def,
     var_operand_def,
     var_result_def,
 )
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.attrs import integer, integers, strings
+from graphopt.ir.dialect.attrs import integer, integers, string, strings
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.traits import Opaque
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, rank_of, shape_of, tensor
+from graphopt.ir.dialect.ops.base import OpaqueOp, Unary
+from graphopt.ir.dialect.traits import Opaque, Shown
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Tensor,
+    dtype_of,
+    element_count,
+    rank_of,
+    shape_of,
+    tensor,
+)
 
 
 def split_shapes(sizes: Sequence[int], ranks: Sequence[int]) -> list[tuple[int, ...]]:
@@ -99,3 +108,79 @@ class PyFuncBackward(OpaqueOp):
     @staticmethod
     def infer(outs: Sequence[Tensor]) -> list[Tensor]:
         return list(outs)
+
+
+PARTS = ("name", "message", "lod", "place", "shape", "layout", "dtype")
+
+
+def _check_parts(parts: tuple[str, ...]) -> None:
+    unknown = set(parts) - set(PARTS)
+    if unknown:
+        raise ProgramError(f"print shows {', '.join(PARTS)}, not '{min(unknown)}'")
+
+
+@irdl_op_definition
+class Print(PdOp):
+    """Print a tensor when the program gets here. Paddle: print.
+
+    `first_n` limits how often (-1: always), `summarize` how many elements (-1: all); `parts` names
+    the facts to print with the elements, and `variable` its name.
+    """
+
+    name = "pd.print"
+    traits = traits_def(Opaque())
+    x = operand_def(Tensor)
+    variable = string()
+    message = string("")
+    first_n = integer(-1)
+    summarize = integer(20)
+    parts = strings(PARTS)
+
+    @staticmethod
+    def infer(parts: tuple[str, ...]) -> tuple[Tensor, ...]:
+        _check_parts(parts)
+        return ()
+
+
+@irdl_op_definition
+class PrintGradient(Unary):
+    """The same value; its gradient is printed when it is computed. Paddle: print."""
+
+    name = "pd.print_gradient"
+    traits = traits_def(Shown())
+    variable = string()
+    message = string("")
+    first_n = integer(-1)
+    summarize = integer(20)
+    parts = strings(PARTS)
+
+    @staticmethod
+    def infer(x: Tensor, parts: tuple[str, ...] = PARTS) -> Tensor:
+        _check_parts(parts)
+        return x
+
+
+@irdl_op_definition
+class Assert(PdOp):
+    """Stop the program, showing `data`, unless `condition` holds. Paddle: assert.
+
+    `variables` are the names of the condition and of the data.
+    """
+
+    name = "pd.assert"
+    traits = traits_def(Opaque())
+    irdl_options = (SEGMENTS,)
+    condition = operand_def(Tensor)
+    data = var_operand_def(Tensor)
+    variables = strings()
+    summarize = integer(20)
+
+    @staticmethod
+    def infer(
+        condition: Tensor, data: tuple[Tensor, ...], variables: tuple[str, ...]
+    ) -> tuple[Tensor, ...]:
+        if dtype_of(condition) != "bool" or element_count(shape_of(condition)) not in (1, UNKNOWN):
+            raise ProgramError("the condition of an assert must be a bool of one element")
+        if len(variables) != 1 + len(data):
+            raise ProgramError("an assert names its condition and each of its data")
+        return ()

@@ -28,6 +28,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer
 from graphopt.ir.dialect.definition import SEGMENTS, encode_attrs, segments
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.traits import Opaque
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -310,3 +311,22 @@ def item_type(sequence: Attribute) -> Tensor:
     if not shape:
         raise VerifyException(f"a sequence or a stack needs a first axis, found {show(sequence)}")
     return tensor(shape[1:], dtype_of(sequence))
+
+
+@irdl_op_definition
+class Fence(OpaqueOp):
+    """Passes its values on, once all of them and all of `after` are computed.
+
+    Paddle has no such operator: its passes put control dependencies between operators.
+    """
+
+    name = "pd.fence"
+    values = var_operand_def(Tensor)
+    after = var_operand_def(Tensor)
+    outs = var_result_def(Tensor)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(values: tuple[Tensor, ...], after: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        return values

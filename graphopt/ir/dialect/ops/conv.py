@@ -1,17 +1,27 @@
-"""Convolution and pooling over two or three spatial dimensions."""
+"""Convolutions over two or three spatial dimensions, their transposes, and deformed ones."""
 
 from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Sequence
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, string
-from graphopt.ir.dialect.ops.base import PureOp
+from graphopt.ir.dialect.definition import SEGMENTS
+from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Rowwise
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, like, same_dtype, shape_of
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Tensor,
+    like,
+    product,
+    rank_of,
+    same_dtype,
+    shape_of,
+    show,
+)
 
 Pads = tuple[tuple[int, int], ...]
 
@@ -235,78 +245,138 @@ class Conv3d(Conv2dBase):
     data_format = string("NCDHW")
 
 
-class PoolBase(PureOp, ABC):
-    """Maximum or average over windows; the kernel says of how many dimensions.
+def transposed_sizes(
+    sizes: Sequence[int],
+    kernel: Sequence[int],
+    strides: Sequence[int],
+    pads: Sequence[tuple[int, int]],
+    dilations: Sequence[int],
+    output_padding: Sequence[int],
+    output_size: Sequence[int],
+) -> tuple[int, ...]:
+    """The spatial sizes of the result; `output_size` chooses among those with one input size."""
+    extra = output_padding or (0,) * len(sizes)
+    least = [
+        UNKNOWN if UNKNOWN in (size, k) else (size - 1) * s - sum(pad) + d * (k - 1) + 1
+        for size, k, s, pad, d in zip(sizes, kernel, strides, pads, dilations, strict=True)
+    ]
+    if not output_size:
+        return tuple(
+            UNKNOWN if size == UNKNOWN else size + more
+            for size, more in zip(least, extra, strict=True)
+        )
+    for low, want, stride in zip(least, output_size, strides, strict=True):
+        if low != UNKNOWN and not low <= want < low + stride:
+            raise ProgramError(
+                f"output_size {list(output_size)} must be from {least} to less than a stride above"
+            )
+    return tuple(output_size)
 
-    `algorithm` is how to compute it, empty for the backend's way; it comes from a pass.
-    """
 
-    traits = traits_def(Rowwise())
-    x = operand_def(Tensor)
+class ConvTransposeBase(OpaqueOp, ABC):
+    """The transpose of a convolution, with filters [in, out / groups, height, width]."""
+
+    input = operand_def(Tensor)
+    filter = operand_def(Tensor)
     out = result_def(Tensor)
-    kernel_size = integers()
     strides = integers((1, 1))
     paddings = integers((0, 0))
     padding_algorithm = string("EXPLICIT")
-    pooling_type = string("max")
-    global_pooling = flag(False)
-    adaptive = flag(False)
-    ceil_mode = flag(False)
-    exclusive = flag(True)
+    dilations = integers((1, 1))
+    groups = integer(1)
+    output_padding = integers(())
+    output_size = integers(())
     data_format = string("NCHW")
-    algorithm = string("")
+
+    @staticmethod
+    def infer(
+        input: Tensor,
+        filter: Tensor,
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        padding_algorithm: str,
+        dilations: Sequence[int],
+        groups: int,
+        output_padding: Sequence[int],
+        output_size: Sequence[int],
+        data_format: str,
+    ) -> Tensor:
+        same_dtype(input, filter)
+        x, w = shape_of(input), shape_of(filter)
+        inputs = (*w, 1)[0]
+        if inputs != UNKNOWN and inputs % groups:
+            raise ProgramError(f"{inputs} input channels cannot be split in {groups} groups")
+        own = UNKNOWN if inputs == UNKNOWN else inputs // groups
+        check_convolution(x, w, len(strides), groups, own, data_format)
+        sizes, kernel = spatial_sizes(x, data_format), w[2:]
+        dilations = used_dilations(dilations, padding_algorithm)
+        pads = explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
+        out = transposed_sizes(sizes, kernel, strides, pads, dilations, output_padding, output_size)
+        channels = UNKNOWN if w[1] == UNKNOWN else w[1] * groups
+        return like(input, shape=with_spatial(x, channels, out, data_format))
+
+
+@irdl_op_definition
+class Conv2dTranspose(ConvTransposeBase):
+    """Transposed convolution of images. Paddle: conv2d_transpose."""
+
+    name = "pd.conv2d_transpose"
+
+
+@irdl_op_definition
+class Conv3dTranspose(ConvTransposeBase):
+    """Transposed convolution of volumes. Paddle: conv3d_transpose."""
+
+    name = "pd.conv3d_transpose"
+    strides = integers((1, 1, 1))
+    paddings = integers((0, 0, 0))
+    dilations = integers((1, 1, 1))
+    data_format = string("NCDHW")
+
+
+@irdl_op_definition
+class DeformableConv(OpaqueOp):
+    """Convolution whose windows read at places moved by offsets, weighed by a mask if there is one.
+
+    The offsets [n, 2 * deformable_groups * kh * kw, h, w] hold rows and columns in turn. Paddle:
+    deformable_conv, deformable_conv_v1 (without a mask).
+    """
+
+    name = "pd.deformable_conv"
+    x = operand_def(Tensor)
+    offset = operand_def(Tensor)
+    filter = operand_def(Tensor)
+    mask = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    strides = integers((1, 1))
+    paddings = integers((0, 0))
+    dilations = integers((1, 1))
+    deformable_groups = integer(1)
+    groups = integer(1)
+
+    irdl_options = (SEGMENTS,)
 
     @staticmethod
     def infer(
         x: Tensor,
-        kernel_size: Sequence[int],
+        offset: Tensor,
+        filter: Tensor,
+        mask: Tensor | None,
         strides: Sequence[int],
         paddings: Sequence[int],
-        padding_algorithm: str,
-        pooling_type: str,
-        global_pooling: bool,
-        adaptive: bool,
-        ceil_mode: bool,
-        data_format: str,
-        algorithm: str = "",
+        dilations: Sequence[int],
+        deformable_groups: int,
+        groups: int,
     ) -> Tensor:
-        shape, rank = shape_of(x), len(kernel_size)
-        if len(shape) != rank + 2:
-            raise ProgramError(f"pool{rank}d needs rank {rank + 2}, found {list(shape)}")
-        if pooling_type not in ("max", "avg"):
-            raise ProgramError(f"pooling_type must be max or avg, found '{pooling_type}'")
-        if algorithm not in ("", "shifts") or (algorithm and pooling_type == "avg"):
-            raise ProgramError(f"'{algorithm}' is not an algorithm of a {pooling_type} pool")
-        if algorithm and not dtype_of(x).is_floating:
-            raise ProgramError(f"the algorithm '{algorithm}' is not for {dtype_of(x)!s}")
-        spatial = spatial_sizes(shape, data_format)
-        if global_pooling:
-            out: Sequence[int] = (1,) * rank
-        elif adaptive:
-            out = tuple(kernel_size)
-        else:
-            algorithm, ones = padding_algorithm, (1,) * rank
-            pads = explicit_pads(paddings, algorithm, spatial, kernel_size, strides, ones)
-            out = [
-                window_output(size, k, stride, pad, ceil_mode)
-                for size, k, stride, pad in zip(spatial, kernel_size, strides, pads, strict=True)
-            ]
-        channels = shape[-1] if is_channels_last(data_format) else shape[1]
-        return like(x, shape=with_spatial(shape, channels, out, data_format))
-
-
-@irdl_op_definition
-class Pool2d(PoolBase):
-    """Maximum or average over windows of images. Paddle: pool2d."""
-
-    name = "pd.pool2d"
-
-
-@irdl_op_definition
-class Pool3d(PoolBase):
-    """Maximum or average over windows of volumes. Paddle: pool3d."""
-
-    name = "pd.pool3d"
-    strides = integers((1, 1, 1))
-    paddings = integers((0, 0, 0))
-    data_format = string("NCDHW")
+        same_dtype(x, offset, filter, *([] if mask is None else [mask]))
+        out = Conv2d.infer(x, filter, strides, paddings, "EXPLICIT", dilations, groups, "NCHW")
+        places = product((deformable_groups, *shape_of(filter)[2:]))
+        pairs_of = product((2, places))
+        for what, value, channels in (("offset", offset, pairs_of), ("mask", mask, places)):
+            if value is None:
+                continue
+            wanted = (shape_of(x)[0], channels, *shape_of(out)[2:])
+            pairs = zip(shape_of(value), wanted, strict=False)
+            if rank_of(value) != 4 or any(UNKNOWN not in p and p[0] != p[1] for p in pairs):
+                raise ProgramError(f"'{what}' should be {list(wanted)}, found {show(value)}")
+        return out

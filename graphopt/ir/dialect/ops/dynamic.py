@@ -1,7 +1,9 @@
-"""An op with dynamic (tensor-valued) attributes: a shape, an axis, a count that the run decides.
+"""Sizes that a run decides: attributes that are tensors, data-sized results, tensor arrays.
 
 `pd.dynamic` stands for another op. When the values are found to be constants of the program the
-translation makes the plain op instead, so passes need not know this one.
+translation makes the plain op instead, so passes need not know this one. Programs with data-sized
+results run op by op. A tensor array of open length is one tensor of its elements along the first
+axis; one whose length follows from the program needs no op (see `translate/blocks/arrays.py`).
 """
 
 from __future__ import annotations
@@ -11,15 +13,37 @@ from typing import Any
 
 from xdsl.dialects.builtin import DictionaryAttr, TensorType
 from xdsl.ir import Attribute, Operation
-from xdsl.irdl import irdl_op_definition, var_operand_def, var_result_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    result_def,
+    var_operand_def,
+    var_result_def,
+)
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.attrs import dictionary, integers, string, strings
+from graphopt.ir.dialect.attrs import dictionary, flag, integer, integers, string, strings
+from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.definition import SEGMENTS, attr_kinds, default_attrs
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule, class_of
-from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.ops.base import DataSizedOp, OpaqueOp
+from graphopt.ir.dialect.ops.index import check_integer
 from graphopt.ir.dialect.ops.random import RandomOp
-from graphopt.ir.dialect.types import UNKNOWN, Partial, Tensor, shape_of
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Partial,
+    Tensor,
+    broadcast_shapes,
+    compatible,
+    dtype_of,
+    element_count,
+    like,
+    normalize_axis,
+    rank_of,
+    shape_of,
+    show,
+)
 
 
 @irdl_op_definition
@@ -118,3 +142,191 @@ def infer_dynamic(
     known = {**bind_groups(op_class, groups), **attrs, **unknown}
     types: Tensor | tuple[Tensor, ...] = call_rule(op_class.infer_partly, known)
     return (types,) if isinstance(types, TensorType) else types
+
+
+@irdl_op_definition
+class Nonzero(DataSizedOp):
+    """Indices of the elements that are not 0, one row for each. Paddle: where_index."""
+
+    name = "pd.nonzero"
+    condition = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(condition: Tensor) -> Tensor:
+        return like(condition, shape=(UNKNOWN, rank_of(condition)), dtype="int64")
+
+
+@irdl_op_definition
+class MaskedSelect(DataSizedOp):
+    """The elements of x where the mask is true, in order. Paddle: masked_select."""
+
+    name = "pd.masked_select"
+    x = operand_def(Tensor)
+    mask = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, mask: Tensor) -> Tensor:
+        if dtype_of(mask) != "bool":
+            raise ProgramError(f"the mask must be bool, found {show(mask)}")
+        broadcast_shapes(shape_of(x), shape_of(mask))
+        return like(x, shape=(UNKNOWN,))
+
+
+@irdl_op_definition
+class Unique(DataSizedOp):
+    """The different elements, or slices along `axis`, in order. Paddle: unique.
+
+    Further results: where each was first, which one each element is, how many there are.
+    """
+
+    name = "pd.unique"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    indices = result_def(Tensor)
+    inverse = result_def(Tensor)
+    counts = result_def(Tensor)
+    axis = integers(())
+    dtype = dtype_property("int64")
+
+    @staticmethod
+    def infer(x: Tensor, axis: tuple[int, ...], dtype: str) -> tuple[Tensor, ...]:
+        if not axis:
+            out, elements = (UNKNOWN,), element_count(shape_of(x))
+        else:
+            at = normalize_axis(axis[0], rank_of(x))
+            out = tuple(UNKNOWN if i == at else dim for i, dim in enumerate(shape_of(x)))
+            elements = shape_of(x)[at]
+        index = like(x, shape=(UNKNOWN,), dtype=dtype)
+        return like(x, shape=out), index, like(x, shape=(elements,), dtype=dtype), index
+
+
+@irdl_op_definition
+class UniqueConsecutive(DataSizedOp):
+    """x with runs of equal elements, or slices along `axis`, made one. Paddle: unique_consecutive.
+
+    Further results: which one each element became, how long the runs are.
+    """
+
+    name = "pd.unique_consecutive"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    inverse = result_def(Tensor)
+    counts = result_def(Tensor)
+    axis = integers(())
+    dtype = dtype_property("int64")
+
+    @staticmethod
+    def infer(x: Tensor, axis: tuple[int, ...], dtype: str) -> tuple[Tensor, ...]:
+        out, _, inverse, counts = Unique.infer(x, axis, dtype)
+        return out, inverse, counts
+
+
+@irdl_op_definition
+class Bincount(DataSizedOp):
+    """Number of times each integer 0, 1, … is in x, or the sum of weights. Paddle: bincount."""
+
+    name = "pd.bincount"
+    x = operand_def(Tensor)
+    weights = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    minlength = integer(0)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(x: Tensor, weights: Tensor | None) -> Tensor:
+        check_integer("x", x)
+        if rank_of(x) != 1:
+            raise ProgramError(f"bincount counts the elements of a vector, found {show(x)}")
+        if weights is None:
+            return like(x, shape=(UNKNOWN,), dtype="int64")
+        return like(weights, shape=(UNKNOWN,))
+
+
+@irdl_op_definition
+class RepeatInterleave(DataSizedOp):
+    """Slice i along `axis`, repeats[i] times. Paddle: repeat_interleave with RepeatsTensor."""
+
+    name = "pd.repeat_interleave_with_tensor_index"
+    x = operand_def(Tensor)
+    repeats = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(0)
+
+    @staticmethod
+    def infer(x: Tensor, repeats: Tensor, axis: int) -> Tensor:
+        at = normalize_axis(axis, rank_of(x))
+        sizes = (shape_of(x)[at], *shape_of(repeats))
+        if rank_of(repeats) != 1 or (UNKNOWN not in sizes and sizes[0] != sizes[1] != 1):
+            raise ProgramError(f"repeats needs one number for each slice along axis {axis}")
+        return like(x, shape=[UNKNOWN if i == at else d for i, d in enumerate(shape_of(x))])
+
+
+def _element(array: Tensor) -> Tensor:
+    if not rank_of(array):
+        raise ProgramError(f"a tensor array has a first axis, found {show(array)}")
+    return like(array, shape=shape_of(array)[1:])
+
+
+@irdl_op_definition
+class ArrayWrite(DataSizedOp):
+    """The array with x at a position, which may be the one after its last element.
+    Paddle: write_to_array.
+    """
+
+    name = "pd.array_write"
+    array = operand_def(Tensor)
+    position = operand_def(Tensor)
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(array: Tensor, position: Tensor, x: Tensor) -> Tensor:
+        if not compatible(_element(array), x):
+            raise ProgramError(
+                f"a tensor array of {show(_element(array))} elements cannot take {show(x)}: where "
+                "its length depends on data, all elements have one type"
+            )
+        return like(x, shape=(UNKNOWN, *shape_of(x)))
+
+
+@irdl_op_definition
+class ArrayRead(DataSizedOp):
+    """The element at a position. Paddle: read_from_array."""
+
+    name = "pd.array_read"
+    array = operand_def(Tensor)
+    position = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(array: Tensor, position: Tensor) -> Tensor:
+        return _element(array)
+
+
+@irdl_op_definition
+class ArrayToTensor(OpaqueOp):
+    """The elements joined along `axis`, a new one with `use_stack`, and the size of each there.
+    Paddle: tensor_array_to_tensor.
+    """
+
+    name = "pd.array_to_tensor"
+    array = operand_def(Tensor)
+    out = result_def(Tensor)
+    sizes = result_def(Tensor)
+    axis = integer(0)
+    use_stack = flag(False)
+
+    @staticmethod
+    def infer(array: Tensor, axis: int, use_stack: bool) -> tuple[Tensor, Tensor]:
+        shape = list(shape_of(_element(array)))
+        count = shape_of(array)[0]
+        axis = normalize_axis(axis, len(shape) + use_stack)
+        if use_stack:
+            shape.insert(axis, count)
+        else:
+            known = UNKNOWN not in (count, shape[axis])
+            shape[axis] = count * shape[axis] if known else UNKNOWN
+        return like(array, shape=shape), like(array, shape=(count,), dtype="int32")

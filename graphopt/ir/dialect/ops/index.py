@@ -1,22 +1,25 @@
-"""Ops that look elements up by number."""
+"""Ops that read and write elements by number along axes."""
 
 from __future__ import annotations
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer
+from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
-from graphopt.ir.dialect.traits import Movement, Rowwise
+from graphopt.ir.dialect.traits import Elementwise, Movement, Rowwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
     Tensor,
+    broadcast_shapes,
     dtype_of,
     like,
     normalize_axis,
     product,
     rank_of,
+    same_dtype,
     shape_of,
     show,
 )
@@ -92,56 +95,6 @@ class Gather(OpaqueOp):
 
 
 @irdl_op_definition
-class Topk(OpaqueOp):
-    """The k largest (or smallest) elements along an axis and where they are. Paddle: top_k_v2."""
-
-    name = "pd.topk"
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    indices = result_def(Tensor)
-    k = integer(1)
-    axis = integer(-1)
-    largest = flag(True)
-    sorted = flag(True)
-
-    @staticmethod
-    def infer(x: Tensor, k: int, axis: int) -> tuple[Tensor, Tensor]:
-        shape = list(shape_of(x))
-        at = normalize_axis(axis, len(shape))
-        if k < 1 or 0 <= shape[at] < k:
-            raise ProgramError(f"k must be from 1 to {shape[at]}, found {k}")
-        shape[at] = k
-        return like(x, shape=shape), like(x, shape=shape, dtype="int64")
-
-    @staticmethod
-    def infer_partly(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
-        shape = list(shape_of(x))
-        if shape:
-            shape[normalize_axis(axis, len(shape))] = UNKNOWN
-        return like(x, shape=shape), like(x, shape=shape, dtype="int64")
-
-
-@irdl_op_definition
-class Accuracy(OpaqueOp):
-    """The share of rows whose label is among the top indices. Paddle: accuracy."""
-
-    name = "pd.accuracy"
-    x = operand_def(Tensor)
-    indices = operand_def(Tensor)
-    label = operand_def(Tensor)
-    accuracy = result_def(Tensor)
-    correct = result_def(Tensor)
-    total = result_def(Tensor)
-
-    @staticmethod
-    def infer(x: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, ...]:
-        check_integer("indices", indices)
-        check_integer("label", label)
-        count = like(x, shape=(), dtype="int32")
-        return like(x, shape=(), dtype="float32"), count, count
-
-
-@irdl_op_definition
 class FillRows(PureOp):
     """x with the rows where `mask` is not `keep` replaced by the first one where it is.
     Paddle: split_lod_tensor.
@@ -163,3 +116,149 @@ class FillRows(PureOp):
         if dtype_of(mask) != "bool" or (UNKNOWN not in (rows, count) and rows != count):
             raise ProgramError("'mask' must hold one bool for each row of 'x', shape [rows, 1]")
         return x
+
+
+@irdl_op_definition
+class Multiplex(OpaqueOp):
+    """Row i of the tensor that index[i] names. Paddle: multiplex."""
+
+    name = "pd.multiplex"
+    irdl_options = (SEGMENTS,)
+    inputs = var_operand_def(Tensor)
+    index = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(inputs: tuple[Tensor, ...], index: Tensor) -> Tensor:
+        if len(inputs) < 2:
+            raise ProgramError(f"multiplex needs two tensors or more, found {len(inputs)}")
+        same_dtype(*inputs)
+        if rank_of(inputs[0]) < 2 or len({rank_of(t) for t in inputs}) > 1:
+            raise ProgramError("the tensors must have one shape, of rank 2 or more")
+        rows = broadcast_shapes(*(shape_of(t) for t in inputs))[0]
+        count = product(shape_of(index))
+        if not dtype_of(index).startswith("int") or (
+            UNKNOWN not in (rows, count) and rows != count
+        ):
+            raise ProgramError("'index' must hold one integer for each row, shape [rows, 1]")
+        return like(inputs[0], shape=broadcast_shapes(*(shape_of(t) for t in inputs)))
+
+
+@irdl_op_definition
+class IndexAdd(OpaqueOp):
+    """x with slices added where the index says along an axis. Paddle: index_add."""
+
+    name = "pd.index_add"
+    x = operand_def(Tensor)
+    index = operand_def(Tensor)
+    add_value = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(0)
+
+    @staticmethod
+    def infer(x: Tensor, index: Tensor, add_value: Tensor, axis: int) -> Tensor:
+        same_dtype(x, add_value)
+        check_integer("index", index)
+        if rank_of(index) != 1:
+            raise ProgramError(f"'index' should be 1-D, found {list(shape_of(index))}")
+        at, shape = normalize_axis(axis, rank_of(x)), shape_of(x)
+        wanted = (*shape[:at], *shape_of(index), *shape[at + 1 :])
+        given = shape_of(add_value)
+        if len(given) != len(wanted):
+            raise ProgramError(f"'value' should have the shape {list(wanted)}, found {list(given)}")
+        broadcast_shapes(wanted, given)
+        return x
+
+
+@irdl_op_definition
+class IndexPut(OpaqueOp):
+    """x with values at the places that index tensors, one for each first axis, name together.
+
+    Paddle: index_put.
+    """
+
+    name = "pd.index_put"
+    x = operand_def(Tensor)
+    indices = var_operand_def(Tensor)
+    value = operand_def(Tensor)
+    out = result_def(Tensor)
+    accumulate = flag(False)
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(x: Tensor, indices: tuple[Tensor, ...], value: Tensor) -> Tensor:
+        same_dtype(x, value)
+        if not 0 < len(indices) <= rank_of(x):
+            raise ProgramError(
+                f"index_put takes 1 to {rank_of(x)} index tensors for x {list(shape_of(x))}, "
+                f"found {len(indices)}"
+            )
+        for index in indices:
+            check_integer("indices", index)
+        picked = broadcast_shapes(*map(shape_of, indices))
+        broadcast_shapes((*picked, *shape_of(x)[len(indices) :]), shape_of(value))
+        return x
+
+
+@irdl_op_definition
+class DiagEmbed(OpaqueOp):
+    """Matrices in two new axes, with the last axis of the input on a diagonal.
+
+    Paddle: diag_embed.
+    """
+
+    name = "pd.diag_embed"
+    input = operand_def(Tensor)
+    out = result_def(Tensor)
+    offset = integer(0)
+    dim1 = integer(-2)
+    dim2 = integer(-1)
+
+    @staticmethod
+    def infer(input: Tensor, offset: int, dim1: int, dim2: int) -> Tensor:
+        *batch, length = shape_of(input) or (UNKNOWN,)
+        if not rank_of(input):
+            raise ProgramError("diag_embed needs a tensor of rank 1 or more")
+        first, second = matrix_axes(rank_of(input) + 1, dim1, dim2)
+        size = UNKNOWN if length == UNKNOWN else length + abs(offset)
+        shape = list(batch)
+        for axis in sorted((first, second)):
+            shape.insert(axis, size)
+        return like(input, shape=shape)
+
+
+def matrix_axes(rank: int, dim1: int, dim2: int) -> tuple[int, int]:
+    """The two axes counted from the front; ProgramError when they are one."""
+    first = normalize_axis(dim1, rank, "dim1")
+    second = normalize_axis(dim2, rank, "dim2")
+    if first == second:
+        raise ProgramError(f"dim1 and dim2 should differ, found {dim1} and {dim2}")
+    return first, second
+
+
+@irdl_op_definition
+class ShardIndex(PureOp):
+    """The number within its shard of an id of that shard, else `ignore_value`.
+
+    Paddle: shard_index.
+    """
+
+    name = "pd.shard_index"
+    traits = traits_def(Elementwise())
+    input = operand_def(Tensor)
+    out = result_def(Tensor)
+    index_num = integer()
+    nshards = integer()
+    shard_id = integer()
+    ignore_value = integer(-1)
+
+    @staticmethod
+    def infer(input: Tensor, index_num: int, nshards: int, shard_id: int) -> Tensor:
+        check_integer("input", input)
+        if index_num < 1 or nshards < 1 or not 0 <= shard_id < nshards:
+            raise ProgramError(
+                "shard_index needs index_num and nshards above 0 and a shard_id below nshards, "
+                f"found {index_num}, {nshards} and {shard_id}"
+            )
+        return input

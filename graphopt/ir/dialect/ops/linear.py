@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    result_def,
+    traits_def,
+)
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag
@@ -15,6 +21,7 @@ from graphopt.ir.dialect.types import (
     Tensor,
     broadcast_shapes,
     like,
+    product,
     rank_of,
     same_dtype,
     shape_of,
@@ -116,3 +123,20 @@ class RowConv(OpaqueOp):
             )
         broadcast_shapes(shape_of(x)[2:], shape_of(filter)[1:])
         return x
+
+
+@irdl_op_definition
+class Kron(OpaqueOp):
+    """Every element of x times the whole of y. Paddle: kron."""
+
+    name = "pd.kron"
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor) -> Tensor:
+        same_dtype(x, y)
+        rank = max(rank_of(x), rank_of(y))
+        a, b = ((1,) * (rank - rank_of(t)) + shape_of(t) for t in (x, y))
+        return like(x, shape=[product(pair) for pair in zip(a, b, strict=True)])

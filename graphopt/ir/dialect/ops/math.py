@@ -6,18 +6,15 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, v
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
-from graphopt.ir.dialect.attrs import flag, integer, number
+from graphopt.ir.dialect.attrs import flag, number
 from graphopt.ir.dialect.ops.base import Binary, Compare, FloatUnary, PureOp, Unary
 from graphopt.ir.dialect.ops.complex import real_of
-from graphopt.ir.dialect.traits import AlongAxis, Elementwise, Linear
+from graphopt.ir.dialect.traits import Elementwise, Linear
 from graphopt.ir.dialect.types import (
     Tensor,
     broadcast_shapes,
     dtype_of,
     like,
-    normalize_axis,
-    product,
-    rank_of,
     same_dtype,
     shape_of,
 )
@@ -301,44 +298,3 @@ class Where(PureOp):
             raise ProgramError("the condition must be boolean")
         same_dtype(x, y)
         return like(x, shape=broadcast_shapes(*(shape_of(t) for t in (condition, x, y))))
-
-
-@irdl_op_definition
-class Cumsum(PureOp):
-    """Running sum along an axis, or of the flattened tensor. Paddle: cumsum."""
-
-    name = "pd.cumsum"
-    traits = traits_def(AlongAxis(flatten="flatten"))
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    axis = integer(-1)
-    flatten = flag(False)
-    exclusive = flag(False)
-    reverse = flag(False)
-
-    @staticmethod
-    def infer(x: Tensor, axis: int, flatten: bool) -> Tensor:
-        if flatten:
-            return like(x, shape=(product(shape_of(x)),))
-        normalize_axis(axis, rank_of(x))
-        return x
-
-    @staticmethod
-    def infer_partly(x: Tensor) -> Tensor:
-        return x
-
-
-@irdl_op_definition
-class Cumprod(PureOp):
-    """Running product along an axis. Paddle: cumprod."""
-
-    name = "pd.cumprod"
-    traits = traits_def(AlongAxis())
-    x = operand_def(Tensor)
-    out = result_def(Tensor)
-    axis = integer()
-
-    @staticmethod
-    def infer(x: Tensor, axis: int) -> Tensor:
-        normalize_axis(axis, rank_of(x))
-        return x

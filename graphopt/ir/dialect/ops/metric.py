@@ -1,4 +1,4 @@
-"""Metrics that keep statistics from run to run."""
+"""Metrics of classifiers, within a batch and from run to run."""
 
 from __future__ import annotations
 
@@ -7,7 +7,15 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import integer, string
 from graphopt.ir.dialect.ops.base import OpaqueOp
-from graphopt.ir.dialect.types import UNKNOWN, Tensor, dtype_of, like, rank_of, shape_of
+from graphopt.ir.dialect.ops.index import check_integer
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Tensor,
+    dtype_of,
+    like,
+    rank_of,
+    shape_of,
+)
 
 
 @irdl_op_definition
@@ -52,3 +60,23 @@ class Auc(OpaqueOp):
             if UNKNOWN not in shape_of(stat) and size != needed:
                 raise ProgramError(f"the statistics need {needed} elements, found {size}")
         return like(x, shape=(), dtype="float64"), stat_pos, stat_neg
+
+
+@irdl_op_definition
+class Accuracy(OpaqueOp):
+    """The share of rows whose label is among the top indices. Paddle: accuracy."""
+
+    name = "pd.accuracy"
+    x = operand_def(Tensor)
+    indices = operand_def(Tensor)
+    label = operand_def(Tensor)
+    accuracy = result_def(Tensor)
+    correct = result_def(Tensor)
+    total = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, indices: Tensor, label: Tensor) -> tuple[Tensor, ...]:
+        check_integer("indices", indices)
+        check_integer("label", label)
+        count = like(x, shape=(), dtype="int32")
+        return like(x, shape=(), dtype="float32"), count, count

@@ -1,4 +1,4 @@
-"""Reductions over axes."""
+"""Reductions over axes, and running results along an axis."""
 
 from __future__ import annotations
 
@@ -11,8 +11,13 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer, integers, number
-from graphopt.ir.dialect.ops.base import FloatUnary, OpaqueOp, PureOp
-from graphopt.ir.dialect.traits import Reduction
+from graphopt.ir.dialect.ops.base import (
+    FloatUnary,
+    OpaqueOp,
+    PureOp,
+    RealUnary,
+)
+from graphopt.ir.dialect.traits import AlongAxis, Reduction
 from graphopt.ir.dialect.types import (
     UNKNOWN,
     Partial,
@@ -22,6 +27,7 @@ from graphopt.ir.dialect.types import (
     like,
     normalize_axes,
     normalize_axis,
+    product,
     rank_of,
     shape_of,
     sizes_in,
@@ -255,3 +261,98 @@ class Argmin(ArgReduce):
 
     name = "pd.argmin"
     traits = traits_def(Reduction(flatten="flatten", neutral=inf))
+
+
+@irdl_op_definition
+class Cumsum(PureOp):
+    """Running sum along an axis, or of the flattened tensor. Paddle: cumsum."""
+
+    name = "pd.cumsum"
+    traits = traits_def(AlongAxis(flatten="flatten"))
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(-1)
+    flatten = flag(False)
+    exclusive = flag(False)
+    reverse = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, flatten: bool) -> Tensor:
+        if flatten:
+            return like(x, shape=(product(shape_of(x)),))
+        normalize_axis(axis, rank_of(x))
+        return x
+
+    @staticmethod
+    def infer_partly(x: Tensor) -> Tensor:
+        return x
+
+
+@irdl_op_definition
+class Cumprod(PureOp):
+    """Running product along an axis. Paddle: cumprod."""
+
+    name = "pd.cumprod"
+    traits = traits_def(AlongAxis())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer()
+
+    @staticmethod
+    def infer(x: Tensor, axis: int) -> Tensor:
+        normalize_axis(axis, rank_of(x))
+        return x
+
+
+@irdl_op_definition
+class Logcumsumexp(PureOp):
+    """log(cumsum(exp(x))) without overflow. Paddle: logcumsumexp."""
+
+    name = "pd.logcumsumexp"
+    traits = traits_def(AlongAxis(flatten="flatten"))
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    axis = integer(-1)
+    flatten = flag(False)
+    exclusive = flag(False)
+    reverse = flag(False)
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, flatten: bool) -> Tensor:
+        RealUnary.infer(x)
+        if flatten:
+            return like(x, shape=(product(shape_of(x)),))
+        if rank_of(x):
+            normalize_axis(axis, rank_of(x))
+        return x
+
+
+class Extreme(PureOp, ABC):
+    """The extreme of the elements so far, and where it is; of equal ones the last."""
+
+    traits = traits_def(AlongAxis())
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    indices = result_def(Tensor)
+    axis = integer(-1)
+    dtype = dtype_property("int64")
+
+    @staticmethod
+    def infer(x: Tensor, axis: int, dtype: str) -> tuple[Tensor, Tensor]:
+        if rank_of(x):
+            normalize_axis(axis, rank_of(x))
+        return x, like(x, dtype=dtype)
+
+
+@irdl_op_definition
+class Cummax(Extreme):
+    """The largest element so far. Paddle: cummax."""
+
+    name = "pd.cummax"
+
+
+@irdl_op_definition
+class Cummin(Extreme):
+    """The smallest element so far. Paddle: cummin."""
+
+    name = "pd.cummin"

@@ -12,6 +12,7 @@ from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.reduce import reduced_shape
 from graphopt.ir.dialect.traits import AlongAxis, Reduction
 from graphopt.ir.dialect.types import (
+    UNKNOWN,
     Tensor,
     broadcast_shapes,
     like,
@@ -153,3 +154,33 @@ class Histogram(OpaqueOp):
         if bins < 1 or max < min:
             raise ProgramError(f"histogram needs bins >= 1 and max >= min, found {bins, min, max}")
         return like(x, shape=(bins,), dtype="int64")
+
+
+@irdl_op_definition
+class Topk(OpaqueOp):
+    """The k largest (or smallest) elements along an axis and where they are. Paddle: top_k_v2."""
+
+    name = "pd.topk"
+    x = operand_def(Tensor)
+    out = result_def(Tensor)
+    indices = result_def(Tensor)
+    k = integer(1)
+    axis = integer(-1)
+    largest = flag(True)
+    sorted = flag(True)
+
+    @staticmethod
+    def infer(x: Tensor, k: int, axis: int) -> tuple[Tensor, Tensor]:
+        shape = list(shape_of(x))
+        at = normalize_axis(axis, len(shape))
+        if k < 1 or 0 <= shape[at] < k:
+            raise ProgramError(f"k must be from 1 to {shape[at]}, found {k}")
+        shape[at] = k
+        return like(x, shape=shape), like(x, shape=shape, dtype="int64")
+
+    @staticmethod
+    def infer_partly(x: Tensor, axis: int) -> tuple[Tensor, Tensor]:
+        shape = list(shape_of(x))
+        if shape:
+            shape[normalize_axis(axis, len(shape))] = UNKNOWN
+        return like(x, shape=shape), like(x, shape=shape, dtype="int64")

@@ -3,7 +3,7 @@
 Where all positions are known while parsing, arrays exist only here: the module has the elements
 themselves, and a loop over an array is unfolded (see `loops.py`), which makes its counter known.
 Any other array is *open*: one tensor with its elements along the first axis (see
-`ir/dialect/ops/array.py`).
+`ir/dialect/ops/dynamic.py`).
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.ops.array import ArrayRead, ArrayToTensor, ArrayWrite
 from graphopt.ir.dialect.ops.creation import AssignValue, Full
+from graphopt.ir.dialect.ops.dynamic import ArrayRead, ArrayToTensor, ArrayWrite
 from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
 from graphopt.ir.dialect.types import shape_of, show

@@ -27,7 +27,7 @@ from graphopt.ir.translate.operators.translator import Translator, errors_of
 Elements = tuple[SSAValue | None, ...]
 """A tensor array: the value at each position, None at unwritten ones."""
 Array = Elements | SSAValue
-"""A tensor array, or an open one, which is one tensor: see `parse/arrays.py`."""
+"""A tensor array, or an open one, which is one tensor: see `arrays.py`."""
 
 SKIPPED = frozenset(("feed", "fetch"))
 

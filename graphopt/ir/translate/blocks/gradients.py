@@ -16,10 +16,9 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import RegionOp
 from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
-from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.dialect.ops.math import Add
 from graphopt.ir.dialect.ops.shape import Assign, Reshape, Squeeze
-from graphopt.ir.dialect.ops.vjp import Vjp
 from graphopt.ir.dialect.types import compatible, dtype_of, shape_of
 from graphopt.ir.program import Operator
 from graphopt.ir.translate.blocks.block import BlockParser

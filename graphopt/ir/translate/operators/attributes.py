@@ -124,7 +124,9 @@ USUAL: Mapping[str, Sequence[Any]] = {
     # parts that oneDNN fuses into an operator, and the scales of its integer kernels
     **dict.fromkeys(("fuse_relu", "fuse_brelu", "fuse_with_relu"), (False,)),
     **dict.fromkeys(("fuse_residual_connection", "fuse_relu_before_depthwise_conv"), (False,)),
-    **dict.fromkeys(("fused_reshape_Out", "fused_transpose_Out", "fused_unsqueeze2_axes"), ([],)),
+    **dict.fromkeys((f"fused_reshape_{slot}" for slot in ("X", "Y", "Out")), ([],)),
+    **dict.fromkeys((f"fused_transpose_{slot}" for slot in ("X", "Y", "Out")), ([],)),
+    "fused_unsqueeze2_axes": ([],),
     **dict.fromkeys(("Scale_in", "Scale_in_eltwise", "Scale_out", "Scale_x", "Scale_y"), (1.0,)),
     **dict.fromkeys(("scale_x", "scale_out", "fused_output_scale"), (1.0,)),
     **dict.fromkeys(("Scale_weights", "scale_y"), ([1.0], 1.0)),

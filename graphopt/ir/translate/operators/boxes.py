@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.dialect.ops.proposals import DistributeFpnProposals, MulticlassNms
+from graphopt.ir.dialect.ops.detection.proposals import DistributeFpnProposals, MulticlassNms
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from graphopt.ir.dialect.ops.debug import PARTS, Assert, Print, PrintGradient
+from graphopt.ir.dialect.ops.callback import PARTS, Assert, Print, PrintGradient
 from graphopt.ir.dialect.ops.index import FillRows
 from graphopt.ir.dialect.ops.math import Where
 from graphopt.ir.dialect.ops.shape import Assign

@@ -11,8 +11,13 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.definition import attr_kinds
-from graphopt.ir.dialect.ops.conv import Conv2d, Conv3d, DepthwiseConv2d, is_channels_last
-from graphopt.ir.dialect.ops.conv_transpose import Conv2dTranspose
+from graphopt.ir.dialect.ops.conv import (
+    Conv2d,
+    Conv2dTranspose,
+    Conv3d,
+    DepthwiseConv2d,
+    is_channels_last,
+)
 from graphopt.ir.dialect.ops.fused import FusedElemwiseAddActivation
 from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.linear import Matmul

@@ -7,8 +7,9 @@ from xdsl.ir import SSAValue
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue
-from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot, Topk
+from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.shape import Squeeze
+from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import dtype_of, normalize_axis, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates

@@ -11,13 +11,10 @@ from __future__ import annotations
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.ops.data_sized import RepeatInterleave
-from graphopt.ir.dialect.ops.sequence import (
+from graphopt.ir.dialect.ops.dynamic import RepeatInterleave
+from graphopt.ir.dialect.ops.sequence.layers import (
     SequenceConv,
     SequenceExpand,
-    SequenceGru,
-    SequenceLstm,
-    SequenceLstmp,
     SequencePad,
     SequencePool,
     SequenceReverse,
@@ -25,7 +22,8 @@ from graphopt.ir.dialect.ops.sequence import (
     SequenceSoftmax,
     SequenceUnpad,
 )
-from graphopt.ir.dialect.ops.sequence_rows import (
+from graphopt.ir.dialect.ops.sequence.recurrent import SequenceGru, SequenceLstm, SequenceLstmp
+from graphopt.ir.dialect.ops.sequence.rows import (
     SequenceAlign,
     SequenceConcat,
     SequenceEditDistance,

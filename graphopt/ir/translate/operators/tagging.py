@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from graphopt.ir.dialect.ops.tagging import SCHEMES, ChunkEval, CrfDecoding, LinearChainCrf
+from graphopt.ir.dialect.ops.sequence.tagging import SCHEMES, ChunkEval, CrfDecoding, LinearChainCrf
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sequences import SLOT, sequences

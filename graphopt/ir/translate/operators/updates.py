@@ -13,9 +13,9 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.creation import Full, FullLike
 from graphopt.ir.dialect.ops.math import Cast, Where
-from graphopt.ir.dialect.ops.optimizer import Update
-from graphopt.ir.dialect.ops.plain_update import Dpsgd
-from graphopt.ir.dialect.ops.sparse_update import SparseAdam, SparseAdamw
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.ops.update.plain import Dpsgd
+from graphopt.ir.dialect.ops.update.sparse import SparseAdam, SparseAdamw
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import Operator, OpRole, saved_version
 from graphopt.ir.program.sub_blocks import sub_block

@@ -1,0 +1,200 @@
+"""Layers over sequences, one after the other: rows [n, ...] and lengths [sequences]."""
+
+from __future__ import annotations
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import integer, number, string
+from graphopt.ir.dialect.ops.base import DataSizedOp, OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.index import check_integer
+from graphopt.ir.dialect.traits import Movement
+from graphopt.ir.dialect.types import (
+    UNKNOWN,
+    Tensor,
+    dtype_of,
+    like,
+    rank_of,
+    same_dtype,
+    shape_of,
+    show,
+)
+
+POOLS = ("SUM", "AVERAGE", "SQRT", "MAX", "LAST", "FIRST")
+
+
+def check_sequences(x: Tensor, lengths: Tensor, rank: int = 1) -> None:
+    """ProgramError unless these can be rows and the lengths of sequences."""
+    check_integer("lengths", lengths)
+    if rank_of(lengths) != 1 or rank_of(x) < rank:
+        raise ProgramError(
+            f"expected rows of rank {rank} or more and one length for each sequence, found "
+            f"{show(x)} and {show(lengths)}"
+        )
+
+
+@irdl_op_definition
+class SequencePool(OpaqueOp):
+    """One row for each sequence; `pad_value` for an empty one. Paddle: sequence_pool."""
+
+    name = "pd.sequence_pool"
+    x = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    out = result_def(Tensor)
+    pooltype = string("AVERAGE")
+    pad_value = number(0.0)
+
+    @staticmethod
+    def infer(x: Tensor, lengths: Tensor, pooltype: str) -> Tensor:
+        check_sequences(x, lengths)
+        if pooltype not in POOLS or not dtype_of(x).is_floating:
+            raise ProgramError(f"pooltype {pooltype!r} of {show(x)}: one of {', '.join(POOLS)}")
+        return like(x, shape=(*shape_of(lengths), *shape_of(x)[1:]))
+
+
+@irdl_op_definition
+class SequenceConv(OpaqueOp):
+    """A filter [context * d, m] on each row [d] and those around it in its sequence.
+
+    Paddle: sequence_conv.
+    """
+
+    name = "pd.sequence_conv"
+    x = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    filter = operand_def(Tensor)
+    out = result_def(Tensor)
+    context_length = integer()
+    context_start = integer(0)
+
+    @staticmethod
+    def infer(
+        x: Tensor, lengths: Tensor, filter: Tensor, context_length: int, context_start: int
+    ) -> Tensor:
+        check_sequences(x, lengths, 2)
+        same_dtype(x, filter)
+        wide = shape_of(x)[1] * context_length if shape_of(x)[1] != UNKNOWN else UNKNOWN
+        if rank_of(x) != 2 or rank_of(filter) != 2 or not 0 < context_length < 1024:
+            raise ProgramError(f"a context of {context_length} rows of {show(x)}")
+        if UNKNOWN not in (wide, shape_of(filter)[0]) and wide != shape_of(filter)[0]:
+            raise ProgramError(f"{context_length} rows of {show(x)} do not fit {show(filter)}")
+        return like(x, shape=(shape_of(x)[0], shape_of(filter)[1]))
+
+
+@irdl_op_definition
+class SequenceRowConv(OpaqueOp):
+    """Each row [d] plus weighed ones of those after it in its sequence.
+
+    Paddle: row_conv of sequences.
+    """
+
+    name = "pd.sequence_row_conv"
+    x = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    filter = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, lengths: Tensor, filter: Tensor) -> Tensor:
+        check_sequences(x, lengths, 2)
+        same_dtype(x, filter)
+        if rank_of(x) != 2 or rank_of(filter) != 2 or not shape_of(filter)[0]:
+            raise ProgramError(
+                "expected rows [n, size] and a filter [context + 1, size], found "
+                f"{show(x)} and {show(filter)}"
+            )
+        width, wanted = shape_of(x)[1], shape_of(filter)[1]
+        if UNKNOWN not in (width, wanted) and width != wanted:
+            raise ProgramError(f"the filter {show(filter)} does not fit {show(x)}")
+        return x
+
+
+@irdl_op_definition
+class SequenceSoftmax(OpaqueOp):
+    """The softmax over each sequence of numbers [n] or [n, 1]. Paddle: sequence_softmax."""
+
+    name = "pd.sequence_softmax"
+    x = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, lengths: Tensor) -> Tensor:
+        check_sequences(x, lengths)
+        if shape_of(x)[1:] not in ((), (1,), (UNKNOWN,)) or not dtype_of(x).is_floating:
+            raise ProgramError(f"expected numbers [n] or [n, 1], found {show(x)}")
+        return x
+
+
+@irdl_op_definition
+class SequenceReverse(PureOp):
+    """Each sequence backwards. Paddle: sequence_reverse."""
+
+    name = "pd.sequence_reverse"
+    traits = traits_def(Movement())
+    x = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, lengths: Tensor) -> Tensor:
+        check_sequences(x, lengths)
+        return x
+
+
+@irdl_op_definition
+class SequenceExpand(OpaqueOp):
+    """Row i of x for each row of sequence i of y. Paddle: sequence_expand_as."""
+
+    name = "pd.sequence_expand_as"
+    x = operand_def(Tensor)
+    y = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, y: Tensor, lengths: Tensor) -> Tensor:
+        check_sequences(y, lengths)
+        pair = shape_of(x)[:1], shape_of(lengths)
+        if rank_of(x) < 1 or (UNKNOWN not in pair[0] + pair[1] and pair[0] != pair[1]):
+            raise ProgramError(f"{show(x)} has not a row for each of the lengths {show(lengths)}")
+        return like(x, shape=(shape_of(y)[0], *shape_of(x)[1:]))
+
+
+@irdl_op_definition
+class SequencePad(DataSizedOp):
+    """Sequences side by side: [sequences, length, ...], the longest one's unless it is given.
+
+    Paddle: sequence_pad.
+    """
+
+    name = "pd.sequence_pad"
+    x = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    pad_value = operand_def(Tensor)
+    out = result_def(Tensor)
+    padded_length = integer(-1)
+
+    @staticmethod
+    def infer(x: Tensor, lengths: Tensor, pad_value: Tensor, padded_length: int) -> Tensor:
+        check_sequences(x, lengths)
+        same_dtype(x, pad_value)
+        length = padded_length if padded_length > 0 else UNKNOWN
+        return like(x, shape=(*shape_of(lengths), length, *shape_of(x)[1:]))
+
+
+@irdl_op_definition
+class SequenceUnpad(DataSizedOp):
+    """The first rows of each of [sequences, length, ...]. Paddle: sequence_unpad."""
+
+    name = "pd.sequence_unpad"
+    x = operand_def(Tensor)
+    lengths = operand_def(Tensor)
+    out = result_def(Tensor)
+
+    @staticmethod
+    def infer(x: Tensor, lengths: Tensor) -> Tensor:
+        check_integer("lengths", lengths)
+        if rank_of(x) < 2:
+            raise ProgramError(f"expected [sequences, length, ...], found {show(x)}")
+        return like(x, shape=(UNKNOWN, *shape_of(x)[2:]))

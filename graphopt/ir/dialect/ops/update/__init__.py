@@ -1,0 +1,1 @@
+"""Parameter updates: values in, updated values out."""

@@ -1,0 +1,198 @@
+"""Parameter updates: values in, updated values out (the parser ties them to the same name).
+
+Here are the base of all updates and those that BuildStrategy fuses; the others are in `adaptive.py`
+and `plain.py`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from xdsl.ir import SSAValue
+from xdsl.irdl import (
+    irdl_op_definition,
+    operand_def,
+    opt_operand_def,
+    opt_result_def,
+    result_def,
+)
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.attrs import flag, number, string
+from graphopt.ir.dialect.definition import SEGMENTS, definition, operand_names
+from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.types import Tensor, compatible, shape_of, show
+
+
+def check_gradient(param: Tensor, grad: Tensor) -> None:
+    """ProgramError unless a gradient has its parameter's type."""
+    if not compatible(param, grad):
+        raise ProgramError(f"the gradient {show(grad)} does not fit {show(param)}")
+
+
+def updated(param: Tensor, grad: Tensor, *state: Tensor) -> tuple[Tensor, ...]:
+    """The types of an updated parameter and of its state, which keep theirs.
+
+    ProgramError unless the gradient is like the parameter, and each state is, or is a scalar.
+    """
+    check_gradient(param, grad)
+    for value in state:
+        if not _fits(shape_of(param), shape_of(value)):
+            raise ProgramError(f"the state {show(value)} does not fit {show(param)}")
+    return (param, *state)
+
+
+def _fits(param: Sequence[int], state: Sequence[int]) -> bool:
+    if all(dim in (1, -1) for dim in state):
+        return True
+    alike = zip(param, state, strict=False)
+    return len(param) == len(state) and all(a == b or -1 in (a, b) for a, b in alike)
+
+
+class Update(OpaqueOp, ABC):
+    """An updated parameter, and updated state, from a gradient and a learning rate.
+
+    A result is named as the operand that it replaces, with `_out` after it.
+    """
+
+    COUNTERS: ClassVar[frozenset[str]] = frozenset({"beta1_pow", "beta2_pow", "rho"})
+    """Operands that count steps: their new values follow from the old ones alone."""
+    PER_ELEMENT: ClassVar[frozenset[str]] = frozenset({"param", "grad"})
+    """Operands that always have an element for each of the parameter's; some state may, too."""
+
+    def singles(self) -> list[Single]:
+        """The updates of one parameter each that this is."""
+        groups = zip(operand_names(type(self)), self.operand_groups(), strict=True)
+        given = [name for name, group in groups if group]
+        return [Single.of(type(self), {name: at for at, name in enumerate(given)}, 0)]
+
+    def counters(self) -> list[tuple[SSAValue, SSAValue]]:
+        """The operands that count steps, each with its new value."""
+        return [
+            (self.operands[single.operands[name]], self.results[at])
+            for single in self.singles()
+            for name, at in single.results.items()
+            if name in self.COUNTERS
+        ]
+
+
+@dataclass(frozen=True)
+class Single:
+    """Positions of one parameter's operands and results in an update, by the operands' names.
+
+    "param" and "grad" are among them.
+    """
+
+    operands: Mapping[str, int]
+    results: Mapping[str, int]
+
+    @classmethod
+    def of(cls, kind: type[Update], operands: Mapping[str, int], first: int) -> Single:
+        """The update by `kind` whose results begin at `first`."""
+        named = [name.removesuffix("_out") for name, _ in definition(kind).results]
+        present = [name for name in named if name in operands]
+        return cls(operands, {name: first + at for at, name in enumerate(present)})
+
+
+@irdl_op_definition
+class Sgd(Update):
+    """param - lr * grad. Paddle: sgd."""
+
+    name = "pd.sgd"
+    param = operand_def(Tensor)
+    grad = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    param_out = result_def(Tensor)
+
+    @staticmethod
+    def infer(param: Tensor, grad: Tensor) -> Tensor:
+        check_gradient(param, grad)
+        return param
+
+
+@irdl_op_definition
+class Momentum(Update):
+    """v = mu * v + grad, then param - lr * v (or the Nesterov form). Paddle: momentum."""
+
+    name = "pd.momentum"
+    param = operand_def(Tensor)
+    grad = operand_def(Tensor)
+    velocity = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    param_out = result_def(Tensor)
+    velocity_out = result_def(Tensor)
+    mu = number()
+    use_nesterov = flag(False)
+    regularization_method = string("")
+    regularization_coeff = number(0.0)
+
+    @staticmethod
+    def infer(param: Tensor, grad: Tensor, velocity: Tensor) -> tuple[Tensor, ...]:
+        return updated(param, grad, velocity)
+
+
+class AdamBase(Update, ABC):
+    """Adaptive moments (Kingma and Ba, 2015); the powers of the betas are state as in Paddle.
+
+    With `uncorrected_epsilon` epsilon is added to the root of the second moment before its bias is
+    corrected, as in Paddle 1. With `amsgrad` (Reddi and others, 2018) the largest second moment so
+    far, `moment2_max`, stands for the second moment; it is state as well.
+    """
+
+    param = operand_def(Tensor)
+    grad = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    moment1 = operand_def(Tensor)
+    moment2 = operand_def(Tensor)
+    beta1_pow = operand_def(Tensor)
+    beta2_pow = operand_def(Tensor)
+    moment2_max = opt_operand_def(Tensor)
+    param_out = result_def(Tensor)
+    moment1_out = result_def(Tensor)
+    moment2_out = result_def(Tensor)
+    beta1_pow_out = result_def(Tensor)
+    beta2_pow_out = result_def(Tensor)
+    moment2_max_out = opt_result_def(Tensor)
+    beta1 = number(0.9)
+    beta2 = number(0.999)
+    epsilon = number(1e-8)
+    uncorrected_epsilon = flag(False)
+    lazy_mode = flag(False)
+    amsgrad = flag(False)
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        param: Tensor,
+        grad: Tensor,
+        moment1: Tensor,
+        moment2: Tensor,
+        beta1_pow: Tensor,
+        beta2_pow: Tensor,
+        moment2_max: Tensor | None,
+        amsgrad: bool,
+    ) -> tuple[Tensor, ...]:
+        if amsgrad != (moment2_max is not None):
+            raise ProgramError("amsgrad goes with the state moment2_max, and only then")
+        largest = () if moment2_max is None else (moment2_max,)
+        return updated(param, grad, moment1, moment2, beta1_pow, beta2_pow, *largest)
+
+
+@irdl_op_definition
+class Adam(AdamBase):
+    """Adam. Paddle: adam."""
+
+    name = "pd.adam"
+
+
+@irdl_op_definition
+class Adamw(AdamBase):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019). Paddle: adamw."""
+
+    name = "pd.adamw"
+    coeff = number(0.01)
+    lr_ratio = number(1.0)
+    with_decay = flag(True)

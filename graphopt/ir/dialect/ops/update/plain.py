@@ -1,0 +1,144 @@
+"""Parameter updates whose step size is one number, or follows from signs and lengths alone."""
+
+from __future__ import annotations
+
+from xdsl.irdl import irdl_op_definition, operand_def, result_def
+
+from graphopt.ir.dialect.attrs import flag, integer, number
+from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.ops.random import RandomOp
+from graphopt.ir.dialect.ops.update.basic import Update, check_gradient, updated
+from graphopt.ir.dialect.types import Tensor
+
+
+@irdl_op_definition
+class Asgd(Update):
+    """param - lr / n * d, where d sums the latest gradient of each of n batches. Paddle: asgd.
+
+    `y` is the gradient that this batch gave last time.
+    """
+
+    name = "pd.asgd"
+    param = operand_def(Tensor)
+    grad = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    d = operand_def(Tensor)
+    y = operand_def(Tensor)
+    n = operand_def(Tensor)
+    param_out = result_def(Tensor)
+    d_out = result_def(Tensor)
+    y_out = result_def(Tensor)
+
+    @staticmethod
+    def infer(param: Tensor, grad: Tensor, d: Tensor, y: Tensor) -> tuple[Tensor, ...]:
+        return updated(param, grad, d, y)
+
+
+@irdl_op_definition
+class Rprop(Update):
+    """Steps against the gradient's sign, growing while it stays the same. Paddle: rprop.
+
+    `learning_rate` is the step of each element; `learning_rate_range` and `etas` are two numbers
+    each: least and largest step, and the factors for a changed and an unchanged sign.
+    """
+
+    name = "pd.rprop"
+    param = operand_def(Tensor)
+    grad = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    prev = operand_def(Tensor)
+    learning_rate_range = operand_def(Tensor)
+    etas = operand_def(Tensor)
+    param_out = result_def(Tensor)
+    prev_out = result_def(Tensor)
+    learning_rate_out = result_def(Tensor)
+
+    @staticmethod
+    def infer(
+        param: Tensor, grad: Tensor, learning_rate: Tensor, prev: Tensor
+    ) -> tuple[Tensor, ...]:
+        return updated(param, grad, prev, learning_rate)
+
+
+@irdl_op_definition
+class LarsMomentum(Update):
+    """Momentum with a rate for each layer (You and others, 2017). Paddle: lars_momentum.
+
+    With `in_parts` each replica has a part of the tensors; lengths are those of the whole.
+    """
+
+    name = "pd.lars_momentum"
+    param = operand_def(Tensor)
+    grad = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    velocity = operand_def(Tensor)
+    param_out = result_def(Tensor)
+    velocity_out = result_def(Tensor)
+    mu = number()
+    lars_coeff = number(0.001)
+    lars_weight_decay = number(0.0005)
+    epsilon = number(0.0)
+    rescale_grad = number(1.0)
+    in_parts = flag(False)
+
+    @staticmethod
+    def infer(param: Tensor, grad: Tensor, velocity: Tensor) -> tuple[Tensor, ...]:
+        return updated(param, grad, velocity)
+
+
+@irdl_op_definition
+class Dpsgd(RandomOp):
+    """Clipped gradient descent with one random number of noise per step. Paddle: dpsgd."""
+
+    name = "pd.dpsgd"
+    param = operand_def(Tensor)
+    grad = operand_def(Tensor)
+    learning_rate = operand_def(Tensor)
+    param_out = result_def(Tensor)
+    clip = number(10.0)
+    batch_size = number(16.0)
+    sigma = number(1.0)
+
+    @staticmethod
+    def infer(param: Tensor, grad: Tensor) -> Tensor:
+        check_gradient(param, grad)
+        return param
+
+
+@irdl_op_definition
+class AverageAccumulates(OpaqueOp):
+    """Sums of a parameter over a window of steps. Paddle: average_accumulates.
+
+    sum_1 and sum_2 belong to the window that is open, sum_3 to the last full one.
+    """
+
+    name = "pd.average_accumulates"
+    param = operand_def(Tensor)
+    sum_1 = operand_def(Tensor)
+    sum_2 = operand_def(Tensor)
+    sum_3 = operand_def(Tensor)
+    num_accumulates = operand_def(Tensor)
+    old_num_accumulates = operand_def(Tensor)
+    num_updates = operand_def(Tensor)
+    sum_1_out = result_def(Tensor)
+    sum_2_out = result_def(Tensor)
+    sum_3_out = result_def(Tensor)
+    num_accumulates_out = result_def(Tensor)
+    old_num_accumulates_out = result_def(Tensor)
+    num_updates_out = result_def(Tensor)
+    average_window = number(0.0)
+    max_average_window = integer()
+    min_average_window = integer(10000)
+
+    @staticmethod
+    def infer(
+        param: Tensor,
+        sum_1: Tensor,
+        sum_2: Tensor,
+        sum_3: Tensor,
+        num_accumulates: Tensor,
+        old_num_accumulates: Tensor,
+        num_updates: Tensor,
+    ) -> tuple[Tensor, ...]:
+        updated(param, sum_1)
+        return sum_1, sum_2, sum_3, num_accumulates, old_num_accumulates, num_updates

@@ -1,0 +1,278 @@
+"""Choosing boxes, with NumPy where the data are known (see `lowering/dynamic.py`)."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from jax import numpy as jnp
+
+from graphopt.ir.dialect.ops.detection.proposals import (
+    CollectFpnProposals,
+    DistributeFpnProposals,
+    GenerateProposals,
+    MatrixNms,
+    MulticlassNms,
+    Nms,
+)
+from graphopt.lowering.dynamic import concrete
+from graphopt.lowering.ops.base import Array
+from graphopt.lowering.registry import lowers
+
+Numbers = np.ndarray[Any, Any]
+Picked = list[tuple[float, int, int]]
+
+
+def _areas(boxes: Numbers, extra: float) -> Numbers:
+    """The areas of boxes; 0 for those with swapped corners."""
+    sides = boxes[..., 2:4] - boxes[..., :2]
+    return np.where((sides < 0).any(-1), 0, (sides[..., 0] + extra) * (sides[..., 1] + extra))
+
+
+def _overlaps(box: Numbers, others: Numbers, extra: float) -> Numbers:
+    """Intersection over union of a box with each of the others."""
+    low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
+    sides = high - low
+    common = np.where((sides < 0).any(1), 0, (sides[:, 0] + extra) * (sides[:, 1] + extra))
+    union = _areas(box, extra) + _areas(others, extra) - common
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(common > 0, common / union, 0)
+
+
+def _suppressed(
+    boxes: Numbers, order: Numbers, threshold: float, eta: float, extra: float
+) -> list[int]:
+    """Non-maximum suppression of boxes from best to worst."""
+    kept: list[int] = []
+    for at in order.tolist():
+        if (_overlaps(boxes[at], boxes[kept], extra) <= threshold).all():
+            kept.append(at)
+            if eta < 1 and threshold > 0.5:
+                threshold *= eta
+    return kept
+
+
+def _best(scores: Numbers, threshold: float, count: int) -> Numbers:
+    """The places of scores above the threshold, from best to worst, `count` at most."""
+    order = np.argsort(-scores, kind="stable")
+    order = order[scores[order] > threshold]
+    return order[:count] if count > -1 else order
+
+
+def _tables(picked: list[list[Any]], offsets: list[list[int]], dtype: Any) -> tuple[Array, ...]:
+    """Rows, the place of each, and how many each image has."""
+    rows = [row for image in picked for row in image]
+    places = [place for image in offsets for place in image]
+    return (
+        jnp.asarray(np.array(rows, dtype).reshape(-1, 6)),
+        jnp.asarray(np.array(places, np.int32).reshape(-1, 1)),
+        jnp.asarray([len(image) for image in picked], np.int32),
+    )
+
+
+@lowers(Nms)
+def nms(x: Array, threshold: float) -> Array:
+    boxes = concrete(x, "the number of boxes")
+    kept = _suppressed(boxes, np.arange(len(boxes)), threshold, 1.0, 0.0)
+    return jnp.asarray(kept, "int64")
+
+
+@lowers(MulticlassNms)
+def multiclass_nms(
+    bboxes: Array,
+    scores: Array,
+    rois_num: Array | None,
+    background_label: int,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    nms_threshold: float,
+    normalized: bool,
+    nms_eta: float,
+) -> tuple[Array, ...]:
+    boxes, marks = (concrete(x, "the number of boxes") for x in (bboxes, scores))
+    extra = 0.0 if normalized else 1.0
+    counts = None if rois_num is None else concrete(rois_num, "the number of boxes").reshape(-1)
+    ends = [] if counts is None else np.cumsum(counts).tolist()
+    rows, places = list[list[Any]](), list[list[int]]()
+    for image in range(len(ends) if counts is not None else len(boxes)):
+        start = 0 if counts is None else ends[image] - int(counts[image])
+        if marks.ndim == 3:
+            own, of_class = boxes[image], marks[image]
+        else:
+            own, of_class = boxes[start : ends[image]], marks[start : ends[image]].T
+        picked: Picked = []
+        for label, score in enumerate(of_class):
+            if label == background_label:
+                continue
+            candidates = own if marks.ndim == 3 else own[:, label]
+            order = _best(score, score_threshold, nms_top_k)
+            chosen = _suppressed(candidates, order, nms_threshold, nms_eta, extra)
+            picked += [(float(score[at]), label, at) for at in chosen]
+        if -1 < keep_top_k < len(picked):
+            picked = sorted(picked, key=lambda p: -p[0])[:keep_top_k]
+            picked.sort(key=lambda p: p[1])
+        if marks.ndim == 2:  # there Paddle sorts the rows of a class by their place
+            picked.sort(key=lambda p: p[1:])
+        if marks.ndim == 3:
+            rows.append([[label, of_class[label][at], *own[at]] for _, label, at in picked])
+            places.append([image * marks.shape[2] + at for _, _, at in picked])
+        else:
+            rows.append([[label, of_class[label][at], *own[at, label]] for _, label, at in picked])
+            places.append([(start + at) * marks.shape[1] + label for _, label, at in picked])
+    return _tables(rows, places, boxes.dtype)
+
+
+@lowers(MatrixNms)
+def matrix_nms(
+    bboxes: Array,
+    scores: Array,
+    background_label: int,
+    score_threshold: float,
+    post_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    use_gaussian: bool,
+    gaussian_sigma: float,
+    normalized: bool,
+) -> tuple[Array, ...]:
+    boxes, marks = (concrete(x, "the number of boxes") for x in (bboxes, scores))
+    extra = 0.0 if normalized else 1.0
+    rows, places = list[list[Any]](), list[list[int]]()
+    for image, (own, of_class) in enumerate(zip(boxes, marks, strict=True)):
+        picked: Picked = []
+        for label, score in enumerate(of_class):
+            if label == background_label:
+                continue
+            order = _best(score, score_threshold, nms_top_k)
+            decayed = score[order] * _decay(own[order], use_gaussian, gaussian_sigma, extra)
+            found = zip(order.tolist(), decayed.tolist(), strict=True)
+            picked += [(value, label, at) for at, value in found if value > post_threshold]
+        picked.sort(key=lambda p: -p[0])
+        picked = picked[:keep_top_k] if keep_top_k > -1 else picked
+        rows.append([[label, value, *own[at]] for value, label, at in picked])
+        places.append([image * marks.shape[2] + at for _, _, at in picked])
+    return _tables(rows, places, boxes.dtype)
+
+
+def _decay(boxes: Numbers, gaussian: bool, sigma: float, extra: float) -> Numbers:
+    """The factor left of the score of each of boxes from best to worst."""
+    factors, covered = np.ones(len(boxes), boxes.dtype), np.zeros(len(boxes), boxes.dtype)
+    for at in range(1, len(boxes)):
+        shares = _overlaps(boxes[at], boxes[:at], extra)
+        covered[at] = shares.max()
+        before = covered[:at]
+        if gaussian:
+            decay = np.exp((before**2 - shares**2) * sigma)
+        else:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                decay = (1 - shares) / (1 - before)
+        factors[at] = min(1.0, np.nanmin(decay))
+    return factors
+
+
+@lowers(GenerateProposals)
+def generate_proposals(
+    scores: Array,
+    bbox_deltas: Array,
+    im_shape: Array,
+    anchors: Array,
+    variances: Array,
+    pre_nms_top_n: int,
+    post_nms_top_n: int,
+    nms_thresh: float,
+    min_size: float,
+    eta: float,
+    pixel_offset: bool,
+) -> tuple[Array, ...]:
+    what = "the number of boxes"
+    marks, deltas, sizes = (concrete(x, what) for x in (scores, bbox_deltas, im_shape))
+    bases, spreads = (concrete(x, what).reshape(-1, 4) for x in (anchors, variances))
+    extra = 1.0 if pixel_offset else 0.0
+    rows, own_scores = list[Numbers](), list[Numbers]()
+    for score, delta, size in zip(marks, deltas, sizes, strict=True):
+        score = score.transpose(1, 2, 0).reshape(-1)
+        delta = delta.reshape(-1, 4, *delta.shape[1:]).transpose(2, 3, 0, 1).reshape(-1, 4)
+        order = np.argsort(-score, kind="stable")
+        order = order[:pre_nms_top_n] if 0 < pre_nms_top_n < len(order) else order
+        boxes = _decoded(bases[order], delta[order] * spreads[order], extra)
+        limits = np.tile(size[1::-1] - extra, 2).astype(boxes.dtype)
+        boxes = np.clip(boxes, 0, limits)
+        kept = order[_large(boxes, size, max(min_size, 1.0), pixel_offset)]
+        boxes = boxes[_large(boxes, size, max(min_size, 1.0), pixel_offset)]
+        if not len(boxes):
+            rows.append(np.zeros((1, 4), boxes.dtype))
+            own_scores.append(np.zeros((1, 1), boxes.dtype))
+            continue
+        if nms_thresh > 0:
+            chosen = _suppressed(boxes, np.arange(len(boxes)), nms_thresh, eta, extra)
+            chosen = chosen[:post_nms_top_n] if 0 < post_nms_top_n < len(chosen) else chosen
+            boxes, kept = boxes[chosen], kept[chosen]
+        rows.append(boxes)
+        own_scores.append(score[kept][:, None])
+    counts = jnp.asarray([len(image) for image in rows], np.int32)
+    return jnp.asarray(np.concatenate(rows)), jnp.asarray(np.concatenate(own_scores)), counts
+
+
+def _decoded(anchors: Numbers, delta: Numbers, extra: float) -> Numbers:
+    """Boxes by their offsets from anchors; growth is limited."""
+    sides = anchors[:, 2:] - anchors[:, :2] + np.asarray(extra, anchors.dtype)
+    middle = anchors[:, :2] + sides / 2 + delta[:, :2] * sides
+    half = np.exp(np.minimum(delta[:, 2:], math.log(1000 / 16))) * sides / 2
+    return np.concatenate([middle - half, middle + half - extra], 1).astype(anchors.dtype)
+
+
+def _large(boxes: Numbers, size: Numbers, least: float, pixel_offset: bool) -> Numbers:
+    """The boxes that have sides of `least` or more, and their centre inside the image."""
+    sides = boxes[:, 2:] - boxes[:, :2] + (1 if pixel_offset else 0)
+    inside = boxes[:, :2] + sides / 2 <= size[1::-1]
+    good = (sides >= least) & inside if pixel_offset else sides >= least
+    return np.all(good, axis=1, keepdims=False)
+
+
+@lowers(DistributeFpnProposals)
+def distribute_fpn_proposals(
+    fpn_rois: Array,
+    rois_num: Array | None,
+    min_level: int,
+    max_level: int,
+    refer_level: int,
+    refer_scale: int,
+    pixel_offset: bool,
+) -> tuple[Array, ...]:
+    what = "the number of boxes"
+    boxes = concrete(fpn_rois, what)
+    counts = [len(boxes)] if rois_num is None else concrete(rois_num, what).reshape(-1).tolist()
+    image = np.repeat(np.arange(len(counts)), counts)
+    side = np.sqrt(_areas(boxes, 1.0 if pixel_offset else 0.0))
+    with np.errstate(divide="ignore"):
+        level = np.floor(np.log2(side / refer_scale + 1e-6) + refer_level)
+    level = np.clip(level, min_level, max_level).astype(int)
+    groups = [np.flatnonzero(level == each) for each in range(min_level, max_level + 1)]
+    restore = np.empty(len(boxes), np.int32)
+    restore[np.concatenate(groups)] = np.arange(len(boxes))
+    per_image = [np.bincount(image[group], minlength=len(counts)) for group in groups]
+    return (
+        *(jnp.asarray(boxes[group]) for group in groups),
+        jnp.asarray(restore[:, None]),
+        *(jnp.asarray(found, np.int32) for found in per_image),
+    )
+
+
+@lowers(CollectFpnProposals)
+def collect_fpn_proposals(
+    rois: tuple[Array, ...],
+    scores: tuple[Array, ...],
+    rois_num: tuple[Array, ...],
+    post_nms_top_n: int,
+) -> tuple[Array, Array]:
+    what = "the number of boxes"
+    boxes = np.concatenate([concrete(x, what) for x in rois])
+    marks = np.concatenate([concrete(x, what).reshape(-1) for x in scores])
+    counts = [concrete(x, what).reshape(-1) for x in rois_num]
+    image = np.concatenate([np.repeat(np.arange(len(count)), count) for count in counts])
+    best = np.argsort(-marks, kind="stable")[:post_nms_top_n]
+    best = best[np.argsort(image[best], kind="stable")]
+    found = np.bincount(image[best], minlength=len(counts[0]))
+    return jnp.asarray(boxes[best]), jnp.asarray(found, np.int32)

@@ -1,0 +1,175 @@
+"""Regions of images in JAX: rows and columns have weights of their own in every pool but one."""
+
+from __future__ import annotations
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.dialect.ops.detection.roi import PrroiPool, PsroiPool, RoiAlign, RoiPool
+from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.registry import lowers
+
+
+def _images(x: Array, boxes: Array, boxes_num: Array) -> Array:
+    """The image [r, c, h, w] of each box."""
+    ends = jnp.cumsum(boxes_num)
+    number = jnp.searchsorted(ends, jnp.arange(boxes.shape[0], dtype=ends.dtype), side="right")
+    return jnp.take(x, number, 0, mode="clip")
+
+
+def _cells(low: Array, size: Array, count: int) -> tuple[Array, Array]:
+    """Start and end of the cells [r, count] of boxes along one dimension."""
+    step = (size / count)[:, None]
+    at = jnp.arange(count, dtype=low.dtype)
+    return low[:, None] + at * step, low[:, None] + (at + 1) * step
+
+
+def _weighted(images: Array, rows: Array, columns: Array) -> Array:
+    """[r, c, h, w] with weights [r, p, h] of rows and [r, q, w] of columns: [r, c, p, q]."""
+    return jnp.einsum("rph,rchw,rqw->rcpq", rows, images, columns)
+
+
+@lowers(RoiAlign)
+def roi_align(
+    x: Array,
+    boxes: Array,
+    boxes_num: Array,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+    sampling_ratio: int,
+    aligned: bool,
+) -> Array:
+    corners = lax.stop_gradient(wide(boxes)) * spatial_scale - (0.5 if aligned else 0.0)
+    images = _images(wide(x), boxes, boxes_num)
+    weights: list[Array] = []
+    for axis, count in ((1, pooled_height), (0, pooled_width)):
+        low, size = corners[:, axis], corners[:, axis + 2] - corners[:, axis]
+        size = size if aligned else jnp.maximum(size, 1)
+        start, end = _cells(low, size, count)
+        pixels = images.shape[3 - axis]
+        if sampling_ratio > 0:
+            parts = (np.arange(sampling_ratio) + 0.5) / sampling_ratio
+            points = start[..., None] + (end - start)[..., None] * parts.astype(low.dtype)
+            weights.append(_between_pixels(points, pixels).mean(2))
+        else:
+            weights.append(_adapted(start, end, jnp.ceil(size / count), pixels))
+    return _weighted(images, *weights).astype(x.dtype)
+
+
+def _adapted(start: Array, end: Array, count: Array, pixels: int) -> Array:
+    """The mean weights [r, cells, pixels] of `count` [r] points in each cell of a box.
+
+    Boxes may be as large as they like, so the points are visited one after the other.
+    """
+    each = jnp.maximum(count, 1)[:, None]
+
+    def visit(number: Array, total: Array) -> Array:
+        points = start + (end - start) * ((number.astype(start.dtype) + 0.5) / each)
+        return total + jnp.where(
+            (number < count)[:, None, None], _between_pixels(points, pixels), 0
+        )
+
+    most = jnp.max(count, initial=0).astype("int32")
+    total = lax.fori_loop(0, most, visit, jnp.zeros((*start.shape, pixels), start.dtype))
+    return total / each[..., None]
+
+
+def _between_pixels(points: Array, pixels: int) -> Array:
+    """The weights [..., pixels] of the two pixels around points; one step outside is the edge."""
+    outside = (points < -1) | (points > pixels)
+    at = jnp.clip(points, 0, pixels - 1)[..., None]
+    weights = jnp.maximum(1 - jnp.abs(at - jnp.arange(pixels, dtype=points.dtype)), 0)
+    return jnp.where(outside[..., None], 0, weights)
+
+
+def _covered(start: Array, end: Array, pixels: int) -> Array:
+    """The pixels [r, count, pixels] in cells whose bounds are whole numbers."""
+    at = jnp.arange(pixels, dtype=start.dtype)
+    return (at >= start[..., None]) & (at < end[..., None])
+
+
+def _away_from_zero(x: Array) -> Array:
+    """The nearest whole number, halves away from zero."""
+    return jnp.sign(x) * jnp.floor(jnp.abs(x) + 0.5)
+
+
+@lowers(PsroiPool)
+def psroi_pool(
+    x: Array,
+    boxes: Array,
+    boxes_num: Array,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+    output_channels: int,
+) -> Array:
+    corners = _away_from_zero(lax.stop_gradient(wide(boxes)))
+    images = _images(wide(x), boxes, boxes_num)
+    masks: list[Array] = []
+    for axis, count in ((1, pooled_height), (0, pooled_width)):
+        low = corners[:, axis] * spatial_scale
+        size = jnp.maximum((corners[:, axis + 2] + 1) * spatial_scale - low, 0.1)
+        start, end = _cells(low, size, count)
+        pixels = images.shape[3 - axis]
+        masks.append(_covered(jnp.floor(start), jnp.ceil(end), pixels).astype(images.dtype))
+    rows, columns = masks
+    shape = (-1, output_channels, pooled_height, pooled_width, *images.shape[2:])
+    total = jnp.einsum("rph,rcpqhw,rqw->rcpq", rows, images.reshape(shape), columns)
+    area = rows.sum(2)[:, None, :, None] * columns.sum(2)[:, None, None]
+    return (total / jnp.maximum(area, 1)).astype(x.dtype)
+
+
+@lowers(PrroiPool)
+def prroi_pool(
+    x: Array,
+    boxes: Array,
+    boxes_num: Array,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+) -> Array:
+    corners, images = wide(boxes) * spatial_scale, _images(wide(x), boxes, boxes_num)
+    weights: list[Array] = []
+    sizes: list[Array] = []
+    for axis, count in ((1, pooled_height), (0, pooled_width)):
+        size = jnp.maximum(corners[:, axis + 2] - corners[:, axis], 0)
+        start, end = _cells(corners[:, axis], size, count)
+        at = jnp.arange(images.shape[3 - axis], dtype=size.dtype)
+        weights.append(_hat(end[..., None] - at) - _hat(start[..., None] - at))
+        sizes.append(size / count)
+    area = (sizes[0] * sizes[1])[:, None, None, None]
+    found = _weighted(images, *weights)
+    return jnp.where(area > 0, found / jnp.where(area > 0, area, 1), 0).astype(x.dtype)
+
+
+def _hat(x: Array) -> Array:
+    """The integral of max(0, 1 - |t|) up to x."""
+    low, high = jnp.clip(x, -1, 0), jnp.clip(x, 0, 1)
+    return 0.5 * lax.square(low + 1) + high - 0.5 * lax.square(high)
+
+
+@lowers(RoiPool)
+def roi_pool(
+    x: Array,
+    boxes: Array,
+    boxes_num: Array,
+    pooled_height: int,
+    pooled_width: int,
+    spatial_scale: float,
+) -> Array:
+    corners = _away_from_zero(lax.stop_gradient(wide(boxes)) * spatial_scale)
+    images = _images(x, boxes, boxes_num)
+    masks: list[Array] = []
+    for axis, count in ((1, pooled_height), (0, pooled_width)):
+        low = corners[:, axis]
+        size = jnp.maximum(corners[:, axis + 2] - low + 1, 1)
+        start, end = _cells(jnp.zeros_like(low), size, count)
+        start, end = jnp.floor(start) + low[:, None], jnp.ceil(end) + low[:, None]
+        masks.append(_covered(start, end, images.shape[3 - axis]))
+    rows, columns = masks
+    none = jnp.asarray(-jnp.inf, x.dtype)
+    lines = jnp.where(columns[:, None, None], images[:, :, :, None], none).max(4)
+    found = jnp.where(rows[:, None, :, :, None], lines[:, :, None], none).max(3)
+    return jnp.where(jnp.isneginf(found), 0, found).astype(x.dtype)

@@ -1,0 +1,1 @@
+"""Linear algebra beyond matrix products in JAX."""

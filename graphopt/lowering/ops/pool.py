@@ -1,0 +1,212 @@
+"""Pools over two or three spatial dimensions, and their inverses, in JAX."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.dialect.ops.conv import (
+    explicit_pads,
+    is_channels_last,
+    spatial_sizes,
+    window_output,
+)
+from graphopt.ir.dialect.ops.pool import (
+    MaxPool2dWithIndex,
+    MaxPool3dWithIndex,
+    Pool2d,
+    Pool3d,
+    Unpool,
+    Unpool3d,
+)
+from graphopt.lowering.kernels.pooling import largest
+from graphopt.lowering.ops.base import Array, is_floating, wide
+from graphopt.lowering.registry import lowers
+
+Bounds = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Windows:
+    """The pooling windows along one dimension.
+
+    `starts` and `stops` bound the elements of each; `counts` is what an average divides by. When
+    all windows are alike, `slide` says how: (size, stride, (padding before, after)).
+    """
+
+    starts: Bounds
+    stops: Bounds
+    counts: Bounds
+    slide: tuple[int, int, tuple[int, int]] | None
+
+
+def sliding(
+    size: int, window: int, stride: int, pads: tuple[int, int], ceil_mode: bool, exclusive: bool
+) -> Windows:
+    """Windows of one size; `exclusive` averages leave the padding out of the count."""
+    number = window_output(size, window, stride, pads, ceil_mode)
+    first = np.arange(number) * stride - pads[0]
+    starts, stops = np.clip(first, 0, size), np.clip(first + window, 0, size)
+    # Paddle counts the padding before a dimension, and as much after it whatever `pads[1]` is
+    padded = np.minimum(first + window, size + pads[0]) - first
+    counts = stops - starts if exclusive else padded
+    after = max(int(first[-1]) + window - size, pads[1])
+    return Windows(starts, stops, counts, (window, stride, (pads[0], after)))
+
+
+def adaptive_windows(size: int, number: int) -> Windows:
+    """`number` windows that cover a dimension, overlapping when it does not divide."""
+    index = np.arange(number)
+    starts, stops = index * size // number, -(-(index + 1) * size // number)
+    each = size // number
+    slide = (each, each, (0, 0)) if size and size % number == 0 else None
+    return Windows(starts, stops, stops - starts, slide)
+
+
+@lowers(Pool2d, Pool3d)
+def pool2d(
+    x: Array,
+    kernel_size: Ints,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    pooling_type: str,
+    global_pooling: bool,
+    adaptive: bool,
+    ceil_mode: bool,
+    exclusive: bool,
+    data_format: str,
+    algorithm: str,
+) -> Array:
+    sizes, rank = spatial_sizes(x.shape, data_format), len(kernel_size)
+    first = 1 if is_channels_last(data_format) else 2
+    if global_pooling or adaptive:
+        numbers = (1,) * rank if global_pooling else kernel_size
+        # -1 keeps a dimension
+        wanted = [(size, n if n >= 0 else size) for size, n in zip(sizes, numbers, strict=True)]
+        windows = [adaptive_windows(*pair) for pair in wanted]
+    else:
+        ones = (1,) * rank
+        pads = explicit_pads(paddings, padding_algorithm, sizes, kernel_size, strides, ones)
+        shapes = zip(sizes, kernel_size, strides, pads, strict=True)
+        windows = [sliding(*shape, ceil_mode, exclusive) for shape in shapes]
+    slides = [window.slide for window in windows if window.slide is not None]
+    if algorithm == "shifts" and len(slides) == rank:
+        one = (1, 1, (0, 0))
+        return largest(x, (*[one] * first, *slides, *[one] * (x.ndim - first - rank)))
+    if pooling_type == "max":
+        return reduce_windows(x, windows, first, lax.max, _lowest(x))
+    total = reduce_windows(wide(x), windows, first, lax.add, 0)
+    outer = functools.reduce(np.multiply.outer, [window.counts for window in windows])
+    counts = outer.astype(total.dtype)
+    return (total / (counts[..., None] if first == 1 else counts)).astype(x.dtype)
+
+
+def _lowest(x: Array) -> float:
+    return -np.inf if is_floating(x) else int(jnp.iinfo(x.dtype).min)
+
+
+def reduce_windows(
+    x: Array, windows: Sequence[Windows], first: int, combine: Any, neutral: float
+) -> Array:
+    """Combine the elements of each window of the dimensions of x from `first` on."""
+    start = np.asarray(neutral, x.dtype)
+    shape, strides, pads = [1] * x.ndim, [1] * x.ndim, [(0, 0)] * x.ndim
+    for axis, window in enumerate(windows, start=first):
+        if window.slide is None:
+            x = _reduce_uneven(x, window, axis, combine, start)
+        else:
+            shape[axis], strides[axis], pads[axis] = window.slide
+    return lax.reduce_window(x, start, combine, shape, strides, pads)
+
+
+def _reduce_uneven(x: Array, windows: Windows, axis: int, combine: Any, start: Any) -> Array:
+    """Gather windows of different lengths, padded to the longest, and reduce each."""
+    longest = int(max(windows.stops - windows.starts))
+    positions = windows.starts[:, None] + np.arange(longest)
+    inside = positions < windows.stops[:, None]
+    gathered = jnp.take(x, np.where(inside, positions, 0), axis)
+    mask = np.expand_dims(inside, [i for i in range(gathered.ndim) if i not in (axis, axis + 1)])
+    return lax.reduce(jnp.where(mask, gathered, start), start, combine, (axis + 1,))
+
+
+Ints = tuple[int, ...]
+
+
+@lowers(MaxPool2dWithIndex, MaxPool3dWithIndex)
+def max_pool_with_index(
+    x: Array,
+    kernel_size: Ints,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    global_pooling: bool,
+    adaptive: bool,
+    ceil_mode: bool,
+) -> tuple[Array, Array]:
+    sizes, rank = x.shape[2:], len(kernel_size)
+    if global_pooling or adaptive:
+        numbers = (1,) * rank if global_pooling else kernel_size
+        windows = [adaptive_windows(*pair) for pair in zip(sizes, numbers, strict=True)]
+    else:
+        pads = explicit_pads(paddings, padding_algorithm, sizes, kernel_size, strides, (1,) * rank)
+        shapes = zip(sizes, kernel_size, strides, pads, strict=True)
+        windows = [sliding(*shape, ceil_mode, True) for shape in shapes]
+    return largest_with_index(x, windows)
+
+
+def largest_with_index(x: Array, windows: Sequence[Windows]) -> tuple[Array, Array]:
+    """The maximum of each window, of equal ones the first, and its place."""
+    sizes, rank = x.shape[2:], len(windows)
+    places, inside = np.zeros((1,) * (2 * rank), np.int32), np.ones((1,) * (2 * rank), bool)
+    for axis, window in enumerate(windows):
+        longest = int(max(window.stops - window.starts, default=1))
+        at = window.starts[:, None] + np.arange(longest)
+        shape = [1] * (2 * rank)
+        shape[axis], shape[rank + axis] = at.shape
+        step = int(np.prod(sizes[axis + 1 :], dtype=np.int64))
+        places = places + (np.minimum(at, sizes[axis] - 1) * step).reshape(shape).astype(np.int32)
+        inside = inside & (at < window.stops[:, None]).reshape(shape)
+    out = places.shape[:rank]
+    places, inside = places.reshape(*out, -1), np.broadcast_to(inside, places.shape)
+    flat = x.reshape(*x.shape[:2], -1)
+    seen = jnp.take(lax.stop_gradient(flat), places, axis=2)
+    lowest = np.asarray(-np.inf, x.dtype)
+    first = lax.argmax(jnp.where(inside.reshape(places.shape), seen, lowest), 2 + rank, np.int32)
+    chosen = jnp.take_along_axis(places[None, None], first[..., None], -1)[..., 0]
+    values = jnp.take_along_axis(flat, chosen.reshape(*x.shape[:2], -1), 2)
+    return values.reshape(first.shape), chosen
+
+
+@functools.partial(jax.custom_jvp, nondiff_argnums=(2,))
+def _placed(x: Array, indices: Array, size: int) -> Array:
+    return _target(x, indices, size).set(x)
+
+
+def _target(x: Array, indices: Array, size: int) -> Any:
+    rows, channels = np.arange(x.shape[0])[:, None, None], np.arange(x.shape[1])[:, None]
+    return jnp.zeros((*x.shape[:2], size), x.dtype).at[rows, channels, indices]
+
+
+@_placed.defjvp
+def _placed_jvp(
+    size: int, primals: tuple[Array, Array], tangents: tuple[Array, Any]
+) -> tuple[Array, Array]:
+    # of elements for one place the last wins, but as in Paddle all get its gradient
+    change = tangents[0]
+    return _placed(*primals, size), _target(change, primals[1], size).add(change)
+
+
+@lowers(Unpool, Unpool3d)
+def unpool(x: Array, indices: Array, output_size: Ints) -> Array:
+    n, c = x.shape[:2]
+    size = int(np.prod(output_size))
+    filled = _placed(x.reshape(n, c, -1), indices.reshape(n, c, -1), size)
+    return filled.reshape(n, c, *output_size)

@@ -1,0 +1,142 @@
+"""Concatenated sequences in JAX: each row has the number of its sequence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.ir.dialect.ops.sequence.layers import (
+    SequenceConv,
+    SequenceExpand,
+    SequencePad,
+    SequencePool,
+    SequenceReverse,
+    SequenceRowConv,
+    SequenceSoftmax,
+    SequenceUnpad,
+)
+from graphopt.lowering.dynamic import concrete
+from graphopt.lowering.ops.base import Array, wide
+from graphopt.lowering.registry import lowers
+
+
+def ends_of(lengths: Array) -> Array:
+    """The first row after each sequence."""
+    return jnp.cumsum(lengths.astype(np.int64))
+
+
+def numbers_of(lengths: Array, rows: int) -> Array:
+    """The number of the sequence of each row."""
+    return jnp.searchsorted(ends_of(lengths), jnp.arange(rows), side="right").astype(np.int32)
+
+
+def _column(values: Array, rank: int) -> Array:
+    """A vector in a shape that broadcasts to rows of this rank."""
+    return values.reshape(-1, *(1,) * (rank - 1))
+
+
+@lowers(SequencePool)
+def sequence_pool(x: Array, lengths: Array, pooltype: str, pad_value: float) -> Array:
+    count, rows, rank = lengths.shape[0], x.shape[0], x.ndim
+    filled = _column(lengths > 0, rank)
+    full = wide(x)
+    if rows == 0:
+        out = jnp.zeros((count, *x.shape[1:]), full.dtype)
+    elif pooltype in ("FIRST", "LAST"):
+        ends = ends_of(lengths)
+        at = ends - 1 if pooltype == "LAST" else ends - lengths
+        out = jnp.take(full, jnp.clip(at, 0, rows - 1), 0)
+    else:
+        numbers = numbers_of(lengths, rows)
+        if pooltype == "MAX":
+            low = jnp.full((count, *x.shape[1:]), -jnp.inf, full.dtype)
+            out = low.at[numbers].max(full, mode="drop")
+        else:
+            zero = jnp.zeros((count, *x.shape[1:]), full.dtype)
+            out = zero.at[numbers].add(full, mode="drop")
+            size = _column(jnp.maximum(lengths, 1).astype(full.dtype), rank)
+            over = {"SUM": jnp.ones_like(size), "AVERAGE": size, "SQRT": jnp.sqrt(size)}
+            out = out / over[pooltype]
+    return jnp.where(filled, out, jnp.asarray(pad_value, full.dtype)).astype(x.dtype)
+
+
+def _around(x: Array, lengths: Array, steps: Iterable[int]) -> list[Array]:
+    """For each step the rows so far from each row, 0 where its sequence has none."""
+    rows = x.shape[0]
+    numbers, own = numbers_of(lengths, rows), jnp.arange(rows)
+    parts: list[Array] = []
+    for step in steps:
+        at = own + step
+        near = jnp.clip(at, 0, max(rows - 1, 0))
+        inside = (at >= 0) & (at < rows) & (jnp.take(numbers, near) == numbers)
+        parts.append(jnp.where(inside[:, None], jnp.take(x, near, 0), jnp.zeros((), x.dtype)))
+    return parts
+
+
+@lowers(SequenceConv)
+def sequence_conv(
+    x: Array, lengths: Array, filter: Array, context_length: int, context_start: int
+) -> Array:
+    steps = range(context_start, context_start + context_length)
+    context = jnp.concatenate(_around(x, lengths, steps), 1)
+    return jnp.matmul(wide(context), wide(filter)).astype(x.dtype)
+
+
+@lowers(SequenceRowConv)
+def sequence_row_conv(x: Array, lengths: Array, filter: Array) -> Array:
+    weights = wide(filter)
+    parts = _around(wide(x), lengths, range(filter.shape[0]))
+    parts = [part * weights[i] for i, part in enumerate(parts)]
+    return sum(parts[1:], parts[0]).astype(x.dtype)
+
+
+@lowers(SequenceSoftmax)
+def sequence_softmax(x: Array, lengths: Array) -> Array:
+    full = wide(x).reshape(-1)
+    numbers, count = numbers_of(lengths, x.shape[0]), lengths.shape[0]
+    top = jnp.full(count, -jnp.inf, full.dtype).at[numbers].max(full, mode="drop")
+    powers = jnp.exp(full - lax.stop_gradient(jnp.take(top, numbers)))
+    total = jnp.zeros(count, full.dtype).at[numbers].add(powers, mode="drop")
+    return (powers / jnp.take(total, numbers)).reshape(x.shape).astype(x.dtype)
+
+
+@lowers(SequenceReverse)
+def sequence_reverse(x: Array, lengths: Array) -> Array:
+    numbers = numbers_of(lengths, x.shape[0])
+    ends = jnp.take(ends_of(lengths), numbers)
+    starts = ends - jnp.take(lengths.astype(np.int64), numbers)
+    return jnp.take(x, starts + ends - 1 - jnp.arange(x.shape[0]), 0)
+
+
+@lowers(SequenceExpand)
+def sequence_expand_as(x: Array, y: Array, lengths: Array) -> Array:
+    return jnp.take(x, numbers_of(lengths, y.shape[0]), 0)
+
+
+@lowers(SequencePad)
+def sequence_pad(x: Array, lengths: Array, pad_value: Array, padded_length: int) -> Array:
+    sizes = concrete(lengths, "the length of sequence_pad")
+    longest = int(sizes.max(initial=0))
+    length = padded_length if padded_length > 0 else longest
+    if longest > length:
+        raise ValueError(f"sequence_pad to {length} rows: a sequence has {longest}")
+    starts = np.cumsum(sizes) - sizes
+    steps = np.arange(length)
+    inside = steps < sizes[:, None]
+    at = np.where(inside, starts[:, None] + steps, 0)
+    rest = x.shape[1:]
+    fill = jnp.broadcast_to(pad_value.reshape(()) if pad_value.size == 1 else pad_value, rest)
+    if not x.shape[0]:
+        return jnp.broadcast_to(fill, (*at.shape, *rest))
+    return jnp.where(inside.reshape(*at.shape, *(1,) * len(rest)), jnp.take(x, at, 0), fill)
+
+
+@lowers(SequenceUnpad)
+def sequence_unpad(x: Array, lengths: Array) -> Array:
+    sizes = concrete(lengths, "the number of rows of sequence_unpad").reshape(-1)
+    inside = np.arange(x.shape[1]) < sizes[:, None]
+    rows, steps = np.nonzero(inside)
+    return x[rows, steps]

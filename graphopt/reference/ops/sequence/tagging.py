@@ -1,0 +1,75 @@
+"""Conditional random fields, sequence by sequence and step by step."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.dialect.ops.sequence import tagging as ops
+from graphopt.reference.ops.sequence.rows import rows_of
+from graphopt.reference.registry import rule
+from graphopt.reference.tape import Array, value_of
+
+
+def _sequences(emission: Array, lengths: Array) -> list[list[Array]]:
+    """The scores of each step of each sequence."""
+    if emission.ndim == 3:
+        sizes = enumerate(lengths.tolist())
+        return [[emission[i, t] for t in range(size)] for i, size in sizes]
+    return [[emission[row] for row in rows] for rows in rows_of(lengths)]
+
+
+def _tags(label: Array, lengths: Array, padded: bool) -> list[list[int]]:
+    if padded:
+        rows = np.reshape(label, (len(lengths), -1)).tolist()
+        return [row[:size] for row, size in zip(rows, lengths.tolist(), strict=True)]
+    flat = np.reshape(label, -1).tolist()
+    return [[flat[row] for row in rows] for rows in rows_of(lengths)]
+
+
+def _log_of_sum(x: Array, axis: int) -> Array:
+    top = np.max(value_of(x), axis=axis, keepdims=True)
+    return np.log(np.sum(np.exp(x - top), axis=axis)) + np.squeeze(top, axis)
+
+
+@rule(ops.LinearChainCrf)
+def linear_chain_crf(emission: Array, transition: Array, label: Array, lengths: Array) -> Array:
+    start, end, between = transition[0], transition[1], transition[2:]
+    out: list[Any] = []
+    tags = _tags(label, lengths, emission.ndim == 3)
+    for scores, path in zip(_sequences(emission, lengths), tags, strict=True):
+        if not path:
+            out.append(np.zeros(()))
+            continue
+        ahead, own = start + scores[0], start[path[0]] + scores[0][path[0]]
+        for row, old, new in zip(scores[1:], path[:-1], path[1:], strict=True):
+            ahead = row + _log_of_sum(np.reshape(ahead, (-1, 1)) + between, 0)
+            own = own + row[new] + between[old, new]
+        out.append(_log_of_sum(ahead + end, 0) - own - end[path[-1]])
+    return np.reshape(np.stack(out), (-1, 1)) if out else np.zeros((0, 1))
+
+
+@rule(ops.CrfDecoding)
+def crf_decoding(emission: Array, transition: Array, lengths: Array, label: Array | None) -> Array:
+    padded = emission.ndim == 3
+    start, end, between = transition[0], transition[1], transition[2:]
+    found: list[list[int]] = []
+    for scores in _sequences(emission, lengths):
+        best = start + scores[0] if scores else end
+        back: list[Array] = []
+        for row in scores[1:]:
+            ways = best[:, None] + between
+            back.append(np.argmax(ways, 0))
+            best = row + np.max(ways, 0)
+        path = [int(np.argmax(best + end))] if scores else []
+        for step in reversed(back):
+            path.insert(0, int(step[path[0]]))
+        found.append(path)
+    if label is not None:
+        pairs = zip(found, _tags(label, lengths, padded), strict=True)
+        found = [[int(a == b) for a, b in zip(*pair, strict=True)] for pair in pairs]
+    if not padded:
+        return np.array([tag for path in found for tag in path], np.int64).reshape(-1, 1)
+    steps = emission.shape[1]
+    return np.array([path + [0] * (steps - len(path)) for path in found], np.int64)

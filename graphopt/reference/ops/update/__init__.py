@@ -1,0 +1,1 @@
+"""Parameter updates in NumPy."""

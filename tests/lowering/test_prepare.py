@@ -1,0 +1,61 @@
+"""`@prepare` computed by NumPy: as the lowering computes it, and only where that is certain."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+from graphopt.ir.dialect.context import parse_text
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.traits import Movement
+from graphopt.lowering.prepare import on_host, prepare, rule_of
+from graphopt_tests.ir.test_ops import COMPUTED
+from graphopt_tests.op_calls import build, flat
+from graphopt_tests.op_calls import rule_of as lowering_of
+
+ON_HOST = [case for case in COMPUTED if on_host(build(*case.values)[1])]
+
+
+@pytest.mark.parametrize(("op_class", "case"), ON_HOST)
+def test_rules_agree_with_the_lowering(op_class: type[PdOp], case: Any) -> None:
+    """Movement is equal to the last bit; a reciprocal root may differ in it."""
+    op = build(op_class, case)[1]
+    with jax.enable_x64(True):
+        (expected,) = map(np.asarray, lowering_of(op_class, case)(*flat(case)))
+    rule = rule_of(op)
+    assert rule is not None
+    found = rule(op, *flat(case))
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    if op.get_trait(Movement) is None:
+        np.testing.assert_array_max_ulp(found, expected, 1)
+    else:
+        np.testing.assert_array_equal(found, expected)
+
+
+MODULE = """
+builtin.module {
+  func.func @prepare(state %w: tensor<2x3xf32>) -> (prepared "p": tensor<3x2xf32>) {
+    %t = pd.transpose(%w) {perm = [1, 0]}
+    %p = pd.OP(%t)
+    func.return %p : tensor<3x2xf32>
+  }
+  func.func @main(prepared "p" %p: tensor<3x2xf32>) -> (fetch "y": tensor<3x2xf32>) {
+    func.return %p : tensor<3x2xf32>
+  }
+}
+"""
+
+
+@pytest.mark.parametrize(("name", "compiled"), [("rsqrt", False), ("tanh", True)])
+def test_xla_compiles_the_rest(name: str, compiled: bool) -> None:
+    """One op without a rule is reason enough; the result is a copy either way."""
+    device = jax.devices("cpu")[0]
+    function = prepare(parse_text(MODULE.replace("OP", name)), device)
+    assert hasattr(function, "lower") == compiled
+    weights = np.arange(1, 7, dtype="float32").reshape(2, 3)
+    (found,) = function((jax.device_put(weights, device),))
+    expected = {"rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh}[name](weights.T)
+    np.testing.assert_allclose(found, expected, rtol=1e-6)

@@ -1,0 +1,58 @@
+"""Samples of linear algebra."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.ir.dialect.ops.linalg.matrices import (
+    Cholesky,
+    Cross,
+    Diag,
+    Diagonal,
+    Einsum,
+    Inverse,
+    Trace,
+)
+from graphopt_tests.ops.base import f32, f64, i64, sample
+
+SQUARE = [[4.0, 1.0], [1.0, 3.0]]
+
+
+SAMPLES = {
+    Cholesky: [
+        sample(f64(SQUARE)).gives(np.linalg.cholesky).kinked(),
+        sample(f32(SQUARE), upper=True).gives(lambda x: np.linalg.cholesky(x).T).kinked(),
+    ],
+    Inverse: [
+        sample(f64(SQUARE)).gives(np.linalg.inv),
+        sample(f32([SQUARE, [[1.0, 2.0], [0.0, 1.0]]])).gives(np.linalg.inv),
+    ],
+    Cross: [
+        sample(f32(2, 3), f32(2, 3)).gives(np.cross).known_sizes(),
+        sample(f64(3, 2), f64(3, 2), axis=0).gives(lambda x, y: np.cross(x, y, axis=0)),
+        sample(i64(3), i64(3), axis=-1).gives(np.cross),
+        sample(f32([1.9, 1.7, 1.3]), f32([1.8, 1.6, 1.2])).gives(np.cross).known_sizes(),
+    ],
+    Diagonal: [
+        sample(f32(3, 4, 2), offset=1).gives(lambda x: np.diagonal(x, 1)),
+        sample(i64(2, 3), offset=-1, axis1=1, axis2=0).gives(lambda x: np.diagonal(x, -1, 1, 0)),
+    ],
+    Trace: [
+        sample(f32(3, 4, 2), offset=-1).gives(lambda x: np.trace(x, -1)),
+        sample(i64(2, 2)).gives(np.trace),
+    ],
+    Diag: [
+        sample(f32(3), offset=1).gives(lambda x: np.diag(x, 1)),
+        sample(f64(2), offset=-1, padding_value=7).gives(
+            lambda x: np.where(np.eye(3, k=-1) > 0, np.diag(x, -1), 7)
+        ),
+        sample(i64(3, 2), offset=-1).gives(lambda x: np.diag(x, -1)),
+    ],
+    Einsum: [
+        sample([f32(2, 3), f32(3, 4)], equation="ij,jk->ik").gives(lambda xs: xs[0] @ xs[1]),
+        sample([f64(3, 3)], equation="ii->i").gives(lambda xs: np.diag(xs[0])),
+        sample([f32(2, 2, 3), f32(3, 2)], equation="...ij,...jk->...ik").gives(
+            lambda xs: xs[0] @ xs[1]
+        ),
+    ],
+}

@@ -1,0 +1,104 @@
+"""Automatic buckets: images and texts of any size, few programs, the same numbers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+import graphopt.nn.functional as F
+from graphopt import nn, static
+from graphopt.buckets import Buckets, automatic, one_of, sparing
+from graphopt_tests.runtime.bucket_runs import Built, Feed, assert_same, run
+
+
+def images() -> Built:
+    """Convolutions down, a gate by a global mean, up again, and a classifier; trained."""
+    x = static.data("x", [None, 2, None, None], "float32")
+    small = nn.Conv2D(2, 4, 3, stride=2, padding=1)(x)
+    gate = F.sigmoid(nn.Conv2D(4, 4, 1)(F.adaptive_avg_pool2d(small, 1)))
+    large = nn.Conv2DTranspose(4, 2, 2, stride=2)(F.hardswish(small * gate))
+    mask = F.interpolate(small, scale_factor=2, mode="bilinear", align_corners=False)
+    top = F.max_pool2d(mask, 3, stride=2, padding=1)
+    scores = static.nn.fc(F.adaptive_max_pool2d(top, 1), 3)
+    loss = paddle.mean(large * large) + paddle.mean(scores)
+    paddle.optimizer.SGD(0.1).minimize(loss)
+
+    def feed(generator: Any, rows: int, length: int) -> Feed:
+        shape = (rows, 2, 4 * length, 2 * length + 8)
+        return {"x": generator.normal(size=shape).astype("float32")}
+
+    return [loss, large, scores], feed
+
+
+def test_images_in_training() -> None:
+    """Gradients and updates too are those without padding."""
+    buckets = Buckets({"batch": one_of(4)}, others=one_of(24, 32))
+    assert assert_same(images, buckets)["exact"] == []
+
+
+def texts() -> Built:
+    """Tokens and a mask with the same open axes."""
+    tokens = static.data("tokens", [None, None], "int64")
+    mask = static.data("mask", [None, None], "float32")
+    hidden = nn.Embedding(12, 8)(tokens) * paddle.unsqueeze(mask, 2)
+    return [paddle.sum(hidden, axis=1), F.softmax(hidden, axis=1)], lambda generator, rows, n: {
+        "tokens": generator.integers(0, 12, (rows, n)),
+        "mask": generator.integers(0, 2, (rows, n)).astype("float32"),
+    }
+
+
+def test_a_compiled_size_serves_smaller_ones() -> None:
+    """Of the five sizes, the third and the fifth fit in those before."""
+    found, _, stats = run(texts, automatic(reuse=8.0))
+    expected, _, exact = run(texts, None)
+    for mine, theirs in zip(found, expected, strict=True):
+        for a, b in zip(mine, theirs, strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-6)
+    assert stats["exact"] == []
+    # and the startup program
+    assert (exact["compiled_shapes"], stats["compiled_shapes"]) == (6, 3)
+
+
+def test_feeds_that_disagree_run_unpadded() -> None:
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        a = static.data("a", [None, None], "float32")
+        b = static.data("b", [None, None], "float32")
+        out = paddle.sum(a) + paddle.sum(b)
+    executor = static.Executor(buckets=automatic())
+    feed = {"a": np.ones((2, 3), "float32"), "b": np.ones((2, 4), "float32")}
+    assert executor.run(main, feed=feed, fetch_list=[out])[0] == 14
+    assert executor.stats["exact"] == [
+        "feeds-disagree: feed 'b' has 4 rows of 'axis 1', another one 3"
+    ]
+
+
+def test_images_of_other_sizes_run_unpadded() -> None:
+    """An odd height is another one after its way down and up, which is an error as ever."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [1, 2, None, 8], "float32")
+        half = F.max_pool2d(x, 2, stride=2, ceil_mode=True)
+        out = F.interpolate(half, scale_factor=2, mode="nearest") + x
+    executor = static.Executor(buckets=Buckets({}, others=one_of(12)))
+    (found,) = executor.run(main, feed={"x": np.ones((1, 2, 10, 8), "float32")}, fetch_list=[out])
+    assert found.shape == (1, 2, 10, 8)
+    with pytest.raises(paddle.errors.FeedError, match="add"):
+        executor.run(main, feed={"x": np.ones((1, 2, 9, 8), "float32")}, fetch_list=[out])
+    assert executor.stats["exact"] == ["sizes-disagree: (axis 2+1)//2*2 and axis 2 are 10 and 9"]
+
+
+def test_sparing_sizes() -> None:
+    """They grow by powers of two, and each has at most the given share of padding."""
+    fit = sparing(0.12)
+    for rows in range(1, 3000):
+        assert rows <= fit(rows) <= rows * 1.12 + 1
+        assert fit(fit(rows)) == fit(rows)
+    assert len({fit(rows) for rows in range(512, 1025)}) <= 17
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        sparing(1.5)
+    with pytest.raises(ValueError, match="reuse should be 1 or more"):
+        automatic(reuse=0.5)

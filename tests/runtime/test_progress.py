@@ -1,0 +1,78 @@
+"""The line about a compilation that takes long: what it says, where, and when there is none."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.runtime import progress
+from graphopt.runtime.progress import announced
+
+
+class Terminal(io.StringIO):
+    """A stream that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return 2
+
+
+@pytest.fixture(autouse=True)
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything takes long."""
+    monkeypatch.setattr(progress, "AFTER", 0.0)
+
+
+def test_a_stream_gets_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    with announced(lambda: "compiling"):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == "graphopt: compiling ...\n"
+
+
+def test_a_terminal_counts_and_is_clean_afterwards(monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Terminal()
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: SimpleNamespace(columns=30))
+    with announced(lambda: "compiling a program of many operators"):
+        time.sleep(0.6)
+    assert "graphopt: compiling a program" in stream.getvalue()
+    assert stream.getvalue().endswith("\x1b[2K")
+    assert "\n" not in stream.getvalue()
+
+
+@pytest.mark.parametrize("how", ["flag", "glog", "no console"])
+def test_it_can_be_quiet(
+    how: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    if how == "flag":
+        monkeypatch.setenv("FLAGS_graphopt_progress", "0")
+    elif how == "glog":
+        monkeypatch.setenv("GLOG_minloglevel", "1")
+    else:
+        monkeypatch.setattr(sys, "stderr", None)
+    with announced(lambda: "compiling"):
+        time.sleep(0.05)
+    if how != "no console":
+        assert not capsys.readouterr().err
+
+
+def test_a_run_says_what_and_why(capsys: pytest.CaptureFixture[str]) -> None:
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [-1, 4], "float32")
+        y = paddle.tanh(x)
+    executor = static.Executor()
+    for rows in (2, 3):
+        executor.run(main, feed={"x": np.ones((rows, 4), "float32")}, fetch_list=[y])
+    first, second = capsys.readouterr().err.splitlines()
+    assert first.endswith("operators with feeds x [2, 4] (new program) ...")
+    assert second.endswith("operators with feeds x [3, 4] (other feed shape) ...")
