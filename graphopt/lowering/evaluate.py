@@ -12,11 +12,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import jax
+from jax.ad_checkpoint import checkpoint_name
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block, Operation
 
-from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.ir.dialect.differentiated import KEPT, is_kept, segment_of
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
@@ -176,6 +177,8 @@ def evaluate_op(
                 compute = jitted(call) if call.is_memoized else call.on_lanes
                 by_lane = compute(operands, context.keys_at(op, operands))
                 results = list(zip(*by_lane, strict=True))
+            if is_kept(op):
+                results = [checkpoint_name(lanes, KEPT) for lanes in results]
     except Exception as error:
         if not getattr(error, "__notes__", None):
             error.add_note(f"while computing {op!s} at {op.location}")

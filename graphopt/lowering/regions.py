@@ -1,4 +1,4 @@
-"""Ops with regions -> `lax.cond`, `lax.scan`, `lax.while_loop`.
+"""Ops with regions -> `lax.cond`, `lax.scan`, `lax.while_loop`, `jax.checkpoint`.
 
 Each is first a plain function of the arrays that it reads, operands and captured values alike, so
 that one `jax.vjp` at the op itself serves every derivative that goes through it. Lanes (replicas in
@@ -19,8 +19,9 @@ from jax import numpy as jnp
 from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.differentiated import KEPT
 from graphopt.ir.dialect.ops.comm import Collective
-from graphopt.ir.dialect.ops.control import If, Layers, RegionOp, Scan, While
+from graphopt.ir.dialect.ops.control import FusionGroup, If, Layers, RegionOp, Scan, While
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.regions import captured_values, inner_ops, values_read
 from graphopt.ir.dialect.types import dtype_of, rank_of
@@ -159,10 +160,17 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
             return _loop(op, operands[0], operands[1:], _step(op, region(0)), outside, key)
         if isinstance(op, Layers):
             return _layers(op, operands, region(0), outside, key)
+        if isinstance(op, FusionGroup):
+            return _group(region(0))((), outside, key)
         assert isinstance(op, Scan)
         return _scan(op, operands, _step(op, region(0)), outside, key)
 
     return function
+
+
+def _group(region: Callable[..., Arrays]) -> Callable[..., Arrays]:
+    """The body of a group, whose derivative starts from what it reads and from kept results."""
+    return jax.checkpoint(region, policy=jax.checkpoint_policies.save_only_these_names(KEPT))
 
 
 def _branch(

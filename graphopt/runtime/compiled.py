@@ -21,7 +21,7 @@ from xdsl.ir import Operation
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.index_bounds import IndexBound, assert_bounds, fed_bounds
-from graphopt.ir.dialect.ops.control import Fence
+from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import RandomOp
@@ -211,7 +211,7 @@ def compile_program(compilation: Compilation) -> Compiled:
 def _has_barrier(op: Operation) -> bool:
     """True for an op that is lowered with a barrier."""
     adds = isinstance(op, Grad) and bool(op.attr("addto"))
-    return adds or isinstance(op, Fence) or segment_of(op) is not None
+    return adds or isinstance(op, (Fence, FusionGroup)) or segment_of(op) is not None
 
 
 def _check_memory(module: ModuleOp) -> None:

@@ -22,6 +22,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import If, Scan, While, join
 from graphopt.ir.dialect.ops.math import Exp
 from graphopt.ir.dialect.regions import captured_values, inner_ops
+from graphopt.ir.dialect.text import text_of
 from graphopt.ir.dialect.types import show, tensor
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.ir.formats.protobuf.program_desc import read_program, write_program
@@ -345,3 +346,52 @@ def test_prune_keeps_what_blocks_need() -> None:
     types = [op.type for op in pruned.global_block().ops]
     assert (types.count("while"), types.count("conditional_block")) == (1, 2)
     assert "w" in text(parse_program(pruned, ["x"], fetches[:1]))
+
+
+GROUP = """
+func.func @main(feed %x: tensor<?x4xf32>) -> (fetch "y": tensor<?x4xf32>) {{
+  %y = pd.fusion_group() {{inner = 16}} -> tensor<?x4xf32> {{
+    {line}
+    %y = pd.tanh(%e)
+    pd.yield(values = [%y])
+  }}
+  func.return %y : tensor<?x4xf32>
+}}
+"""
+
+
+def test_text_of_a_group() -> None:
+    """A group is a region in text, with its marks, and reads back as it was."""
+    text = GROUP.format(line="%e = pd.exp(%x) attributes {pd.kept}")
+    module = parse(text)
+    assert str(parse(str(module))) == str(module)
+    assert "%e = pd.exp(%x) attributes {pd.kept}" in text_of(module)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("^bb0(%e: tensor<?x4xf32>):", "its region takes no arguments"),
+        (
+            "%e = pd.fusion_group() -> tensor<?x4xf32> {\n pd.yield(values = [%x])\n }",
+            "pd.fusion_group has regions or effects; leave it outside",
+        ),
+        (
+            '%e = pd.exp(%x)\n pd.print(%x) {variable = "x"}',
+            "pd.print has regions or effects; leave it outside",
+        ),
+    ],
+)
+def test_what_a_group_refuses(line: str, reason: str) -> None:
+    """Arguments, control flow and effects."""
+    with pytest.raises((ParseError, VerifyException), match=reason):
+        parse(GROUP.format(line=line))
+
+
+def test_a_group_yields_its_results() -> None:
+    """A result of another type is refused."""
+    text = GROUP.format(line="%e = pd.exp(%x)").replace(
+        "-> tensor<?x4xf32> {", "-> tensor<4xi32> {"
+    )
+    with pytest.raises((ParseError, VerifyException), match="yielded: value 0 is"):
+        parse(text)

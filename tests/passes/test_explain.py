@@ -294,12 +294,12 @@ Net = tuple[static.Program, list[static.Variable]]
 def test_explain_needs_no_run(program: Net) -> None:
     """Each flag that is set ends in a status; the fetched sum stops the larger fusion."""
     main, fetches = program
-    strategy = flags(fuse_gemm_epilogue=True, fuse_bn_act_ops=True, build_cinn_pass=True)
+    strategy = flags(fuse_gemm_epilogue=True, fuse_bn_act_ops=True, nccl_comm_num=2)
     found = paddle.explain(main, strategy)
     assert found.applied("fuse-gemm-epilogue") == 1
     assert found.flags["fuse_gemm_epilogue"].status == "applied"
     assert found.flags["fuse_bn_act_ops"].status == "nothing to do"
-    assert found.flags["build_cinn_pass"].status == "no effect here"
+    assert found.flags["nccl_comm_num"].status == "no effect here"
     assert __file__ in str(found)
     found = paddle.explain(main, strategy, fetches)
     data = found.to_json()
@@ -318,8 +318,8 @@ def test_strict_refuses_silent_flags(program: Net) -> None:
     feed = {"x": np.ones((2, 4), "float32")}
     good = static.CompiledProgram(main, flags(fuse_gemm_epilogue=True), strict=True)
     exe.run(good, feed=feed, fetch_list=fetches[:1])
-    for strategy in (flags(fuse_bn_act_ops=True), flags(build_cinn_pass=True)):
-        with pytest.raises(StrictError, match=r"fuse_bn_act_ops: nothing|build_cinn_pass: no eff"):
+    for strategy in (flags(fuse_bn_act_ops=True), flags(nccl_comm_num=2)):
+        with pytest.raises(StrictError, match=r"fuse_bn_act_ops: nothing|nccl_comm_num: no eff"):
             paddle.explain(main, strategy, strict=True)
         compiled = static.CompiledProgram(main, strategy, strict=True)
         for _ in range(2):

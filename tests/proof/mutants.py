@@ -31,6 +31,7 @@ from graphopt_tests.proof.equivalent import EQUIVALENT as EQUIVALENT
 from graphopt_tests.proof.suite import TOGETHER, UNDONE, suite
 
 ENGINE = ("matching", "fusion")
+GROUPS = ("group-reductions", "group-elementwise")
 REWRITES = {
     "rewrite": (
         "simplify",
@@ -49,6 +50,11 @@ REWRITES = {
     "drop_dropout": ("drop-dropout",),
     "reassociate_matmul": ("reassociate-matmul",),
     "grouping": ("fuse-all-optimizer-ops", "fuse-adamw"),
+    "group_borders": GROUPS,
+    "group_growth": GROUPS,
+    "kept_values": GROUPS,
+    "min_cut": GROUPS,
+    "fusion_groups": GROUPS,
     "fuse_all_optimizer_ops": ("fuse-all-optimizer-ops", "fuse-adamw"),
 }
 TRANSFORMERS = ("fused-attention", "fused-feedforward", "fuse-dot-product-attention")

@@ -1,7 +1,7 @@
 """The path of a `pd.grad`: the values that depend on `wrt`, and the ops up to `of`.
 
 Some of these ops may be marked for recomputation by the derivative, in segments: their forward
-results are then not kept.
+results are then not kept. In a `pd.fusion_group` it is the ops with kept results that are marked.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import cast
 
-from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, i64
+from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnitAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.regions import values_read
 from graphopt.ir.dialect.types import dtype_of
 
-RECOMPUTE = "pd.recompute"
+RECOMPUTE, KEPT = "pd.recompute", "pd.kept"
 
 
 def ops_before(op: Grad) -> list[PdOp]:
@@ -97,3 +97,13 @@ def segment_of(op: Operation) -> int | None:
 def mark_segment(op: Operation, number: int) -> None:
     """Let the derivative recompute `op`, together with the others of this number."""
     op.attributes[RECOMPUTE] = IntegerAttr(number, i64)
+
+
+def is_kept(op: Operation) -> bool:
+    """True for an op of a group whose results the derivative keeps."""
+    return KEPT in op.attributes
+
+
+def mark_kept(op: Operation) -> None:
+    """Let the derivative of the group that `op` is in keep its results."""
+    op.attributes[KEPT] = UnitAttr()

@@ -79,12 +79,16 @@ class Fusion(ABC):
 
 @dataclass(frozen=True)
 class Applied:
-    """An applied fusion: the ops that it replaced, as text, and their locations."""
+    """An applied fusion: the ops that it replaced, as text, and their locations.
+
+    `note` is what the pass reports of it in addition.
+    """
 
     rule: str
     anchor: str
     replaced: tuple[str, ...]
     location: str
+    note: str = ""
 
 
 @dataclass(frozen=True)

@@ -66,12 +66,12 @@ class RewriteLog:
         instance.begin(op)
         self.changed = False
 
-    def applied(self, op: Operation, *others: Operation) -> None:
-        """Note a change at `op`, before it is made."""
+    def applied(self, op: Operation, *others: Operation, note: str = "") -> None:
+        """Note a change at `op`, before it is made; `note` says more of it in the report."""
         self.changed = True
         replaced = tuple(show_op(o) for o in (op, *others))
         line = source_line(op.location)
-        self.outcomes.append(Applied(self.rule, show_op(op), replaced, line))
+        self.outcomes.append(Applied(self.rule, show_op(op), replaced, line, note))
 
     def vetoed(self, old: Sequence[Operation], values: Mapping[SSAValue, SSAValue]) -> bool:
         """True when the change that was noted last computes something else; it is undone."""

@@ -172,7 +172,7 @@ def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
     head = f"{ran.flag} ({ran.pass_name}, {ran.seconds * 1e3:.1f} ms)"
     yield f"{head}: {ran.effect or counts}"
     for outcome in applied:
-        yield f"  applied at {where(outcome)}"
+        yield f"  applied at {where(outcome)}" + (f": {outcome.note}" if outcome.note else "")
     yield from _grouped("declined", declined)
     yield from _grouped("near miss", near)
 
@@ -254,7 +254,8 @@ def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:
         "outcome": outcomes[type(item)],
     }
     if isinstance(item, Applied):
-        return {**found, "replaced": list(item.replaced)}
+        note = {"note": item.note} if item.note else {}
+        return {**found, "replaced": list(item.replaced), **note}
     reason = item.reason
     told = {"name": reason.name, "text": reason.text, "fix": reason.fix}
     return {**found, "reason": told}

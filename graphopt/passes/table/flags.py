@@ -46,6 +46,11 @@ _ATTENTION = (
     "CPU, GPU, TPU: long sequences (512 when differentiated, else 1024) go by tiles of the scores, "
     "which are not kept"
 )
+_KEPT = (
+    "CPU, GPU, TPU: derivatives keep what a group reads, and compute what is inside again; XLA "
+    "fuses the loops of a group, as it does without"
+)
+_COUNT_GROUPS = "`pd.fusion_group` in the IR; the temporary bytes of XLA's memory analysis"
 _GROUPS = "CPU, GPU, TPU: one op in the IR for each group, computed parameter by parameter"
 _ORDER = (
     "several devices of any kind: they start one after another, in the order of the program, and "
@@ -73,6 +78,10 @@ _ONE_DEVICE_EACH = Conflict(
 _ORDERED_ALREADY = Conflict(
     lambda context: bool(context.flags.get("enable_sequential_execution")),
     "enable_sequential_execution orders the same collectives",
+)
+_LARGER_GROUPS = Conflict(
+    lambda context: bool(context.flags.get("build_cinn_pass")),
+    "build_cinn_pass groups the same ops, and more",
 )
 
 
@@ -113,12 +122,18 @@ class BuildFlags(Settings):
         paddle="2.6, 3.3",
     )
     enable_auto_fusion = BuildFlag(
-        False, no_effect="XLA fuses chains of elementwise ops on every backend by itself"
+        False,
+        pattern="chains of elementwise ops, casts, selections, broadcasts and views",
+        effect=_KEPT,
+        observe=_COUNT_GROUPS,
+        ruled_out=_LARGER_GROUPS,
     )
     build_cinn_pass = BuildFlag(
         False,
         paddle="2.6, 3.3",
-        no_effect="every program is compiled as a whole by XLA, whatever this flag says",
+        pattern="reductions, norms, losses and products, each with the ops around it",
+        effect=_KEPT,
+        observe=_COUNT_GROUPS,
     )
     fuse_dot_product_attention = _fusion(
         "softmax(q @ k + mask) @ v",

@@ -154,6 +154,22 @@ def deep(layers: int = 12, width: int = 64) -> Any:
     return h
 
 
+def functions(layers: int = 6, width: int = 512) -> Any:
+    """Elementwise functions of functions."""
+    h = nn.Linear(8, width)(feed())
+    for _ in range(layers):
+        h = paddle.tanh(paddle.exp(paddle.sin(h)))
+    return h
+
+
+def norms(layers: int = 3, width: int = 512) -> Any:
+    """Linear layers, each of a norm and an activation."""
+    h = nn.Linear(8, width)(feed())
+    for _ in range(layers):
+        h = nn.Linear(width, width)(F.gelu(nn.LayerNorm(width)(h)))
+    return h
+
+
 def shared_weight() -> Any:
     """Eight products with one parameter."""
     weight = static.create_parameter([64, 64], "float32")

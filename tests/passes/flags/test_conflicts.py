@@ -129,6 +129,7 @@ def settings_for(flag: str) -> dict[str, Any]:
         "fuse_all_reduce_ops": {"reduce_strategy": "Reduce"},
         "fuse_broadcast_ops": {"reduce_strategy": "AllReduce"},
         "sequential_run": {"enable_sequential_execution": True},
+        "enable_auto_fusion": {"build_cinn_pass": True},
     }
     return {flag: True, **rules[flag]}
 

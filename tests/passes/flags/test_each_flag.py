@@ -141,16 +141,38 @@ def one_adamw(flag: str, _: Path) -> None:
     assert (after.get("pd.adamw", 0), after["pd.fused_adam_"]) == (0, 1)
 
 
-def test_xla_fuses_chains_by_itself() -> None:
-    """Why enable_auto_fusion does nothing: fifteen elementwise ops are one fusion in the HLO."""
+GROUPED: dict[str, Callable[[], Any]] = {
+    "enable_auto_fusion": nets.functions,
+    "build_cinn_pass": nets.norms,
+}
+
+
+@observes(*GROUPED)
+def groups(flag: str, _: Path) -> None:
+    """Groups in the IR and in `explain`, less memory for XLA, and the same numbers."""
+    losses, state, (module, function) = run(GROUPED[flag], rows=256, **{flag: True})
+    plain_losses, plain_state, (plain, kept) = run(GROUPED[flag], rows=256)
+    taken = [f.memory_analysis().temp_size_in_bytes for f in (function, kept)]
+    assert taken[0] < 0.75 * taken[1], taken
+    assert (ops_of(module)["fusion_group"] > 0, ops_of(plain)["fusion_group"]) == (True, 0)
+    _, report = optimized(GROUPED[flag], **{flag: True})
+    assert "bytes stay inside; the derivative keeps" in as_text(report, flag)
+    np.testing.assert_allclose(losses, plain_losses, rtol=1e-5)
+    for a, b in zip(state, plain_state, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-6)
+
+
+def test_xla_fuses_the_loops_of_a_group() -> None:
+    """Fifteen elementwise ops are one fusion in the HLO, in a group or without one."""
     with fresh() as (main, _):
-        h = nets.feed()
+        h = nets.feed("x", 2048)
         for _ in range(3):
             h = paddle.nn.functional.relu(paddle.tanh(h * 1.5) + paddle.exp(h))
         program = paddle.static.CompiledProgram(main, strategy(enable_auto_fusion=True))
         executor = paddle.static.Executor(paddle.CPUPlace())
-        executor.run(program, {"x": np.ones((2, 8), "float32")}, [h])
+        executor.run(program, {"x": np.ones((2, 2048), "float32")}, [h])
         text = nets.executable_of(program).as_text()
+        assert ops_of(nets.compiled_of(program).module)["fusion_group"] == 1
     assert len(re.findall(r" fusion\(", text)) == 1
 
 

@@ -1,4 +1,4 @@
-"""Control flow: ops with regions, which choose, repeat, or walk over a sequence.
+"""Ops with regions, which choose, repeat, walk over a sequence, or belong together.
 
 A region is one block that ends with `pd.yield`. It uses the values around it directly, as MLIR's
 `scf` does; only what changes from one iteration to the next are block arguments. So the producer
@@ -21,7 +21,7 @@ from xdsl.irdl import (
     var_operand_def,
     var_result_def,
 )
-from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect
+from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, is_side_effect_free
 from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import ProgramError
@@ -274,6 +274,35 @@ class Layers(RegionOp):
         self.expect("the region's arguments", list(self.body.block.arg_types), carried + items)
         self.expect("the next values", [value.type for value in self.yielded()], carried)
         self.expect("the results", self.result_types, carried)
+
+
+@irdl_op_definition
+class FusionGroup(RegionOp):
+    """Ops that are computed together: the results are what the region yields. Paddle: fusion_group.
+
+    A derivative keeps what the group reads and computes the rest again, but for the results of the
+    ops that are marked `pd.kept`. `inner` is the number of bytes that stay inside of the group,
+    `freed` the number of bytes that the derivative need not keep; unknown sizes are estimated.
+    """
+
+    name = "pd.fusion_group"
+    inner = integer(0)
+    freed = integer(0)
+    body = region_def()
+
+    @staticmethod
+    def infer() -> tuple[Tensor, ...]:
+        raise ProgramError("the results of pd.fusion_group are what its region yields")
+
+    def verify_regions(self) -> None:
+        if self.body.block.args:
+            raise VerifyException("'pd.fusion_group': its region takes no arguments")
+        for op in self.body.block.ops:
+            if op.regions or not (isinstance(op, Yield) or is_side_effect_free(op)):
+                raise VerifyException(
+                    f"'pd.fusion_group': {op.name} has regions or effects; leave it outside"
+                )
+        self.expect("yielded", [value.type for value in self.yielded()], self.result_types)
 
 
 def item_type(sequence: Attribute) -> Tensor:

@@ -1,4 +1,4 @@
-"""Saved operators on images and boxes: sizes by direction or in tensors, resizing, padding."""
+"""Saved operators on images: sizes by direction or in tensors, resizing, padding."""
 
 from __future__ import annotations
 

@@ -1,0 +1,50 @@
+"""The cheapest cut of a directed graph between a source and a sink (Edmonds and Karp, 1972)."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable, Mapping
+from typing import TypeVar
+
+Node = TypeVar("Node", bound=Hashable)
+UNCUT = 1 << 62
+"""The capacity of an edge that no cut may have in it."""
+
+
+def source_side(edges: Mapping[tuple[Node, Node], int], source: Node, sink: Node) -> set[Node]:
+    """The nodes on the side of `source` of a cheapest cut, as few as possible.
+
+    `edges` are capacities, integers from 0. ValueError when every cut has an UNCUT edge in it.
+    """
+    room: dict[Node, dict[Node, int]] = {source: {}, sink: {}}
+    for (start, end), capacity in edges.items():
+        room.setdefault(start, {})[end] = capacity
+        room.setdefault(end, {}).setdefault(start, 0)
+    while True:
+        before = _shortest_paths(room, source)
+        if sink not in before:
+            return set(before)
+        steps: list[tuple[Node, Node]] = []
+        at = sink
+        while at != source:
+            steps.append((before[at], at))
+            at = before[at]
+        flow = min(room[start][end] for start, end in steps)
+        if flow >= UNCUT:
+            raise ValueError(f"no cut separates {source!r} from {sink!r}")
+        for start, end in steps:
+            room[start][end] -= flow
+            room[end][start] += flow
+
+
+def _shortest_paths(room: Mapping[Node, Mapping[Node, int]], source: Node) -> dict[Node, Node]:
+    """The nodes that flow can reach, each with the one before it on a shortest path."""
+    before = {source: source}
+    waiting = deque([source])
+    while waiting:
+        node = waiting.popleft()
+        for other, left in room[node].items():
+            if left > 0 and other not in before:
+                before[other] = node
+                waiting.append(other)
+    return before

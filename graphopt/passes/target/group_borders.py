@@ -1,0 +1,128 @@
+"""The ops that groups may have, and the values that end a group: each refusal has a name."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from xdsl.dialects.func import FuncOp, ReturnOp
+from xdsl.ir import Block, Operation
+from xdsl.traits import is_side_effect_free
+
+from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of, segment_of
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.norm import BatchNormBase
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.signature import FETCH, result_port
+from graphopt.ir.dialect.types import dtype_of, rank_of
+from graphopt.passes.engine.fusion import Reason
+from graphopt.passes.target.group_costs import Kind, kind_of
+
+Paths = Mapping[Operation, frozenset[Operation]]
+
+NO_KIND = Reason("no-kind", "the cost model has no figures for it, so it stays by itself")
+OTHER_FLAG = Reason(
+    "not-elementwise", "enable_auto_fusion groups elementwise ops", "set build_cinn_pass = True"
+)
+DRAWS = Reason("draws", "it draws random numbers, which would be drawn again")
+COMMUNICATES = Reason("communicates", "it combines the values of all devices")
+SIZES = Reason("sizes", "it may compute sizes, which the compiler must know")
+GRADIENT = Reason(
+    "reads-gradient", "it comes after a derivative, where passes look for gradients and updates"
+)
+RECOMPUTED = Reason(
+    "recomputed", "memory_optimize lets it be computed again", "set memory_optimize = False"
+)
+SECOND = Reason("second-derivative", "a derivative of a derivative goes through it")
+STATE = Reason("state", "its result is state, as of no op in groups but batch norms")
+FETCHED = Reason("fetched", "its result is fetched, so that it ends a group", "do not fetch it")
+DIFFERENTIATED = Reason("differentiated", "a derivative is taken with respect to its result")
+
+
+def derivative_paths(block: Block) -> Paths:
+    """The derivatives of the block that go through each of its ops."""
+    found: dict[Operation, set[Operation]] = {op: set() for op in block.ops}
+    for grad in block.ops:
+        if isinstance(grad, Grad):
+            region = ops_before(grad)
+            for op in path_of(grad, region, active_values(grad, region)):
+                found[op].add(grad)
+    return {op: frozenset(grads) for op, grads in found.items()}
+
+
+def members(
+    block: Block, paths: Paths, *, reductions: bool
+) -> tuple[dict[PdOp, Kind], dict[Operation, Reason]]:
+    """The ops that groups may have, with their kinds, and the reasons against others.
+
+    With `reductions` not only elementwise ops. The ends of blocks and derivatives have no reason.
+    """
+    kinds: dict[PdOp, Kind] = {}
+    refused: dict[Operation, Reason] = {}
+    after: set[Operation] = set()
+    for op in block.ops:
+        if isinstance(op, Grad) or any(value.owner in after for value in values_read(op)):
+            after.add(op)
+        if isinstance(op, (Grad, ReturnOp)) or not isinstance(op, PdOp):
+            continue
+        kind = kind_of(op)
+        reason = GRADIENT if op in after else _refusal(op, paths)
+        if reason is not None:
+            refused[op] = reason
+        elif kind is None:
+            refused[op] = NO_KIND
+        elif not (kind.always or reductions):
+            refused[op] = OTHER_FLAG
+        else:
+            kinds[op] = kind
+    return kinds, refused
+
+
+def _refusal(op: PdOp, paths: Paths) -> Reason | None:
+    """The reason why an op is in no group, whatever its kind."""
+    if any(paths[grad] for grad in paths[op]) or any(_is_second(grad, paths) for grad in paths[op]):
+        return SECOND
+    if segment_of(op) is not None:
+        return RECOMPUTED
+    if draws(op):
+        return DRAWS
+    if "sync" in op.attr_values() and op.attr("sync"):
+        return COMMUNICATES
+    if op.regions or isinstance(op, Dynamic) or not is_side_effect_free(op):
+        return NO_KIND
+    if all(not dtype_of(r.type).is_differentiable and rank_of(r.type) <= 1 for r in op.results):
+        return SIZES
+    if not isinstance(op, BatchNormBase) and "state" in _returned_as(op):
+        return STATE
+    return None
+
+
+def _is_second(grad: Operation, paths: Paths) -> bool:
+    """True for a derivative of another derivative."""
+    return any(grad in through for op, through in paths.items() if isinstance(op, Grad))
+
+
+def ends(block: Block) -> dict[Operation, Reason]:
+    """The ops whose results must leave the group that they are in, with the reason."""
+    found: dict[Operation, Reason] = {}
+    for op in block.ops:
+        if "fetch" in _returned_as(op):
+            found[op] = FETCHED
+        if isinstance(op, Grad):
+            protected = (*op.wrt, *op.no_grad)
+            owners = {v.owner for v in protected if isinstance(v.owner, Operation)}
+            found.update(dict.fromkeys(owners, DIFFERENTIATED))
+    return found
+
+
+def _returned_as(op: Operation) -> set[str]:
+    """The uses of an op's results outside of the program: "fetch" and "state"."""
+    found: set[str] = set()
+    for result in op.results:
+        for use in result.uses:
+            function = use.operation.parent_op()
+            if isinstance(use.operation, ReturnOp) and isinstance(function, FuncOp):
+                kind = result_port(function, use.index).kind
+                found.add("fetch" if kind == FETCH else "state")
+    return found

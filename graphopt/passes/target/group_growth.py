@@ -1,0 +1,191 @@
+"""Growing groups of ops: from the last op to the first, each op joins groups that read it.
+
+A group is computed as one op, so it must be convex: no path may leave it and come back. The
+block is a graph whose nodes are groups and loose ops, and a join that would make a circle is
+refused. An op that several independent groups read joins them to one. A cheap op that reads
+arguments of the program alone is copied into each of its readers instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from xdsl.ir import Block, BlockArgument, Operation
+from xdsl.traits import is_side_effect_free
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.regions import ancestor_in, values_read
+from graphopt.passes.engine.fusion import Reason
+from graphopt.passes.target.group_costs import Kind
+
+
+@dataclass(eq=False)
+class Group:
+    """Ops of one block, in program order."""
+
+    ops: list[PdOp]
+    copied: list[PdOp] = field(default_factory=list[PdOp])
+    """Ops that are computed in other places, too."""
+
+
+class Growth:
+    """The groups of one block; `paths` are the derivatives that go through each op.
+
+    `kinds` are those of the ops that groups may have, `ends` why the results of an op must leave
+    the group that it is in, and `most` the number of ops of a group.
+    """
+
+    def __init__(
+        self,
+        block: Block,
+        kinds: Mapping[PdOp, Kind],
+        paths: Mapping[Operation, frozenset[Operation]],
+        ends: Mapping[Operation, Reason],
+        most: int,
+    ) -> None:
+        self.block, self.kinds, self.paths, self.ends = block, kinds, paths, ends
+        self.most = most
+        self.place = {op: number for number, op in enumerate(block.ops)}
+        self.group_of: dict[Operation, Group] = {}
+        self.borders: list[tuple[PdOp, Reason]] = []
+        """The ops that are not in a group that reads them, and why not."""
+        self._next_effect = dict(effects_in_order(block))
+        self._readers: dict[Operation, list[Operation]] = {}
+        for op in reversed(list(block.ops)):
+            if isinstance(op, PdOp) and op in kinds:
+                self._place(op)
+
+    def groups(self) -> list[Group]:
+        """The groups, the one that ends last in the program first."""
+        found = dict.fromkeys(self.group_of.values())
+        return sorted(found, key=lambda group: -self.place[group.ops[-1]])
+
+    def _place(self, op: PdOp) -> None:
+        """Let an op join the groups that read it, or begin one."""
+        candidates = dict.fromkeys(
+            group for reader in self.readers(op) if (group := self.group_of.get(reader)) is not None
+        )
+        joined: list[Group] = []
+        for group in sorted(candidates, key=lambda group: self.place[group.ops[0]]):
+            reason = self._refusal(op, group, joined)
+            if reason is None:
+                joined.append(group)
+            elif self._may_copy(op):
+                group.copied.append(op)
+            else:
+                self.borders.append((op, reason))
+        made = Group([op])
+        for group in joined:
+            made.ops += group.ops
+            made.copied = list(dict.fromkeys([*made.copied, *group.copied]))
+        made.ops.sort(key=self.place.__getitem__)
+        self.group_of.update(dict.fromkeys(made.ops, made))
+
+    def _may_copy(self, op: PdOp) -> bool:
+        """True for an op that costs nothing to compute in several places."""
+        kind = self.kinds[op]
+        known = all(isinstance(value, BlockArgument) for value in op.operands)
+        return op not in self.ends and known and kind.always and kind.work in (0.0, 1.0)
+
+    def _refusal(self, op: PdOp, group: Group, joined: Sequence[Group]) -> Reason | None:
+        """The reason why an op stays out of a group, which it would join with others to one."""
+        if op in self.ends:
+            return self.ends[op]
+        if self.paths[op] != self.paths[group.ops[0]]:
+            return Reason(
+                "derivative-begins", "a derivative goes through it or its reader, not through both"
+            )
+        members = [op, *group.ops, *(member for other in joined for member in other.ops)]
+        if len(members) > self.most:
+            return Reason("too-long", f"the limit of ops in a group is {self.most}")
+        if self._products_follow(members):
+            return Reason(
+                "second-product",
+                "the group that reads it ends in a product, and no product is computed again",
+            )
+        if self._comes_back(members):
+            return Reason(
+                "comes-back",
+                "another reader of it, outside of the group, comes before the group",
+                "none: a group is computed at once",
+            )
+        return None
+
+    def _products_follow(self, members: Sequence[PdOp]) -> bool:
+        """True when one of these ops that is never repeated reads, indirectly, another one."""
+        inside = set[Operation](members)
+        after: set[Operation] = set()
+        for op in sorted(members, key=self.place.__getitem__):
+            kept = self.kinds[op].work is None
+            if kept and op in after:
+                return True
+            if kept or op in after:
+                after.update(inside.intersection(self.readers(op)))
+        return False
+
+    def _comes_back(self, members: Sequence[PdOp]) -> bool:
+        """True when a path from some of these ops leaves them and comes back."""
+        inside = set[Operation](members)
+        last = max(self.place[member] for member in inside)
+        waiting = [r for member in inside for r in self.readers(member) if r not in inside]
+        seen: set[Operation] = set()
+        while waiting:
+            op = waiting.pop()
+            if op in inside:
+                return True
+            if op in seen:
+                continue
+            group = self.group_of.get(op)
+            node = group.ops if group is not None else [op]
+            seen.update(node)
+            # the ops of a path of groups may be out of order, but each begins before the next ends
+            if min(self.place[member] for member in node) < last:
+                waiting += [r for member in node for r in self.readers(member)]
+        return False
+
+    def readers(self, op: Operation) -> list[Operation]:
+        """The ops of the block that read a result of `op`."""
+        found = self._readers.get(op)
+        if found is None:
+            found = self._readers[op] = list(dict.fromkeys(self._all_readers(op)))
+        return found
+
+    def _all_readers(self, op: Operation) -> Iterator[Operation]:
+        for result in op.results:
+            for use in result.uses:
+                reader = ancestor_in(self.block, use.operation)
+                if reader is not None:
+                    yield reader
+        if op in self._next_effect:
+            yield self._next_effect[op]
+
+
+def effects_in_order(block: Block) -> Iterator[tuple[Operation, Operation]]:
+    """Each op of a block that prints, checks or calls, with the one after it."""
+    return pairwise(op for op in block.ops if not is_side_effect_free(op))
+
+
+def restore_order(block: Block) -> None:
+    """Put each op of a block after those that it reads, and leave as many as possible in place."""
+    before = {later: op for op, later in effects_in_order(block)}
+    ops = list(block.ops)
+    placed: dict[Operation, None] = {}
+    for op in ops:
+        waiting = [op]
+        while waiting:
+            read = (
+                ancestor_in(block, v.owner)
+                for v in values_read(waiting[-1])
+                if isinstance(v.owner, Operation)
+            )
+            needed = [*read, before.get(waiting[-1])]
+            missing = [other for other in needed if other is not None and other not in placed]
+            waiting += missing
+            if not missing:
+                placed[waiting.pop()] = None
+    if ops != list(placed):
+        for op in ops:
+            op.detach()
+        block.add_ops(placed)
