@@ -109,4 +109,4 @@ def _computed(variable: Variable) -> np.ndarray[Any, Any]:
     state = (v for v in twin.list_vars() if v.persistable)
     initialise(list(state))
     (value,) = Executor().run(twin, fetch_list=[variable.name])
-    return value
+    return np.asarray(value)

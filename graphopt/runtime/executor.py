@@ -111,35 +111,35 @@ class Executor:
                 f"run(): the argument 'scope' must be a Scope, found {type(scope).__name__}; make "
                 "one with paddle.static.Scope(), or leave it out"
             )
-        program = default_main_program() if program is None else program
-        if isinstance(program, Program) and program.runs_as is not None:
-            program = program.runs_as()
-        if isinstance(program, Program):
-            if program.readers:
-                feed = with_readers(program.readers, feed, 1)
+        source: Program | Compiled = default_main_program() if program is None else program
+        if isinstance(source, Program) and source.runs_as is not None:
+            source = source.runs_as()
+        if isinstance(source, Program):
+            if source.readers:
+                feed = with_readers(source.readers, feed, 1)
             fetch_list, updates = split_updates(fetch_list)
             names = fetch_names(fetch_list)
             prune = use_prune or bool(updates)
             try:
-                with timed(program):
+                with timed(source):
                     return self._run_program(
-                        program, feed, names, scope, return_numpy, prune, updates
+                        source, feed, names, scope, return_numpy, prune, updates
                     )
             except Exception as error:
-                self._explain(error, program, feed)
+                self._explain(error, source, feed)
                 raise
-        if not hasattr(program, "_run"):
+        if not hasattr(source, "_run"):
             raise TypeError(
-                f"Executor requires Program as its Parameter. But you passed in {type(program)}"
+                f"Executor requires Program as its Parameter. But you passed in {type(source)}"
             )
-        if program._program.readers:
-            feed = with_readers(program._program.readers, feed, program._count(self.place))
+        if source._program.readers:
+            feed = with_readers(source._program.readers, feed, source._count(self.place))
         names = fetch_names(fetch_list)
         try:
-            with timed(program._source):
-                return program._run(self, feed, names, scope, return_numpy, return_merged)
+            with timed(source._source):
+                return source._run(self, feed, names, scope, return_numpy, return_merged)
         except Exception as error:
-            self._explain(error, program._program, feed)
+            self._explain(error, source._program, feed)
             raise
 
     def train_from_dataset(
