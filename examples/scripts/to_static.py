@@ -21,6 +21,7 @@ class Net(paddle.nn.Layer):
         return self.second(hidden)
 
 
+paddle.disable_static()  # as Paddle starts
 paddle.seed(3)
 strategy = BuildStrategy()
 strategy.fuse_gemm_epilogue = True

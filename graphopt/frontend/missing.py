@@ -38,6 +38,7 @@ MODULES: Mapping[str, str] = {
     "paddle.device.gpgpu_backend": "paddle.set_device",
     "paddle.device.xpu": "paddle.CPUPlace or paddle.CUDAPlace: JAX has no backend for an XPU",
     "paddle.distributed.communication": _DATA_PARALLEL,
+    "paddle.distributed.fleet.base.topology": "data parallelism: fleet.distributed_optimizer",
     "paddle.distributed.fleet.meta_parallel": "data parallelism: fleet.distributed_optimizer",
     "paddle.distributed.fleet.metrics": "fleet.util.all_reduce of what you fetch",
     "paddle.distributed.fleet.recompute": "strategy.recompute, or RecomputeOptimizer",
@@ -52,6 +53,11 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.contrib.decoder": "paddle.fluid.layers.dynamic_decode",
     "paddle.fluid.contrib.extend_optimizer": "paddle.optimizer.AdamW",
     "paddle.fluid.contrib.layers": "the layers of paddle.fluid.layers",
+    "paddle.fluid.contrib.memory_usage_calc": "program.explain() of a CompiledProgram",
+    "paddle.fluid.contrib.mixed_precision.fp16_lists": (
+        "paddle.fluid.contrib.mixed_precision.AutoMixedPrecisionLists"
+    ),
+    "paddle.fluid.contrib.op_frequence": "the operators of program.global_block()",
     "paddle.fluid.contrib.quantize": _QUANTISED,
     "paddle.fluid.contrib.reader": "paddle.io.DistributedBatchSampler",
     "paddle.fluid.contrib.slim": _QUANTISED,
@@ -63,6 +69,7 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.distributed": _DATA_PARALLEL,
     **dict.fromkeys(
         (
+            "paddle.fluid.dygraph.backward_strategy",
             "paddle.fluid.dygraph.base",
             "paddle.fluid.dygraph.checkpoint",
             "paddle.fluid.dygraph.container",
@@ -71,10 +78,12 @@ MODULES: Mapping[str, str] = {
             "paddle.fluid.dygraph.learning_rate_scheduler",
             "paddle.fluid.dygraph.nn",
             "paddle.fluid.dygraph.parallel",
+            "paddle.fluid.dygraph.profiler",
         ),
         f"{_DYNAMIC}: fluid.layers and fluid.Executor, or paddle.jit.to_static",
     ),
     "paddle.fluid.incubate.fleet.base.fleet_base": "paddle.fluid.incubate.fleet.collective",
+    "paddle.fluid.incubate.fleet.base.mode": "paddle.fluid.incubate.fleet.collective",
     "paddle.fluid.incubate.fleet.parameter_server": "paddle.fluid.incubate.fleet.collective",
     "paddle.fluid.incubate.fleet.utils": "fleet.util of paddle.distributed, and local files",
     "paddle.fluid.install_check": "paddle.utils.run_check",

@@ -119,6 +119,8 @@ class KeptPrograms:
 
     def __init__(self, most: int = MOST_COMPILED) -> None:
         self.reasons: Counter[str] = Counter()
+        self.reason = NEW_PROGRAM
+        """The reason for the compilation under way."""
         self._entries: Bounded[tuple[Group, Names], Executables] = Bounded(most)
         # goes with the last entry of its group, or with the program
         self._fetched: dict[Group, Fetched] = {}
@@ -170,7 +172,7 @@ class KeptPrograms:
         make: Callable[[Names], Executables],
     ) -> tuple[Executables, Names]:
         self._watch(program)
-        reason = self._reason(group)
+        self.reason = reason = self._reason(group)
         wanted = names
         if names not in fetched.exact:
             wanted = fetched.wanted(names, lambda known: list(fetchable(program, known, rows)))
@@ -182,7 +184,6 @@ class KeptPrograms:
             # one of the others cannot be fetched
             found, wanted = make(names), names
             fetched.exact.add(names)
-        found.reason = reason
         self.reasons[reason] += 1
         fetched.sets.append(wanted)
         for gone in self._entries.keep((group, wanted), found):

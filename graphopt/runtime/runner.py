@@ -171,7 +171,8 @@ class Runner:
             names,
             max((shape[0] for part in shapes for shape, _ in part if shape), default=1),
             lambda fetches: Executables(
-                compile_program(self._compilation(program, parts, fed, fetches))
+                compile_program(self._compilation(program, parts, fed, fetches)),
+                self._kept.reason,
             ),
             alone=self.session is not None,  # all trainers compile the same
         )

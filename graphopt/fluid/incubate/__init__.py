@@ -2,3 +2,6 @@
 
 from graphopt.fluid.incubate import data_generator as data_generator
 from graphopt.fluid.incubate import fleet as fleet
+from graphopt.frontend.missing import explain as _explain
+
+_explain(globals())

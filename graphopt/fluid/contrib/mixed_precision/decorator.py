@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from graphopt.fluid import layers
-from graphopt.frontend.mixed_precision.lists import AutoMixedPrecisionListsFluid
+from graphopt.frontend.mixed_precision.lists import (
+    AutoMixedPrecisionListsFluid as AutoMixedPrecisionLists,
+)
 from graphopt.frontend.mixed_precision.neighbours import ByNeighbours
 from graphopt.ir.dtypes import float16
 from graphopt.ir.program import (
@@ -36,7 +38,7 @@ class OptimizerWithMixedPrecision(WrappingOptimizer):
     def __init__(
         self,
         optimizer: Optimizer,
-        amp_lists: AutoMixedPrecisionListsFluid,
+        amp_lists: AutoMixedPrecisionLists,
         init_loss_scaling: float,
         use_dynamic_loss_scaling: bool,
         incr_every_n_steps: int,
@@ -176,7 +178,7 @@ def decorate(
         return amp.decorate(
             optimizer, amp_lists, init_loss_scaling, *scaling, use_dynamic_loss_scaling, **later
         )
-    lists = amp_lists or AutoMixedPrecisionListsFluid()
+    lists = amp_lists or AutoMixedPrecisionLists()
     return OptimizerWithMixedPrecision(
         optimizer, lists, init_loss_scaling, use_dynamic_loss_scaling, *scaling
     )

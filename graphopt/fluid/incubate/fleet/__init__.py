@@ -2,3 +2,6 @@
 
 from graphopt.fluid.incubate.fleet import base as base
 from graphopt.fluid.incubate.fleet import collective as collective
+from graphopt.frontend.missing import explain as _explain
+
+_explain(globals())
