@@ -326,6 +326,7 @@ def test_a_reader_of_a_script(
     (tmp_path / "reader.py").write_text(READER)
     (tmp_path / "script.py").write_text(SCRIPT)
     monkeypatch.chdir(tmp_path)
-    assert run_script("script.py") == 0
+    with fresh():
+        assert run_script("script.py") == 0
     data = [line for line in capsys.readouterr().out.splitlines() if "data" in line]
     assert data == ["\tdata: [3]", "\tdata: [5]"]
