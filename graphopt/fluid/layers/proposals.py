@@ -23,6 +23,7 @@ from graphopt.tensor.manipulation import cast, concat, reshape, unsqueeze
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import add, exp, minimum, multiply, scale, subtract, sum
 from graphopt.tensor.search import argmax, where
+from graphopt.vision.ops.boxes import yolo_loss
 
 
 def multiclass_nms(
@@ -201,43 +202,4 @@ def box_decoder_and_assign(
     return flat, sum(where(chosen, boxes, full_like(boxes, 0.0)), 1)
 
 
-def yolov3_loss(
-    x: Variable,
-    gt_box: Variable,
-    gt_label: Variable,
-    anchors: Sequence[int],
-    anchor_mask: Sequence[int],
-    class_num: int,
-    ignore_thresh: float,
-    downsample_ratio: int,
-    gt_score: Variable | None = None,
-    use_label_smooth: bool = True,
-    name: str | None = None,
-    scale_x_y: float = 1.0,
-) -> Variable:
-    """The loss [n] of YOLOv3's output x [n, a (5 + classes), h, w] against boxes that are there.
-
-    `gt_box` [n, b, 4] has centres, widths and heights as shares of the image, `gt_label` int32 [n,
-    b], `gt_score` [n, b] how much each box counts. Of the widths and heights in `anchors`, x has
-    those that `anchor_mask` names. A cell whose box has more than `ignore_thresh` in common with a
-    true box need not predict that it has none. Paddle page: fluid.layers.yolov3_loss.
-    """
-    function = "yolov3_loss"
-    inputs = {
-        "X": arguments.variable(x, "x", function),
-        "GTBox": arguments.variable(gt_box, "gt_box", function),
-        "GTLabel": arguments.variable(gt_label, "gt_label", function),
-    }
-    if gt_score is not None:
-        inputs["GTScore"] = arguments.variable(gt_score, "gt_score", function)
-    attrs = {
-        "anchors": arguments.integers(anchors, "anchors", function),
-        "anchor_mask": arguments.integers(anchor_mask, "anchor_mask", function),
-        "class_num": arguments.integer(class_num, "class_num", function),
-        "ignore_thresh": arguments.number(ignore_thresh, "ignore_thresh", function),
-        "downsample_ratio": arguments.integer(downsample_ratio, "downsample_ratio", function),
-        "use_label_smooth": arguments.flag(use_label_smooth, "use_label_smooth", function),
-        "scale_x_y": arguments.number(scale_x_y, "scale_x_y", function),
-    }
-    outs = ("Loss", "ObjectnessMask", "GTMatchMask")
-    return LayerHelper(function, name).emit_all(function, inputs, attrs, outs)[0]
+yolov3_loss = yolo_loss

@@ -39,7 +39,9 @@ def yolo_loss(
 
     `gt_box` [n, b, 4] has centres, widths and heights as shares of the image, `gt_label` int32 [n,
     b], `gt_score` [n, b] how much each box counts. Of the widths and heights in `anchors`, x has
-    those that `anchor_mask` names. Paddle page: paddle.vision.ops.yolo_loss.
+    those that `anchor_mask` names. A cell whose box has more than `ignore_thresh` in common with a
+    true box need not predict that it has none. Paddle pages: paddle.vision.ops.yolo_loss,
+    fluid.layers.yolov3_loss.
     """
     function = "yolo_loss"
     inputs = {
