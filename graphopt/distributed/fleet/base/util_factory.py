@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from graphopt.distributed.fleet.base.role_maker import RoleMakerBase
-from graphopt.distributed.gather import gathered
 from graphopt.distributed.parallel import barrier
 from graphopt.errors import UnsupportedError
+from graphopt.runtime.distributed.group import current, join
 
 _REDUCTIONS = {"sum": np.sum, "min": np.min, "max": np.max}
 
@@ -40,7 +40,7 @@ class UtilBase:
     def all_gather(self, input: Any, comm_world: str = "worker") -> list[Any]:
         """The numbers of all trainers, in their order."""
         _check_world(comm_world)
-        return [item.item() if item.ndim == 0 else item for item in gathered(input)]
+        return [item.item() if item.ndim == 0 else item for item in _gathered(input)]
 
     def all_reduce(self, input: Any, mode: str = "sum", comm_world: str = "worker") -> Any:
         """The sum, minimum or maximum of an array over all trainers, a NumPy array.
@@ -50,7 +50,7 @@ class UtilBase:
         _check_world(comm_world)
         if mode not in _REDUCTIONS:
             raise ValueError(f"all_reduce(): mode is '{mode}'; it is sum, min or max")
-        return _REDUCTIONS[mode](np.stack(gathered(input)), axis=0)
+        return _REDUCTIONS[mode](np.stack(_gathered(input)), axis=0)
 
     def get_file_shard(self, files: Sequence[str]) -> list[str]:
         """This trainer's part of a list of files; the first trainers have one more each.
@@ -76,3 +76,20 @@ def _check_world(comm_world: str) -> None:
         raise UnsupportedError(
             f"comm_world '{comm_world}': graphopt has trainers only, so it is 'worker' or 'all'"
         )
+
+
+def _gathered(value: Any) -> list[np.ndarray[Any, Any]]:
+    """An array of each trainer, in their order; all of the same shape and dtype.
+
+    A process that is alone has its own only. All trainers must call it.
+    """
+    own = np.asarray(value)
+    group = current() or join()
+    if group is None:
+        return [own]
+    from jax import enable_x64
+    from jax.experimental.multihost_utils import process_allgather
+
+    group.barrier()
+    with enable_x64(True):
+        return list(np.asarray(process_allgather(own[None], tiled=True)))
