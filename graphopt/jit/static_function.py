@@ -28,10 +28,14 @@ from graphopt.jit.signature import (
 )
 from graphopt.jit.trace import Trace
 from graphopt.nn.layer.layers import Layer
+from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.scope import global_scope
 from graphopt.runtime.strategies import BuildStrategy
 from graphopt.static.input import InputSpec
+
+# Traces of one function; arguments of more kinds than this are traced again.
+MOST_TRACES = 64
 
 
 class StaticFunction(Traced):
@@ -55,7 +59,7 @@ class StaticFunction(Traced):
         self._signature = inspect.signature(function)
         self._specs = None if input_spec is None else given_specs(input_spec, "to_static")
         self._strategy = build_strategy or BuildStrategy()
-        self._traces: dict[Hashable, Trace] = {}
+        self._traces: Bounded[Hashable, Trace] = Bounded(MOST_TRACES)
         self._latest: Trace | None = None
         update_wrapper(self, function)
 
@@ -138,11 +142,13 @@ class StaticFunction(Traced):
         modes = tuple(each.training for each in layers)
         # a program keeps to one scope, and structures differ by their names
         key = tuple(map(key_of, specs.leaves)), tuple(specs.names()), modes, global_scope()
-        if key not in self._traces:
+
+        def made() -> Trace:
             state = [] if layer is None else [*layer.parameters(), *layer.buffers()]
             sources = [variable.block.program for variable in state]
-            self._traces[key] = Trace(self.dygraph_function, specs, sources, self._strategy)
-        self._latest = self._traces[key]
+            return Trace(self.dygraph_function, specs, sources, self._strategy)
+
+        self._latest = self._traces.find(key, made)
         return self._latest
 
     def get_concrete_program(self, *args: Any, **kwargs: Any) -> Trace:

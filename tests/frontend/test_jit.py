@@ -14,6 +14,7 @@ from graphopt import jit, nn, static
 from graphopt.errors import FeedError, UnsupportedError
 from graphopt.frontend import mode
 from graphopt.frontend.script import run_script
+from graphopt.jit import static_function
 from graphopt_tests.frontend.programs import fresh, start
 
 Spec = static.InputSpec
@@ -381,3 +382,18 @@ def test_fluid(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     assert len(shown) == 5
     assert all("runs static programs only" in line for line in shown[2:])
     assert "fluid.dygraph.guard" in shown[2]
+
+
+def test_traces_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of arguments of many kinds, the traces used last are kept, and the others made again."""
+    monkeypatch.setattr(static_function, "MOST_TRACES", 2)
+    calls: list[int] = []
+
+    @jit.to_static
+    def scaled(x: Any, factor: int) -> Any:
+        calls.append(factor)
+        return x * factor
+
+    for factor in (1, 2, 1, 3, 1, 2):
+        np.testing.assert_allclose(scaled(X, factor).numpy(), X * factor)
+    assert calls == [1, 2, 3, 2]
