@@ -12,8 +12,6 @@ from typing import Any
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
-from xdsl.passes import ModulePass, PassPipeline
-from xdsl.utils.exceptions import ArgSpecParseError
 
 from graphopt.debug.search import steps_named
 from graphopt.debug.tables import shape
@@ -25,7 +23,7 @@ from graphopt.models.feeds import BATCH, OTHER, Sizes, load_arrays
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import Step
 from graphopt.passes.engine.fusion import FusionPass
-from graphopt.passes.table.registry import all_passes
+from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.schedule import steps as steps_of
 from graphopt.runtime.compilation import pass_context_for
 from graphopt.runtime.strategy_text import strategy_of
@@ -144,26 +142,16 @@ def steps_for(strategy: str | None, passes: str, platform: str) -> tuple[Step, .
     steps: list[Step] = []
     if strategy is not None:
         steps += steps_of(pass_context_for(strategy_of(strategy), platform).quiet())
-    return *steps, *steps_named(_named(passes))
+    return *steps, *steps_named(passes_of(passes))
 
 
 def steps_of_file(file: replay_file.ReplayFile) -> tuple[Step, ...]:
     """The steps that a replay file names."""
     steps: list[Step] = []
     for texts in file.steps:
-        passes = tuple(made for text in texts for made in _named(text))
+        passes = tuple(made for text in texts for made in passes_of(text))
         steps.append(Step(passes, together=any(isinstance(made, FusionPass) for made in passes)))
     return tuple(steps)
-
-
-def _named(passes: str) -> tuple[ModulePass, ...]:
-    """The passes of a pipeline text."""
-    if not passes:
-        return ()
-    try:
-        return PassPipeline.parse_spec(all_passes(), passes).passes
-    except ArgSpecParseError as error:  # no Exception, as xDSL has it
-        raise ValueError(str(error)) from None
 
 
 def complete(

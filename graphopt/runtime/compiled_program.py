@@ -5,10 +5,12 @@ Paddle page: paddle.static.CompiledProgram.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import Program
+from graphopt.passes.table.added import GivenPass, as_passes, of_block
 from graphopt.runtime.arrays import Feed, Stats
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel, as_places
@@ -36,7 +38,8 @@ class CompiledProgram:
 
     Operators appended to the program later are not part of it. Raises TypeError for anything but
     a Program. With `strict`, a flag that is switched on and does nothing to the program raises
-    StrictError at the first run.
+    StrictError at the first run. `passes` (names, classes or instances of ModulePass) run after the
+    fusions, after those of the `adding` blocks around; TypeError or ValueError for no pass.
     """
 
     def __init__(
@@ -45,6 +48,7 @@ class CompiledProgram:
         build_strategy: BuildStrategy | None = None,
         *,
         strict: bool = False,
+        passes: Sequence[GivenPass] = (),
     ) -> None:
         if not isinstance(program_or_graph, Program):
             raise TypeError(
@@ -56,6 +60,7 @@ class CompiledProgram:
         self._program.lr_schedulers = program_or_graph.lr_schedulers
         self._strategy = build_strategy or BuildStrategy()
         self._strict = strict
+        self._added = of_block() + as_passes(passes)
         self._parallel: DataParallel | None = None
         self._shared: CompiledProgram | None = None
         self._runner: Runner | None = None
@@ -219,10 +224,11 @@ class CompiledProgram:
     def _compilation(self, feeds: tuple[str, ...], fetches: tuple[str, ...]) -> Compilation:
         """The compilation for these feeds and fetches; before the first run, on a likely place."""
         place = self._bound[1] if self._bound is not None else likely_place()
+        strategy = self._strategy.with_passes(self._added)
         if self._parallel is None:
-            return Compilation(self._program, feeds, fetches, self._strategy, (place,))
+            return Compilation(self._program, feeds, fetches, strategy, (place,))
         places = self._parallel.places_like(place)
-        return self._parallel.compilation(self._program, feeds, fetches, self._strategy, places)
+        return self._parallel.compilation(self._program, feeds, fetches, strategy, places)
 
     def _check_strict(self, names: tuple[str, ...]) -> None:
         """StrictError, before anything is compiled or changed, for a flag that does nothing."""
@@ -233,7 +239,7 @@ class CompiledProgram:
         if self._bound is None:
             self._bound = scope, place
             # flags that are set from now on change nothing
-            self._strategy = self._strategy._copy()
+            self._strategy, self._added = self._strategy.with_passes(self._added), ()
             self._wants_seed = is_customized(self._strategy)
         elif self._bound[0] is not scope:
             raise ValueError("Cannot compile program with different scope.")

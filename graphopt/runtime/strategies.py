@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from xdsl.passes import ModulePass
+
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BuildFlags, GradientScaleStrategy, ReduceStrategy
 from graphopt.passes.table.schedule import select
@@ -24,6 +26,8 @@ class BuildStrategy(BuildFlags):
 
     ReduceStrategy = ReduceStrategy
     GradientScaleStrategy = GradientScaleStrategy
+    added_passes: tuple[ModulePass, ...] = ()
+    """Passes that run after the fusions; `with_passes` sets them."""
 
     def _finalize_strategy_and_create_passes(self) -> list[str]:
         """Freeze the strategy and return the names of the passes that it selects, in order."""
@@ -33,12 +37,29 @@ class BuildStrategy(BuildFlags):
     def pass_context(self, **options: Any) -> PassContext:
         """The PassContext for the passes: the flags, and `options` about the run."""
         flags = {name: getattr(self, name) for name in self.all_settings()} | coalescing()
-        return PassContext(flags, frozenset(self.values), without=left_out(), **options)
+        return PassContext(
+            flags,
+            frozenset(self.values),
+            without=left_out(),
+            added=self.added_passes,
+            **options,
+        )
+
+    def with_passes(self, passes: tuple[ModulePass, ...]) -> BuildStrategy:
+        """A copy that is not finalised, with these passes added."""
+        twin = self._copy()
+        object.__setattr__(twin, "added_passes", self.added_passes + passes)
+        return twin
+
+    def key(self) -> tuple[Any, ...]:
+        """A hashable copy of all values, and the added passes."""
+        return *super().key(), self.added_passes
 
     def _copy(self) -> BuildStrategy:
         """A copy that is not finalised."""
         twin = BuildStrategy()
         twin.values.update(self.values)
+        object.__setattr__(twin, "added_passes", self.added_passes)
         return twin
 
     def _clear_finalized(self) -> None:

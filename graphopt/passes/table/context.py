@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from xdsl.passes import ModulePass
+
 Flags = Mapping[str, Any]
 
 
@@ -30,6 +32,8 @@ class PassContext:
     """The program says itself that derivatives compute activations again."""
     without: frozenset[str] = frozenset()
     """The names of passes to leave out."""
+    added: tuple[ModulePass, ...] = ()
+    """Passes that are not in the table."""
 
     @property
     def trainers(self) -> int:

@@ -6,14 +6,15 @@ share one sweep, with a clean-up before and after it.
 
 from __future__ import annotations
 
-from difflib import get_close_matches
-
 from xdsl.passes import ModulePass
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination
 
 from graphopt.passes.engine.crash import Step
+from graphopt.passes.engine.fusion import FusionPass
+from graphopt.passes.table.added import FLAG
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.order import ROWS, Phase, Row
+from graphopt.passes.table.pipeline import check_names
 
 # the stages of the program that BuildStrategy.debug_graphviz_path keeps, as Paddle calls them
 ORIGINAL, FUSED, LAST = "_original_graph", "_fused_graph", "_multi_devices_graph"
@@ -24,12 +25,7 @@ def select(context: PassContext) -> list[tuple[Row, ModulePass]]:
 
     ValueError when `context.without` names no pass of the table.
     """
-    names = [row.pass_name for row in ROWS]
-    for name in context.without.difference(names):
-        near = get_close_matches(name, names, 1)
-        raise ValueError(
-            f"no pass is named {name!r}" + "".join(f"; did you mean {n}?" for n in near)
-        )
+    check_names(context.without, (row.pass_name for row in ROWS))
     return [
         (row, row.load()(**row.options(context)))
         for row in ROWS
@@ -53,6 +49,10 @@ def steps(context: PassContext) -> list[Step]:
                 passes, flags = zip(*rows, strict=True)
                 found.append(Step(passes, together=True, flags=flags))
             found.append(_clean_up(FUSED))
+            found += [
+                Step((made,), together=isinstance(made, FusionPass), flags=(FLAG,))
+                for made in context.added
+            ]
         else:
             found += [Step((made,), flags=(flag,)) for made, flag in rows]
     return found

@@ -1,0 +1,59 @@
+"""Passes that a user adds to those of the table, without a flag.
+
+They run after the fusions, in the order given. `CompiledProgram(..., passes=[...])` takes them for
+one program, and `adding` for all CompiledPrograms that are made in its block.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from xdsl.passes import ModulePass
+
+from graphopt.passes.table.pipeline import passes_of
+
+FLAG = "added pass"
+"""The words for an added pass where reports have the flag of one."""
+
+GivenPass = str | type[ModulePass] | ModulePass
+_of_block: ContextVar[tuple[ModulePass, ...]] = ContextVar("_of_block", default=())
+
+
+def as_passes(given: Sequence[object]) -> tuple[ModulePass, ...]:
+    """Passes of names or pipeline texts, classes and instances.
+
+    TypeError for anything else, ValueError for an unknown name.
+    """
+    if isinstance(given, str):
+        raise TypeError(f"passes must be a list of passes, found {given!r}")
+    found: list[ModulePass] = []
+    for item in given:
+        if isinstance(item, str):
+            found += passes_of(item)
+        elif isinstance(item, ModulePass):
+            found.append(item)
+        elif isinstance(item, type) and issubclass(item, ModulePass):
+            found.append(item())
+        else:
+            raise TypeError(f"a pass is a name, a ModulePass or its class, found {item!r}")
+    return tuple(found)
+
+
+@contextmanager
+def adding(*passes: GivenPass) -> Generator[None]:
+    """Add passes to the CompiledPrograms that are made in the block, after those of outer blocks.
+
+    Raises as `as_passes`.
+    """
+    token = _of_block.set(_of_block.get() + as_passes(passes))
+    try:
+        yield
+    finally:
+        _of_block.reset(token)
+
+
+def of_block() -> tuple[ModulePass, ...]:
+    """The passes that the blocks around add."""
+    return _of_block.get()

@@ -1,0 +1,85 @@
+"""Passes that a user adds to those of the table, and pipelines as text."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from xdsl.passes import ModulePass
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.passes.cleanup.cse import ShareCommon
+from graphopt.passes.fusions.fuse_elewise_add_act import FuseElewiseAddAct
+from graphopt.passes.table.added import GivenPass, adding
+from graphopt.passes.table.pipeline import passes_of
+
+
+def program() -> tuple[static.Program, str]:
+    """relu(exp(x) + exp(x)), and the name of its result."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [-1, 4], "float32")
+        y = paddle.nn.functional.relu(paddle.add(paddle.exp(x), paddle.exp(x)))
+    return main, y.name
+
+
+@pytest.mark.parametrize(
+    "given", ["fuse-elewise-add-act", FuseElewiseAddAct, FuseElewiseAddAct()], ids=str
+)
+def test_a_compiled_program_takes_passes(given: GivenPass) -> None:
+    """Names, classes and instances; the report calls them added."""
+    main, y = program()
+    compiled = static.CompiledProgram(main, passes=[given])
+    feed = {"x": np.linspace(-1, 1, 8, dtype="float32").reshape(2, 4)}
+    (got,) = static.Executor().run(compiled, feed, [y])
+    assert compiled.text().count("pd.fused_elemwise_add_activation(") == 1
+    assert "added pass (fuse-elewise-add-act" in compiled.explain()
+    np.testing.assert_allclose(got, 2 * np.exp(feed["x"]), rtol=1e-6)
+
+
+def test_a_block_adds_passes() -> None:
+    """The programs made in the block have them, inner blocks' last; others do not."""
+    main, y = program()
+    with adding("fuse-elewise-add-act"):
+        with adding(ShareCommon):
+            inner = static.CompiledProgram(main, passes=["dce"])
+        outer = static.CompiledProgram(main)
+    plain = static.CompiledProgram(main)
+    for compiled, names in (
+        (inner, ["fuse-elewise-add-act", "cse", "dce"]),
+        (outer, ["fuse-elewise-add-act"]),
+        (plain, []),
+    ):
+        ran = compiled._compilation(("x",), (y,)).optimized().report.ran
+        assert [each.pass_name for each in ran if each.flag == "added pass"] == names
+
+
+def test_what_is_no_pass_is_refused() -> None:
+    """At the constructor, with the nearest name."""
+    main, _ = program()
+    for given in ("cse", [3], [int]):
+        with pytest.raises(TypeError, match="pass"):
+            static.CompiledProgram(main, passes=given)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="no pass is named 'csee'; did you mean cse"):
+        static.CompiledProgram(main, passes=["csee"])
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("", []),
+        ("cse,dce", ["cse", "dce"]),
+        ("builtin.module(cse,roll-layers{fewest=3})", ["cse", "roll-layers"]),
+    ],
+)
+def test_pipelines(text: str, names: list[str]) -> None:
+    """The forms of xDSL and of mlir-opt."""
+    made: tuple[ModulePass, ...] = passes_of(text)
+    assert [each.name for each in made] == names
+
+
+@pytest.mark.parametrize("text", ["cse,,dce", "cse{", "no-such", "cse{x=1}"])
+def test_wrong_pipelines(text: str) -> None:
+    """A ValueError that says what is wrong."""
+    with pytest.raises(ValueError, match=r"."):
+        passes_of(text)
