@@ -19,7 +19,7 @@ from xdsl.irdl import OptOperandDef, VarOperandDef, VarResultDef
 import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
 from graphopt import launch
 from graphopt.cli import main as cli
-from graphopt.cli import opt
+from graphopt.cli import opt_arguments
 from graphopt.fluid import refused
 from graphopt.ir.dialect import ops
 from graphopt.ir.dialect.definition import attr_kinds, default_attrs, definition
@@ -403,11 +403,12 @@ def commands_page() -> str:
         "## graphopt opt",
         "",
         "`graphopt opt` is `graphopt-opt`: it reads a `.pdmodel` or `.mlir` file, runs passes and",
-        "prints the program. Its options are those of xDSL's `xdsl-opt`, and these:",
+        "prints the program. `graphopt-opt --help` also lists the passes. Options have one dash or",
+        "two, as for mlir-opt, and each pass is an option: `--cse`.",
         "",
     ]
     parser = argparse.ArgumentParser(add_help=False)
-    opt.add_own_arguments(parser)
+    opt_arguments.declare(parser)
     lines += table(("argument", "meaning"), map(argument_row, parser._actions))
     lines += [
         "",

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from graphopt import __version__
-from graphopt.cli import bisect, convert, info, replay, run
+from graphopt.cli import bisect, completion, convert, info, replay, run
 from graphopt.errors import GraphoptError
 
 COMMANDS = {
@@ -21,6 +21,7 @@ COMMANDS = {
         "find the rewrite that makes results wrong, and a small program that shows it",
     ),
     "replay": (replay, "run a file written by bisect, or by a crash in a pass, again"),
+    "completion": (completion, "print what makes bash, zsh or fish complete these commands"),
 }
 _OF_XDSL = (ParseError, DiagnosticException)
 _OPT = "print a program after passes, as graphopt-opt does (graphopt opt --help)"
@@ -46,7 +47,8 @@ def parser() -> argparse.ArgumentParser:
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         module.add_arguments(command)
-        command.set_defaults(main=module.main, trouble=getattr(module, "TROUBLE", 1))
+        trouble = getattr(module, "TROUBLE", 1)
+        command.set_defaults(main=module.main, trouble=trouble, top=top)
     commands.add_parser("opt", help=_OPT, add_help=False)
     return top
 

@@ -9,25 +9,32 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
+from io import BytesIO, StringIO
+from pathlib import Path
 from typing import IO, TYPE_CHECKING
 
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.passes import ModulePass, PassPipeline
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 from xdsl.xdsl_opt_main import xDSLOptMain
 
-from graphopt.cli.report_options import (
-    add_arguments,
-    add_platform,
-    as_argument,
-    platform_of,
-)
+from graphopt.cli.expected_errors import Expected, complaint, expected_in
+from graphopt.cli.instruments import Timing, instruments
+from graphopt.cli.opt_arguments import declare, normalized
+from graphopt.cli.report_options import platform_of
 from graphopt.cli.universe import UNIVERSE
 from graphopt.errors import GraphoptError
+from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.registry import all_passes
 
 if TYPE_CHECKING:
     from graphopt.cli.targets import TextTarget
+
+_OF_INPUT = (ParseError, DiagnosticException)
+# bytes of a program in protobuf, and of none that is text
+_NOT_TEXT = bytes(range(9)) + bytes(range(14, 32))
 
 
 class OptMain(xDSLOptMain):
@@ -36,6 +43,25 @@ class OptMain(xDSLOptMain):
     version_format = "graphopt-opt on xdsl {xdsl_version}"
     undone = 0
     """The number of rewrites that failed validation."""
+    complaints = 0
+    """The number of chunks whose errors are not the expected ones."""
+
+    def __init__(self, description: str, args: Sequence[str]) -> None:
+        self.helps = not {"-h", "--help"}.isdisjoint(args)
+        self.timing: Timing | None = None
+        self.written: StringIO | None = None
+        super().__init__(description, args)
+        if self.args.mlir_timing:
+            self.timing = Timing()
+        self.watch = instruments(self.args, self.timing)
+
+    def run(self) -> None:
+        """Read, optimise and print each chunk of the input."""
+        super().run()
+        if self.written is not None:
+            Path(self.args.output_file).write_text(self.written.getvalue(), "utf-8")
+        if self.timing is not None:
+            print(self.timing.text(), file=sys.stderr)
 
     def register_all_dialects(self) -> None:
         from xdsl.dialects.builtin import Builtin
@@ -57,9 +83,7 @@ class OptMain(xDSLOptMain):
             self.register_pass(name, factory)
 
     def register_all_targets(self) -> None:
-        from xdsl.targets import get_all_targets
-
-        self.available_targets |= get_all_targets() | UNIVERSE.all_targets
+        self.available_targets |= UNIVERSE.all_targets
         self.available_targets["mlir"] = self._text_target
 
     def _text_target(self) -> type[TextTarget]:
@@ -68,8 +92,81 @@ class OptMain(xDSLOptMain):
         return TypedTextTarget if self.args.print_types else TextTarget
 
     def register_all_arguments(self, arg_parser: argparse.ArgumentParser) -> None:
-        super().register_all_arguments(arg_parser)
-        add_own_arguments(arg_parser)
+        declare(arg_parser)
+        if self.helps:
+            from graphopt.cli.pass_summaries import listed
+
+            arg_parser.epilog = listed()
+
+    def setup_pipeline(self) -> None:
+        from graphopt.debug.program_source import load_imports
+
+        load_imports(self.args.imports)
+        passes = [made for text in self.args.passes for made in passes_of(text)]
+        self.pipeline = PassPipeline(tuple(passes), self._verify)
+
+    def _verify(self, _before: ModulePass | None, module: ModuleOp, _: ModulePass | None) -> None:
+        if not self.args.disable_verify:
+            module.verify()
+
+    def get_input_stream(self) -> tuple[IO[bytes], str]:
+        """The input, and its form: by the suffix of the file, else by its first bytes."""
+        given = self.args.input_file
+        if given not in (None, "-"):
+            suffix = Path(given).suffix[1:]
+            if suffix in self.available_frontends:
+                return Path(given).open("rb"), suffix
+        data = sys.stdin.buffer.read() if given in (None, "-") else Path(given).read_bytes()
+        return BytesIO(data), _form(data)
+
+    def get_input_name(self) -> str:
+        return "stdin" if self.args.input_file in (None, "-") else self.args.input_file
+
+    def prepare_output(self) -> IO[str]:
+        """Standard output, or a text that is written to the file when all went well."""
+        if self.args.output_file in (None, "-"):
+            return sys.stdout
+        self.written = _Kept()
+        return self.written
+
+    def parse_chunk(
+        self, chunk: IO[bytes], file_extension: str, start_offset: int = 0
+    ) -> ModuleOp | None:
+        with self._timed("Parser"):
+            data = chunk.read()
+            expected = []
+            if self.args.verify_diagnostics and file_extension == "mlir":
+                expected = expected_in(data.decode("utf-8"))
+            if not expected:
+                return super().parse_chunk(BytesIO(data), file_extension, start_offset)
+            self._check_errors(BytesIO(data), file_extension, expected, start_offset)
+            return None
+
+    def _check_errors(
+        self, chunk: IO[bytes], form: str, expected: list[Expected], offset: int
+    ) -> None:
+        """Read a chunk and run the passes, for the errors that its comments expect."""
+        error: Exception | None = None
+        try:
+            module = super().parse_chunk(chunk, form)
+            if module is not None:
+                module.verify()
+                self.apply_passes(module)
+        except (*_OF_INPUT, GraphoptError) as found:
+            error = found
+            if isinstance(error, ParseError):
+                error.span = replace(error.span, line_offset=offset)
+        sentence = complaint(expected, error)
+        if sentence:
+            self.complaints += 1
+            print(f"{self.get_input_name()}: {sentence}", file=sys.stderr)
+
+    def output_resulting_program(self, prog: ModuleOp) -> str:
+        with self._timed("Output"):
+            return super().output_resulting_program(prog)
+
+    def _timed(self, name: str) -> AbstractContextManager[None]:
+        return nullcontext() if self.timing is None else self.timing.timed(name)
 
     def apply_passes(self, prog: ModuleOp) -> None:
         from graphopt.cli.reporting import bisection, validation
@@ -109,6 +206,7 @@ class OptMain(xDSLOptMain):
             near=needs_near(self.args),
             verify_each=self.args.verify_each or None,
             again=lambda: before,
+            watch=self.watch,
         )
         print_report(report, self.args)
 
@@ -119,7 +217,7 @@ class OptMain(xDSLOptMain):
         from graphopt.cli.reporting import Watched, measured, print_report, watched
 
         off = measured(module, self.pipeline.passes, self.args, self.ctx)
-        run = watched(module, self.args)
+        run = watched(module, self.args, self.watch)
         kept = (made for made in self.pipeline.passes if made.name not in off)
         passes = tuple(Watched.of(made, run) for made in kept)
         replace(self.pipeline, passes=passes).apply(self.ctx, module)
@@ -143,39 +241,25 @@ class OptMain(xDSLOptMain):
         return parse_program(program, feeds, column_names(program, "fetch"))
 
 
-def add_own_arguments(arg_parser: argparse.ArgumentParser) -> None:
-    """The arguments that xDSL's driver does not have."""
-    arg_parser.add_argument(
-        "--emit",
-        dest="target",
-        metavar="TARGET",
-        help="the same as --target: mlir, stablehlo, stablehlo{dim=8}, dot",
-    )
-    arg_parser.add_argument(
-        "--build-strategy",
-        metavar="FLAG=VALUE,...",
-        default=None,
-        help="run the passes that these BuildStrategy flags select (a bare flag means 1)",
-    )
-    arg_parser.add_argument(
-        "--print-types",
-        action="store_true",
-        help="print the types of all operands and results, inferred ones too",
-    )
-    arg_parser.add_argument(
-        "--dump-pass-pipeline",
-        action="store_true",
-        help="print the passes that --build-strategy selects, as -p would take them",
-    )
-    add_platform(arg_parser)
-    add_arguments(arg_parser)
+class _Kept(StringIO):
+    """A text that stays when the driver closes it."""
+
+    def close(self) -> None:
+        pass
+
+
+def _form(data: bytes) -> str:
+    """The form of a program that no suffix names."""
+    if data.lstrip()[:1] == b"{":
+        return "json"
+    return "pdmodel" if data[:4096].translate(None, _NOT_TEXT) != data[:4096] else "mlir"
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run the tool; 0 on success, else 1 with one message on stderr."""
-    given = [as_argument(arg) for arg in (sys.argv[1:] if args is None else args)]
     try:
-        driver = OptMain(description="graphopt's program optimizer driver", args=given)
+        given = normalized(sys.argv[1:] if args is None else args, all_passes())
+        driver = OptMain("Reads a program, runs passes on it and prints it.", given)
         driver.run()
     except BrokenPipeError:
         return 0
@@ -195,8 +279,7 @@ def main(args: Sequence[str] | None = None) -> int:
         return 1
     if driver.undone:
         print(f"graphopt-opt: error: {driver.undone} rewrites failed validation", file=sys.stderr)
-        return 1
-    return 0
+    return int(bool(driver.undone or driver.complaints))
 
 
 if __name__ == "__main__":

@@ -4,17 +4,12 @@ from __future__ import annotations
 
 import argparse
 
-# the value of a bare --explain; an optional value would swallow the file name
+# the value of a bare --explain
 EVERYTHING = "all"
 NO_PLATFORM = "none"
 
 
-def as_argument(given: str) -> str:
-    """An argument as argparse sees it."""
-    return f"--explain={EVERYTHING}" if given == "--explain" else given
-
-
-def add_platform(parser: argparse.ArgumentParser) -> None:
+def add_platform(parser: argparse._ActionsContainer) -> None:
     """`--platform`."""
     parser.add_argument(
         "--platform",
@@ -32,7 +27,7 @@ def platform_of(args: argparse.Namespace) -> str:
     return "" if given == NO_PLATFORM else given
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: argparse._ActionsContainer) -> None:
     """Declare the options."""
     parser.add_argument(
         "--explain",

@@ -18,6 +18,7 @@ from graphopt.cli.report_options import EVERYTHING, platform_of
 from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.bisect import limited
 from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import Run
 from graphopt.passes.table.report import Report
 
@@ -88,7 +89,7 @@ def print_report(report: Report, args: argparse.Namespace) -> None:
         explanation.check_strict()
 
 
-def watched(module: ModuleOp, args: argparse.Namespace) -> Run:
+def watched(module: ModuleOp, args: argparse.Namespace, watch: Instrumentation) -> Run:
     """The run that the passes of -p belong to."""
     before = module.clone()
     return Run(
@@ -97,6 +98,7 @@ def watched(module: ModuleOp, args: argparse.Namespace) -> Run:
         near=needs_near(args),
         verify_each=args.verify_each or None,
         again=lambda: before,
+        watch=watch,
     )
 
 

@@ -265,7 +265,7 @@ class LongAttention(DotProductAttention):
 
 @dataclass(frozen=True)
 class FuseLongAttention(FuseDotProductAttention):
-    """The same for long sequences only, with any strategy."""
+    """The core of attention over long sequences, with any strategy."""
 
     name = "fuse-long-attention"
     RULES = (LongAttention(),)
@@ -298,7 +298,7 @@ class KernelAttention(DotProductAttention):
 
 @dataclass(frozen=True)
 class FuseCudnnAttention(FuseDotProductAttention):
-    """The same where cuDNN has a kernel for it, with any strategy."""
+    """The core of attention where cuDNN has a kernel for it, with any strategy."""
 
     name = "fuse-cudnn-attention"
     RULES = (KernelAttention(KERNELS["cudnn"]),)
@@ -306,7 +306,7 @@ class FuseCudnnAttention(FuseDotProductAttention):
 
 @dataclass(frozen=True)
 class FusePallasAttention(FuseDotProductAttention):
-    """The same where JAX has a Pallas kernel for it on TPUs, with any strategy."""
+    """The core of attention where JAX has a Pallas kernel for it, on TPUs."""
 
     name = "fuse-pallas-attention"
     RULES = (KernelAttention(KERNELS["pallas"]),)

@@ -30,6 +30,7 @@ from graphopt.passes.engine.near_misses import NearMisses
 from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.parallel.shard_updates import sharding_notes
 from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.report import Ran, Report
 from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
 
@@ -40,7 +41,8 @@ Asked = tuple[str, ModulePass]
 class Run:
     """One run of passes on a module. With `near` it looks for near misses, which takes longer.
 
-    `again` makes the module of the start, for the file that replays a crash.
+    `again` makes the module of the start, for the file that replays a crash. `watch` observes
+    each step.
     """
 
     def __init__(
@@ -51,10 +53,12 @@ class Run:
         near: bool = False,
         verify_each: bool | None = None,
         again: Callable[[], ModuleOp] | None = None,
+        watch: Instrumentation | None = None,
     ) -> None:
         limit = bisect.current()
         self.limit = limit.left if limit is not None else -1
         self.again = again
+        self.watch = watch or Instrumentation()
         self.steps: list[Step] = []
         self.module = module
         self.near = near
@@ -131,14 +135,19 @@ class Run:
     def _guarded(self, step: Step) -> Generator[None]:
         """Remember a step, and report a crash in it: PassError, with the file that replays it."""
         self.steps.append(step)
+        names = [made.name for made in step.passes]
+        self.watch.before(names, self.module)
         try:
             yield
         except ON_PURPOSE:
+            self.watch.failed(names, self.module)
             raise
         except Exception as error:
+            self.watch.failed(names, self.module)
             each = self.checks.each
             crash = Crash(tuple(self.steps), error, self.again, _again(each), each, self.limit)
             raise crash.reported() from error
+        self.watch.after(names, self.module)
 
     def _rewrite(self, flag: str, made: RewritePass) -> None:
         before, start = self.count, time.perf_counter()
@@ -212,18 +221,23 @@ def optimize(
     verify_each: bool | None = None,
     again: Callable[[], ModuleOp] | None = None,
     validate: instance.Validator | None = None,
+    watch: Instrumentation | None = None,
 ) -> Report:
     """Run the passes that `context` selects on the module, in place.
 
     `near` adds near misses to the report. `validate` compares every rewrite with what it replaces,
-    and has it undone when the two compute different values. Raises PassError, naming the pass, when
-    one fails or leaves the module invalid; if `again` can make the module again, a file that
-    replays this is written (see `crash.py`). OSError when `debug_graphviz_path` cannot be written.
+    and has it undone when the two compute different values. `watch` observes each step.
+
+    Raises PassError, naming the pass, when one fails or leaves the module invalid; if `again` can
+    make the module again, a file that replays this is written (see `crash.py`). OSError when
+    `debug_graphviz_path` cannot be written.
     """
     if validate is not None:
         with instance.validating(validate):
-            return optimize(module, context, near=near, verify_each=verify_each, again=again)
-    run = Run(module, context, near=near, verify_each=verify_each, again=again)
+            return optimize(
+                module, context, near=near, verify_each=verify_each, again=again, watch=watch
+            )
+    run = Run(module, context, near=near, verify_each=verify_each, again=again, watch=watch)
     path = str(context.flags.get("debug_graphviz_path", ""))
     _dump(module, path, ORIGINAL)
     for step in steps(context):

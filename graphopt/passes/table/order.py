@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
 from inspect import isclass
+from pathlib import Path
 
 from xdsl.passes import ModulePass
 
@@ -72,10 +73,15 @@ class Row:
         """The flag that requests the pass, or words where no flag does."""
         return self.when.flag
 
+    @property
+    def path(self) -> Path:
+        """The file of the pass."""
+        file = self.file or self.pass_name.replace("-", "_")
+        return Path(__file__).parents[1] / self.room / f"{file}.py"
+
     def load(self) -> type[ModulePass]:
         """The class of the pass; its module is imported now."""
-        file = self.file or self.pass_name.replace("-", "_")
-        module = import_module(f"graphopt.passes.{self.room}.{file}")
+        module = import_module(f"graphopt.passes.{self.room}.{self.path.stem}")
         found = (c for c in vars(module).values() if isclass(c) and issubclass(c, ModulePass))
         return {getattr(made, "name", ""): made for made in found}[self.pass_name]
 

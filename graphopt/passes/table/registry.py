@@ -25,6 +25,11 @@ _XDSL = {
     "canonicalize": ("canonicalize", "CanonicalizePass"),
     "dce": ("dead_code_elimination", "DeadCodeElimination"),
 }
+XDSL_PASSES = {
+    "canonicalize": "Apply the canonicalization patterns of all ops.",
+    "dce": "Remove ops without readers.",
+}
+"""The same with what they do."""
 _registered: dict[str, type[ModulePass]] = {}
 
 

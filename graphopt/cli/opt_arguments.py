@@ -1,0 +1,214 @@
+"""The arguments of graphopt-opt, in groups, and spelt as those of mlir-opt.
+
+mlir-opt takes one dash or two, passes as flags (`--cse`), and `--pass-pipeline`. `normalized` maps
+these to the arguments that are declared here, before argparse sees them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
+
+from graphopt.cli.report_options import EVERYTHING, add_arguments, add_platform
+
+FORMS = ("mlir", "stablehlo", "dot")
+# names of mlir-opt and of xDSL's driver for what is declared under another name
+SYNONYMS = {
+    "--load-pass-plugin": "--import",
+    "--mlir-print-debuginfo": "--print-debuginfo",
+    "--mlir-print-op-generic": "--print-op-generic",
+    "--print-between-passes": "--mlir-print-ir-after-all",
+    "--time-passes": "--mlir-timing",
+}
+
+
+def normalized(given: Sequence[str], passes: Collection[str]) -> list[str]:
+    """The arguments as the parser takes them: two dashes, no synonyms, passes after `-p`.
+
+    ValueError for an option that is none of them, with the nearest that is.
+    """
+    declared = [name for action in parser()._actions for name in action.option_strings]
+    pass_options = {f"--{name}" for name in passes}
+    found: list[str] = []
+    for arg in given:
+        name, equals, value = arg.partition("=")
+        if re.match("-[a-z]", name) and f"-{name}" in {*declared, *SYNONYMS, *pass_options}:
+            name = f"-{name}"
+        if name in pass_options:
+            found += ["-p", f"{name[2:]}{{{value}}}" if equals else name[2:]]
+            continue
+        if (name, equals) == ("--explain", ""):  # an optional value would swallow the file name
+            equals, value = "=", EVERYTHING
+        if name == "--verify-each" and value in ("true", "1"):
+            equals = value = ""
+        name = SYNONYMS.get(name, name)
+        if name[:2] == "--" and not any(each.startswith(name) for each in declared):
+            near = get_close_matches(name, [*declared, *pass_options], 1)
+            hint = f"; did you mean {near[0]}?" if near else ""
+            raise ValueError(f"no option and no pass is named {name}{hint}")
+        found.append(name + equals + value)
+    return found
+
+
+def parser() -> argparse.ArgumentParser:
+    """A parser with all arguments, for looking at them."""
+    made = argparse.ArgumentParser()
+    declare(made)
+    return made
+
+
+def declare(parser: argparse.ArgumentParser) -> None:
+    """Declare all arguments, those that xDSL's driver reads included."""
+    parser.prog = "graphopt-opt"
+    parser.usage = "%(prog)s [options] [FILE]"
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    _input(parser.add_argument_group("input"))
+    _passes(parser.add_argument_group("passes"))
+    _watching(parser.add_argument_group("while passes run"))
+    add_arguments(parser.add_argument_group("reports and checks"))
+    _output(parser.add_argument_group("output"))
+    parser.set_defaults(print_between_passes=False, time_passes=False, shrink=False)
+
+
+def _form(text: str) -> str:
+    """The form of the output, and its options."""
+    name = text.partition("{")[0]
+    if name not in FORMS:
+        near = get_close_matches(name, FORMS, 1) or FORMS
+        raise argparse.ArgumentTypeError(
+            f"no form is named {name!r}; did you mean {' or '.join(near)}?"
+        )
+    return text
+
+
+def _input(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "input_file",
+        nargs="?",
+        metavar="FILE",
+        help="a program as .mlir text, .pdmodel or PIR .json; - or nothing for stdin",
+    )
+    group.add_argument(
+        "-f",
+        "--frontend",
+        choices=("mlir", "pdmodel", "json"),
+        help="the form of the input (default: by its suffix, else by its content)",
+    )
+    group.add_argument(
+        "--split-input-file",
+        action="store_true",
+        help="the input is several programs between lines of `// -----`",
+    )
+    group.add_argument(
+        "--allow-unregistered-dialect",
+        action="store_true",
+        help="accept ops that no dialect declares",
+    )
+    group.add_argument(
+        "--no-implicit-module", action="store_true", help="the text has its own module"
+    )
+    group.add_argument("--disable-verify", action="store_true", help="do not verify between passes")
+    group.add_argument(
+        "--parsing-diagnostics", action="store_true", help="print errors of the parser; succeed"
+    )
+    group.add_argument(
+        "--verify-diagnostics",
+        action="store_true",
+        help="check errors against the `// expected-error {{...}}` comments of the input; where "
+        "there are none, print errors of the verifier and succeed",
+    )
+
+
+def _passes(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-p",
+        "--passes",
+        "--pass-pipeline",
+        action="append",
+        default=[],
+        metavar="PIPELINE",
+        help="run passes: a,b{x=1} or builtin.module(a,b); may be repeated; --NAME is -p NAME",
+    )
+    group.add_argument(
+        "--build-strategy",
+        metavar="FLAG=VALUE,...",
+        help="run the passes that these BuildStrategy flags select (a bare flag means 1)",
+    )
+    add_platform(group)
+    group.add_argument(
+        "--import",
+        dest="imports",
+        action="append",
+        default=[],
+        metavar="MODULE | FILE.py",
+        help="import this first; it registers passes (entry points are found without it)",
+    )
+    group.add_argument(
+        "--dump-pass-pipeline",
+        action="store_true",
+        help="print the passes that --build-strategy selects, as -p would take them",
+    )
+
+
+def _watching(group: argparse._ArgumentGroup) -> None:
+    for when in ("before", "after"):
+        group.add_argument(
+            f"--mlir-print-ir-{when}-all",
+            action="store_true",
+            help=f"print the IR {when} each pass",
+        )
+        group.add_argument(
+            f"--mlir-print-ir-{when}",
+            action="append",
+            default=[],
+            metavar="PASS",
+            help=f"print the IR {when} this pass",
+        )
+    group.add_argument(
+        "--mlir-print-ir-after-change",
+        action="store_true",
+        help="print the IR after each pass that changed it",
+    )
+    group.add_argument(
+        "--mlir-print-ir-after-failure",
+        action="store_true",
+        help="print the IR after a pass that failed",
+    )
+    group.add_argument(
+        "--mlir-timing", action="store_true", help="print how long each pass took, on stderr"
+    )
+
+
+def _output(group: argparse._ArgumentGroup) -> None:
+    group.add_argument(
+        "-o",
+        "--output-file",
+        metavar="FILE",
+        help="write there (default, or -: stdout); an error leaves the file alone",
+    )
+    group.add_argument(
+        "-t",
+        "--target",
+        "--emit",
+        type=_form,
+        default="mlir",
+        metavar="FORM",
+        help="mlir (default), stablehlo, stablehlo{dim=8} or dot",
+    )
+    group.add_argument(
+        "--print-types",
+        action="store_true",
+        help="print the types of all operands and results, inferred ones too",
+    )
+    group.add_argument(
+        "--print-op-generic", action="store_true", help="the generic form, for other MLIR tools"
+    )
+    group.add_argument(
+        "--print-no-properties", action="store_true", help="properties printed as attributes"
+    )
+    group.add_argument(
+        "--print-debuginfo", action="store_true", help="print the source line of each op"
+    )
+    group.add_argument("--syntax-highlight", action="store_true", help="print with colours")
