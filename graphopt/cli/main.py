@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from graphopt import __version__
-from graphopt.cli import bisect, completion, convert, info, replay, run
+from graphopt.cli import bisect, completion, convert, info, lsp, replay, run
 from graphopt.errors import GraphoptError
 
 COMMANDS = {
@@ -21,6 +21,7 @@ COMMANDS = {
         "find the rewrite that makes results wrong, and a small program that shows it",
     ),
     "replay": (replay, "run a file written by bisect, or by a crash in a pass, again"),
+    "lsp": (lsp, "serve an editor: errors, types and passes of .mlir files"),
     "completion": (completion, "print what makes bash, zsh or fish complete these commands"),
 }
 _OF_XDSL = (ParseError, DiagnosticException)

@@ -67,7 +67,8 @@ LAW = {
     "debug": rule(f"{STAGED} frontend models reference", JAX),
     "testing": rule(f"{STAGED} reference debug", f"hypothesis {JAX}"),
     "conformance": rule("errors api", f"PIL {XDSL}"),
-    "cli": rule(f"{STAGED} frontend models reference debug api", JAX),
+    "editor": rule(f"errors ir.dialect {PASSES}", f"lsprotocol pygls {XDSL}"),
+    "cli": rule(f"{STAGED} editor frontend models reference debug api", JAX),
 }
 
 

@@ -1,0 +1,30 @@
+"""graphopt lsp: a language server for .mlir files of the pd dialect, on stdin and stdout.
+
+It underlines errors while one types, shows types and descriptions on hover, and has the command
+`graphopt.afterPasses` (a URI, a pipeline), whose result is the text after these passes. Needs the
+extra `editor`: pip install 'graphopt[editor]'.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+from graphopt import __version__
+
+EXAMPLE = "graphopt lsp"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """`graphopt lsp` has no arguments."""
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Serve until the editor closes the connection."""
+    try:
+        from graphopt.editor.server import server
+    except ModuleNotFoundError as error:
+        raise ValueError(
+            f"graphopt lsp needs {error.name}: pip install 'graphopt[editor]'"
+        ) from error
+    server(__version__).start_io()
+    return 0

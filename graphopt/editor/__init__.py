@@ -1,0 +1,1 @@
+"""The language server for `.mlir` files of the pd dialect."""
