@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from graphopt.debug.tables import size
+from graphopt.display.units import size
 from graphopt.models.export.write import FORMATS, PROGRAMS, Exported, format_of
 from graphopt.models.feeds import BATCH, Sizes, file_feed, random_feed, sizes_of
 from graphopt.runtime.strategy_text import strategy_of

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from graphopt.debug.tables import shape, size, table
+from graphopt.display.table import table
+from graphopt.display.units import shape, size
 from graphopt.errors import GraphoptError
 from graphopt.ir.formats.parameters import stored_variables
 from graphopt.ir.program import EMPTY, Operator, Program, saved_version

@@ -11,7 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
-from graphopt.cli.report_options import EVERYTHING, add_arguments, add_platform
+from graphopt.cli.report_options import ON_ONE_SCREEN, add_arguments, add_platform
 
 FORMS = ("mlir", "stablehlo", "dot")
 # names of mlir-opt and of xDSL's driver for what is declared under another name
@@ -40,7 +40,7 @@ def normalized(given: Sequence[str], passes: Collection[str]) -> list[str]:
             found += ["-p", f"{name[2:]}{{{value}}}" if equals else name[2:]]
             continue
         if (name, equals) == ("--explain", ""):  # an optional value would swallow the file name
-            equals, value = "=", EVERYTHING
+            equals, value = "=", ON_ONE_SCREEN
         if name == "--verify-each" and value in ("true", "1"):
             equals = value = ""
         name = SYNONYMS.get(name, name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 # the value of a bare --explain
-EVERYTHING = "all"
+ON_ONE_SCREEN = ""
 NO_PLATFORM = "none"
 
 
@@ -33,8 +33,8 @@ def add_arguments(parser: argparse._ActionsContainer) -> None:
         "--explain",
         metavar="FLAG",
         default=None,
-        help="print on stderr what the passes rewrote, what they declined and why (--explain=FLAG: "
-        "for one flag or pass)",
+        help="print on stderr what the passes rewrote, what they declined and why, on one screen "
+        "(--explain=FLAG: op by op for a flag or pass; --explain=all: for all of them)",
     )
     parser.add_argument(
         "--explain-format", choices=("text", "json"), default="text", help="the format of --explain"

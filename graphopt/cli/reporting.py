@@ -14,7 +14,8 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from graphopt.cli.report_options import EVERYTHING, platform_of
+from graphopt.cli.report_options import ON_ONE_SCREEN, platform_of
+from graphopt.display.table import for_stream
 from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.bisect import limited
 from graphopt.passes.table.context import PassContext
@@ -78,8 +79,10 @@ def print_report(report: Report, args: argparse.Namespace) -> None:
     if args.explain is not None:
         if args.explain_format == "json":
             text = json.dumps(explanation.to_json(), indent=2)
+        elif args.explain == ON_ONE_SCREEN:
+            text = for_stream(explanation.page(), sys.stderr)
         else:
-            text = explanation.text("" if args.explain == EVERYTHING else args.explain)
+            text = explanation.text(args.explain)
         print(text, file=sys.stderr)
     if args.write_lock:
         explanation.write_lock(args.write_lock)

@@ -12,7 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from graphopt.debug.tables import shape, size, statistics, table
+from graphopt.debug.tables import statistics
+from graphopt.display.table import table
+from graphopt.display.units import shape, size
 from graphopt.models.feeds import add_feed_arguments, feed_of, load_arrays
 from graphopt.runtime.strategy_text import strategy_of
 

@@ -19,7 +19,7 @@ from graphopt.debug.reduce import record, reduce_module
 from graphopt.debug.replay import reference, replayed
 from graphopt.debug.search import Found, Suspect, find_wrong_rewrite, isolated, still_wrong
 from graphopt.debug.shrink import plain_inputs, shrink_sizes
-from graphopt.debug.tables import size
+from graphopt.display.units import size
 from graphopt.errors import GraphoptError
 from graphopt.models.feeds import sizes_of
 from graphopt.passes.engine import replay_file

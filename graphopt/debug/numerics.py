@@ -19,7 +19,7 @@ from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
-from graphopt.debug.tables import table
+from graphopt.display.table import table
 from graphopt.errors import FeedError
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show

@@ -14,7 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.search import steps_named
-from graphopt.debug.tables import shape
+from graphopt.display.units import shape
 from graphopt.errors import FeedError, PassError
 from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.signature import FEED, Port, signature_of

@@ -109,11 +109,12 @@ class Compiled:
         return replication.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
 
     def explained(self) -> Report:
-        """The report including near misses, computed on the first request."""
-        if not self.report.near:
+        """The report including near misses, costs and blocks, computed on the first request."""
+        if not self.report.detailed:
             # as it was compiled, whatever flags have been set since
-            context, again = self.report.context.quiet(), self.compilation.parsed
-            self.report.near = optimize(again(), context, near=True, again=again).near
+            context, again = self.report.context, self.compilation.parsed
+            found = optimize(again(), context.quiet(), near=True, again=again)
+            self.report = replace(found, context=context, validation=self.report.validation)
         return self.report
 
     @property

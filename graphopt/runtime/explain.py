@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Protocol
 
+from graphopt.display.table import Page, Shown
 from graphopt.errors import LockError, StrictError
 from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import Program
@@ -20,11 +21,20 @@ from graphopt.passes.table.explain import (
     FlagResult,
     applied_counts,
     as_json,
+    as_page,
     as_text,
     flag_results,
     silent_flags,
 )
 from graphopt.passes.table.report import Report
+from graphopt.passes.table.rows import (
+    BlockRow,
+    PassRow,
+    RefusalRow,
+    block_rows,
+    pass_rows,
+    refusal_rows,
+)
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.fetch import fetch_names
 from graphopt.runtime.places import likely_place
@@ -42,18 +52,37 @@ class Snapshot(Protocol):
         ...
 
 
-class Explanation:
-    """The report of the optimizer on one program; `str` gives the text, `to_json` the data."""
+class Explanation(Shown):
+    """The report of the optimizer on one program, which prints itself on one screen.
+
+    `text` gives more of it, `table` the rows of its passes, `to_json` all of it as data.
+    """
 
     def __init__(self, report: Report) -> None:
         self.report = report
 
-    def __str__(self) -> str:
-        return self.text()
+    def page(self) -> Page:
+        """The report on one screen."""
+        return as_page(self.report)
 
     def text(self, flag: str = "") -> str:
-        """The report for people; about one flag or pass when it is named."""
+        """The report on one screen; op by op for one flag or pass, and for all of them ("all").
+
+        ValueError for a name that is neither.
+        """
         return as_text(self.report, flag)
+
+    def table(self) -> list[PassRow]:
+        """A row for each pass that ran: candidates, those that fired, and what that gained."""
+        return pass_rows(self.report)
+
+    def refusals(self) -> list[RefusalRow]:
+        """A row for each kind of reason for which a pass declined."""
+        return refusal_rows(self.report)
+
+    def blocks(self) -> list[BlockRow]:
+        """A row for the layers and repeated blocks of the same ops and fusions."""
+        return block_rows(self.report)
 
     @property
     def flags(self) -> dict[str, FlagResult]:

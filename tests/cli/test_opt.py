@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import shlex
 import sys
 from collections.abc import Iterator
@@ -86,8 +87,7 @@ def test_model_file_with_build_strategy() -> None:
     assert fused.count("pd.fused_batch_norm_act(") == 9
     # the other eight activations follow the add of a residual block
     assert (fused.count("pd.batch_norm("), fused.count("pd.relu(")) == (11, 8)
-    assert "fuse_bn_act_ops (fuse-bn-act" in err
-    assert "applied 9 times" in err
+    assert re.search(r"^fuse_bn_act_ops +9 of ", err, re.MULTILINE)
     _, everything, _ = opt(model, *portable, "fuse_bn_act_ops")
     assert everything.count("pd.fused_bn_add_activation(") == 8
     assert "pd.relu(" not in everything
@@ -111,7 +111,7 @@ def test_the_platform_of_the_passes() -> None:
     """The report says which platform it is about; a program without a strategy has passes too."""
     model = str(MODELS / "infer_resnet18" / "model.pdmodel")
     _, plain, err = opt(model, "--explain")
-    assert "after, for cpu\n" in err and "any program (fold-batch-norm" in err
+    assert "after, for cpu\n" in err and re.search(r"^fold-batch-norm +20 of ", err, re.MULTILINE)
     assert "pd.batch_norm(" not in plain
     _, portable, err = opt(model, "--platform", "none", "--explain")
     assert "after, for any platform (portable" in err

@@ -92,7 +92,7 @@ def mutants(case: Case, rule: Fusion) -> Iterator[tuple[ModuleOp, Node, str]]:
 def outcome(module: ModuleOp, name: str, rule: Fusion) -> tuple[bool, list[Reason]]:
     """Whether the rule fired, and all reasons that it gives."""
     near = NearMisses(module, [(name, rule)])
-    outcomes = sweep(module, [(name, rule)], near.took)
+    outcomes = sweep(module, [(name, rule)], [near])
     reasons = [o.reason for o in (*outcomes, *near.left()) if not isinstance(o, Applied)]
     return any(isinstance(o, Applied) for o in outcomes), reasons
 

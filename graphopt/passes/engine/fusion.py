@@ -13,9 +13,9 @@ rule before it. So the outcome depends on the table and the program, never on ch
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Protocol
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
@@ -104,6 +104,18 @@ class Declined:
 Outcome = Applied | Declined
 
 
+class Watcher(Protocol):
+    """A listener of a sweep, which reports what becomes of the ops while they exist."""
+
+    def took(self, rule: str, ops: Sequence[PdOp], made: PdOp) -> None:
+        """A pass is going to replace these ops, the last one first, by one."""
+        ...
+
+    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+        """A pass declined the matches that end with `op`."""
+        ...
+
+
 class FusionPass(ModulePass, ABC):
     """A pass of fusions. `RULES` lists them, largest pattern first."""
 
@@ -119,13 +131,12 @@ class FusionPass(ModulePass, ABC):
 def sweep(
     module: ModuleOp,
     rules: Sequence[tuple[str, Fusion]],
-    watch: Callable[[str, Sequence[PdOp]], None] | None = None,
+    watchers: Sequence[Watcher] = (),
     numerics: Mapping[str, Numerics] | None = None,
 ) -> list[Outcome]:
     """Apply (pass name, rule) pairs everywhere, last op first; the outcomes, in that order.
 
-    `watch` is called with the pass and the ops of each fusion before they are replaced. `numerics`
-    are the classes of the passes; a pass without one claims to be bit-exact.
+    `numerics` are the classes of the passes; a pass without one claims to be bit-exact.
     """
     classes = numerics or {}
     ranked = [
@@ -144,7 +155,7 @@ def sweep(
             for entry in by_root[type(op)]:
                 if op.parent is None:
                     break  # an earlier fusion took it
-                outcome = _try(entry, op, by_root, watch)
+                outcome = _try(entry, op, by_root, watchers)
                 if outcome is not None:
                     outcomes.append(outcome)
     return outcomes
@@ -164,7 +175,7 @@ def _try(
     entry: _Ranked,
     root: PdOp,
     by_root: Mapping[type[Operation], Sequence[_Ranked]],
-    watch: Callable[[str, Sequence[PdOp]], None] | None,
+    watchers: Sequence[Watcher],
 ) -> Outcome | None:
     declined: Declined | None = None
     for match in matches(entry.rule.root, root):
@@ -178,18 +189,21 @@ def _try(
         if not bisect.take(entry.name, anchor):
             return None
         instance.begin(root)
-        values = _built(entry.rule, match)
+        made, values = _built(entry.rule, match)
         old = tuple(match.ops.values())
         vetoed = instance.veto(entry.name, entry.numerics, old, values, complete=True)
         if vetoed is not None:
             instance.take_back(values)
             declined = Declined(entry.name, anchor, vetoed, location)
             continue
-        if watch is not None:
-            watch(entry.name, list(match.ops.values()))
+        for watcher in watchers:
+            watcher.took(entry.name, list(match.ops.values()), made)
         replaced = tuple(show_op(op) for op in match.ops.values())
         _replace(match, values)
         return Applied(entry.name, anchor, replaced, location)
+    if declined is not None:
+        for watcher in watchers:
+            watcher.refused(entry.name, root, declined.reason)
     return declined
 
 
@@ -266,14 +280,14 @@ def _is_before(op: Operation, other: Operation) -> bool:
     return before is not None
 
 
-def _built(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
-    """Put the new op in front of the old ones; which old values its results stand for."""
+def _built(rule: Fusion, match: Match) -> tuple[PdOp, Mapping[SSAValue, SSAValue]]:
+    """The new op, put in front of the old ones; the old values that its results stand for."""
     root, fused = match.root, rule.build(match)
     fused.location = joined_location(match.ops.values())
     block = root.parent
     assert block is not None
     block.insert_op_before(fused, root)
-    return rule.results(match, fused)
+    return fused, rule.results(match, fused)
 
 
 def _replace(match: Match, values: Mapping[SSAValue, SSAValue]) -> None:

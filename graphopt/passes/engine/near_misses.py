@@ -71,9 +71,12 @@ class NearMisses:
         line = source_line(op.location)
         into.setdefault((name, op), NearMiss(name, show_op(op), reason, line))
 
-    def took(self, name: str, ops: Sequence[PdOp]) -> None:
+    def took(self, rule: str, ops: Sequence[PdOp], made: PdOp) -> None:
         """Called by the sweep: a pass replaces these ops."""
-        self._takers.update(dict.fromkeys(ops, name))
+        self._takers.update(dict.fromkeys(ops, rule))
+
+    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+        """Called by the sweep; a declined match is whole, and so no near miss."""
 
     def left(self) -> list[NearMiss]:
         """The near misses at ops that no larger fusion took; patterns that another pass took."""

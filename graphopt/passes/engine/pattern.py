@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -68,8 +69,13 @@ class Node:
 
     @property
     def expected(self) -> str:
-        """The ops that it may be, in words."""
-        names = [op.name for op in self.types]
+        """The ops that it may be, in words: many of one family by its name, as `an activation`."""
+        families = Counter(map(_family, self.types))
+        names = list(
+            dict.fromkeys(
+                family if families[family := _family(op)] > _FEW else op.name for op in self.types
+            )
+        )
         return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} or {names[-1]}"
 
     @cached_property
@@ -102,6 +108,16 @@ class Node:
         """Types with which the pattern below this node may end; an optional op may be left out."""
         below = self.stand_in() if self.optional else None
         return {*self.types, *(below.last_types() if isinstance(below, Node) else ())}
+
+
+# ops of one family that are listed one by one at most
+_FEW = 3
+
+
+def _family(op: type[PdOp]) -> str:
+    """The family of an op, which is the file that it is declared in, with its article."""
+    name = op.__module__.rpartition(".")[2]
+    return f"{'an' if name[0] in 'aeiou' else 'a'} {name}"
 
 
 @dataclass(frozen=True)

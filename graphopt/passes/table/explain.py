@@ -4,19 +4,25 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from difflib import get_close_matches
 from typing import Any
 
+from graphopt.display.table import Page
+from graphopt.display.units import times
 from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.engine.near_misses import NearMiss
 from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.order import ROWS
+from graphopt.passes.table.overview import overview
 from graphopt.passes.table.report import Ran, Report
+from graphopt.passes.table.rows import BlockRow, block_rows, refusal_rows
 
 SCHEMA = 1
+EVERYTHING = "all"
+"""In place of a flag or pass: every one of them, op by op."""
 APPLIED, NOTHING, REFUSED = "applied", "nothing to do", "refused"
 NO_EFFECT, RUNTIME_FLAG, OFF = "no effect here", "obeyed by the runtime", "off"
 
@@ -76,12 +82,12 @@ def _idle(context: PassContext) -> str:
 
 def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
     names = tuple(item.pass_name for item in ran)
-    times = sum(report.times(item) for item in ran)
+    number = sum(report.times(item) for item in ran)
     declined = [item for name in names for item in report.declined(name)]
-    if times:
-        return FlagResult(flag, APPLIED, times, names, f"applied {count(times)}")
+    if number:
+        return FlagResult(flag, APPLIED, number, names, f"applied {times(number)}")
     if declined:
-        text = f"refused {count(len(declined))}, first because {declined[0].reason}"
+        text = f"refused {times(len(declined))}, first because {declined[0].reason}"
         return FlagResult(flag, REFUSED, 0, names, text)
     near = [item for name in names for item in report.near_misses(name)]
     nearest = f"; the nearest miss: {near[0].reason}" if near else ""
@@ -98,35 +104,50 @@ def silent_flags(report: Report) -> list[FlagResult]:
     ]
 
 
-def count(number: int) -> str:
-    """The number of times, in words."""
-    return "once" if number == 1 else f"{number} times"
-
-
 # -- as text ---------------------------------------------------------------------------------------
 
 
+def as_page(report: Report) -> Page:
+    """The report on one screen."""
+    notes = [*_flags_without_pass(report), *_notes(report)]
+    if report.validation is not None:
+        notes += report.validation.lines()
+    return overview(report, [_first_line(report)], notes)
+
+
 def as_text(report: Report, flag: str = "") -> str:
-    """The report for people; of one flag or pass when it is named.
+    """The report for people on one screen; op by op for a flag or pass, or for EVERYTHING.
 
     ValueError for a name that is neither.
     """
+    if not flag:
+        return as_page(report).text()
+    flag = "" if flag == EVERYTHING else flag
     _check_name(report, flag)
-    target = report.context.platform or "any platform (portable: no pass for a kind of device)"
-    lines = [f"{report.ops_before} ops before, {report.ops_after} after, for {target}"]
+    lines = [_first_line(report)]
     for ran in report.ran:
         if flag in ("", ran.flag, ran.pass_name):
             lines += _pass_lines(report, ran)
-    for result in flag_results(report):
-        if result.passes or not (flag == result.flag or (not flag and _is_told(report, result))):
-            continue
-        effect = f"{NO_EFFECT} ({result.text})" if result.status == NO_EFFECT else result.text
-        lines.append(f"{result.flag}: {effect}")
+    lines += _flags_without_pass(report, flag)
     if not flag:
         lines += _notes(report)
     if report.validation is not None:
         lines += report.validation.lines()
     return "\n".join(lines)
+
+
+def _first_line(report: Report) -> str:
+    target = report.context.platform or "any platform (portable: no pass for a kind of device)"
+    return f"{report.ops_before} ops before, {report.ops_after} after, for {target}"
+
+
+def _flags_without_pass(report: Report, flag: str = "") -> Iterator[str]:
+    """A line for each flag, or for one, that ran no pass: what becomes of it."""
+    for result in flag_results(report):
+        if result.passes or not (flag == result.flag or (not flag and _is_told(report, result))):
+            continue
+        effect = f"{NO_EFFECT} ({result.text})" if result.status == NO_EFFECT else result.text
+        yield f"{result.flag}: {effect}"
 
 
 def _is_told(report: Report, result: FlagResult) -> bool:
@@ -162,7 +183,7 @@ def _pass_lines(report: Report, ran: Ran) -> Iterator[str]:
     near = report.near_misses(ran.pass_name)
     if ran.flag in (ANY_STRATEGY, ANY_PROGRAM) and not (report.times(ran) or declined):
         return  # a clean-up that found nothing to clean
-    counts = f"applied {count(len(applied))}, declined {count(len(declined))}"
+    counts = f"applied {times(len(applied))}, declined {times(len(declined))}"
     if ran.pass_name in JOINED:
         after = report.after[JOINED[ran.pass_name]]
         before = after + sum(len(outcome.replaced) - 1 for outcome in applied)
@@ -232,9 +253,17 @@ def as_json(report: Report) -> dict[str, Any]:
                 "declined": len(report.declined(ran.pass_name)),
                 "near_misses": len(report.near_misses(ran.pass_name)),
                 "numerics": ran.numerics.value if ran.numerics is not None else None,
+                "sweep": ran.sweep,
+                "removed": ran.removed,
+                "saved": asdict(ran.saved) if ran.saved is not None else None,
             }
             for ran in report.ran
         ],
+        "cost": {"before": asdict(report.cost_before), "after": asdict(report.cost_after)}
+        if report.detailed
+        else None,
+        "refusals": [asdict(row) for row in refusal_rows(report)],
+        "blocks": [_block(row) for row in block_rows(report)],
         "anchors": [_anchor(item) for item in (*report.outcomes, *report.near)],
         "runs_op_by_op": list(report.data_sized),
         "gradients": {
@@ -243,6 +272,14 @@ def as_json(report: Report) -> dict[str, Any]:
         },
         "validation": report.validation.to_json() if report.validation is not None else None,
     }
+
+
+def _block(row: BlockRow) -> dict[str, Any]:
+    fused = [
+        {"pass": each.rule, "ops": list(each.ops), "made": each.made, "times": number}
+        for each, number in row.fused
+    ]
+    return {**asdict(row), "fused": fused}
 
 
 def _anchor(item: Applied | Declined | NearMiss) -> dict[str, Any]:

@@ -17,16 +17,20 @@ from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.dot import to_dot
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.signature import kept_gradients
 from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine import bisect
 from graphopt.passes.engine import validation as instance
+from graphopt.passes.engine.blocks import BlockLog
 from graphopt.passes.engine.checks import Checks
 from graphopt.passes.engine.compared import Compared
+from graphopt.passes.engine.costs import Cost, cost_of, cost_of_module, cost_of_op
 from graphopt.passes.engine.crash import ON_PURPOSE, Crash, Step
-from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, sweep
+from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, Watcher, sweep
 from graphopt.passes.engine.near_misses import NearMisses
+from graphopt.passes.engine.pattern import Reason
 from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.parallel.shard_updates import sharding_notes
 from graphopt.passes.table.context import PassContext
@@ -38,8 +42,26 @@ from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
 Asked = tuple[str, ModulePass]
 
 
+class _Savings:
+    """The ops and the costs that the fusions of a sweep take away, by pass."""
+
+    def __init__(self) -> None:
+        self.ops: Counter[str] = Counter()
+        self.costs: dict[str, Cost] = {}
+
+    def took(self, rule: str, ops: Sequence[PdOp], made: PdOp) -> None:
+        """Called by the sweep."""
+        self.ops[rule] += len(ops) - 1
+        self.costs[rule] = self.costs.get(rule, Cost()) + cost_of(ops) - cost_of_op(made)
+
+    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+        """Called by the sweep; what stays costs what it did."""
+
+
 class Run:
-    """One run of passes on a module. With `near` it looks for near misses, which takes longer.
+    """One run of passes on a module. With `near` the report has near misses, costs and blocks.
+
+    These take longer than the passes.
 
     `again` makes the module of the start, for the file that replays a crash. `watch` observes
     each step.
@@ -65,6 +87,12 @@ class Run:
         self.checks = Checks(module, verify_each=verify_each)
         self.report = Report(context, before=_ops(module), kept_gradients=kept_gradients(module))
         self.count = self.report.ops_before
+        self.sweeps = 0
+        self.blocks: BlockLog | None = None
+        self.cost = Cost()
+        if near:
+            self.cost = self.report.cost_before = cost_of_module(module)
+            self.report.detailed = True
 
     def do(self, step: Step) -> None:
         """One step of a schedule."""
@@ -87,25 +115,40 @@ class Run:
         fusions = [made for _, made in asked if isinstance(made, FusionPass)]
         rules = [(made.name, rule) for made in fusions for rule in made.RULES]
         near = NearMisses(self.module, rules) if self.near else None
+        savings = _Savings()
+        watchers: tuple[Watcher, ...] = ()
+        if near is not None:
+            self.blocks = self.blocks or BlockLog(self.module)
+            watchers = (near, savings, self.blocks)
         before, start = self.count, time.perf_counter()
         outcomes: list[Outcome] = []
 
         def apply(module: ModuleOp) -> None:
-            watch = near.took if near is not None else None
             classes = {made.name: made.numerics for made in fusions}
-            outcomes[:] = sweep(module, rules, watch, classes)
+            outcomes[:] = sweep(module, rules, watchers, classes)
 
         compared = Compared.of(self.module)
         self.checks.run(", ".join(made.name for made in fusions), apply)
         if compared is not None:
             outcomes[:] = compared.judged(fusions, outcomes)
+        fired = Counter(o.rule for o in outcomes if isinstance(o, Applied))
+        if savings.ops and not fired:  # the sweep failed validation and has been undone
+            self.blocks = BlockLog(self.module)
         seconds = time.perf_counter() - start
         after = self._note(outcomes)
         if near is not None:
             self.report.near += near.left()
+        self.sweeps += 1
+        self.cost = cost_of_module(self.module) if near is not None else self.cost
         self.report.ran += [
             Ran(
-                flag, made.name, seconds, ops_before=before, ops_after=after, numerics=made.numerics
+                *(flag, made.name, seconds),
+                ops_before=before,
+                ops_after=after,
+                numerics=made.numerics,
+                sweep=self.sweeps,
+                removed=savings.ops[made.name] if fired[made.name] else 0,
+                saved=savings.costs.get(made.name, Cost()) if fired[made.name] else None,
             )
             for flag, made in asked
             if isinstance(made, FusionPass)
@@ -130,6 +173,7 @@ class Run:
             if compared is not None:
                 self.report.outcomes += compared.judged([DeadCodeElimination()], [])
         self.count = _ops(self.module).total()
+        self.cost = cost_of_module(self.module) if self.near else self.cost
 
     @contextmanager
     def _guarded(self, step: Step) -> Generator[None]:
@@ -159,7 +203,18 @@ class Run:
         seconds = time.perf_counter() - start
         after = self._note(outcomes)
         ran = Ran(flag, made.name, seconds, "", 0, before, after, made.numerics)
-        self.report.ran.append(ran)
+        changed = any(isinstance(outcome, Applied) for outcome in outcomes)
+        self.report.ran.append(self._counted(ran, changed=changed))
+
+    def _counted(self, ran: Ran, *, changed: bool) -> Ran:
+        """The record of a pass that had the program for itself, with what it took away."""
+        self.sweeps += 1
+        before = self.cost
+        if self.near and changed:
+            self.cost = cost_of_module(self.module)
+        saved = before - self.cost if self.near else None
+        removed = ran.ops_before - ran.ops_after
+        return replace(ran, sweep=self.sweeps, removed=removed, saved=saved)
 
     def _note(self, outcomes: Sequence[Outcome]) -> int:
         """Keep the outcomes of a pass; how many ops there are now."""
@@ -188,18 +243,17 @@ class Run:
         old, new = _by_name(before), _by_name(after)
         self.count = new.total()
         changed = max((after - before).total(), (before - after).total())
-        self.report.ran.append(
-            Ran(
-                flag,
-                made.name,
-                seconds,
-                _difference(old, new),
-                changed,
-                old.total(),
-                new.total(),
-                getattr(made, "numerics", None),
-            )
+        ran = Ran(
+            flag,
+            made.name,
+            seconds,
+            _difference(old, new),
+            changed,
+            old.total(),
+            new.total(),
+            getattr(made, "numerics", None),
         )
+        self.report.ran.append(self._counted(ran, changed=changed > 0))
 
     def finish(self) -> Report:
         """The report, with the facts that are known only at the end."""
@@ -209,6 +263,9 @@ class Run:
             sorted({op.name for op in self.module.walk() if isinstance(op, DataSizedOp)})
         )
         self.report.notes = tuple(sharding_notes(self.module))
+        if self.near:
+            self.report.cost_after = cost_of_module(self.module)
+            self.report.blocks = self.blocks.blocks if self.blocks is not None else []
         return self.report
 
 

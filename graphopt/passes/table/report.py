@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass, field
 
+from graphopt.passes.engine.blocks import CodeBlock
+from graphopt.passes.engine.costs import Cost
 from graphopt.passes.engine.fusion import Applied, Declined, Outcome
 from graphopt.passes.engine.near_misses import NearMiss
 from graphopt.passes.engine.numerics import Numerics
@@ -28,6 +30,12 @@ class Ran:
     ops_before: int = 0
     ops_after: int = 0
     numerics: Numerics | None = None
+    sweep: int = 0
+    """The number of the sweep; passes of one number share it, with its time and op counts."""
+    removed: int = 0
+    """The ops that the pass itself took away, less those that it added."""
+    saved: Cost | None = None
+    """The cost that it took away; None unless the run collects details."""
 
 
 @dataclass
@@ -38,6 +46,12 @@ class Report:
     ran: list[Ran] = field(default_factory=list[Ran])
     outcomes: list[Outcome] = field(default_factory=list[Outcome])
     near: list[NearMiss] = field(default_factory=list[NearMiss])
+    detailed: bool = False
+    """True when near misses, costs and blocks were collected."""
+    blocks: list[CodeBlock] = field(default_factory=list[CodeBlock])
+    """The layers and blocks before the first fusions, and what these made of them."""
+    cost_before: Cost = field(default_factory=Cost)
+    cost_after: Cost = field(default_factory=Cost)
     before: Counter[str] = field(default_factory=Counter[str])
     after: Counter[str] = field(default_factory=Counter[str])
     data_sized: tuple[str, ...] = ()

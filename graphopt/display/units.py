@@ -1,0 +1,44 @@
+"""Numbers in few characters: bytes, counts, shapes, times."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def size(count: int) -> str:
+    """A number of bytes with a unit."""
+    return f"{count} bytes" if abs(count) < 1000 else _scaled(count, ("kB", "MB", "GB", "TB"))
+
+
+def quantity(count: int) -> str:
+    """A number with the prefix of its power of thousand, for a unit that follows: `4.1 G`."""
+    return f"{count} " if abs(count) < 1000 else _scaled(count, ("k", "M", "G", "T", "P"))
+
+
+def _scaled(count: int, units: Sequence[str]) -> str:
+    amount, last = float(count), units[-1]
+    for unit in units:
+        amount /= 1000
+        if abs(amount) < 999.95 or unit == last:
+            return f"{amount:.1f} {unit}"
+    raise AssertionError
+
+
+def milliseconds(seconds: float) -> str:
+    """A time in milliseconds, without the unit."""
+    return f"{seconds * 1e3:.1f}"
+
+
+def times(number: int) -> str:
+    """The number of times, in words."""
+    return "once" if number == 1 else f"{number} times"
+
+
+def several(number: int, word: str) -> str:
+    """A number with its noun, as `2 ops`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+
+
+def shape(dims: Sequence[int]) -> str:
+    """A shape, with ? for an unknown dimension."""
+    return f"[{', '.join('?' if dim < 0 else str(dim) for dim in dims)}]"

@@ -1,0 +1,221 @@
+"""The layers and repeated blocks of a program, and what fusions made of each.
+
+A program is cut where all that later ops need is one value: between the blocks of a residual
+network, between the sublayers of a Transformer, between any two ops of a chain. Ops of a chain that
+follow an op with weights are a layer together. Values that no parameter enters, such as masks, and
+those that many ops read may cross a cut.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.activation import SoftmaxBase
+from graphopt.ir.dialect.ops.conv import Conv2dBase, Conv3d, ConvTransposeBase
+from graphopt.ir.dialect.ops.fused import FusedGemmEpilogue
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.index import Embedding
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.ops.math import Add
+from graphopt.ir.dialect.ops.norm import BatchNormBase, GroupNorm, InstanceNorm, LayerNorm
+from graphopt.ir.dialect.ops.random import Dropout
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.regions import ancestor_in, values_read
+from graphopt.ir.dialect.signature import STATE, main_function, signature_of
+from graphopt.ir.dialect.traits import Elementwise, Movement
+from graphopt.passes.engine.naming import source_line
+from graphopt.passes.engine.pattern import Reason
+
+BLOCK, RESIDUAL, ATTENTION, LAYER = "block", "residual block", "attention", "layer"
+
+_WEIGHED = (Matmul, FusedGemmEpilogue, Conv2dBase, Conv3d, ConvTransposeBase, Embedding)
+_NORMS = (BatchNormBase, LayerNorm, GroupNorm, InstanceNorm)
+# readers of a value that may cross cuts, such as the memory that all layers of a decoder read
+_MANY = 8
+
+
+@dataclass(frozen=True)
+class Fused:
+    """Ops of some kinds that a pass made one op, of the kind `made`."""
+
+    rule: str
+    ops: tuple[str, ...]
+    made: str
+
+
+@dataclass(frozen=True)
+class Refused:
+    """A fusion that was declined in a block."""
+
+    rule: str
+    reason: Reason
+
+
+@dataclass
+class CodeBlock:
+    """A layer or block: the kinds of its ops in their order, and the fusions in it.
+
+    `number` is its place among those of its kind, `location` the user's line that made its last op.
+    """
+
+    number: int
+    kind: str
+    ops: tuple[str, ...]
+    location: str
+    fused: Counter[Fused] = field(default_factory=Counter["Fused"])
+    """The number of times that ops became one, by kinds of ops."""
+    refused: list[Refused] = field(default_factory=list[Refused])
+
+    @property
+    def words(self) -> str:
+        """The ops in words, as `3 conv2d, 3 batch_norm, add`."""
+        return ", ".join(
+            name if count == 1 else f"{count} {name}" for name, count in Counter(self.ops).items()
+        )
+
+
+class BlockLog:
+    """The blocks of a module before its fusions; a sweep reports what becomes of their ops."""
+
+    def __init__(self, module: ModuleOp) -> None:
+        self.blocks: list[CodeBlock] = []
+        self._of: dict[Operation, CodeBlock] = {}
+        flow, numbers = _Flow.of(module), Counter[str]()
+        for ops in _merged(flow, _cut(flow)):
+            names = _names(ops) or tuple(op.name.removeprefix("pd.") for op in ops)
+            line = next((line for op in ops[::-1] if (line := source_line(op.location))), "")
+            kind = _kind(flow, ops)
+            numbers[kind] += 1
+            block = CodeBlock(numbers[kind], kind, names, line)
+            self.blocks.append(block)
+            self._of.update(dict.fromkeys(ops, block))
+
+    def took(self, rule: str, ops: Sequence[PdOp], made: PdOp) -> None:
+        """A fusion replaced these ops, the last one first, by one."""
+        block = self._block(ops[0])
+        if block is not None:
+            block.fused[Fused(rule, _names(ops[::-1]), *_names([made]))] += 1
+            self._of[made] = block
+
+    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+        """A fusion that ends with this op was declined."""
+        block = self._block(op)
+        if block is not None:
+            block.refused.append(Refused(rule, reason))
+
+    def _block(self, op: Operation) -> CodeBlock | None:
+        """The block of an op; of one that another pass made, that of the ops before it."""
+        at: Operation | None = op
+        while at is not None and at not in self._of:
+            at = at.prev_op or at.parent_op()
+        return self._of[at] if at is not None else None
+
+
+def _names(ops: Sequence[PdOp]) -> tuple[str, ...]:
+    """The kinds of the ops that compute something, without those that move or make values."""
+    shown = (op for op in ops if op.operands and not op.has_trait(Movement))
+    return tuple(op.name.removeprefix("pd.") for op in shown)
+
+
+@dataclass
+class _Flow:
+    """The forward ops of `@main`, and the values that come from feeds and from parameters."""
+
+    body: Block
+    ops: list[PdOp]
+    fed: set[SSAValue]
+    learnt: set[SSAValue]
+    state: set[SSAValue]
+
+    @classmethod
+    def of(cls, module: ModuleOp) -> _Flow:
+        function = main_function(module)
+        body = function.body.block
+        kinds = [port.kind for port in signature_of(module).arguments]
+        state: set[SSAValue] = {a for a, k in zip(body.args, kinds, strict=True) if k == STATE}
+        fed: set[SSAValue] = {arg for arg in body.args if arg not in state}
+        learnt = set(state)
+        ops: list[PdOp] = []
+        for op in body.ops:
+            if isinstance(op, (Grad, Update)):
+                break
+            if not isinstance(op, PdOp):
+                continue
+            read = values_read(op)
+            if any(value in fed for value in read):
+                fed.update(op.results)
+                ops.append(op)
+            if any(value in learnt for value in read):
+                learnt.update(op.results)
+        return cls(body, ops, fed, learnt, state)
+
+    def flows(self, value: SSAValue) -> bool:
+        """True for a value from feeds and parameters, or that weights are applied to.
+
+        Not for one that many ops read.
+        """
+        readers = {use.operation for use in value.uses}
+        if value not in self.fed or len(readers) > _MANY:
+            return False
+        return value in self.learnt or any(isinstance(reader, _WEIGHED) for reader in readers)
+
+
+def _cut(flow: _Flow) -> Iterator[list[PdOp]]:
+    """The ops between the places at which at most one value is needed later."""
+    places = {op: place for place, op in enumerate(flow.ops)}
+    changes = [0] * (len(flow.ops) + 1)
+    made = [(0, value) for value in flow.body.args]
+    made += [(place, result) for place, op in enumerate(flow.ops) for result in op.results]
+    for place, value in made:
+        if flow.flows(value):
+            users = (ancestor_in(flow.body, use.operation) for use in value.uses)
+            last = max((places[u] for u in users if isinstance(u, PdOp) and u in places), default=0)
+            if last > place:
+                changes[place] += 1
+                changes[last] -= 1
+    open_values, found = 0, list[PdOp]()
+    for op, change in zip(flow.ops, changes, strict=False):
+        open_values += change
+        found.append(op)
+        if open_values <= 1:
+            yield found
+            found = []
+    if found:
+        yield found
+
+
+def _merged(flow: _Flow, parts: Iterator[list[PdOp]]) -> list[list[PdOp]]:
+    """Layers of chains: norms and elementwise ops go with the block or weights before them."""
+    found: list[list[PdOp]] = []
+    for ops in parts:
+        follows = len(ops) == 1 and _goes_with(flow, ops[0])
+        if found and follows:
+            found[-1] += ops
+        else:
+            found.append(list(ops))
+    return found
+
+
+def _goes_with(flow: _Flow, op: PdOp) -> bool:
+    if isinstance(op, _WEIGHED) and any(value in flow.state for value in op.operands):
+        return False
+    elementwise = op.has_trait(Elementwise) and not op.has_trait(Movement)
+    return elementwise or isinstance(op, (*_NORMS, Dropout))
+
+
+def _kind(flow: _Flow, ops: Sequence[PdOp]) -> str:
+    inside = {result for op in ops for result in op.results}
+    products = sum(isinstance(op, Matmul) for op in ops)
+    if products > 1 and any(isinstance(op, SoftmaxBase) for op in ops):
+        return ATTENTION
+    adds = (op for op in ops if isinstance(op, Add))
+    if any(all(map(flow.flows, op.operands)) for op in adds) and len(inside) > 2:
+        return RESIDUAL
+    weighed = sum(isinstance(op, _WEIGHED) for op in ops)
+    return LAYER if weighed <= 1 else BLOCK

@@ -1,0 +1,144 @@
+"""The report on one screen: gains of passes, kinds of refusals, layers and repeated blocks."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import graphopt as paddle
+from graphopt import nn, static, utils
+from graphopt.runtime.explain import Explanation
+
+F = nn.functional
+
+
+@contextmanager
+def fresh() -> Iterator[static.Program]:
+    """A program of its own."""
+    with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
+        yield static.default_main_program()
+
+
+def conv_bn(x: static.Variable, channels: int, kernel: int, stride: int = 1) -> static.Variable:
+    """A convolution and a batch normalisation."""
+    padding = kernel // 2
+    conv = static.nn.conv2d(x, channels, kernel, stride=stride, padding=padding, bias_attr=False)
+    return static.nn.batch_norm(conv)
+
+
+def bottleneck(x: static.Variable, channels: int, stride: int) -> static.Variable:
+    """A residual block of three convolutions."""
+    y = F.relu(conv_bn(x, channels, 1))
+    y = F.relu(conv_bn(y, channels, 3, stride))
+    y = conv_bn(y, 4 * channels, 1)
+    alike = x.shape[1] == 4 * channels and stride == 1
+    return F.relu(y + (x if alike else conv_bn(x, 4 * channels, 1, stride)))
+
+
+def resnet(blocks: tuple[int, ...]) -> static.Variable:
+    """The loss of a training step of a ResNet with so many blocks in each stage."""
+    image = static.data("image", [None, 3, 32, 32], "float32")
+    label = static.data("label", [None, 1], "int64")
+    x = F.max_pool2d(F.relu(conv_bn(image, 64, 7, 2)), 3, 2, 1)
+    for stage, count in enumerate(blocks):
+        for number in range(count):
+            x = bottleneck(x, 64 << stage, 2 if stage and not number else 1)
+    logits = static.nn.fc(paddle.flatten(F.adaptive_avg_pool2d(x, 1), 1), 10)
+    loss = paddle.mean(F.cross_entropy(logits, label))
+    paddle.optimizer.Momentum(0.1, 0.9).minimize(loss)
+    return loss
+
+
+@pytest.fixture(scope="module")
+def resnet50() -> Explanation:
+    """What three flags do to the training step of a ResNet-50, one of whose sums is fetched."""
+    with fresh() as main:
+        loss = resnet((3, 4, 6, 3))
+        sums = [op for op in main.global_block().ops if op.type == "elementwise_add"]
+        strategy = static.BuildStrategy()
+        strategy.fuse_bn_act_ops = strategy.fuse_all_optimizer_ops = True
+        strategy.nccl_comm_num = 2
+        return paddle.explain(main, strategy, [loss, sums[4].output("Out")[0]])
+
+
+def test_one_screen(resnet50: Explanation) -> None:
+    """A ResNet-50 in training explains itself in 60 lines of 100 columns."""
+    lines = str(resnet50).splitlines()
+    assert len(lines) <= 60
+    assert max(map(len, lines)) <= 100
+    assert lines[0].startswith("342 ops before, ")
+    assert len(resnet50.text("all").splitlines()) > 200
+    assert resnet50._repr_html_().count("<table>") == 3
+
+
+def test_did_my_residual_blocks_fuse(resnet50: Explanation) -> None:
+    """A line for all that did, one for the block that did not, with the reason."""
+    blocks = [row for row in resnet50.blocks() if row.kind == "residual block"]
+    assert [(row.count, len(row.ops.split(", "))) for row in blocks] == [(4, 4), (11, 4), (1, 4)]
+    fused = {(each.ops, count) for each, count in blocks[1].fused}
+    assert fused == {(("batch_norm", "relu"), 2), (("batch_norm", "add", "relu"), 1)}
+    (last,) = [row for row in blocks if row.refused]
+    assert last.numbers == (5,)
+    assert last.refused[0].startswith("not fuse-bn-add-act: `add` is fetched (")
+    words = " ".join(str(resnet50).split())
+    assert "11 x residual block: 3 conv2d, " in words
+    assert "no. 5" in words and "`add` is fetched" in words
+
+
+def test_gains(resnet50: Explanation) -> None:
+    """Fusions of one sweep have op counts of their own, and its time once."""
+    rows = {row.name: row for row in resnet50.table()}
+    first, second = rows["fuse_bn_add_act_ops"], rows["fuse_bn_act_ops"]
+    assert (first.fired, first.candidates) == (15, 16)
+    assert first.ops_before - first.ops_after == 2 * 15
+    assert (second.ops_before, second.ops_after) == (first.ops_after, first.ops_after - 33)
+    assert second.seconds is None and first.seconds is not None
+    assert first.saved.traffic > 0
+    one = resnet50.to_json()["passes"]
+    assert len({ran["seconds"] for ran in one if ran["sweep"] == 2}) == 1
+    assert rows["stack-state"].saved.state_arrays > 100
+    update = rows["fuse_all_optimizer_ops"]
+    assert update.ops_before - update.ops_after == 160
+
+
+def test_kinds_of_refusals(resnet50: Explanation) -> None:
+    """One row for each kind, with its number, the edit and the lines; ops by their family."""
+    rows = resnet50.refusals()
+    (fetched,) = [row for row in rows if row.kind == "used-elsewhere"]
+    assert (rows[0], fetched.count, len(fetched.lines)) == (fetched, 1, 1)
+    assert fetched.fix.startswith("fetch something else")
+    (training,) = [row for row in rows if row.kind == "training"]
+    assert training.count == 53
+    near = [row for row in rows if row.near and row.pass_name == "fuse-bn-act"]
+    assert any("should be read by an activation, it is" in row.text for row in near)
+    assert not any("relu6" in row.text for row in rows)
+    data = json.loads(json.dumps(resnet50.to_json()))
+    assert data["schema"] == 1
+    assert [row["count"] for row in data["refusals"]] == [row.count for row in rows]
+    assert sum(row["count"] for row in data["blocks"]) == sum(r.count for r in resnet50.blocks())
+
+
+def test_the_blocks_of_a_transformer() -> None:
+    """Attention and feed-forward are a block each, whose fusions take all their ops."""
+    with fresh() as main:
+        x = static.data("x", [None, 8, 16], "float32")
+        layer = nn.TransformerEncoderLayer(16, 2, 32, dropout=0.1)
+        out = nn.TransformerEncoder(layer, 3)(x)
+        strategy = static.BuildStrategy()
+        strategy.fused_attention = strategy.fused_feedforward = True
+        found = paddle.explain(main, strategy, [out])
+    rows = [(row.kind, row.count, row.fused_ops == row.ops_in_each) for row in found.blocks()]
+    assert rows == [("attention", 3, True), ("residual block", 3, True)]
+    assert re.search(r"3 x +attention: .* fused_attention", str(found))
+
+
+def test_a_plain_program_has_no_blocks_to_show() -> None:
+    """Without fusions there is nothing to say of layers."""
+    with fresh() as main:
+        out = static.nn.fc(static.data("x", [None, 4], "float32"), 3)
+        found = paddle.explain(main, fetch_list=[out])
+    assert "layers and blocks" not in str(found)
