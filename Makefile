@@ -127,7 +127,7 @@ types: $(VENV)/.dev ## check types (strict in graphopt/ir and graphopt/passes)
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
 
 .PHONY: docs
-docs: $(VENV)/.dev ## write the reference pages anew from the code
+docs: $(VENV)/.dev ## write the reference pages and the stub of variables anew from the code
 	$(BIN)/python docs/generate.py
 
 .PHONY: wheel

@@ -23,7 +23,7 @@ from graphopt.frontend.tracing import is_converting
 from graphopt.ir.program import Variable
 from graphopt.ir.program.location import caller_location
 
-_BINARY = {
+BINARY = {
     "add": "elementwise_add",
     "sub": "elementwise_sub",
     "mul": "elementwise_mul",
@@ -33,7 +33,7 @@ _BINARY = {
     "floordiv": "elementwise_floordiv",
     "mod": "elementwise_mod",
 }
-_COMPARE = {
+COMPARE = {
     "eq": "equal",
     "ne": "not_equal",
     "lt": "less_than",
@@ -42,7 +42,7 @@ _COMPARE = {
     "ge": "greater_equal",
 }
 # the functions that are methods as well, by the file of graphopt/tensor that they are in
-_METHODS: dict[str, str] = {
+METHODS: dict[str, str] = {
     "math": "abs add add_n amax amin atan2 clip cumprod cumsum divide erf exp floor_divide "
     "floor_mod fmax fmin increment lerp log logsumexp max maximum min minimum mod "
     "multiplex multiply neg pow prod remainder rsqrt scale sqrt square subtract sum tanh",
@@ -262,13 +262,13 @@ def _transposed(self: Variable) -> Variable:
 
 def attach() -> None:
     """Attach the operators and methods to Variable."""
-    for file, names in _METHODS.items():
+    for file, names in METHODS.items():
         for name in names.split():
             setattr(Variable, name, _Method(file, name))
-    for name, type in _BINARY.items():
+    for name, type in BINARY.items():
         setattr(Variable, f"__{name}__", _operator(type))
         setattr(Variable, f"__r{name}__", _operator(type, reverse=True))
-    for name, type in _COMPARE.items():
+    for name, type in COMPARE.items():
         setattr(Variable, f"__{name}__", _operator(type))
     extra: dict[str, Any] = {
         "__matmul__": _Method("operators", "product", "__matmul__"),

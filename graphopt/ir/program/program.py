@@ -17,13 +17,14 @@ from typing import Any, ClassVar, cast
 from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import undo, unique_name
+from graphopt.ir.program.attached import ProgramMethods, VariableMethods
 from graphopt.ir.program.feed_source import FeedSource
 from graphopt.ir.program.gradient_types import forward_type
 from graphopt.ir.program.kinds import EMPTY, GRAD_SUFFIX, AttrKind, OpRole, VarKind
 from graphopt.ir.program.location import Location, caller_location
 
 
-class Variable:
+class Variable(VariableMethods):
     """A named tensor of a block.
 
     `shape` is a tuple with -1 for a dimension known only when the program runs; `dtype` is a
@@ -587,7 +588,7 @@ _serial = itertools.count()
 _edits = itertools.count(1)
 
 
-class Program:
+class Program(ProgramMethods):
     """A static-graph program (Paddle page: paddle.static.Program).
 
     `random_seed` is copied into each random operator when the operator is made. `version` changes

@@ -13,7 +13,7 @@ from dataclasses import KW_ONLY, dataclass, field
 from difflib import get_close_matches
 from enum import Enum
 from operator import index
-from typing import Any, SupportsIndex, TypeGuard
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard
 
 from graphopt.errors import StrategyError
 from graphopt.passes.table.context import PassContext
@@ -183,12 +183,17 @@ class Settings:
     values: dict[str, Any]
     is_finalized: bool
 
-    def __setattr__(self, name: str, value: Any) -> None:
+    if not TYPE_CHECKING:  # with it, type checkers would take any name for a setting
+
+        def __setattr__(self, name: str, value: Any) -> None:
+            self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
         if not isinstance(getattr(type(self), name, None), Setting):
             known = get_close_matches(name, self.all_settings())
             hint = f"; did you mean {', '.join(known)}?" if known else ""
             raise AttributeError(f"'{type(self).__name__}' object has no attribute '{name}'{hint}")
-        super().__setattr__(name, value)
+        object.__setattr__(self, name, value)
 
     @classmethod
     def declared(cls) -> dict[str, Setting]:
