@@ -22,6 +22,7 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import Run
 from graphopt.passes.table.report import Report
+from graphopt.runtime.progress import announced
 
 
 def needs_near(args: argparse.Namespace) -> bool:
@@ -47,7 +48,10 @@ def validation(args: argparse.Namespace) -> Generator[instance.Validation | None
         return
     from graphopt.debug.explaining import standard_validator
 
-    with instance.validating(standard_validator()) as found:
+    with (
+        instance.validating(standard_validator()) as found,
+        announced(lambda: f"validating rewrites, {len(found.checked)} so far", files=False),
+    ):
         yield found
     if args.explain is None:
         print("\n".join(found.lines()), file=sys.stderr)

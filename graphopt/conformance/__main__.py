@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
+from contextlib import nullcontext
 from pathlib import Path
 
 from graphopt.conformance.cases import Corpus
@@ -24,6 +25,11 @@ from graphopt.conformance.table import (
     read_tiers,
     share,
 )
+from graphopt.display.progress import progress
+
+
+def _so_far(outcomes: Sequence[Outcome], chosen: Sequence[int]) -> str:
+    return f"{len(outcomes)} of {len(chosen)} cases"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -42,10 +48,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"graphopt.conformance: no case of {folder} matches --only", file=sys.stderr)
         return 2
     outcomes: list[Outcome] = []
-    for outcome in run(folder, chosen, options.jobs):
-        outcomes.append(outcome)
-        if options.verbose and outcome.complaints:
-            print(f"{outcome.id}: {'; '.join(outcome.complaints)}", flush=True)
+    line = nullcontext() if options.verbose else progress(lambda: _so_far(outcomes, chosen))
+    with line:
+        for outcome in run(folder, chosen, options.jobs):
+            outcomes.append(outcome)
+            if options.verbose and outcome.complaints:
+                print(f"{outcome.id}: {'; '.join(outcome.complaints)}", flush=True)
     table, failed = coverage(outcomes, tiers), failures(outcomes, tiers, reasons)
     print(table)
     if options.report:

@@ -25,6 +25,7 @@ from graphopt.models.feeds import sizes_of
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import versions
 from graphopt.passes.engine.replay_file import MadeUp, ReplayFile
+from graphopt.runtime.progress import announced
 
 # bytes of inputs that a file may hold
 MOST_DATA = 4 << 20
@@ -46,8 +47,9 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
         reference(arguments.against, subject.seed),
         Tolerance(arguments.rtol, arguments.atol),
     )
-    whole = suspect.trial()
-    seen = suspect.judged(whole)
+    with announced(lambda: "running the program with its passes and without", files=False):
+        whole = suspect.trial()
+        seen = suspect.judged(whole)
     if seen is None:
         gap, name = largest_gap(suspect.wanted(), whole.outcome)
         where = f" ({name})" if name else ""
@@ -56,7 +58,8 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
         return False
     # the whole pipeline has left valid IR, so its parts need not be verified again
     suspect = replace(suspect, verify_each=seen.kind is Kind.PASS)
-    searched, found = _found(suspect, seen, arguments.against)
+    with announced(lambda: "searching for the rewrite", files=False):
+        searched, found = _found(suspect, seen, arguments.against)
     _tell(found)
     for attempt in (searched, replace(suspect, trials={})):
         file, data = _reduced(subject, attempt, found, arguments)
@@ -133,11 +136,13 @@ def _reduced(
     module, inputs = small.module, dict(small.inputs)
     if values is not None or not runs:
         try:
-            reduced = reduce_module(module, inputs, wrong, values=values, focus=focus)
+            with announced(lambda: "reducing the program", files=False):
+                reduced = reduce_module(module, inputs, wrong, values=values, focus=focus)
         except ValueError as error:
             print(f"not reduced: {error}")
         else:
-            module, inputs = shrink_sizes(reduced.module, reduced.inputs, wrong)
+            with announced(lambda: "reducing its sizes", files=False):
+                module, inputs = shrink_sizes(reduced.module, reduced.inputs, wrong)
             before = _ops(suspect.module)
             print(f"reduced {before} ops to {reduced.ops}, in {reduced.tried} tries")
     fed: dict[str, Array | MadeUp] = plain_inputs(module, inputs, wrong) if runs else {}

@@ -12,6 +12,7 @@ from graphopt.frontend.tracing import Traced
 from graphopt.passes.engine.validation import Validator
 from graphopt.runtime.explain import Explanation
 from graphopt.runtime.explain import explain as explain_passes
+from graphopt.runtime.progress import announced
 from graphopt.runtime.strategies import BuildStrategy
 
 
@@ -47,4 +48,8 @@ def explain(
     if isinstance(traced, Traced):
         fetch_list = traced.output_names() if fetch_list is None else fetch_list
         chosen = traced.compiled_program()
-    return explain_passes(chosen, build_strategy, fetch_list, strict=strict, validator=validator)
+    what = "validating rewrites" if validate else "explaining"
+    with announced(lambda: what, files=False):
+        return explain_passes(
+            chosen, build_strategy, fetch_list, strict=strict, validator=validator
+        )

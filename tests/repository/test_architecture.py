@@ -67,7 +67,7 @@ LAW = {
     "models": rule(f"{STAGED} frontend api", f"flatbuffers safetensors {JAX}"),
     "debug": rule(f"{STAGED} frontend models reference", JAX),
     "testing": rule(f"{STAGED} reference debug", f"hypothesis {JAX}"),
-    "conformance": rule("errors api", f"PIL {XDSL}"),
+    "conformance": rule("errors display api", f"PIL {XDSL}"),
     "editor": rule(f"errors ir.dialect {PASSES}", f"lsprotocol pygls {XDSL}"),
     "cli": rule(f"{STAGED} editor frontend models reference debug api", JAX),
 }

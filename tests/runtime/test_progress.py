@@ -12,7 +12,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime import progress
+from graphopt.display import progress
 from graphopt.runtime.progress import announced
 
 
@@ -47,6 +47,28 @@ def test_a_terminal_counts_and_is_clean_afterwards(monkeypatch: pytest.MonkeyPat
     assert "graphopt: compiling a program" in stream.getvalue()
     assert stream.getvalue().endswith("\x1b[2K")
     assert "\n" not in stream.getvalue()
+
+
+def test_work_inside_shows_no_line(capsys: pytest.CaptureFixture[str]) -> None:
+    """One line for both, that of the work around."""
+    with announced(lambda: "bisecting"), announced(lambda: "compiling"):
+        time.sleep(0.05)
+    assert capsys.readouterr().err == "graphopt: bisecting ...\n"
+
+
+def test_a_terminal_alone(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Commands report to people only; what they say changes as the work goes on."""
+    with announced(lambda: "bisecting", files=False):
+        time.sleep(0.05)
+    assert not capsys.readouterr().err
+    stream, counts = Terminal(), iter(range(9))
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setattr(progress.os, "get_terminal_size", lambda _: SimpleNamespace(columns=60))
+    with announced(lambda: f"bisecting: {next(counts)} runs", files=False):
+        time.sleep(1.2)
+    assert "bisecting: 1 runs" in stream.getvalue() and "bisecting: 2 runs" in stream.getvalue()
 
 
 @pytest.mark.parametrize("how", ["flag", "glog", "no console"])

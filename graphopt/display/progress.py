@@ -1,0 +1,63 @@
+"""A line on standard error about work that takes longer than two seconds.
+
+A terminal shows one line that counts the seconds and is gone afterwards; other streams get one line
+when the two seconds are over, where the caller wants that. Work inside of such work shows none of
+its own.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from graphopt.display.terminal import is_terminal
+
+AFTER = 2.0
+"""Seconds of silence."""
+_busy = threading.Lock()
+
+
+@contextmanager
+def progress(describe: Callable[[], str], *, files: bool = False) -> Iterator[None]:
+    """Report what is done here, if it takes long; `describe` is called again for each second.
+
+    With `files` streams that are no terminals get a line as well.
+    """
+    if not (files or is_terminal(sys.stderr)) or not _busy.acquire(blocking=False):
+        yield
+        return
+    done, start = threading.Event(), time.monotonic()
+
+    def report() -> None:
+        if done.wait(AFTER):
+            return
+        text, stream = describe(), sys.stderr
+        if stream is None:  # a program without a console
+            return
+        if not is_terminal(stream):
+            print(f"graphopt: {text} ...", file=stream, flush=True)
+            return
+        while not done.wait(0.5):
+            _write_over(f"graphopt: {describe()}: {time.monotonic() - start:.0f} s")
+        _write_over("")
+
+    thread = threading.Thread(target=report, name="graphopt-progress", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        if time.monotonic() - start > AFTER:
+            thread.join()  # the line is gone before anything else is printed
+        _busy.release()
+
+
+def _write_over(text: str) -> None:
+    """The text in place of the line of the terminal."""
+    columns = os.get_terminal_size(sys.stderr.fileno()).columns or 80
+    sys.stderr.write(f"\r\x1b[2K{text[: columns - 1]}")
+    sys.stderr.flush()
