@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from graphopt.display.facts import WithFacts
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.frontend.backward import append_backward
 from graphopt.frontend.mode import current_op_attrs, op_attrs
@@ -37,7 +39,7 @@ from graphopt.tensor.math import scale
 Pairs = list[tuple[Parameter, Variable]]
 
 
-class Optimizer(ABC):
+class Optimizer(WithFacts, ABC):
     """Base of the optimizers (Paddle page: paddle.optimizer.Optimizer).
 
     `learning_rate` is a number, an LRScheduler, or a Variable that operators of the program
@@ -79,6 +81,22 @@ class Optimizer(ABC):
         self._groups = Groups(parameters, kind, decoupled=self.decoupled_decay)
         self._parameter_list = self._groups.parameters
         self._state = State(kind, name)
+
+    def _facts(self) -> Mapping[str, str]:
+        """The learning rate, and the arguments that are not the defaults."""
+        rate = self._learning_rate
+        found = {"learning_rate": rate.name if isinstance(rate, Variable) else repr(rate)}
+        if self._parameter_list:
+            found["parameters"] = str(len(self._parameter_list))
+        if self.regularization is not None:
+            found["weight_decay"] = repr(self.regularization)
+        if self._grad_clip is not None:
+            found["grad_clip"] = type(self._grad_clip).__name__
+        for name, argument in inspect.signature(type(self).__init__).parameters.items():
+            value = vars(self).get(f"_{name}")
+            if isinstance(value, (bool, int, float)) and name not in found:
+                found |= {name: repr(value)} if value != argument.default else {}
+        return found
 
     # -- the steps of minimize -----------------------------------------------------------------
 

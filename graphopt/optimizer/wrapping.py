@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from graphopt.display.facts import WithFacts
 from graphopt.frontend.mode import require_static
 from graphopt.ir.program import Operator, Program, Variable, program_guard
 from graphopt.optimizer.optimizer import Optimizer, Pairs
 
 
-class WrappingOptimizer:
+class WrappingOptimizer(WithFacts):
     """An optimizer around `inner_opt`, which it calls in `backward` and `apply_gradients`.
 
     `inner_opt` is an Optimizer, or one that wraps another. UnsupportedError in dynamic mode.
@@ -19,6 +20,10 @@ class WrappingOptimizer:
     def __init__(self, inner: Any) -> None:
         require_static()
         self.inner_opt = inner
+
+    def _facts(self) -> Mapping[str, str]:
+        """The optimizer inside."""
+        return {"inner_opt": repr(self.inner_opt)}
 
     def minimize(
         self,

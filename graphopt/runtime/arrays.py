@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypedDict
 
 import numpy as np
 
+from graphopt.display.units import several
+
 if TYPE_CHECKING:
     import jax
 
@@ -38,3 +40,12 @@ class Stats(TypedDict, total=False):
     rows: int
     padding: int
     exact: list[str]
+
+
+def counters(stats: Stats) -> dict[str, str]:
+    """The numbers of programs and shapes compiled, and of steps run, in words."""
+    programs, shapes = stats.get("compiled_programs", 0), stats.get("compiled_shapes", 0)
+    return {
+        "compiled": f"{several(programs, 'program')} for {several(shapes, 'feed shape')}",
+        "runs": str(stats.get("runs", 0)),
+    }

@@ -5,13 +5,15 @@ Paddle page: paddle.static.CompiledProgram.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from graphopt.display.facts import WithFacts
+from graphopt.display.table import Page
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import Program
 from graphopt.passes.table.added import GivenPass, as_passes, of_block
-from graphopt.runtime.arrays import Feed, Stats
+from graphopt.runtime.arrays import Feed, Stats, counters
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel, as_places
 from graphopt.runtime.distributed.job import job_of
@@ -33,7 +35,7 @@ if TYPE_CHECKING:
     from graphopt.runtime.compiled import Compiled
 
 
-class CompiledProgram:
+class CompiledProgram(WithFacts):
     """A snapshot of `program`, to be optimised as `build_strategy` says.
 
     Operators appended to the program later are not part of it. Raises TypeError for anything but
@@ -146,6 +148,18 @@ class CompiledProgram:
         if form == "hlo":
             return "\n".join(executable.hlo() for executable in made)
         raise ValueError(f"form must be 'pd', 'stablehlo' or 'hlo', found {form!r}")
+
+    def _facts(self) -> Mapping[str, str]:
+        """The program, its strategy and places, and what was compiled and run."""
+        found = {**self._program.facts(), "build_strategy": repr(self._strategy)}
+        if self._parallel is not None and self._bound is not None:
+            found["places"] = str(len(self._parallel.places(self._bound[1])))
+        return {**found, **counters(self.stats)}
+
+    def _page(self) -> Page:
+        """Its facts, and for each set of feeds and fetches that was compiled the report."""
+        reports = [part for item in self.explanations() for part in item.page().parts]
+        return Page([*super()._page().parts, *reports])
 
     def _mappers(self) -> list[str]:
         """A line for each mapper that makes replicas of what was compiled."""

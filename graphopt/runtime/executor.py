@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
+from graphopt.display.facts import WithFacts
 from graphopt.errors import OperandError
 from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
-from graphopt.runtime.arrays import Feed, FetchList, Stats
+from graphopt.runtime.arrays import Feed, FetchList, Stats, counters
 from graphopt.runtime.bucketed import BucketedRunner
 from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.feed import single_feed, with_readers
@@ -41,7 +42,7 @@ class Compiled(Protocol):
     ) -> Results: ...
 
 
-class Executor:
+class Executor(WithFacts):
     """Runs a Program or a CompiledProgram.
 
     `place` is where plain programs run; the best device that JAX has when it is not given.
@@ -170,6 +171,13 @@ class Executor:
             *(run, dataset, thread, fetch_list, fetch_info, print_period, fetch_handler),
             self._report,
         )
+
+    def _facts(self) -> Mapping[str, str]:
+        """The place, and the numbers of what was compiled and run."""
+        found = {"place": repr(self.place), **counters(self.stats)}
+        if self.buckets is not None:
+            found["buckets"] = repr(self.buckets)
+        return {**found, "closed": "True"} if self._closed else found
 
     infer_from_dataset = train_from_dataset
     _report = staticmethod(one_line)

@@ -6,16 +6,24 @@ and a write replaces the slot. Paddle pages: paddle.static.global_scope, scope_g
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from math import prod
 from threading import RLock
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
 
+from graphopt.display.facts import WithFacts
+from graphopt.display.table import Column, Page, Table
+from graphopt.display.units import several, size
+from graphopt.display.units import shape as show_shape
 from graphopt.runtime.slots import Slot, Stack
 
+# the largest variables of a scope, in a notebook
+_SHOWN = 30
 
-class Scope:
+
+class Scope(WithFacts):
     """A map from names to values; lookups go on to the parents.
 
     `bound` is for executables: the slots that they use here, by the number of the executable.
@@ -62,6 +70,33 @@ class Scope:
     def drop_kids(self) -> None:
         """Forget the scopes made by `new_scope`."""
         self._kids.clear()
+
+    def _types(self) -> dict[str, tuple[tuple[int, ...], Any]]:
+        """The shapes and dtypes of the variables of this very scope that have a value."""
+        with self.lock:
+            found = {name: slot.value_type() for name, slot in self._slots.items()}
+        return {name: type for name, type in found.items() if type is not None}
+
+    def _facts(self) -> Mapping[str, str]:
+        types = self._types()
+        count = sum(prod(shape) * dtype.itemsize for shape, dtype in types.values())
+        empty, kids = len(self._slots) - len(types), len(self._kids)
+        found = {"variables": str(len(types)), "bytes": size(count)}
+        if empty:
+            found["without value"] = str(empty)
+        return {**found, "kids": str(kids)} if kids else found
+
+    def _page(self) -> Page:
+        types = self._types()
+        largest = sorted(types.items(), key=lambda item: -prod(item[1][0]) * item[1][1].itemsize)
+        rows = [
+            (name, show_shape(shape), str(dtype), size(prod(shape) * dtype.itemsize))
+            for name, (shape, dtype) in largest[:_SHOWN]
+        ]
+        columns = (Column("variable"), Column("shape"), Column("dtype"), Column("size", right=True))
+        left = len(largest) - len(rows)
+        more = [f"and {several(left, 'smaller one')}"] if left else []
+        return Page([Table(columns, rows, repr(self)), *more])
 
 
 def stack_in(scope: Scope, names: tuple[str, ...]) -> Stack | None:

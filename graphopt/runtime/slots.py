@@ -117,6 +117,19 @@ class Slot:
         value = value[0] if replicas else value
         return np.ascontiguousarray(value.transpose(np.argsort(order))) if order else value
 
+    def value_type(self) -> tuple[Shape, np.dtype[Any]] | None:
+        """The shape and dtype of the value, without a copy of it; None when there is none."""
+        with self.lock:
+            value = self.value
+            if value is None:
+                return None
+            if type(value) is Item:
+                array, skipped = value.stack.value, 1 + bool(value.stack.layout.replicas)
+                return tuple(array.shape[skipped:]), array.dtype
+            replicas, whole, order = self.layout
+            shape = tuple(value.shape[bool(replicas) :]) if whole is None else whole
+            return tuple(shape[axis] for axis in np.argsort(order)) if order else shape, value.dtype
+
     def get_tensor(self) -> Tensor:
         """A view through which scripts read and write the value."""
         return Tensor(self)

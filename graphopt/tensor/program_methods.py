@@ -7,11 +7,13 @@ attached here, once, when a part of the front end is imported.
 from __future__ import annotations
 
 import warnings
+from collections import Counter
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphopt.display.table import Column, Page, Table
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.descriptions import OperatorDesc
 from graphopt.frontend.missing import explain_members
@@ -153,6 +155,14 @@ def _dynamic_only(name: str, instead: str) -> Any:
     return method
 
 
+def page_of(self: Program) -> Page:
+    """The facts of a program as a table, and how often it has each operator."""
+    facts = Table((Column(), Column(wraps=True)), list(self.facts().items()), "Program")
+    counts = Counter(op.type for block in self.blocks for op in block.ops).most_common()
+    rows = [(type, str(count)) for type, count in counts]
+    return Page([facts, Table((Column("operator"), Column("count", right=True)), rows)])
+
+
 def attach() -> None:
     """Attach them to Program and Variable."""
     program: dict[str, Any] = {
@@ -160,6 +170,7 @@ def attach() -> None:
         "set_state_dict": set_state_dict,
         "parse_from_string": staticmethod(parse_from_string),
         "_prune": _prune,
+        "_repr_html_": lambda self: page_of(self).html(),
     }
     backward = "use paddle.static.append_backward or gradients"
     fetch = "fetch its gradient by name: fetch_list=['x@GRAD']"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import copy
 import itertools
+import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from typing import Any, ClassVar, cast
@@ -704,12 +705,30 @@ class Program(ProgramMethods):
             twin.lr_schedulers = dict(self.lr_schedulers)
         return twin
 
-    def __repr__(self) -> str:
+    def __str__(self) -> str:
         return "\n".join(repr(block) for block in self.blocks)
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """The program as text; both arguments are accepted for compatibility."""
-        return repr(self)
+        return str(self)
+
+    def facts(self) -> dict[str, str]:
+        """The numbers of blocks, operators and parameters, and the data variables, in words."""
+        parameters = self.all_parameters()
+        sizes = [math.prod(p.shape) for p in parameters if p.has_type and -1 not in p.shape]
+        data = [v for v in self.global_block().vars.values() if v.is_data and v.has_type]
+        found = {"operators": str(sum(len(block.ops) for block in self.blocks))}
+        if len(self.blocks) > 1:
+            found["blocks"] = str(len(self.blocks))
+        found["parameters"] = f"{len(parameters)} of {sum(sizes):,} elements"
+        if data:
+            shown = ", ".join(f"{v.name} {list(v.shape)} {v.dtype}" for v in data)
+            found["data"] = f"[{shown}]"
+        return found
+
+    def __repr__(self) -> str:
+        inner = ", ".join(f"{name}={words}" for name, words in self.facts().items())
+        return f"Program({inner})"
 
 
 def _without_training(ops: Iterable[Operator]) -> list[Operator]:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from typing import Any
 
+from graphopt.display.facts import WithFacts
 from graphopt.frontend import arguments
 
 
-class LRScheduler(ABC):
+class LRScheduler(WithFacts, ABC):
     """Base of the schedules (Paddle page: paddle.optimizer.lr.LRScheduler).
 
     Calling a schedule gives the current rate; `step()` goes on to the next epoch. The executor
@@ -32,6 +34,10 @@ class LRScheduler(ABC):
     def __call__(self) -> float:
         """The current learning rate."""
         return self.last_lr
+
+    def _facts(self) -> Mapping[str, str]:
+        """The current rate and epoch."""
+        return {"last_lr": repr(self.last_lr), "last_epoch": repr(self.last_epoch)}
 
     def step(self, epoch: int | None = None) -> None:
         """Go on to the next epoch, or to the one given."""

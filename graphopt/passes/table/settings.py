@@ -7,7 +7,7 @@ that says why none does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from copy import copy
 from dataclasses import KW_ONLY, dataclass, field
 from difflib import get_close_matches
@@ -15,6 +15,8 @@ from enum import Enum
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeGuard
 
+from graphopt.display.facts import WithFacts
+from graphopt.display.table import Cell, Column, Page, Table
 from graphopt.errors import StrategyError
 from graphopt.passes.table.context import PassContext
 
@@ -173,7 +175,7 @@ class BuildFlag(Setting):
         return ""
 
 
-class Settings:
+class Settings(WithFacts):
     """Base of the strategy classes: only declared settings can be set."""
 
     def __init__(self) -> None:
@@ -213,6 +215,20 @@ class Settings:
             for value in (getattr(self, name) for name in self.all_settings())
         )
 
-    def __repr__(self) -> str:
-        changed = ", ".join(f"{name}={value!r}" for name, value in sorted(self.values.items()))
-        return f"{type(self).__name__}({changed})"
+    def _facts(self) -> Mapping[str, str]:
+        """The settings that were set."""
+        return {name: repr(value) for name, value in sorted(self.values.items())}
+
+    def _page(self) -> Page:
+        """All settings; those that were set are marked."""
+        rows = [
+            [Cell(name, "good" if name in self.values else ""), _words(getattr(self, name)), effect]
+            for name, item in self.declared().items()
+            if (effect := item.effect or getattr(item, "no_effect", "") or " ")
+        ]
+        columns = (Column("setting"), Column("value"), Column("effect", wraps=True))
+        return Page([Table(columns, rows, type(self).__name__)])
+
+
+def _words(value: Any) -> str:
+    return value.name if isinstance(value, Enum) else repr(value)
