@@ -33,6 +33,7 @@ from graphopt import utils as utils
 from graphopt import version as version
 from graphopt import vision as vision
 from graphopt.debug.explaining import explain as explain
+from graphopt.debug.summary import summary as summary
 from graphopt.device import get_cudnn_version as get_cudnn_version
 from graphopt.device import get_device as get_device
 from graphopt.device import is_compiled_with_cinn as is_compiled_with_cinn

@@ -93,7 +93,8 @@ class Optimizer(WithFacts, ABC):
         if self._grad_clip is not None:
             found["grad_clip"] = type(self._grad_clip).__name__
         for name, argument in inspect.signature(type(self).__init__).parameters.items():
-            value = vars(self).get(f"_{name}")
+            decoupled = name == "weight_decay" and self.decoupled_decay
+            value = vars(self).get("_coeff" if decoupled else f"_{name}")
             if isinstance(value, (bool, int, float)) and name not in found:
                 found |= {name: repr(value)} if value != argument.default else {}
         return found

@@ -21,6 +21,7 @@ from graphopt.ir.program import Operator, Parameter, Program, Variable, VarKind
 from graphopt.ir.program.location import caller_level
 
 if TYPE_CHECKING:
+    from graphopt.debug.summary import Summary
     from graphopt.runtime.scope import Scope
 
 _NOT_STATE = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER)
@@ -155,6 +156,13 @@ def _dynamic_only(name: str, instead: str) -> Any:
     return method
 
 
+def summary(self: Program) -> Summary:
+    """The forward ops with shapes, parameters and operations, as a table that prints itself."""
+    from graphopt.debug.summary import summary_of_program
+
+    return summary_of_program(self)
+
+
 def page_of(self: Program) -> Page:
     """The facts of a program as a table, and how often it has each operator."""
     facts = Table((Column(), Column(wraps=True)), list(self.facts().items()), "Program")
@@ -169,6 +177,7 @@ def attach() -> None:
         "state_dict": state_dict,
         "set_state_dict": set_state_dict,
         "parse_from_string": staticmethod(parse_from_string),
+        "summary": summary,
         "_prune": _prune,
         "_repr_html_": lambda self: page_of(self).html(),
     }

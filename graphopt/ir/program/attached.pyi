@@ -2,6 +2,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from graphopt.debug.summary import Summary
 from graphopt.ir.program.program import Program, Variable
 from graphopt.runtime.scope import Scope
 
@@ -10,6 +11,7 @@ class ProgramMethods:
     def set_state_dict(self, state_dict: Mapping[str, Any], scope: Scope | None = ...) -> None: ...
     @staticmethod
     def parse_from_string(binary_str: bytes) -> Program: ...
+    def summary(self) -> Summary: ...
     def _prune(self, targets: Any) -> Program: ...
 
 class VariableMethods:

@@ -1,0 +1,107 @@
+"""paddle.summary and Program.summary: rows, totals as Paddle 2.6 prints them, errors."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import nn, static, utils
+from graphopt.debug.summary import summary_of_layer
+
+
+class Net(nn.Layer):
+    """Two parts with layers of their own, and a function between them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.features = nn.Sequential(
+            nn.Conv2D(1, 6, 3, padding=1), nn.ReLU(), nn.BatchNorm2D(6), nn.MaxPool2D(2, 2)
+        )
+        self.fc = nn.Sequential(nn.Linear(6 * 14 * 14, 10))
+
+    def forward(self, x: static.Variable) -> static.Variable:
+        return self.fc(paddle.flatten(self.features(x), 1))
+
+
+# as Paddle 2.6.2 prints it for this network
+ROWS = [
+    ("Conv2D-1", ((1, 1, 28, 28),), (1, 6, 28, 28), 60),
+    ("ReLU-1", ((1, 6, 28, 28),), (1, 6, 28, 28), 0),
+    ("BatchNorm2D-1", ((1, 6, 28, 28),), (1, 6, 28, 28), 24),
+    ("MaxPool2D-1", ((1, 6, 28, 28),), (1, 6, 14, 14), 0),
+    ("Linear-1", ((1, 1176),), (1, 10), 11770),
+]
+TOTALS = """\
+Total params: 11,854
+Trainable params: 11,842
+Non-trainable params: 12
+Forward pass: 108.2 kFLOP
+
+Input size (MB): 0.00
+Forward/backward pass size (MB): 0.12
+Params size (MB): 0.05
+Estimated Total Size (MB): 0.16
+"""
+
+
+@pytest.fixture
+def net() -> Net:
+    with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
+        return Net()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"input_size": (None, 1, 28, 28)},
+        {"input_size": [(1, 1, 28, 28)], "dtypes": ["float32"]},
+        {"input_size": static.InputSpec([-1, 1, 28, 28], "float32", "x")},
+        {"input": np.zeros((1, 1, 28, 28), "float32")},
+    ],
+)
+def test_a_layer(net: Net, given: dict[str, object], capsys: pytest.CaptureFixture[str]) -> None:
+    """The table is printed; the layer is as it was, and so is the program around."""
+    before = str(static.default_main_program())
+    found = paddle.summary(net, **given)
+    assert found == {"total_params": 11854, "trainable_params": 11842}
+    printed = capsys.readouterr().out
+    assert printed.endswith(TOTALS)
+    assert "Conv2D-1       [1, 1, 28, 28]  [1, 6, 28, 28]       60  84.7 kFLOP" in printed
+    assert net.training and not net.fc[0]._forward_post_hooks
+    assert str(static.default_main_program()) == before
+
+
+def test_rows_of_a_layer(net: Net) -> None:
+    """Shapes and parameters are Paddle's; operations are those of the products."""
+    found = summary_of_layer(net, [((1, 1, 28, 28), "float32")])
+    assert [(r.name, r.inputs, r.output, r.parameters) for r in found.rows] == ROWS
+    products = {row.name: row.flops for row in found.rows if row.flops}
+    assert products == {"Conv2D-1": 2 * 6 * 28 * 28 * 9, "Linear-1": 2 * 1176 * 10}
+
+
+def test_a_program() -> None:
+    """A row for each forward op, with the same totals; what makes a bias fit is none."""
+    with static.program_guard(static.Program(), static.Program()), utils.unique_name.guard():
+        loss = paddle.mean(Net()(static.data("x", [None, 1, 28, 28], "float32")))
+        paddle.optimizer.SGD(0.1).minimize(loss)
+        found = static.default_main_program().summary()
+    assert (found.total_params, found.trainable_params) == (11854, 11842)
+    rows = {row.name: row for row in found.table()}
+    assert list(rows) == [
+        *("conv2d-1", "add-1", "relu-1", "batch_norm-1", "pool2d-1"),
+        *("flatten-1", "matmul-1", "add-2", "mean-1"),
+    ]
+    assert (rows["add-1"].parameters, rows["matmul-1"].parameters) == (6, 11760)
+    assert found.flops == 2 * 6 * 28 * 28 * 9 + 2 * 1176 * 10
+    assert max(map(len, str(found).splitlines())) <= 100
+
+
+def test_errors(net: Net) -> None:
+    """Paddle's for no size; other things are no networks."""
+    with pytest.raises(ValueError, match="input_size and input cannot be None"):
+        paddle.summary(net)
+    with pytest.raises(ValueError, match="2 dtypes for 1 inputs"):
+        paddle.summary(net, (1, 1, 28, 28), ["float32", "int64"])
+    with pytest.raises(TypeError, match="must be a Layer or a Program"):
+        paddle.summary(3)
