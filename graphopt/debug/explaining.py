@@ -6,6 +6,7 @@ The report comes from `runtime/explain.py`. The validator is added here: it is p
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from graphopt.frontend.tracing import Traced
@@ -30,6 +31,7 @@ def explain(
     *,
     strict: bool = False,
     validate: bool = False,
+    measure: Mapping[str, Any] | None = None,
 ) -> Explanation:
     """The effects of the passes of `build_strategy` on `program`, with near misses and reasons.
 
@@ -39,8 +41,10 @@ def explain(
     `paddle.jit.to_static`. With `strict` a flag that does nothing raises
     StrictError. With `validate` every rewrite is compared with what it replaces, in a NumPy
     interpreter; one that computes something else is undone and reported as declined, with the
-    reason `failed-validation`. Raises TypeError for anything that is not a program, FetchError for
-    an unknown fetch.
+    reason `failed-validation`. `measure` is a feed: steps with all flags, and without each of those
+    that fired, are then run on one device and timed, with copies of the values in the global scope.
+    Raises TypeError for anything that is not a program, FetchError for an unknown fetch, and with
+    `measure` what `Executor.run` raises.
     """
     validator = standard_validator() if validate else None
     traced = program if isinstance(program, Traced) else getattr(program, "forward", None)
@@ -50,6 +54,14 @@ def explain(
         chosen = traced.compiled_program()
     what = "validating rewrites" if validate else "explaining"
     with announced(lambda: what, files=False):
-        return explain_passes(
+        found = explain_passes(
             chosen, build_strategy, fetch_list, strict=strict, validator=validator
         )
+    if measure is not None:
+        from graphopt.debug.measuring import measured
+
+        with announced(lambda: "measuring steps", files=False):
+            found.report.measured = measured(
+                chosen, build_strategy, found.table(), measure, fetch_list
+            )
+    return found

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+import numpy as np
 import pytest
 
 import graphopt as paddle
@@ -142,3 +143,24 @@ def test_a_plain_program_has_no_blocks_to_show() -> None:
         out = static.nn.fc(static.data("x", [None, 4], "float32"), 3)
         found = paddle.explain(main, fetch_list=[out])
     assert "layers and blocks" not in str(found)
+
+
+def test_measured_steps() -> None:
+    """A feed as `measure`: the time of a step, and without each flag; nothing is trained."""
+    with fresh() as main, static.scope_guard(static.Scope()):
+        loss = paddle.mean(static.nn.fc(static.data("x", [None, 4], "float32"), 3))
+        paddle.optimizer.SGD(0.1).minimize(loss)
+        static.Executor(paddle.CPUPlace()).run(static.default_startup_program())
+        weight = static.global_scope().find_var("fc_0.w_0")
+        assert weight is not None
+        before = weight.numpy()
+        strategy = static.BuildStrategy()
+        strategy.fuse_gemm_epilogue = strategy.fuse_bn_act_ops = True
+        feed = {"x": np.ones((2, 4), "float32")}
+        found = paddle.explain(main, strategy, [loss], measure=feed)
+        np.testing.assert_array_equal(weight.numpy(), before)
+    measured = found.to_json()["measured"]
+    assert measured["step_ms"] > 0 and list(measured["gained_ms"]) == ["fuse_gemm_epilogue"]
+    assert re.search(r" step ms +pass ms\n", str(found))
+    rows = {row.name: row.gained_ms for row in found.table()}
+    assert rows["fuse_gemm_epilogue"] is not None and rows["fuse_bn_act_ops"] is None

@@ -262,6 +262,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "cost": {"before": asdict(report.cost_before), "after": asdict(report.cost_after)}
         if report.detailed
         else None,
+        "measured": asdict(report.measured) if report.measured is not None else None,
         "refusals": [asdict(row) for row in refusal_rows(report)],
         "blocks": [_block(row) for row in block_rows(report)],
         "anchors": [_anchor(item) for item in (*report.outcomes, *report.near)],

@@ -65,7 +65,8 @@ _PASS_COLUMNS = (
     Column("traffic", right=True),
     Column("state", right=True),
     Column("FLOPs", right=True),
-    Column("ms", right=True),
+    Column("step ms", right=True),
+    Column("pass ms", right=True),
 )
 
 
@@ -73,7 +74,8 @@ def _pass_table(rows: Sequence[PassRow], report: Report) -> Table:
     """The rows of the passes, and what all of them gained."""
     ops = f"{report.ops_before} -> {report.ops_after}"
     saved = report.cost_before - report.cost_after
-    total = ["in all", "", ops, *_gains(saved), milliseconds(pass_seconds(report))]
+    step = "" if report.measured is None else f"{report.measured.step_ms:.2f}"
+    total = ["in all", "", ops, *_gains(saved), step, milliseconds(pass_seconds(report))]
     return Table(_PASS_COLUMNS, [*map(_pass_cells, rows), [Cell(text, "dim") for text in total]])
 
 
@@ -82,7 +84,8 @@ def _pass_cells(row: PassRow) -> list[str | Cell]:
     style = "good" if row.fired else "warn" if row.asked else "dim"
     ops = f"{row.ops_before} -> {row.ops_after}" if row.ops_before != row.ops_after else ""
     time = '"' if row.seconds is None else milliseconds(row.seconds)
-    return [row.name, Cell(fired, style), ops, *_gains(row.saved), time]
+    gained = "" if row.gained_ms is None else f"{-row.gained_ms:+.2f}"
+    return [row.name, Cell(fired, style), ops, *_gains(row.saved), gained, time]
 
 
 def _gains(saved: Cost) -> list[str]:

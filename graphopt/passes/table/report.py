@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from graphopt.passes.engine.blocks import CodeBlock
@@ -38,6 +39,17 @@ class Ran:
     """The cost that it took away; None unless the run collects details."""
 
 
+@dataclass(frozen=True)
+class Measured:
+    """The milliseconds of a step, and those that each flag saves: without it a step takes longer.
+
+    A negative number is a flag that costs time.
+    """
+
+    step_ms: float
+    gained_ms: Mapping[str, float]
+
+
 @dataclass
 class Report:
     """The record of one module: the passes in order, and the outcome of each rewrite."""
@@ -59,6 +71,8 @@ class Report:
     """The reasons why gradient operators stayed operators, one per backward pass."""
     notes: tuple[str, ...] = ()
     """Other facts about this program."""
+    measured: Measured | None = None
+    """The times of steps, where they were requested."""
     validation: Validation | None = None
     """The findings of `--validate`; None without it."""
 

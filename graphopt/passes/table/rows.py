@@ -41,6 +41,8 @@ class PassRow:
     seconds: float | None
     asked: bool
     """The user set its flag, or named the pass."""
+    gained_ms: float | None = None
+    """The milliseconds of a step that the flag saves, where that was measured."""
 
     @property
     def name(self) -> str:
@@ -114,6 +116,7 @@ def pass_rows(report: Report) -> list[PassRow]:
                 ran.saved or Cost(),
                 ran.seconds if first else None,
                 _is_asked(report, ran),
+                report.measured.gained_ms.get(ran.flag) if report.measured is not None else None,
             )
         )
         count -= ran.removed
