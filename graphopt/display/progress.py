@@ -1,7 +1,7 @@
 """A line on standard error about work that takes longer than two seconds.
 
 A terminal shows one line that counts the seconds and is gone afterwards; other streams get one line
-when the two seconds are over, where the caller wants that. Work inside of such work shows none of
+when the two seconds are over, where the caller says so. Work inside of such work shows none of
 its own.
 """
 

@@ -145,6 +145,26 @@ def test_a_plain_program_has_no_blocks_to_show() -> None:
     assert "layers and blocks" not in str(found)
 
 
+def test_fusions_in_a_loop() -> None:
+    """The ops of a loop are ops of its block."""
+    with fresh() as main:
+        x = static.data("x", [2, 4], "float32")
+        weight = static.create_parameter([4, 4], "float32")
+        bias = static.create_parameter([4], "float32")
+        i = paddle.full([1], 0, "int64")
+        _, out = static.nn.while_loop(
+            lambda i, h: i < 3,
+            lambda i, h: [i + 1, F.relu(paddle.matmul(h, weight) + bias)],
+            [i, x],
+        )
+        strategy = static.BuildStrategy()
+        strategy.fuse_gemm_epilogue = True
+        found = paddle.explain(main, strategy, [out])
+    (row,) = [row for row in found.blocks() if row.fused]
+    assert "while" in row.ops and "matmul" in row.ops
+    assert (row.fused_ops, row.ops_in_each >= 4) == (3, True)
+
+
 def test_measured_steps() -> None:
     """A feed as `measure`: the time of a step, and without each flag; nothing is trained."""
     with fresh() as main, static.scope_guard(static.Scope()):
@@ -164,3 +184,18 @@ def test_measured_steps() -> None:
     assert re.search(r" step ms +pass ms\n", str(found))
     rows = {row.name: row.gained_ms for row in found.table()}
     assert rows["fuse_gemm_epilogue"] is not None and rows["fuse_bn_act_ops"] is None
+
+
+def test_a_fusion_of_several_new_ops() -> None:
+    """Its row counts all that it made; what is prepared before steps is no cost of a step."""
+    with fresh() as main:
+        x = static.data("x", [None, 3, 8, 8], "float32")
+        out = conv_bn(x, 4, 3)
+        found = paddle.explain(main.clone(for_test=True), static.BuildStrategy(), [out.name])
+    rows = {row.name: row for row in found.table()}
+    fold = rows["fold-batch-norm"]
+    (ran,) = [ran for ran in found.report.ran if ran.pass_name == "fold-batch-norm"]
+    assert fold.fired == 1
+    assert fold.ops_before - fold.ops_after == ran.ops_before - ran.ops_after < 0
+    assert rows["prepare-weights"].saved.traffic > 0
+    assert found.report.cost_after.flops == found.report.cost_before.flops > 0

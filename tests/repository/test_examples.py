@@ -152,7 +152,7 @@ def test_export_a_layer(capsys: pytest.CaptureFixture[str]) -> None:
     """The files take the same steps as the layer, and the flag fuses inside the loop."""
     traced, deployed = module_of(EXAMPLES / "export_a_layer.py").main()
     assert traced == deployed == [0, 2, 10]
-    assert "applied once" in capsys.readouterr().out
+    assert re.search(r"^fuse_gemm_epilogue +1 of 1 ", capsys.readouterr().out, re.MULTILINE)
 
 
 def test_every_example_has_a_test() -> None:
@@ -182,15 +182,12 @@ def test_digits_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert digits().main(epochs=1, out=tmp_path) > 0.5
     told = capsys.readouterr().out
     for flag, count in {
-        "fuse_gemm_epilogue": "2 times",
-        "fuse_bn_add_act_ops": "once",
-        "fuse_bn_act_ops": "2 times",
-        "fuse_elewise_add_act_ops": "once",
+        "fuse_gemm_epilogue": 2,
+        "fuse_bn_add_act_ops": 1,
+        "fuse_bn_act_ops": 2,
+        "fuse_elewise_add_act_ops": 1,
     }.items():
-        assert any(
-            line.startswith(f"{flag} ") and f"applied {count}, " in line
-            for line in told.splitlines()
-        )
+        assert re.search(rf"^{flag} +{count} of ", told, re.MULTILINE), told
     assert (tmp_path / "training.png").stat().st_size > 10_000
     assert "pd.fused_gemm_epilogue" in (tmp_path / "test_fused_graph.mlir").read_text("utf-8")
 
@@ -257,7 +254,7 @@ def test_custom_pass(custom_pass: ModuleType) -> None:
     """
     status, out, err = opt("-p", "fuse-silu", "--explain", "--verify-each", stdin=program)
     assert (status, "pd.silu(%x)" in out, "pd.sigmoid" in out) == (0, True, False), err
-    assert "-p (fuse-silu" in err
+    assert re.search(r"^fuse-silu +1 of 1 ", err, re.MULTILINE), err
     check_pass(custom_pass.FuseSilu, examples=10, must_fire=3)
 
 

@@ -17,6 +17,7 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import SoftmaxBase
+from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.ops.conv import Conv2dBase, Conv3d, ConvTransposeBase
 from graphopt.ir.dialect.ops.fused import FusedGemmEpilogue
 from graphopt.ir.dialect.ops.grad import Grad
@@ -26,7 +27,7 @@ from graphopt.ir.dialect.ops.math import Add
 from graphopt.ir.dialect.ops.norm import BatchNormBase, GroupNorm, InstanceNorm, LayerNorm
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.update.basic import Update
-from graphopt.ir.dialect.regions import ancestor_in, values_read
+from graphopt.ir.dialect.regions import ancestor_in, inner_ops, values_read
 from graphopt.ir.dialect.signature import STATE, main_function, signature_of
 from graphopt.ir.dialect.traits import Elementwise, Movement
 from graphopt.passes.engine.naming import source_line
@@ -69,7 +70,9 @@ class CodeBlock:
     ops: tuple[str, ...]
     location: str
     fused: Counter[Fused] = field(default_factory=Counter["Fused"])
-    """The number of times that ops became one, by kinds of ops."""
+    """The number of times that ops became one, by kinds of ops; for the block of the last one."""
+    taken: int = 0
+    """The ops of this block that are in fused ones."""
     refused: list[Refused] = field(default_factory=list[Refused])
 
     @property
@@ -86,9 +89,13 @@ class BlockLog:
     def __init__(self, module: ModuleOp) -> None:
         self.blocks: list[CodeBlock] = []
         self._of: dict[Operation, CodeBlock] = {}
-        flow, numbers = _Flow.of(module), Counter[str]()
+        try:
+            flow = _Flow.of(module)
+        except ValueError:  # a fragment, without a function @main whose arguments have roles
+            return
+        numbers = Counter[str]()
         for ops in _merged(flow, _cut(flow)):
-            names = _names(ops) or tuple(op.name.removeprefix("pd.") for op in ops)
+            names = _names([*ops, *_inside(ops)]) or tuple(map(_short, ops))
             line = next((line for op in ops[::-1] if (line := source_line(op.location))), "")
             kind = _kind(flow, ops)
             numbers[kind] += 1
@@ -96,12 +103,15 @@ class BlockLog:
             self.blocks.append(block)
             self._of.update(dict.fromkeys(ops, block))
 
-    def took(self, rule: str, ops: Sequence[PdOp], made: PdOp) -> None:
-        """A fusion replaced these ops, the last one first, by one."""
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
+        """A fusion replaced these ops, the last one first, by those that it made."""
         block = self._block(ops[0])
-        if block is not None:
-            block.fused[Fused(rule, _names(ops[::-1]), *_names([made]))] += 1
-            self._of[made] = block
+        if block is None:
+            return
+        block.fused[Fused(rule, _names(ops[::-1]), _short(made[-1]))] += 1
+        for op in ops:
+            (self._block(op) or block).taken += len(_names([op]))
+        self._of.update(dict.fromkeys(made, block))
 
     def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
         """A fusion that ends with this op was declined."""
@@ -110,9 +120,11 @@ class BlockLog:
             block.refused.append(Refused(rule, reason))
 
     def _block(self, op: Operation) -> CodeBlock | None:
-        """The block of an op; of one that another pass made, that of the ops before it."""
+        """The block of a forward op; of one that another pass made, that of the ops before it."""
         at: Operation | None = op
         while at is not None and at not in self._of:
+            if isinstance(at, (Grad, Update)):
+                return None
             at = at.prev_op or at.parent_op()
         return self._of[at] if at is not None else None
 
@@ -120,7 +132,17 @@ class BlockLog:
 def _names(ops: Sequence[PdOp]) -> tuple[str, ...]:
     """The kinds of the ops that compute something, without those that move or make values."""
     shown = (op for op in ops if op.operands and not op.has_trait(Movement))
-    return tuple(op.name.removeprefix("pd.") for op in shown)
+    return tuple(map(_short, shown))
+
+
+def _inside(ops: Sequence[PdOp]) -> list[PdOp]:
+    """The ops in the regions of ops, without those that end a region."""
+    inner = (op for outer in ops for op in inner_ops(outer))
+    return [op for op in inner if isinstance(op, PdOp) and not isinstance(op, Yield)]
+
+
+def _short(op: PdOp) -> str:
+    return op.name.removeprefix("pd.")
 
 
 @dataclass

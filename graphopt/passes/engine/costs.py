@@ -33,7 +33,7 @@ from graphopt.ir.dialect.ops.transformer import (
     FusedDotProductAttention,
     FusedFeedforward,
 )
-from graphopt.ir.dialect.signature import STATE, inputs_of
+from graphopt.ir.dialect.signature import STATE, Port, inputs_of, main_function
 from graphopt.ir.dialect.traits import Movement
 from graphopt.ir.dialect.types import Tensor, dtype_of, shape_of
 
@@ -65,9 +65,15 @@ class Cost:
 
 
 def cost_of_module(module: ModuleOp) -> Cost:
-    """The cost of one call of a program, and the state that it reads."""
-    found = cost_of(op for op in module.walk() if isinstance(op, PdOp) and not _is_inside(op))
-    state = [port for port in inputs_of(module) if port.kind == STATE]
+    """The cost of one call of `@main`, and the state that the program reads."""
+    called: Operation = module
+    state: list[Port] = []
+    try:
+        called = main_function(module)
+        state = [port for port in inputs_of(module) if port.kind == STATE]
+    except ValueError:
+        pass  # a fragment, without a function @main whose arguments have roles
+    found = cost_of(op for op in called.walk() if isinstance(op, PdOp) and not _is_inside(op))
     sizes = [bytes_of_type(port.type) for port in state]
     return found + Cost(state_bytes=sum(sizes), state_arrays=len(sizes))
 

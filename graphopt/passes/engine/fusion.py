@@ -107,8 +107,8 @@ Outcome = Applied | Declined
 class Watcher(Protocol):
     """A listener of a sweep, which reports what becomes of the ops while they exist."""
 
-    def took(self, rule: str, ops: Sequence[PdOp], made: PdOp) -> None:
-        """A pass is going to replace these ops, the last one first, by one."""
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
+        """A pass is going to replace these ops, the last one first, by those that it made."""
         ...
 
     def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
@@ -189,7 +189,8 @@ def _try(
         if not bisect.take(entry.name, anchor):
             return None
         instance.begin(root)
-        made, values = _built(entry.rule, match)
+        before = root.prev_op
+        values = _built(entry.rule, match)
         old = tuple(match.ops.values())
         vetoed = instance.veto(entry.name, entry.numerics, old, values, complete=True)
         if vetoed is not None:
@@ -197,7 +198,7 @@ def _try(
             declined = Declined(entry.name, anchor, vetoed, location)
             continue
         for watcher in watchers:
-            watcher.took(entry.name, list(match.ops.values()), made)
+            watcher.took(entry.name, list(match.ops.values()), _between(before, root))
         replaced = tuple(show_op(op) for op in match.ops.values())
         _replace(match, values)
         return Applied(entry.name, anchor, replaced, location)
@@ -280,14 +281,25 @@ def _is_before(op: Operation, other: Operation) -> bool:
     return before is not None
 
 
-def _built(rule: Fusion, match: Match) -> tuple[PdOp, Mapping[SSAValue, SSAValue]]:
-    """The new op, put in front of the old ones; the old values that its results stand for."""
+def _between(first: Operation | None, last: Operation) -> list[PdOp]:
+    """The ops after one, or from the start of the block, up to another."""
+    found: list[PdOp] = []
+    at = last.prev_op
+    while at is not None and at is not first:
+        if isinstance(at, PdOp):
+            found.append(at)
+        at = at.prev_op
+    return found[::-1]
+
+
+def _built(rule: Fusion, match: Match) -> Mapping[SSAValue, SSAValue]:
+    """Put the new op in front of the old ones; which old values its results stand for."""
     root, fused = match.root, rule.build(match)
     fused.location = joined_location(match.ops.values())
     block = root.parent
     assert block is not None
     block.insert_op_before(fused, root)
-    return fused, rule.results(match, fused)
+    return rule.results(match, fused)
 
 
 def _replace(match: Match, values: Mapping[SSAValue, SSAValue]) -> None:

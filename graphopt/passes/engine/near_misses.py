@@ -71,7 +71,7 @@ class NearMisses:
         line = source_line(op.location)
         into.setdefault((name, op), NearMiss(name, show_op(op), reason, line))
 
-    def took(self, rule: str, ops: Sequence[PdOp], made: PdOp) -> None:
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
         """Called by the sweep: a pass replaces these ops."""
         self._takers.update(dict.fromkeys(ops, rule))
 

@@ -26,7 +26,7 @@ from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.blocks import BlockLog
 from graphopt.passes.engine.checks import Checks
 from graphopt.passes.engine.compared import Compared
-from graphopt.passes.engine.costs import Cost, cost_of, cost_of_module, cost_of_op
+from graphopt.passes.engine.costs import Cost, cost_of, cost_of_module
 from graphopt.passes.engine.crash import ON_PURPOSE, Crash, Step
 from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, Watcher, sweep
 from graphopt.passes.engine.near_misses import NearMisses
@@ -49,10 +49,10 @@ class _Savings:
         self.ops: Counter[str] = Counter()
         self.costs: dict[str, Cost] = {}
 
-    def took(self, rule: str, ops: Sequence[PdOp], made: PdOp) -> None:
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
         """Called by the sweep."""
-        self.ops[rule] += len(ops) - 1
-        self.costs[rule] = self.costs.get(rule, Cost()) + cost_of(ops) - cost_of_op(made)
+        self.ops[rule] += len(ops) - len(made)
+        self.costs[rule] = self.costs.get(rule, Cost()) + cost_of(ops) - cost_of(made)
 
     def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
         """Called by the sweep; what stays costs what it did."""

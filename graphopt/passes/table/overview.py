@@ -112,7 +112,7 @@ _REFUSAL_COLUMNS = (Column(right=True), Column(), Column(wraps=True), Column())
 
 def _refusal_table(rows: Sequence[RefusalRow], asked: set[str]) -> Table:
     """A row for each kind; of near misses those of requested passes that no other fusion took."""
-    shown = [row for row in rows if not row.near or (row.pass_name in asked and not _is_had(row))]
+    shown = [row for row in rows if not row.near or (row.pass_name in asked and not row.is_had)]
     cells: list[list[str | Cell]] = []
     for row in shown[:_MOST_REFUSALS]:
         text = row.text if row.near else f"{row.kind}: {row.text}"
@@ -122,12 +122,8 @@ def _refusal_table(rows: Sequence[RefusalRow], asked: set[str]) -> Table:
     left = shown[_MOST_REFUSALS:]
     if left:
         count = str(sum(row.count for row in left))
-        cells.append([count, "others", f"of {several(len(left), 'kind')}: --explain=all", ""])
+        cells.append([count, "others", f'of {several(len(left), "kind")}: see "all"', ""])
     return Table(_REFUSAL_COLUMNS, cells, "not fired" if cells else "")
-
-
-def _is_had(row: RefusalRow) -> bool:
-    return row.kind == "taken"
 
 
 def short_lines(lines: Sequence[str], most: int = _MOST_LINES) -> str:
@@ -153,7 +149,7 @@ _BLOCK_COLUMNS = (
 
 def _block_table(rows: Sequence[BlockRow]) -> Table:
     """The rows with fusions or refusals, and the largest of the others."""
-    told = [row for row in rows if row.fused or row.refused]
+    told = [row for row in rows if row.fused_ops or row.refused]
     if not told:
         return Table((), ())
     rank = {row: (row not in told, -row.count * row.ops_in_each) for row in rows}
@@ -175,15 +171,15 @@ def _block_table(rows: Sequence[BlockRow]) -> Table:
 
 def _block_cells(row: BlockRow) -> Iterable[list[str | Cell]]:
     name = row.ops if row.kind == LAYER else f"{row.kind}: {row.ops}"
-    fused = f"{row.fused_ops} of {row.ops_in_each}" if row.fused else "-"
-    style = "good" if row.fused else "warn" if row.refused else ""
+    fused = f"{row.fused_ops} of {row.ops_in_each}" if row.fused_ops else "-"
+    style = "good" if row.fused_ops else "warn" if row.refused else ""
     made = "; ".join(_words(each, number) for each, number in row.fused)
     yield [
         f"{row.count} x",
         name,
         Cell(fused, style),
         made,
-        short_lines([row.line] if row.line else []),
+        short_lines([row.line]),
     ]
     for text in row.refused:
         numbers = ", ".join(map(str, row.numbers[:_MOST_LINES]))

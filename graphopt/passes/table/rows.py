@@ -70,13 +70,18 @@ class RefusalRow:
     near: bool
     asked: bool
 
+    @property
+    def is_had(self) -> bool:
+        """True where the ops are fused all the same, by another pass."""
+        return self.kind in _HAD
+
 
 @dataclass(frozen=True)
 class BlockRow:
     """Layers or blocks of the same ops, and of the same fusions in each.
 
     `numbers` are their places among those of their kind, `fused` the fusions of one of them, each
-    with its number. `refused` has the sentences about one block.
+    with its number, and `fused_ops` the ops in them. `refused` has the sentences about one block.
     """
 
     kind: str
@@ -85,13 +90,9 @@ class BlockRow:
     numbers: tuple[int, ...]
     ops_in_each: int
     fused: tuple[tuple[Fused, int], ...]
+    fused_ops: int
     refused: tuple[str, ...]
     line: str
-
-    @property
-    def fused_ops(self) -> int:
-        """The ops of one block that are in fused ones."""
-        return sum(len(fused.ops) * number for fused, number in self.fused)
 
 
 def pass_rows(report: Report) -> list[PassRow]:
@@ -137,7 +138,7 @@ def _is_asked(report: Report, ran: Ran) -> bool:
 def refusal_rows(report: Report) -> list[RefusalRow]:
     """A row for each pass and kind of reason: those of flags come first."""
     found: list[RefusalRow] = []
-    for ran in report.ran:
+    for ran in {ran.pass_name: ran for ran in report.ran}.values():
         asked = _is_asked(report, ran)
         for near, items in (
             (False, report.declined(ran.pass_name)),
@@ -182,7 +183,7 @@ def block_rows(report: Report) -> list[BlockRow]:
     groups: dict[object, list[CodeBlock]] = {}
     for block in report.blocks:
         refused = tuple(_OWN.sub("", text) for text in _refusals(block, rules))
-        key = (block.kind, block.words, frozenset(block.fused.items()), refused)
+        key = (block.kind, block.words, frozenset(block.fused.items()), block.taken, refused)
         groups.setdefault(key, []).append(block)
     return [_block_row(group, rules) for group in groups.values()]
 
@@ -206,6 +207,7 @@ def _block_row(group: Sequence[CodeBlock], rules: Collection[str]) -> BlockRow:
         tuple(block.number for block in group),
         len(first.ops),
         tuple(first.fused.items()),
+        first.taken,
         _refusals(first, rules),
         first.location,
     )
