@@ -69,6 +69,10 @@ test-slow: $(VENV)/.dev ## run the slow tests: exports of every model, every mod
 	GRAPHOPT_OPTIMIZED_TESTS=1 HYPOTHESIS_PROFILE=$${HYPOTHESIS_PROFILE:-all} \
 		$(BIN)/python -m pytest $(PARALLEL) -m slow $(TESTS)
 
+.PHONY: test-pages
+test-pages: $(VENV)/.browser ## test the report's page in headless Chromium, which the system must have
+	$(BIN)/python -m pytest -m slow tests/report/test_in_browser.py
+
 .PHONY: conformance
 conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/reference/conformance.md
 	$(BIN)/python -m graphopt.conformance tests/conformance/cases -j $(WORKERS) \
@@ -164,6 +168,10 @@ $(VENV)/.demo: pyproject.toml $(CONSTRAINTS) | $(BIN)/pip
 
 $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/pip
 	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable '.[dev]'
+	@touch $@
+
+$(VENV)/.browser: pyproject.toml | $(VENV)/.dev
+	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable '.[browser]'
 	@touch $@
 
 $(LATEST_VENV)/.dev: pyproject.toml constraints-latest.txt | $(LATEST_BIN)/pip

@@ -137,6 +137,8 @@ def main(epochs: int = 12, out: Path = Path("out")) -> float:
     print(f"\nWhat the optimizer did to the training program:\n{train.explain()}\n")
     print(f"It ran on {train.stats['devices']} devices ({train.stats['mapper']}).")
     print(f"The network before and after: {out}/test_original_graph.mlir, test_fused_graph.mlir")
+    train.report(out / "passes.html", "digits, training")
+    print(f"Each pass, to look at in a browser: {out}/passes.html")
     print(f"Loss and accuracy: {out}/training.png")
     print(f"Test accuracy: {accuracies[-1]:.1%}")
     return accuracies[-1]

@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from graphopt import __version__
-from graphopt.cli import bisect, completion, convert, info, lsp, replay, run
+from graphopt.cli import bisect, completion, convert, diff, info, lsp, replay, report, run
 from graphopt.errors import GraphoptError
 
 COMMANDS = {
     "info": (info, "show the contents of a model, and whether graphopt can run it"),
     "run": (run, "run a model once, or a Paddle script (graphopt run SCRIPT.py ARGS...)"),
+    "report": (report, "write a page that shows what each pass does to a program"),
+    "diff": (diff, "compare two programs, or one before and after passes"),
     "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
     "bisect": (
         bisect,

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import time
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -22,15 +23,18 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from graphopt.cli.expected_errors import Expected, complaint, expected_in
 from graphopt.cli.instruments import Timing, instruments
-from graphopt.cli.opt_arguments import declare, normalized
+from graphopt.cli.opt_arguments import MODEL_EXPLORER, declare, normalized
 from graphopt.cli.report_options import platform_of
 from graphopt.cli.universe import UNIVERSE
 from graphopt.errors import GraphoptError
+from graphopt.passes.table.instrumentation import Together
 from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.registry import all_passes
 
 if TYPE_CHECKING:
     from graphopt.cli.targets import TextTarget
+    from graphopt.passes.table.report import Report
+    from graphopt.report.stages import Optimization, Stages
 
 _OF_INPUT = (ParseError, DiagnosticException)
 # bytes of a program in protobuf, and of none that is text
@@ -54,12 +58,18 @@ class OptMain(xDSLOptMain):
         if self.args.mlir_timing:
             self.timing = Timing()
         self.watch = instruments(self.args, self.timing)
+        self.stages: Stages | None = None
+        self.programs: list[Optimization] = []
 
     def run(self) -> None:
         """Read, optimise and print each chunk of the input."""
         super().run()
         if self.written is not None:
             Path(self.args.output_file).write_text(self.written.getvalue(), "utf-8")
+        if self.args.report:
+            from graphopt.report.write import write_report
+
+            write_report(self.args.report, self.programs, self.get_input_name())
         if self.timing is not None:
             print(self.timing.text(), file=sys.stderr)
 
@@ -85,6 +95,8 @@ class OptMain(xDSLOptMain):
     def register_all_targets(self) -> None:
         self.available_targets |= UNIVERSE.all_targets
         self.available_targets["mlir"] = self._text_target
+        # written here, of all stages: a target of xDSL sees the last one only
+        self.available_targets[MODEL_EXPLORER] = self._text_target
 
     def _text_target(self) -> type[TextTarget]:
         from graphopt.cli.targets import TextTarget, TypedTextTarget
@@ -163,6 +175,10 @@ class OptMain(xDSLOptMain):
 
     def output_resulting_program(self, prog: ModuleOp) -> str:
         with self._timed("Output"):
+            if self.args.target == MODEL_EXPLORER:
+                from graphopt.report.model_explorer import model_explorer_json
+
+                return model_explorer_json(self.programs[-1:], self.get_input_name()) + "\n"
             return super().output_resulting_program(prog)
 
     def _timed(self, name: str) -> AbstractContextManager[None]:
@@ -171,11 +187,26 @@ class OptMain(xDSLOptMain):
     def apply_passes(self, prog: ModuleOp) -> None:
         from graphopt.cli.reporting import bisection, validation
 
+        start = time.perf_counter()
+        self._watch_stages(prog)
         with bisection(self.args), validation(self.args) as validated:
-            if self._wants_table():
-                self._apply_strategy(prog)
-            self._apply_named(prog)
+            reports = [self._apply_strategy(prog)] if self._wants_table() else []
+            reports += [self._apply_named(prog)] if self.pipeline.passes or not reports else []
+        if self.stages is not None:
+            title = f"program {len(self.programs) + 1}"
+            seconds = time.perf_counter() - start
+            self.programs.append(self.stages.optimization(title, reports[0], seconds))
         self.undone += len(validated.failed) if validated is not None else 0
+
+    def _watch_stages(self, module: ModuleOp) -> None:
+        """Keep the stages of the program where a report or a viewer needs them."""
+        if not self.args.report and self.args.target != MODEL_EXPLORER:
+            return
+        from graphopt.report.stages import Stages
+
+        self.stages = Stages()
+        self.stages.start(module)
+        self.watch = Together(self.stages, instruments(self.args, self.timing))
 
     def _wants_table(self) -> bool:
         """True when the passes of the table run, and not only those of -p.
@@ -186,7 +217,7 @@ class OptMain(xDSLOptMain):
             return True
         return self.args.explain is not None and not self.pipeline.passes
 
-    def _apply_strategy(self, module: ModuleOp) -> None:
+    def _apply_strategy(self, module: ModuleOp) -> Report:
         from graphopt.cli.reporting import measured, needs_near, print_report
         from graphopt.passes.table.manager import optimize
         from graphopt.passes.table.schedule import select
@@ -209,11 +240,10 @@ class OptMain(xDSLOptMain):
             watch=self.watch,
         )
         print_report(report, self.args)
+        return report
 
-    def _apply_named(self, module: ModuleOp) -> None:
+    def _apply_named(self, module: ModuleOp) -> Report:
         """The passes of -p, each watched by the pass manager."""
-        if not self.pipeline.passes:
-            return
         from graphopt.cli.reporting import Watched, measured, print_report, watched
 
         off = measured(module, self.pipeline.passes, self.args, self.ctx)
@@ -221,7 +251,9 @@ class OptMain(xDSLOptMain):
         kept = (made for made in self.pipeline.passes if made.name not in off)
         passes = tuple(Watched.of(made, run) for made in kept)
         replace(self.pipeline, passes=passes).apply(self.ctx, module)
-        print_report(run.finish(), self.args)
+        report = run.finish()
+        print_report(report, self.args)
+        return report
 
     def _read_text(self, stream: IO[bytes]) -> ModuleOp:
         from graphopt.ir.dialect.text import ModuleParser

@@ -13,7 +13,8 @@ from difflib import get_close_matches
 
 from graphopt.cli.report_options import ON_ONE_SCREEN, add_arguments, add_platform
 
-FORMS = ("mlir", "stablehlo", "dot")
+MODEL_EXPLORER = "model-explorer"
+FORMS = ("mlir", "stablehlo", "dot", MODEL_EXPLORER)
 # names of mlir-opt and of xDSL's driver for what is declared under another name
 SYNONYMS = {
     "--load-pass-plugin": "--import",
@@ -183,6 +184,11 @@ def _watching(group: argparse._ArgumentGroup) -> None:
 
 def _output(group: argparse._ArgumentGroup) -> None:
     group.add_argument(
+        "--report",
+        metavar="FILE.html",
+        help="write a page with the graph and the changes of each pass, for a browser",
+    )
+    group.add_argument(
         "-o",
         "--output-file",
         metavar="FILE",
@@ -195,7 +201,8 @@ def _output(group: argparse._ArgumentGroup) -> None:
         type=_form,
         default="mlir",
         metavar="FORM",
-        help="mlir (default), stablehlo, stablehlo{dim=8} or dot",
+        help="mlir (default), stablehlo, stablehlo{dim=8}, dot; model-explorer: a graph for "
+        "each pass, for the viewer of that name",
     )
     group.add_argument(
         "--print-types",

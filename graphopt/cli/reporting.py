@@ -27,7 +27,7 @@ from graphopt.runtime.progress import announced
 
 def needs_near(args: argparse.Namespace) -> bool:
     """True when near misses will be reported; finding them takes time."""
-    return args.explain is not None or args.strict
+    return args.explain is not None or args.strict or args.report is not None
 
 
 @contextmanager

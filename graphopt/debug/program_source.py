@@ -23,6 +23,7 @@ from graphopt.models.feeds import BATCH, OTHER, Sizes, load_arrays
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import Step
 from graphopt.passes.engine.fusion import FusionPass
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.schedule import steps as steps_of
 from graphopt.runtime.compilation import pass_context_for
@@ -41,6 +42,8 @@ class Subject:
     """Parameters, or all inputs of a script's step."""
     steps: tuple[Step, ...] | None = None
     seed: int = 7
+    context: PassContext | None = None
+    """The context of the passes, of a program that a script ran."""
 
 
 def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subject]:
@@ -92,9 +95,10 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         module = compiled.compilation.parsed()
         ports = {port.name: port for port in signature_of(module).arguments}
         known = {name: _one(np.array(a), ports[name]) for name, a in inputs.items()}
-        steps = tuple(steps_of(compiled.report.context.alone().quiet()))
+        context = compiled.report.context.alone().quiet()
+        steps, seed = tuple(steps_of(context)), int(key[0])
         origin = f"program {len(found) + 1} of {path}"
-        found[id(compiled)] = compiled, Subject(origin, module, known, steps, int(key[0]))
+        found[id(compiled)] = compiled, Subject(origin, module, known, steps, seed, context)
 
     with watching(watch):
         status = run_script(path, arguments)

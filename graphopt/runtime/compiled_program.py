@@ -6,6 +6,7 @@ Paddle page: paddle.static.CompiledProgram.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from typing import TYPE_CHECKING
 
 from graphopt.display.facts import WithFacts
@@ -148,6 +149,29 @@ class CompiledProgram(WithFacts):
         if form == "hlo":
             return "\n".join(executable.hlo() for executable in made)
         raise ValueError(f"form must be 'pd', 'stablehlo' or 'hlo', found {form!r}")
+
+    def report(self, path: str | PathLike[str], title: str = "CompiledProgram") -> None:
+        """Write a page with the graph before and after each pass, and the report of the passes.
+
+        Of the programs compiled so far. A path that ends in `.json` gets the data for Model
+        Explorer. RuntimeError before the first run, OSError when the path cannot be written.
+        """
+        from graphopt.report.stages import optimization
+        from graphopt.report.write import write_report
+
+        compiled = self._compiled()
+        if not compiled:
+            raise RuntimeError("CompiledProgram.report: nothing was compiled yet: run it first")
+        several = len(compiled) > 1
+        programs = [
+            optimization(
+                f"program {number}" if several else title,
+                each.compilation.parsed,
+                each.report.context,
+            )
+            for number, each in enumerate(compiled, 1)
+        ]
+        write_report(path, programs, title)
 
     def _facts(self) -> Mapping[str, str]:
         """The program, its strategy and places, and what was compiled and run."""

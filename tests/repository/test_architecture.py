@@ -59,8 +59,9 @@ LAW = {
     "passes.parallel": rule("errors ir.dialect passes.engine passes.target", XDSL),
     "passes.storage": rule("ir.dialect passes.engine passes.target passes.parallel", XDSL),
     "passes.table": rule(f"errors display ir.dialect passes.engine {REWRITES}", XDSL),
+    "report": rule("display ir.dialect passes.engine passes.table", XDSL),
     "lowering": rule("errors ir.dtypes ir.dialect", JAX),
-    "runtime": rule(f"errors display {IR} {PASSES} lowering", f"filelock {JAX}"),
+    "runtime": rule(f"errors display {IR} {PASSES} lowering report", f"filelock {JAX}"),
     "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "frontend": rule(f"errors display {IR} runtime", "ml_dtypes numpy"),
     "api": rule(f"errors display {IR} frontend runtime models debug", f"PIL scipy {JAX}"),
@@ -69,7 +70,7 @@ LAW = {
     "testing": rule(f"{STAGED} reference debug", f"hypothesis {JAX}"),
     "conformance": rule("errors display api", f"PIL {XDSL}"),
     "editor": rule(f"errors ir.dialect {PASSES}", f"lsprotocol pygls {XDSL}"),
-    "cli": rule(f"{STAGED} editor frontend models reference debug api", JAX),
+    "cli": rule(f"{STAGED} editor report frontend models reference debug api", JAX),
 }
 
 

@@ -168,9 +168,9 @@ def test_graphviz_folder_is_missing(tmp_path: Path) -> None:
     path.parent.mkdir()
     net.run(FEED, net.loss, program)
     stages = ("_original_graph", "_fused_graph", "_multi_devices_graph")
-    wanted = {f"graph{stage}{end}" for stage in stages for end in ("", ".mlir")}
+    wanted = {f"graph{stage}{end}" for stage in stages for end in (".dot", ".mlir")}
     assert {file.name for file in path.parent.iterdir()} == wanted
-    assert (path.parent / "graph_multi_devices_graph").read_text().startswith("digraph G {")
+    assert (path.parent / "graph_multi_devices_graph.dot").read_text().startswith("digraph G {")
     assert "pd.all_reduce" in (path.parent / "graph_multi_devices_graph.mlir").read_text()
 
 

@@ -89,17 +89,7 @@ class BlockLog:
     def __init__(self, module: ModuleOp) -> None:
         self.blocks: list[CodeBlock] = []
         self._of: dict[Operation, CodeBlock] = {}
-        try:
-            flow = _Flow.of(module)
-        except ValueError:  # a fragment, without a function @main whose arguments have roles
-            return
-        numbers = Counter[str]()
-        for ops in _merged(flow, _cut(flow)):
-            names = _names([*ops, *_inside(ops)]) or tuple(map(_short, ops))
-            line = next((line for op in ops[::-1] if (line := source_line(op.location))), "")
-            kind = _kind(flow, ops)
-            numbers[kind] += 1
-            block = CodeBlock(numbers[kind], kind, names, line)
+        for block, ops in blocks_of(module):
             self.blocks.append(block)
             self._of.update(dict.fromkeys(ops, block))
 
@@ -127,6 +117,21 @@ class BlockLog:
                 return None
             at = at.prev_op or at.parent_op()
         return self._of[at] if at is not None else None
+
+
+def blocks_of(module: ModuleOp) -> Iterator[tuple[CodeBlock, list[PdOp]]]:
+    """The layers and blocks of the forward part, each with its ops, in order."""
+    try:
+        flow = _Flow.of(module)
+    except ValueError:  # a fragment, without a function @main whose arguments have roles
+        return
+    numbers = Counter[str]()
+    for ops in _merged(flow, _cut(flow)):
+        names = _names([*ops, *_inside(ops)]) or tuple(map(_short, ops))
+        line = next((line for op in ops[::-1] if (line := source_line(op.location))), "")
+        kind = _kind(flow, ops)
+        numbers[kind] += 1
+        yield CodeBlock(numbers[kind], kind, names, line), ops
 
 
 def _names(ops: Sequence[PdOp]) -> tuple[str, ...]:

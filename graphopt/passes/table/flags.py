@@ -339,7 +339,7 @@ class BuildFlags(Settings):
         obeyed="the IR is written as Graphviz and as text",
         pattern="the program before the passes, after the fusions, and at the end",
         effect="none on the program",
-        observe="`<path>_original_graph`, `_fused_graph`, `_multi_devices_graph`, each also with "
+        observe="`<path>_original_graph`, `_fused_graph`, `_multi_devices_graph`, with `.dot` and "
         "`.mlir`",
     )
 

@@ -353,5 +353,5 @@ def _dump(module: ModuleOp, path: str, suffix: str) -> None:
             f"BuildStrategy.debug_graphviz_path = {path!r}: there is no folder {folder}; make it "
             "before the program runs"
         )
-    Path(path + suffix).write_text(to_dot(module), "utf-8")
+    Path(f"{path}{suffix}.dot").write_text(to_dot(module), "utf-8")
     Path(path + suffix + ".mlir").write_text(text_of(module) + "\n", "utf-8")

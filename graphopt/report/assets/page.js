@@ -1,0 +1,452 @@
+"use strict";
+// The report: it draws one stage of one program at a time, with folded clusters.
+(async () => {
+  const $ = id => document.getElementById(id);
+  const SVG = "http://www.w3.org/2000/svg";
+
+  const inflate = async id => {
+    const bytes = Uint8Array.from(atob($(id).textContent), c => c.charCodeAt(0));
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  };
+  const data = JSON.parse(await inflate("data"));
+  const worker = new Blob([await inflate("elk-worker")], {type: "text/javascript"});
+  const workerUrl = URL.createObjectURL(worker);
+  let elk = null;
+
+  let program = data.programs[0];
+  let stage = program.stages[0];
+  let unfolded = new Set(); // paths of clusters, which stay unfolded in other stages
+  let chosen = -1; // the node whose details are shown
+  let passes = []; // those that made ops, for their colours
+  let drawn = 0; // counts drawings, so that a slow layout does not replace a newer one
+  const view = {x: 0, y: 0, scale: 1, width: 1, height: 1};
+
+  // -- the graph of a stage -----------------------------------------------------------------------
+
+  const pathOf = cluster => {
+    const labels = [];
+    for (let at = cluster; at >= 0; at = stage.clusters[at].parent) labels.unshift(stage.clusters[at].label);
+    return labels.join("\n");
+  };
+  const around = cluster => {
+    const found = [];
+    for (let at = cluster ?? -1; at >= 0; at = stage.clusters[at].parent) found.unshift(at);
+    return found;
+  };
+  const isOpen = cluster => unfolded.has(pathOf(cluster));
+
+  // what stands for each node: itself, or the outermost folded cluster around it
+  const visible = () => {
+    const open = stage.clusters.map((_, at) => isOpen(at));
+    return stage.nodes.map((node, at) => {
+      const folded = around(node.c).find(cluster => !open[cluster]);
+      return folded === undefined ? `n${at}` : `c${folded}`;
+    });
+  };
+
+  const titleOf = node => node.n;
+  const sizeOf = (first, second) => ({
+    width: Math.max(first.length * 7.4, second.length * 6.2, 40) + 18,
+    height: second ? 40 : 28,
+  });
+
+  const elkGraph = shown => {
+    const boxes = new Map(); // id -> elk node
+    const root = {id: "root", children: [], edges: []};
+    const parentOf = cluster => {
+      const parent = stage.clusters[cluster].parent;
+      return parent < 0 ? root : box(parent);
+    };
+    const box = cluster => {
+      const id = `c${cluster}`;
+      if (!boxes.has(id)) {
+        const made = isOpen(cluster)
+          ? {id, children: [], layoutOptions: {"elk.padding": "[top=32,left=12,bottom=12,right=12]"}}
+          : {id, ...sizeOf(wrapped(stage.clusters[cluster].label)[0], wrapped(stage.clusters[cluster].label)[1] || "")};
+        boxes.set(id, made);
+        parentOf(cluster).children.push(made);
+      }
+      return boxes.get(id);
+    };
+    stage.nodes.forEach((node, at) => {
+      if (shown[at][0] === "c") return void box(Number(shown[at].slice(1)));
+      const made = {id: shown[at], ...sizeOf(titleOf(node), node.r || "")};
+      boxes.set(made.id, made);
+      (node.c === undefined ? root : box(node.c)).children.push(made);
+    });
+    const seen = new Set();
+    stage.nodes.forEach((node, at) => {
+      for (const source of node.i || []) {
+        const [from, to] = [shown[source], shown[at]];
+        const id = `${from}>${to}`;
+        if (from === to || seen.has(id)) continue;
+        seen.add(id);
+        root.edges.push({id, sources: [from], targets: [to]});
+      }
+    });
+    const many = boxes.size > 500;
+    root.layoutOptions = {
+      "elk.algorithm": "layered",
+      "elk.direction": "DOWN",
+      "elk.hierarchyHandling": "INCLUDE_CHILDREN",
+      "elk.edgeRouting": many ? "POLYLINE" : "ORTHOGONAL",
+      "elk.layered.spacing.nodeNodeBetweenLayers": "28",
+      "elk.spacing.nodeNode": "18",
+      "elk.layered.thoroughness": many ? "1" : "7",
+      "elk.layered.nodePlacement.strategy": many ? "SIMPLE" : "BRANDES_KOEPF",
+    };
+    return root;
+  };
+
+  // a label in at most two lines: the words before the colon, and those after it
+  const wrapped = label => {
+    const at = label.indexOf(": ");
+    return at < 0 ? [label, ""] : [label.slice(0, at), label.slice(at + 2, at + 60)];
+  };
+
+  // -- drawing ------------------------------------------------------------------------------------
+
+  const element = (name, attributes, ...children) => {
+    const made = document.createElementNS(SVG, name);
+    for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+    made.append(...children);
+    return made;
+  };
+  const hue = pass => `${(passes.indexOf(pass) * 67 + 210) % 360}`;
+
+  const text = (words, x, y, small) =>
+    element("text", {x, y, "text-anchor": "middle", ...(small ? {class: "small"} : {})}, words);
+
+  const drawNode = (made, node, at) => {
+    const kind = node.k === "op" ? "" : "port";
+    const group = element("g", {
+      id: `n${at}`, tabindex: 0, role: "button", "data-node": at,
+      class: [kind, node.m ? "made" : "", at === chosen ? "chosen" : ""].join(" ").trim(),
+      "aria-label": `${node.n} ${node.r || ""}`,
+    });
+    if (node.m) group.style.setProperty("--hue", hue(node.m));
+    group.append(element("rect", {width: made.width, height: made.height}));
+    group.append(text(titleOf(node), made.width / 2, node.r ? 17 : 18));
+    if (node.r) group.append(text(node.r, made.width / 2, 31, true));
+    return group;
+  };
+
+  const drawCluster = (made, cluster) => {
+    const {label} = stage.clusters[cluster];
+    const open = isOpen(cluster);
+    const group = element("g", {
+      id: `c${cluster}`, tabindex: 0, role: "button", "data-cluster": cluster,
+      class: open ? "cluster" : "cluster folded", "aria-expanded": open, "aria-label": label,
+    });
+    group.append(element("title", {}, label));
+    group.append(element("rect", {width: made.width, height: made.height}));
+    if (open) {
+      const words = `− ${label}`;
+      const fits = Math.max(Math.floor(made.width / 7.4) - 2, 4);
+      group.append(element("text", {x: 10, y: 20}, words.length > fits ? `${words.slice(0, fits)}…` : words));
+    } else {
+      const [first, second] = wrapped(label);
+      group.append(text(first, made.width / 2, second ? 17 : 18));
+      if (second) group.append(text(second, made.width / 2, 31, true));
+    }
+    return group;
+  };
+
+  const render = result => {
+    const canvas = $("canvas");
+    const [boxes, lines, offsets] = [[], [], new Map([["root", [0, 0]]])];
+    const place = (made, x, y) => {
+      for (const child of made.children || []) {
+        const [left, top] = [x + child.x, y + child.y];
+        offsets.set(child.id, [left, top]);
+        const at = Number(child.id.slice(1));
+        const group = child.id[0] === "n" ? drawNode(child, stage.nodes[at], at) : drawCluster(child, at);
+        group.setAttribute("transform", `translate(${left},${top})`);
+        boxes.push(group);
+        place(child, left, top);
+      }
+    };
+    place(result, 0, 0);
+    for (const edge of result.edges) {
+      const [x, y] = offsets.get(edge.container || "root");
+      for (const {startPoint, bendPoints, endPoint} of edge.sections || []) {
+        const points = [startPoint, ...(bendPoints || []), endPoint];
+        const d = points.map((p, i) => `${i ? "L" : "M"}${p.x + x} ${p.y + y}`).join("");
+        lines.push(element("path", {class: "edge", d, "data-from": edge.sources[0], "data-to": edge.targets[0]}));
+      }
+    }
+    const isOpenBox = group => group.classList.contains("cluster") && !group.classList.contains("folded");
+    canvas.replaceChildren(...boxes.filter(isOpenBox), ...lines, ...boxes.filter(group => !isOpenBox(group)));
+    [view.width, view.height] = [result.width, result.height];
+    mark();
+  };
+
+  const draw = async ({fit = false, focus = null} = {}) => {
+    const turn = ++drawn;
+    passes = [...new Set(program.stages.flatMap(each => each.nodes.map(node => node.m).filter(Boolean)))];
+    $("busy").hidden = false;
+    elk ??= new ELK({workerFactory: () => new Worker(workerUrl)});
+    let result;
+    try {
+      result = await elk.layout(elkGraph(visible()));
+    } finally {
+      if (turn === drawn) $("busy").hidden = true;
+    }
+    if (turn !== drawn) return;
+    render(result);
+    const used = passes.filter(pass => stage.nodes.some(node => node.m === pass));
+    $("legend").replaceChildren(...used.map(pass => {
+      const [row, colour] = [document.createElement("div"), document.createElement("i")];
+      colour.style.setProperty("--hue", hue(pass));
+      row.append(colour, `made by ${pass}`);
+      return row;
+    }));
+    if (fit) fitView();
+    if (focus) centre(focus);
+    document.body.dataset.drawn = turn;
+  };
+
+  // -- moving about -------------------------------------------------------------------------------
+
+  const move = () => $("canvas").setAttribute("transform", `translate(${view.x},${view.y}) scale(${view.scale})`);
+  const fitView = () => {
+    const {width, height} = $("drawing").getBoundingClientRect();
+    const whole = Math.min(width / (view.width + 40), height / (view.height + 40), 1.2);
+    view.scale = Math.max(whole, Math.min(0.5, width / (view.width + 40)));
+    view.x = (width - view.width * view.scale) / 2;
+    view.y = whole === view.scale ? (height - view.height * view.scale) / 2 : 20;
+    move();
+  };
+  const zoom = (factor, x, y) => {
+    const scale = Math.min(Math.max(view.scale * factor, 0.02), 4);
+    view.x = x - (x - view.x) * (scale / view.scale);
+    view.y = y - (y - view.y) * (scale / view.scale);
+    view.scale = scale;
+    move();
+  };
+  const zoomMiddle = factor => {
+    const {width, height} = $("drawing").getBoundingClientRect();
+    zoom(factor, width / 2, height / 2);
+  };
+  const centre = id => {
+    const group = $(id);
+    if (!group) return;
+    const {width, height} = $("drawing").getBoundingClientRect();
+    const [, x, y] = /translate\(([-\d.]+),([-\d.]+)\)/.exec(group.getAttribute("transform")).map(Number);
+    view.scale = Math.max(view.scale, 0.8);
+    view.x = width / 2 - (x + 40) * view.scale;
+    view.y = height / 2 - (y + 20) * view.scale;
+    move();
+  };
+
+  const pointers = new Map();
+  let dragged = false;
+  const drawing = $("drawing");
+  drawing.addEventListener("wheel", event => {
+    event.preventDefault();
+    const {left, top} = drawing.getBoundingClientRect();
+    zoom(Math.exp(-event.deltaY * 0.0015), event.clientX - left, event.clientY - top);
+  }, {passive: false});
+  drawing.addEventListener("pointerdown", event => {
+    if (!pointers.size) dragged = false;
+    pointers.set(event.pointerId, event);
+  });
+  drawing.addEventListener("pointermove", event => {
+    const before = pointers.get(event.pointerId);
+    if (!before) return;
+    const [dx, dy] = [event.clientX - before.clientX, event.clientY - before.clientY];
+    if (!dragged && Math.hypot(dx, dy) < 4) return;
+    dragged = true;
+    if (pointers.size === 1) {
+      view.x += dx;
+      view.y += dy;
+      move();
+    } else {
+      const other = [...pointers.values()].find(each => each.pointerId !== event.pointerId);
+      const distance = each => Math.hypot(each.clientX - other.clientX, each.clientY - other.clientY);
+      const {left, top} = drawing.getBoundingClientRect();
+      zoom(distance(event) / Math.max(distance(before), 1), other.clientX - left, other.clientY - top);
+    }
+    pointers.set(event.pointerId, event);
+  });
+  for (const name of ["pointerup", "pointercancel", "pointerleave"]) {
+    drawing.addEventListener(name, event => pointers.delete(event.pointerId));
+  }
+
+  // -- choosing -----------------------------------------------------------------------------------
+
+  const mark = () => {
+    for (const group of document.querySelectorAll("#canvas .chosen")) group.classList.remove("chosen");
+    const id = chosen < 0 ? "" : visible()[chosen];
+    $(id)?.classList.add("chosen");
+    for (const path of document.querySelectorAll("#canvas path.edge")) {
+      path.classList.toggle("near", id !== "" && [path.dataset.from, path.dataset.to].includes(id));
+    }
+  };
+  const number = value => value >= 1e9 ? `${(value / 1e9).toFixed(1)} G` : value >= 1e6
+    ? `${(value / 1e6).toFixed(1)} M` : value >= 1e3 ? `${(value / 1e3).toFixed(1)} k` : `${value} `;
+
+  const show = at => {
+    chosen = at;
+    mark();
+    const panel = $("details");
+    panel.hidden = at < 0;
+    if (at < 0) return;
+    const node = stage.nodes[at];
+    const rows = [
+      ["result", node.r], ["type", (node.t || []).join("\n")], ["line", node.l],
+      ["made by", node.m], ["rebuilt by", node.o], ["state", (node.s || []).join("\n")],
+      ...Object.entries(node.a || {}),
+      ["FLOPs", node.f ? number(node.f).trim() : ""], ["traffic", node.b ? `${number(node.b)}B` : ""],
+      ["in", around(node.c).map(cluster => stage.clusters[cluster].label).join(" / ")],
+    ].filter(([, value]) => value);
+    const list = document.createElement("dl");
+    for (const [name, value] of rows) {
+      const [dt, dd] = [document.createElement("dt"), document.createElement("dd")];
+      dt.textContent = name;
+      dd.textContent = value;
+      dd.style.whiteSpace = "pre-wrap";
+      list.append(dt, dd);
+    }
+    const close = document.createElement("button");
+    close.className = "close";
+    close.textContent = "Close";
+    close.onclick = () => show(-1);
+    const head = document.createElement("h2");
+    head.textContent = node.k === "op" ? `pd.${node.n}` : `${node.k} ${node.n}`;
+    panel.replaceChildren(close, head, list);
+  };
+
+  const toggle = cluster => {
+    const path = pathOf(cluster);
+    if (!unfolded.delete(path)) unfolded.add(path);
+    draw({focus: `c${cluster}`});
+  };
+  const activate = target => {
+    const group = target.closest("g[data-node], g[data-cluster]");
+    if (!group) return show(-1);
+    if (group.dataset.node !== undefined) show(Number(group.dataset.node));
+    else toggle(Number(group.dataset.cluster));
+  };
+  drawing.addEventListener("click", event => dragged || activate(event.target));
+  drawing.addEventListener("keydown", event => {
+    if (event.key !== "Enter" && event.key !== " ") return;
+    event.preventDefault();
+    activate(event.target);
+  });
+
+  // -- finding ------------------------------------------------------------------------------------
+
+  const reveal = at => {
+    for (const cluster of around(stage.nodes[at].c)) unfolded.add(pathOf(cluster));
+    $("matches").hidden = true;
+    draw({focus: `n${at}`}).then(() => show(at));
+  };
+  const find = () => {
+    const words = $("search").value.trim().toLowerCase();
+    const found = [];
+    stage.nodes.forEach((node, at) => {
+      const all = [node.n, node.r, node.l, node.m, ...(node.s || [])].filter(Boolean).join(" ").toLowerCase();
+      if (words && all.includes(words)) found.push(at);
+    });
+    const list = $("matches");
+    list.hidden = !words;
+    const row = (label, action) => {
+      const [item, button] = [document.createElement("li"), document.createElement("button")];
+      button.textContent = label;
+      button.onclick = action;
+      item.append(button);
+      return item;
+    };
+    const rows = found.slice(0, 50).map(at => {
+      const node = stage.nodes[at];
+      return row([node.n, node.r, node.l].filter(Boolean).join("  "), () => reveal(at));
+    });
+    if (found.length > 50) rows.push(row(`${found.length - 50} more`, () => {}));
+    list.replaceChildren(...(rows.length ? rows : [row("nothing found", () => { list.hidden = true; })]));
+  };
+  $("search").addEventListener("input", find);
+  $("search").addEventListener("keydown", event => {
+    if (event.key === "Enter") $("matches").querySelector("button")?.click();
+    if (event.key === "Escape") $("matches").hidden = true;
+  });
+
+  // -- stages and views ---------------------------------------------------------------------------
+
+  const options = (select, names) => select.replaceChildren(...names.map((name, at) => {
+    const option = document.createElement("option");
+    option.value = at;
+    option.textContent = name;
+    return option;
+  }));
+
+  const showDiff = () => {
+    const lines = document.createElement("div");
+    lines.className = "lines";
+    for (const line of stage.diff) {
+      const row = document.createElement("div");
+      row.className = {"+": "plus", "-": "minus", "@": "place"}[line[0]] || "";
+      row.textContent = line;
+      lines.append(row);
+    }
+    if (!stage.diff.length) lines.textContent = "This is the program before all passes.";
+    $("view-diff").replaceChildren(lines);
+  };
+
+  const setStage = (at, options = {}) => {
+    stage = program.stages[at];
+    $("stage").value = at;
+    $("earlier").disabled = at === 0;
+    $("later").disabled = at === program.stages.length - 1;
+    $("matches").hidden = true;
+    show(-1);
+    showDiff();
+    return draw(options);
+  };
+  const setProgram = at => {
+    program = data.programs[at];
+    options($("stage"), program.stages.map(each => each.name));
+    $("view-overview").innerHTML = program.overview;
+    $("view-numbers").innerHTML = program.numbers;
+    const pre = document.createElement("pre");
+    pre.textContent = program.explain;
+    $("view-explain").replaceChildren(pre);
+    return setStage(program.stages.length - 1, {fit: true});
+  };
+
+  const setView = name => {
+    for (const button of document.querySelectorAll("nav button")) {
+      button.setAttribute("aria-pressed", button.dataset.view === name);
+      $(`view-${button.dataset.view}`).hidden = button.dataset.view !== name;
+    }
+    $("stages").hidden = !["graph", "diff"].includes(name);
+    for (const id of ["search", "unfold", "fold"]) $(id).hidden = name !== "graph";
+    if (name === "graph") fitView();
+  };
+  for (const button of document.querySelectorAll("nav button")) {
+    button.onclick = () => setView(button.dataset.view);
+  }
+
+  $("stage").onchange = event => setStage(Number(event.target.value), {fit: true});
+  $("earlier").onclick = () => setStage(Number($("stage").value) - 1, {fit: true});
+  $("later").onclick = () => setStage(Number($("stage").value) + 1, {fit: true});
+  $("program").onchange = event => setProgram(Number(event.target.value));
+  $("unfold").onclick = () => {
+    unfolded = new Set(stage.clusters.map((_, at) => pathOf(at)));
+    draw({fit: true});
+  };
+  $("fold").onclick = () => {
+    unfolded = new Set();
+    draw({fit: true});
+  };
+  $("closer").onclick = () => zoomMiddle(1.3);
+  $("farther").onclick = () => zoomMiddle(1 / 1.3);
+  $("whole").onclick = fitView;
+
+  document.querySelector("h1").textContent = data.title;
+  options($("program"), data.programs.map(each => each.title));
+  $("program").hidden = data.programs.length < 2;
+  await setProgram(0);
+  document.body.dataset.ready = "true";
+})();

@@ -1,0 +1,213 @@
+"""The difference of two programs: ops that are the same, fused, changed, moved, gone and new.
+
+Ops are aligned in program order, once by the names of their results and once by their types: a new
+layer in between changes the numbers in all later names. The alignment with more equal ops is taken.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import SequenceMatcher
+
+from graphopt.display.table import Column, Page, Shown, Table
+from graphopt.display.units import several
+from graphopt.report.graph import FED, FETCHED, OP, Graph, Node
+
+Key = Callable[[Node], Hashable]
+FUSED, CHANGED, MOVED, GONE, NEW = "fused", "changed", "moved", "gone", "new"
+
+
+@dataclass(frozen=True)
+class Change:
+    """Ops of the first program, those of the second in their place, and the difference in words."""
+
+    kind: str
+    before: tuple[Node, ...]
+    after: tuple[Node, ...]
+    words: str = ""
+
+
+@dataclass
+class Difference(Shown):
+    """The difference of two programs, which prints itself."""
+
+    before: Graph
+    after: Graph
+    same: int = 0
+    changes: list[Change] = field(default_factory=list[Change])
+    ports: list[str] = field(default_factory=list[str])
+    """Sentences about feeds, fetches and state."""
+
+    @property
+    def is_empty(self) -> bool:
+        """True for two programs of the same ops, feeds, fetches and state."""
+        return not self.changes and not self.ports
+
+    def page(self) -> Page:
+        """The counts, then a table for each kind of change."""
+        return Page([self._head(), *map(self._table, (FUSED, CHANGED, MOVED, GONE, NEW))])
+
+    def _head(self) -> str:
+        counts = Counter(change.kind for change in self.changes)
+        found = [f"{counts[kind]} {kind}" for kind in (FUSED, CHANGED, MOVED, GONE, NEW)]
+        shown = [text for text in found if not text.startswith("0 ")]
+        before, after = (sum(n.kind == OP for n in g.nodes) for g in (self.before, self.after))
+        ops = f"{several(before, 'op')} before, {after} after: {self.same} the same"
+        return "\n".join([", ".join([ops, *shown]), *self.ports])
+
+    def _table(self, kind: str) -> Table:
+        """A row for each group of like changes, with their number and the first of them."""
+        groups: dict[tuple[str, str, str], list[Change]] = {}
+        for change in self.changes:
+            if change.kind == kind:
+                key = (_kinds(change.before), _kinds(change.after), change.words)
+                groups.setdefault(key, []).append(change)
+        rows: list[list[str]] = []
+        for (before, after, words), group in groups.items():
+            first = (group[0].after or group[0].before)[0]
+            what = before if before == after or not after else f"{before} -> {after}".strip(" ->")
+            rows.append([f"{len(group)} x", what or after, words, first.result, first.line])
+        columns = (
+            Column(right=True), Column("op", wraps=True), Column("difference", wraps=True),
+            Column("first"), Column("line"),
+        )  # fmt: skip
+        return Table(columns, rows, kind if rows else "")
+
+
+def difference(before: Graph, after: Graph) -> Difference:
+    """Compare two programs."""
+    by_name = _difference(before, after, lambda node: (node.name, node.result))
+    by_type = _difference(before, after, lambda node: (node.name, tuple(node.types)))
+    return by_type if by_type.same > by_name.same else by_name
+
+
+def _difference(before: Graph, after: Graph, key: Key) -> Difference:
+    """Compare two programs whose ops are aligned by a key."""
+    old, new = _ops(before), _ops(after)
+    found = Difference(before, after, ports=list(_port_changes(before, after)))
+    gone: list[Node] = []
+    added: list[Node] = []
+    for tag, left, right in _aligned(old, new, key):
+        if tag == "equal":
+            for a, b in zip(left, right, strict=True):
+                _compare(found, a, b)
+        else:
+            _replaced(found, left, right, gone, added)
+    _moved(found, gone, added)
+    return found
+
+
+def _ops(graph: Graph) -> list[Node]:
+    return [node for node in graph.nodes if node.kind == OP]
+
+
+def _aligned(
+    old: Sequence[Node], new: Sequence[Node], key: Key
+) -> Iterator[tuple[str, Sequence[Node], Sequence[Node]]]:
+    """The stretches that have equal keys, and those between."""
+    matcher = SequenceMatcher(None, [*map(key, old)], [*map(key, new)], autojunk=False)
+    for tag, i, j, k, m in matcher.get_opcodes():
+        yield tag, old[i:j], new[k:m]
+
+
+def _compare(found: Difference, a: Node, b: Node) -> None:
+    """Two ops of one kind in one place."""
+    words = "; ".join(_facts(a, b))
+    if words:
+        found.changes.append(Change(CHANGED, (a,), (b,), words))
+    else:
+        found.same += 1
+
+
+def _facts(a: Node, b: Node) -> Iterator[str]:
+    """The attributes and types that differ."""
+    for name in sorted({*a.attributes, *b.attributes}):
+        before, after = a.attributes.get(name), b.attributes.get(name)
+        if before != after:
+            yield f"{name} {before or 'default'} -> {after or 'default'}"
+    if len(a.types) != len(b.types):
+        yield f"{len(a.types)} results -> {len(b.types)}"
+        return
+    changed = [(old, new) for old, new in zip(a.types, b.types, strict=True) if old != new]
+    if changed:
+        more = f", and {len(changed) - 1} more results" if len(changed) > 1 else ""
+        yield f"{changed[0][0]} -> {changed[0][1]}{more}"
+
+
+def _replaced(
+    found: Difference,
+    left: Sequence[Node],
+    right: Sequence[Node],
+    gone: list[Node],
+    added: list[Node],
+) -> None:
+    """Ops in the place of others: fused ones take what is in front of them."""
+    for tag, old, new in _aligned(left, right, lambda node: node.name):
+        if tag == "equal":
+            for a, b in zip(old, new, strict=True):
+                _compare(found, a, b)
+            continue
+        rest = list(old)
+        for node in new:
+            taken = _fused_by(node, rest)
+            if taken:
+                found.changes.append(Change(FUSED, tuple(taken), (node,)))
+                rest = rest[len(taken) :]
+            else:
+                added.append(node)
+        gone += rest
+
+
+def _fused_by(node: Node, rest: Sequence[Node]) -> Sequence[Node]:
+    """The ops that an op does the work of: those up to the one with its result."""
+    for number, other in enumerate(rest, 1):
+        if other.types[:1] == node.types[:1] and node.result in ("", other.result):
+            return rest[:number] if number > 1 else ()
+    return ()
+
+
+def _moved(found: Difference, gone: Sequence[Node], added: Sequence[Node]) -> None:
+    """An op that went from one place and came to another has moved."""
+    left = list(added)
+    for node in gone:
+        twin = next((other for other in left if _identity(other) == _identity(node)), None)
+        if twin is None:
+            found.changes.append(Change(GONE, (node,), ()))
+        else:
+            left.remove(twin)
+            words = "; ".join(_facts(node, twin))
+            found.changes.append(Change(MOVED, (node,), (twin,), words))
+    found.changes += [Change(NEW, (), (node,)) for node in left]
+
+
+def _identity(node: Node) -> Hashable:
+    return node.name, node.result, tuple(node.types)
+
+
+def _kinds(nodes: Sequence[Node]) -> str:
+    return " + ".join(node.name for node in nodes)
+
+
+def _port_changes(before: Graph, after: Graph) -> Iterator[str]:
+    """Sentences about feeds, fetches and state that only one program has."""
+    for word, names in (
+        (FED, lambda g: _ports(g, FED)),
+        (FETCHED, lambda g: _ports(g, FETCHED)),
+        ("state", _state),
+    ):
+        old, new = names(before), names(after)
+        for verb, left in (("gone", old - new), ("new", new - old)):
+            if left:
+                listed = ", ".join(sorted(left)[:8])
+                more = f" and {len(left) - 8} more" if len(left) > 8 else ""
+                yield f"{word} {verb}: {listed}{more}"
+
+
+def _ports(graph: Graph, kind: str) -> set[str]:
+    return {f"{n.name} {' '.join(n.types)}" for n in graph.nodes if n.kind == kind}
+
+
+def _state(graph: Graph) -> set[str]:
+    return {text for node in graph.nodes for text in node.state}

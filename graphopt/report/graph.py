@@ -1,0 +1,178 @@
+"""A module as a graph to draw: nodes with their clusters, edges, and state folded into its readers.
+
+Clusters are the layers and blocks of the forward part before the passes, with one cluster around
+several that are alike and follow each other; the updates; the initial values of a startup program;
+and the regions of ops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import Yield
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.signature import FEED, FETCH, main_function, signature_of
+from graphopt.ir.dialect.types import show
+from graphopt.passes.engine.costs import bytes_of, cost_of_op
+from graphopt.passes.engine.naming import source_line
+from graphopt.report.origins import Labels, Origins
+
+OP, FED, FETCHED = "op", "feed", "fetch"
+
+
+@dataclass
+class Cluster:
+    """Nodes that are drawn in one box; `parent` is the cluster around it, -1 for none."""
+
+    label: str
+    parent: int = -1
+
+
+@dataclass
+class Node:
+    """An op, a feed or a fetch. `inputs` are the nodes that make its operands."""
+
+    kind: str
+    name: str
+    result: str = ""
+    """The name of its first result."""
+    attributes: dict[str, str] = field(default_factory=dict[str, str])
+    types: list[str] = field(default_factory=list[str])
+    """The types of its results."""
+    inputs: list[int] = field(default_factory=list[int])
+    state: list[str] = field(default_factory=list[str])
+    """The parameters and other state that it reads, with their types."""
+    line: str = ""
+    """The user's line that made it."""
+    cluster: int = -1
+    made: str = ""
+    """The pass that made it; empty for an op of the user's program."""
+    rebuilt: str = ""
+    """The passes that replaced it by one of its kind."""
+    flops: int = 0
+    traffic: int = 0
+    written: int = 0
+    """The bytes of its results; unknown sizes count as one."""
+
+
+@dataclass
+class Graph:
+    """The nodes and clusters of a module."""
+
+    nodes: list[Node] = field(default_factory=list[Node])
+    clusters: list[Cluster] = field(default_factory=list[Cluster])
+
+
+def graph_of(module: ModuleOp, origins: Origins) -> Graph:
+    """The graph of `@main`."""
+    return _Maker(module, origins).graph
+
+
+class _Maker:
+    """The graph so far, and the node of each value."""
+
+    def __init__(self, module: ModuleOp, origins: Origins) -> None:
+        self.graph = Graph()
+        self.origins = origins
+        self.node_of: dict[SSAValue, int] = {}
+        self.state: dict[SSAValue, str] = {}
+        self.cluster_of: dict[Labels, int] = {(): -1}
+        body, signature = main_function(module).body.block, signature_of(module)
+        for argument, port in zip(body.args, signature.arguments, strict=True):
+            if port.kind == FEED:
+                node = Node(FED, port.name, types=[show(port.type)])
+                self.node_of[argument] = self._add(node)
+            else:
+                self.state[argument] = f"{port.name} {show(port.type)}"
+        self._block(body, -1)
+        for value, port in zip(_returned(body), signature.results, strict=True):
+            if port.kind == FETCH and value in self.node_of:
+                inputs = [self.node_of[value]]
+                self._add(Node(FETCHED, port.name, types=[show(port.type)], inputs=inputs))
+
+    def _add(self, node: Node) -> int:
+        self.graph.nodes.append(node)
+        return len(self.graph.nodes) - 1
+
+    def _cluster(self, label: str, parent: int = -1) -> int:
+        self.graph.clusters.append(Cluster(label, parent))
+        return len(self.graph.clusters) - 1
+
+    def _labelled(self, labels: Labels) -> int:
+        """The cluster of these labels, from the outside."""
+        if labels not in self.cluster_of:
+            self.cluster_of[labels] = self._cluster(labels[-1], self._labelled(labels[:-1]))
+        return self.cluster_of[labels]
+
+    def _block(self, block: Block, cluster: int) -> None:
+        for op in block.ops:
+            if not isinstance(op, (ReturnOp, Yield)):
+                self._op(op, cluster)
+
+    def _op(self, op: Operation, cluster: int) -> None:
+        is_state = bool(op.operands) and all(value in self.state for value in values_read(op))
+        if cluster < 0:
+            labels = self.origins.labels(op)
+            cluster = self._labelled(labels or (("of parameters alone",) if is_state else ()))
+        name = op.name.removeprefix("pd.")
+        first = op.results[0].name_hint if op.results else None
+        if op.regions:
+            cluster = self._cluster(f"{name} {first or ''}".strip(), cluster)
+        index = self._add(
+            Node(
+                OP,
+                name,
+                first or "",
+                _attributes(op),
+                [show(result.type) for result in op.results],
+                self._inputs(op.operands),
+                [self.state[value] for value in op.operands if value in self.state],
+                source_line(op.location),
+                cluster,
+                self.origins.made_by(op),
+                ", ".join(self.origins.rebuilt_by(op)),
+            )
+        )
+        node = self.graph.nodes[index]
+        if isinstance(op, PdOp):
+            cost = cost_of_op(op)
+            node.flops, node.traffic = cost.flops, cost.traffic
+        node.written = sum(bytes_of(result) for result in op.results)
+        for region in op.regions:
+            # what enters a region is drawn as coming from its op
+            self.node_of |= dict.fromkeys(region.block.args, index)
+            self._block(region.block, cluster)
+        if is_state:  # no edges: all of a layer would hang on it
+            shown = (f"{result.name_hint or name} {show(result.type)}" for result in op.results)
+            self.state |= dict(zip(op.results, shown, strict=True))
+        else:
+            self.node_of |= dict.fromkeys(op.results, index)
+
+    def _inputs(self, operands: Sequence[SSAValue]) -> list[int]:
+        found = (self.node_of[value] for value in operands if value in self.node_of)
+        return list(dict.fromkeys(found))
+
+
+def _returned(body: Block) -> Iterator[SSAValue]:
+    last = body.last_op
+    return iter(last.operands if isinstance(last, ReturnOp) else ())
+
+
+# characters of an attribute; constants may have many
+_LONGEST = 300
+
+
+def _attributes(op: Operation) -> dict[str, str]:
+    """The attributes that an op states, and not its defaults; long ones are cut."""
+    found: dict[str, str] = {}
+    for name, value in op.attr_values().items() if isinstance(op, PdOp) else ():
+        if name in op.properties:
+            text = repr(value)
+            found[name] = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
+    return found

@@ -1,0 +1,121 @@
+"""The origin of each op through the passes: the passes that made it, and its layer or block."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import groupby
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.dialects.func import ReturnOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.update.basic import Update
+from graphopt.ir.dialect.regions import values_read
+from graphopt.ir.dialect.signature import FEED, main_function, signature_of
+from graphopt.passes.engine.blocks import CodeBlock, blocks_of
+
+Labels = tuple[str, ...]
+"""The labels of the clusters around an op, from the outside."""
+
+UPDATES, INITIAL_VALUES = "updates", "initial values"
+
+
+class Origins:
+    """The facts about the ops of a module, kept up to date as passes change it.
+
+    An op that a pass replaced by one of the same kind in the same layer, as for another layout, is
+    that op rebuilt.
+    """
+
+    def __init__(self, module: ModuleOp) -> None:
+        self._made: dict[Operation, str] = dict.fromkeys(module.walk(), "")
+        self._rebuilt: dict[Operation, tuple[str, ...]] = {}
+        self._labels: dict[Operation | Block, Labels] = dict.fromkeys(self._made, ())
+        self._last = list(self._made)
+        self._of_state: dict[str, Labels] = {}
+        """The labels of the ops that read a parameter, by its name."""
+        names = _state_names(module)
+        blocks = blocks_of(module)
+        for _, group in groupby(blocks, lambda each: (each[0].kind, each[0].words)):
+            several = [(block, ops) for block, ops in group if len(ops) > 1]
+            around = _around([block for block, _ in several])
+            for block, ops in several:
+                labels = (*around, f"{block.kind} {block.number}: {block.words}")
+                self._labels.update(dict.fromkeys(ops, labels))
+                read = (names[v] for op in ops for v in values_read(op) if v in names)
+                self._of_state.update(dict.fromkeys(read, labels))
+
+    def after(self, made_by: str, module: ModuleOp) -> None:
+        """A pass has changed the module: ops that were not there before are its own."""
+        ops = list(module.walk())
+        gone: dict[tuple[str, Labels], list[Operation]] = defaultdict(list)
+        now = set(ops)
+        for op in self._last:
+            if op not in now:
+                gone[op.name, self._labels[op]].append(op)
+        learnt: dict[SSAValue, Labels] = {
+            value: self._of_state.get(name, ()) for value, name in _state_names(module).items()
+        }
+        places: dict[Operation | Block, int] = {}
+        for op in ops:
+            operands = values_read(op)
+            if op not in self._made:
+                labels = self._labels[op] = self._found_labels(op, operands, learnt, places)
+                before = gone[op.name, labels]
+                rebuilt = before.pop(0) if before else None
+                self._made[op] = made_by if rebuilt is None else self._made[rebuilt]
+                if rebuilt is not None:
+                    self._rebuilt[op] = (*self._rebuilt.get(rebuilt, ()), made_by)
+            if operands and all(value in learnt for value in operands):
+                learnt.update(dict.fromkeys(op.results, self._labels[op]))
+            places[op] = len(places)
+        self._last = ops
+
+    def _found_labels(
+        self,
+        op: Operation,
+        operands: Sequence[SSAValue],
+        learnt: Mapping[SSAValue, Labels],
+        places: Mapping[Operation | Block, int],
+    ) -> Labels:
+        """The layer or block whose parameters an op reads, else that of its latest operand."""
+        if isinstance(op, Grad):  # it reads all parameters
+            return ()
+        found = [learnt[value] for value in operands if value in learnt]
+        makers = {value.owner for value in operands if value.owner in places}
+        found += [self._labels[maker] for maker in sorted(makers, key=places.__getitem__)[::-1]]
+        return next(filter(None, found), ())
+
+    def made_by(self, op: Operation) -> str:
+        """The pass that made an op; empty for an op of the user's program."""
+        return self._made[op]
+
+    def rebuilt_by(self, op: Operation) -> tuple[str, ...]:
+        """The passes that replaced an op by one of its kind."""
+        return self._rebuilt.get(op, ())
+
+    def labels(self, op: Operation) -> Labels:
+        """The labels of the clusters around an op."""
+        if isinstance(op, Update):
+            return (UPDATES,)
+        readers = [use.operation for result in op.results for use in result.uses]
+        if not op.operands and readers and all(isinstance(op, ReturnOp) for op in readers):
+            return (INITIAL_VALUES,)
+        return self._labels[op]
+
+
+def _around(blocks: Sequence[CodeBlock]) -> Labels:
+    """The cluster around like blocks that follow each other; none for one block."""
+    if len(blocks) < 2:
+        return ()
+    kind, words = blocks[0].kind, blocks[0].words
+    numbers = f"{blocks[0].number} to {blocks[-1].number}"
+    return (f"{kind}s {numbers}: each {words}",)
+
+
+def _state_names(module: ModuleOp) -> dict[SSAValue, str]:
+    """The names of the parameters and other state, by their values."""
+    ports = zip(main_function(module).body.block.args, signature_of(module).arguments, strict=True)
+    return {argument: port.name for argument, port in ports if port.kind != FEED}

@@ -1,0 +1,169 @@
+"""The report as one self-contained HTML page: script, style, layout library and data are inside.
+
+The page needs no network. The layout is that of the Eclipse Layout Kernel (elkjs), whose licence
+stands beside its file; it and the data are compressed, and the browser inflates them.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict
+from html import escape
+from importlib.resources import files
+from typing import Any
+
+from graphopt.display.table import Column, Page, Table
+from graphopt.display.units import milliseconds, quantity, size
+from graphopt.passes.table.explain import as_page, as_text
+from graphopt.report.difference import Difference
+from graphopt.report.graph import FED, OP, Graph, Node
+from graphopt.report.stages import Optimization, Stage
+
+_ASSETS = files("graphopt.report") / "assets"
+# fields of nodes that are left out where they are empty
+_SHORT = {
+    "kind": "k", "name": "n", "result": "r", "attributes": "a", "types": "t", "inputs": "i",
+    "state": "s", "line": "l", "cluster": "c", "made": "m", "rebuilt": "o", "flops": "f",
+    "traffic": "b",
+}  # fmt: skip
+
+
+def page(programs: Sequence[Optimization], title: str) -> str:
+    """The page of one or several programs, as HTML.
+
+    ValueError for no program.
+    """
+    if not programs:
+        raise ValueError("there is no program to report on")
+    return _page(title, [_program(each) for each in programs])
+
+
+def difference_page(found: Difference, title: str) -> str:
+    """The page of two programs and their difference; ops that are not the same have colours."""
+    for change in found.changes:
+        for node in (*change.before, *change.after):
+            node.made = change.kind
+    stages = (Stage("first program", found.before), Stage("second program", found.after))
+    program = {
+        "title": title,
+        "stages": [_stage(stage, stage.name) for stage in stages],
+        "overview": found.page().html(),
+        "explain": found.page().text(),
+        "numbers": Page([_kinds(found.before, found.after)]).html(),
+    }
+    return _page(title, [program])
+
+
+def _page(title: str, programs: Sequence[dict[str, Any]]) -> str:
+    data = {"title": title, "programs": programs}
+    parts = {
+        "TITLE": escape(title),
+        "STYLE": _asset("page.css"),
+        "ELK_API": _asset("elk-api.js"),
+        "SCRIPT": _asset("page.js"),
+        "ELK_WORKER": base64.b64encode((_ASSETS / "elk-worker.min.js.gz").read_bytes()).decode(),
+        "DATA": _packed(data),
+    }
+    html = _asset("page.html")
+    for name, text in parts.items():
+        html = html.replace(f"{{{{{name}}}}}", text)
+    return html
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text("utf-8")
+
+
+def _packed(data: Any) -> str:
+    """Data as base64 of compressed JSON, which needs no escaping in a page."""
+    text = json.dumps(data, separators=(",", ":"))
+    return base64.b64encode(gzip.compress(text.encode(), 9, mtime=0)).decode()
+
+
+def _program(each: Optimization) -> dict[str, Any]:
+    return {
+        "title": each.title,
+        "stages": [
+            _stage(stage, f"{number}. after {stage.name}" if number else stage.name)
+            for number, stage in enumerate(each.stages)
+        ],
+        "overview": as_page(each.report).html(),
+        "explain": as_text(each.report, "all"),
+        "numbers": _numbers(each).html(),
+    }
+
+
+def _stage(stage: Stage, label: str) -> dict[str, Any]:
+    return {
+        "name": label,
+        "diff": list(stage.diff),
+        "nodes": [_node(node) for node in stage.graph.nodes],
+        "clusters": [asdict(cluster) for cluster in stage.graph.clusters],
+    }
+
+
+def _node(node: Node) -> dict[str, Any]:
+    values = asdict(node)
+    found = {short: values[name] for name, short in _SHORT.items() if values[name]}
+    if node.cluster < 0:
+        del found["c"]
+    else:
+        found["c"] = node.cluster
+    return found
+
+
+# -- numbers ---------------------------------------------------------------------------------------
+
+
+def _numbers(each: Optimization) -> Page:
+    """Sizes and counts before and after the passes, and the time of each pass."""
+    first, last = each.stages[0].graph, each.stages[-1].graph
+    return Page([_totals(each, first, last), _kinds(first, last), _times(each)])
+
+
+def _totals(each: Optimization, first: Graph, last: Graph) -> Table:
+    before, after = each.report.cost_before, each.report.cost_after
+    rows = [
+        ["ops", str(_count(first)), str(_count(last))],
+        ["parameters and other state", size(before.state_bytes), size(after.state_bytes)],
+        ["values written by ops", size(_written(first)), size(_written(last))],
+        ["traffic of ops", size(before.traffic), size(after.traffic)],
+        ["FLOPs", quantity(before.flops), quantity(after.flops)],
+    ]
+    columns = (Column("unknown sizes as 1"), Column("before", right=True), _AFTER)
+    return Table(columns, rows, "one call, forward")
+
+
+_AFTER = Column("after", right=True)
+
+
+def _kinds(first: Graph, last: Graph) -> Table:
+    """The number of ops of each kind."""
+    before, after = (Counter(n.name for n in g.nodes if n.kind == OP) for g in (first, last))
+    names = sorted({*before, *after}, key=lambda name: -max(before[name], after[name]))
+    rows = [[name, str(before[name]), str(after[name])] for name in names]
+    return Table((Column("op"), Column("before", right=True), _AFTER), rows, "ops")
+
+
+def _times(each: Optimization) -> Table:
+    """The time of each sweep and pass; passes that share a sweep share its time."""
+    seen: dict[object, tuple[str, float]] = {}
+    for number, ran in enumerate(each.report.ran):
+        key = ("sweep", ran.sweep) if ran.sweep else number
+        names = f"{seen[key][0]}, {ran.pass_name}" if key in seen else ran.pass_name
+        seen[key] = names, ran.seconds
+    rows = [[names, milliseconds(seconds)] for names, seconds in seen.values()]
+    rows.append(["all, with verifying", milliseconds(each.seconds)])
+    return Table((Column("pass", wraps=True), Column("ms", right=True)), rows, "time of passes")
+
+
+def _count(graph: Graph) -> int:
+    return sum(node.kind == OP for node in graph.nodes)
+
+
+def _written(graph: Graph) -> int:
+    return sum(node.written for node in graph.nodes if node.kind != FED)

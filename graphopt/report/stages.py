@@ -1,0 +1,87 @@
+"""The stages of a program: its graph before the passes, and after each that changed its text."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from difflib import unified_diff
+
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.dialect.text import text_of
+from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.instrumentation import Instrumentation
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.report import Report
+from graphopt.report.graph import Graph, graph_of
+from graphopt.report.origins import Origins
+
+FIRST = "before passes"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """The program after a step, and what the step changed in its text."""
+
+    name: str
+    graph: Graph
+    diff: tuple[str, ...] = ()
+    """The lines of a unified diff against the stage before."""
+
+
+@dataclass
+class Stages(Instrumentation):
+    """Collects a stage at the start, and one after each step that changes the text.
+
+    Stages are large: of more than `most` steps that change the program, the last one replaces the
+    one before.
+    """
+
+    most: int = 40
+    found: list[Stage] = field(default_factory=list[Stage])
+    text: str = ""
+
+    def start(self, module: ModuleOp) -> None:
+        """Keep the program before all passes."""
+        self.origins = Origins(module)
+        self.text = text_of(module)
+        self.found = [Stage(FIRST, graph_of(module, self.origins))]
+
+    def after(self, names: Sequence[str], module: ModuleOp) -> None:
+        text = text_of(module)
+        if text == self.text:
+            return
+        name = ", ".join(names)
+        self.origins.after(name, module)
+        diff = list(unified_diff(self.text.split("\n"), text.split("\n"), lineterm="", n=2))[2:]
+        if len(self.found) == self.most:
+            self.found.pop()
+        self.found.append(Stage(name, graph_of(module, self.origins), tuple(diff)))
+        self.text = text
+
+    def optimization(self, title: str, report: Report, seconds: float) -> Optimization:
+        """The stages with the report of the passes."""
+        return Optimization(title, self.found, report, seconds)
+
+
+@dataclass(frozen=True)
+class Optimization:
+    """A program with its stages, the report of its passes, and the time they took."""
+
+    title: str
+    stages: Sequence[Stage]
+    report: Report
+    seconds: float
+
+
+def optimization(title: str, again: Callable[[], ModuleOp], context: PassContext) -> Optimization:
+    """The passes of a context on the module that `again` makes, stage by stage.
+
+    Raises as `optimize`; no files of graphs are written.
+    """
+    module, stages = again(), Stages()
+    stages.start(module)
+    start = time.perf_counter()
+    report = optimize(module, context.quiet(), near=True, again=again, watch=stages)
+    return stages.optimization(title, report, time.perf_counter() - start)

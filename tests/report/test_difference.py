@@ -1,0 +1,121 @@
+"""The difference of two programs: each kind of change, names that shift, and the command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.cli.main import main as graphopt
+from graphopt.ir.dialect.context import parse_text
+from graphopt.ir.dialect.text import text_of
+from graphopt.report.difference import CHANGED, FUSED, GONE, MOVED, NEW, Difference, difference
+from graphopt.report.graph import Graph, graph_of
+from graphopt.report.origins import Origins
+from graphopt.report.stages import optimization
+from graphopt.runtime.compilation import Compilation, pass_context_for
+from graphopt.runtime.strategy_text import strategy_of
+from graphopt.utils import unique_name
+
+Layers = Callable[[Any], Any]
+
+
+def compiled(layers: Layers) -> Compilation:
+    """A program of layers on [-1, 8], with names that begin at 0."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()), unique_name.guard():
+        y = layers(static.data("x", [-1, 8], "float32"))
+    return static.CompiledProgram(main)._compilation(("x",), (y.name,))
+
+
+def graph(layers: Layers) -> Graph:
+    """Its graph."""
+    module = compiled(layers).parsed()
+    return graph_of(module, Origins(module))
+
+
+def net(x: Any, *, wide: int = 8, alpha: float = 0.1, extra: bool = False) -> Any:
+    """Two layers; `extra` puts one in front of them, so that the numbers in all names change."""
+    if extra:
+        x = paddle.nn.functional.relu(paddle.nn.Linear(8, 8)(x))
+    h = paddle.nn.functional.leaky_relu(paddle.nn.Linear(8, wide)(x), alpha)
+    return paddle.tanh(paddle.nn.Linear(wide, 4)(h))
+
+
+def kinds(found: Difference) -> list[tuple[str, str]]:
+    """The changes as their kind and their ops."""
+    return [
+        (change.kind, " + ".join(node.name for node in change.before or change.after))
+        for change in found.changes
+    ]
+
+
+def test_the_same() -> None:
+    """A program and itself."""
+    found = difference(graph(net), graph(net))
+    assert found.is_empty and found.same == 6
+    assert str(found) == "6 ops before, 6 after: 6 the same"
+
+
+def test_attributes_and_types() -> None:
+    """An attribute, and a width, which is also another shape of state."""
+    found = difference(graph(net), graph(lambda x: net(x, alpha=0.2)))
+    assert [(c.kind, c.words) for c in found.changes] == [(CHANGED, "negative_slope 0.1 -> 0.2")]
+    found = difference(graph(net), graph(lambda x: net(x, wide=16)))
+    assert "[-1, 8] float32 -> [-1, 16] float32" in found.page().text(300)
+    assert any(line.startswith("state gone: linear_0.b_0 [8] float32") for line in found.ports)
+
+
+def test_a_layer_in_front() -> None:
+    """Its ops are new, though all later names have other numbers; the other way, they are gone."""
+    plain, longer = graph(net), graph(lambda x: net(x, extra=True))
+    for first, second, kind in ((plain, longer, NEW), (longer, plain, GONE)):
+        found = difference(first, second)
+        assert found.same == 6
+        assert sorted(kinds(found)) == sorted((kind, op) for op in ("matmul", "add", "relu"))
+
+
+def test_fused() -> None:
+    """What a fusion took, and what it made."""
+    made = compiled(lambda x: paddle.nn.functional.relu(paddle.nn.Linear(8, 8)(x)))
+    context = pass_context_for(strategy_of("fuse_gemm_epilogue"), "")
+    after = optimization("p", made.parsed, context).stages[-1].graph
+    module = made.parsed()
+    found = difference(graph_of(module, Origins(module)), after)
+    assert kinds(found) == [(FUSED, "matmul + add + relu")]
+    assert "matmul + add + relu -> fused_gemm_epilogue" in " ".join(found.page().text(200).split())
+
+
+def test_moved() -> None:
+    """An op in another place of the order, with the same name and type."""
+    text = """func.func @main(feed %x: tensor<?x8xf32>) -> (
+  fetch "a": tensor<?x8xf32>, fetch "b": tensor<?x8xf32>) {
+  %a = pd.exp(%x)
+  %b = pd.tanh(%x)
+  %c = pd.relu(%b)
+  func.return %a, %c : tensor<?x8xf32>, tensor<?x8xf32>
+}"""
+    lines = text.split("\n")
+    other = "\n".join([*lines[:2], *lines[3:5], lines[2], *lines[5:]])
+    first, second = (parse_text(each) for each in (text, other))
+    found = difference(graph_of(first, Origins(first)), graph_of(second, Origins(second)))
+    assert kinds(found) == [(MOVED, "exp")]
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit code tells; a page has both programs."""
+    first, second = tmp_path / "a.mlir", tmp_path / "b.mlir"
+    first.write_text(text_of(compiled(net).parsed()), "utf-8")
+    second.write_text(text_of(compiled(lambda x: net(x, alpha=0.3)).parsed()), "utf-8")
+    assert graphopt(["diff", str(first), str(first)]) == 0
+    page = tmp_path / "d.html"
+    assert graphopt(["diff", str(first), str(second), "-o", str(page)]) == 1
+    assert "negative_slope 0.1 -> 0.3" in capsys.readouterr().out
+    assert "second program" not in page.read_text("utf-8")  # it is compressed
+    assert graphopt(["diff", str(first), "--after", "fuse_gemm_epilogue"]) == 1
+    assert "fused_gemm_epilogue" in capsys.readouterr().out
+    assert graphopt(["diff", str(first), str(tmp_path / "missing.mlir")]) == 2

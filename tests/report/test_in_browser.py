@@ -1,0 +1,189 @@
+"""The page of a report in headless Chromium: it works without network, errors or a mouse.
+
+Needs the extra `browser`, and chromium and chromedriver of the system: `make test-pages`.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.debug.program_source import subjects
+from graphopt.nn import functional as F
+from graphopt.report.page import page
+from graphopt.report.stages import Optimization, optimization
+from graphopt.runtime.compilation import pass_context_for
+from graphopt.runtime.strategies import BuildStrategy
+
+webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra `browser`")
+CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(None in (CHROMIUM, DRIVER), reason="needs chromium and chromedriver"),
+]
+MODELS = Path(__file__).parents[1] / "data" / "models"
+SIZES = {"desktop": (1400, 900), "phone": (390, 800)}
+
+
+def step(layers: Any, shape: list[int]) -> Optimization:
+    """A training step of layers, with the fusions on; nothing is compiled."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x = static.data("x", [-1, *shape], "float32")
+        loss = paddle.mean(layers(x))
+        paddle.optimizer.Momentum(0.1).minimize(loss)
+    strategy = BuildStrategy()
+    for flag in ("fuse_bn_act_ops", "fused_attention", "fused_feedforward", "fuse_gemm_epilogue"):
+        setattr(strategy, flag, True)
+    made = static.CompiledProgram(main, strategy)._compilation(("x",), (loss.name,))
+    return optimization("step", made.parsed, made.pass_context())
+
+
+def resnet() -> Optimization:
+    """ResNet-50, training."""
+    return step(lambda x: paddle.vision.models.resnet50()(x), [3, 64, 64])
+
+
+def transformer() -> Optimization:
+    """Four layers of an encoder, training."""
+    layer = paddle.nn.TransformerEncoderLayer
+    return step(lambda x: paddle.nn.TransformerEncoder(layer(32, 4, 64), 4)(x), [16, 32])
+
+
+def long_chain() -> Optimization:
+    """3,000 ops."""
+
+    def layers(x: Any) -> Any:
+        x = paddle.nn.Linear(8, 8)(x)
+        for _ in range(1000):
+            x = F.relu(paddle.add(paddle.exp(x), x))
+        return x
+
+    return step(layers, [8])
+
+
+def imported() -> Optimization:
+    """A saved model."""
+    (subject,) = subjects(str(MODELS / "infer_resnet18" / "model.pdmodel"), [], plain=True)
+    return optimization("saved", subject.module.clone, pass_context_for(None, "cpu"))
+
+
+# an op of each
+WORDS = {"resnet": "conv2d", "transformer": "grad", "long_chain": "exp", "imported": "conv2d"}
+PROGRAMS = {each.__name__: each for each in (resnet, transformer, long_chain, imported)}
+
+
+@pytest.fixture(scope="module", params=PROGRAMS)
+def report(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The page of each program; at most 3 MB."""
+    path = tmp_path_factory.mktemp("report") / f"{request.param}.html"
+    html = page([PROGRAMS[request.param]()], request.param)
+    assert len(html) < 3_000_000
+    path.write_text(html, "utf-8")
+    return path
+
+
+class Browser:
+    """Chromium with a page open."""
+
+    def __init__(self, path: Path, width: int, height: int) -> None:
+        options = webdriver.ChromeOptions()
+        options.binary_location = CHROMIUM
+        for argument in ("--headless=new", "--no-sandbox", f"--window-size={width},{height}"):
+            options.add_argument(argument)
+        options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
+        service = webdriver.ChromeService(DRIVER)
+        self.driver = webdriver.Chrome(options=options, service=service)
+        start = time.perf_counter()
+        self.driver.get(path.as_uri())
+        self.wait("return document.body.dataset.ready")
+        self.seconds = time.perf_counter() - start
+
+    def wait(self, script: str) -> Any:
+        """The value of a script, once it is true."""
+        for _ in range(600):
+            if found := self.driver.execute_script(script):
+                return found
+            time.sleep(0.1)
+        raise AssertionError(f"never true: {script}")
+
+    def click(self, selector: str) -> None:
+        self.driver.find_element("css selector", selector).click()
+
+    def type(self, selector: str, text: str) -> None:
+        self.driver.find_element("css selector", selector).send_keys(text)
+
+    def text(self, selector: str) -> str:
+        return self.driver.find_element("css selector", selector).text
+
+    def drawn(self) -> int:
+        """How many nodes and clusters are drawn."""
+        return self.driver.execute_script("return document.querySelectorAll('#canvas rect').length")
+
+    def redrawn(self, action: Any) -> None:
+        """Wait for the drawing that an action starts."""
+        before = self.driver.execute_script("return document.body.dataset.drawn")
+        action()
+        self.wait(f"return document.body.dataset.drawn !== '{before}'")
+
+
+@pytest.fixture(params=SIZES)
+def browser(request: pytest.FixtureRequest, report: Path) -> Iterator[Browser]:
+    """The page, on a desktop and on a phone; afterwards no error was logged, nothing fetched."""
+    made = Browser(report, *SIZES[request.param])
+    try:
+        yield made
+        assert [
+            entry for entry in made.driver.get_log("browser") if entry["level"] == "SEVERE"
+        ] == []
+        events = [json.loads(e["message"])["message"] for e in made.driver.get_log("performance")]
+        fetched = [e for e in events if e["method"] == "Network.requestWillBeSent"]
+        urls = {event["params"]["request"]["url"].partition(":")[0] for event in fetched}
+        assert urls <= {"file", "blob", "data"}
+    finally:
+        made.driver.quit()
+
+
+def test_a_page(browser: Browser) -> None:
+    """It draws, unfolds what is searched, shows details and changes, and goes through stages."""
+    assert browser.drawn() > 2
+    last = browser.driver.execute_script("return document.getElementById('stage').value")
+    assert int(last) > 0
+    browser.redrawn(lambda: browser.click("#earlier"))
+    word = WORDS[browser.text("h1")]
+    browser.redrawn(lambda: browser.type("#search", f"{word}\n"))
+    assert browser.driver.find_elements("css selector", "#canvas .chosen")
+    assert browser.text("#details h2").startswith("pd.")
+    browser.click("#details .close")
+    unfolded = browser.drawn()
+    browser.redrawn(lambda: browser.click("#fold"))
+    assert browser.drawn() <= unfolded
+    browser.click("[data-view=diff]")
+    assert browser.text("#view-diff")
+    browser.click("[data-view=overview]")
+    assert "flag or pass" in browser.text("#view-overview")
+    browser.click("[data-view=numbers]")
+    assert "parameters and other state" in browser.text("#view-numbers")
+    wide = browser.driver.execute_script(
+        "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
+    )
+    assert wide <= 0
+
+
+def test_without_a_mouse(browser: Browser) -> None:
+    """Clusters unfold, and details open, by the keyboard."""
+    clusters = browser.driver.find_elements("css selector", "#canvas g[data-cluster]")
+    if clusters:
+        before = browser.drawn()
+        browser.redrawn(lambda: clusters[0].send_keys("\n"))
+        assert browser.drawn() > before
+    browser.driver.find_elements("css selector", "#canvas g[data-node]")[0].send_keys("\n")
+    assert browser.text("#details h2")

@@ -1,0 +1,190 @@
+"""The report: graphs of stages, the origin of ops, the page and the data for Model Explorer."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.cli.main import main as graphopt
+from graphopt.cli.opt import main as opt
+from graphopt.debug.program_source import subjects
+from graphopt.report.graph import FED, FETCHED, OP, Graph
+from graphopt.report.model_explorer import model_explorer_json
+from graphopt.report.page import page
+from graphopt.report.stages import FIRST, Optimization, optimization
+from graphopt.runtime.compilation import pass_context_for
+from graphopt.runtime.strategy_text import strategy_of
+
+MODELS = Path(__file__).parents[1] / "data" / "models"
+RESNET = MODELS / "infer_resnet18" / "model.pdmodel"
+FUSIONS = "fuse_bn_act_ops,fuse_bn_add_act_ops"
+
+
+@pytest.fixture(scope="module")
+def resnet() -> Optimization:
+    """ResNet-18 with its fusions, for any platform."""
+    (subject,) = subjects(str(RESNET), [], plain=True)
+    return optimization("resnet", subject.module.clone, pass_context_for(strategy_of(FUSIONS), ""))
+
+
+def ops(graph: Graph) -> list[str]:
+    """The kinds of its ops."""
+    return [node.name for node in graph.nodes if node.kind == OP]
+
+
+def test_stages(resnet: Optimization) -> None:
+    """The program as it was, and after each step that changed it."""
+    first, *_, last = resnet.stages
+    assert first.name == FIRST and first.diff == ()
+    assert ops(first.graph).count("batch_norm") == 20
+    fused = next(stage for stage in resnet.stages if "fuse-bn-act" in stage.name)
+    assert ops(fused.graph).count("fused_batch_norm_act") == 9
+    assert any(line.startswith("+") and "pd.fused_batch_norm_act(" in line for line in fused.diff)
+    kinds = [node.kind for node in last.graph.nodes]
+    assert (kinds.count(FED), kinds.count(FETCHED)) == (1, 1)
+
+
+def test_fused_ops_are_of_their_pass_and_block(resnet: Optimization) -> None:
+    """The sweep made them; they are where the ops were that they replace."""
+    graph = resnet.stages[-1].graph
+    fused = [node for node in graph.nodes if node.name.startswith("fused_")]
+    assert len(fused) == 17
+    for node in fused:
+        assert "fuse-bn-act" in node.made
+        label = graph.clusters[node.cluster].label
+        assert label.startswith(("residual block", "layer"))
+    assert {node.made for node in graph.nodes if node.name == "conv2d"} == {""}
+    labels = [cluster.label for cluster in graph.clusters]
+    assert "residual blocks 1 to 2: each 2 conv2d, 2 batch_norm, 2 relu, add" in labels
+
+
+def test_rebuilt_ops_keep_their_origin() -> None:
+    """A layout pass replaces ops by others of their kind: they stay the user's, in their blocks."""
+    (subject,) = subjects(str(RESNET), [], plain=True)
+    context = pass_context_for(strategy_of(FUSIONS), "cpu")
+    graph = optimization("resnet", subject.module.clone, context).stages[-1].graph
+    convolutions = [node for node in graph.nodes if node.name == "conv2d"]
+    assert {node.made for node in convolutions} == {""}
+    assert all("assign-layout" in node.rebuilt for node in convolutions)
+    assert all(node.cluster >= 0 for node in convolutions)
+
+
+def test_state_is_folded(resnet: Optimization) -> None:
+    """Parameters are facts of the ops that read them, and no nodes."""
+    nodes = resnet.stages[0].graph.nodes
+    first = next(node for node in nodes if node.name == "conv2d")
+    assert first.state == ["conv2d_0.w_0 [4, 3, 7, 7] float32"]
+    assert not [node for node in nodes if node.name.endswith("w_0")]
+
+
+def test_updates() -> None:
+    """A training program has its updates in a cluster, and the derivative in none."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x = static.data("x", [-1, 4], "float32")
+        h = paddle.nn.Linear(4, 4)(x)
+        loss = paddle.mean(paddle.nn.Linear(4, 4)(h))
+        paddle.optimizer.SGD(0.1).minimize(loss)
+    made = static.CompiledProgram(main)._compilation(("x",), (loss.name,))
+    graph = optimization("p", made.parsed, made.pass_context()).stages[0].graph
+    labels = {at: cluster.label for at, cluster in enumerate(graph.clusters)} | {-1: ""}
+    assert {labels[node.cluster] for node in graph.nodes if node.name == "sgd"} == {"updates"}
+    assert {labels[node.cluster] for node in graph.nodes if node.name == "grad"} == {""}
+
+
+def data_of(html: str) -> Any:
+    """The data in a page."""
+    found = re.search(r'id="data">([^<]*)<', html)
+    assert found is not None
+    return json.loads(gzip.decompress(base64.b64decode(found[1])))
+
+
+def test_the_page_is_self_contained(resnet: Optimization) -> None:
+    """Nothing is loaded from elsewhere, names are escaped, and the licence's holder is named."""
+    html = page([resnet], "<script>alert(1)</script>")
+    outside = re.sub(r'<script type="application/octet-stream"[^>]*>[^<]*</script>', "", html)
+    assert not re.search(r"""(src|href)=["'](?!data:)""", outside)
+    assert "<title>&lt;script&gt;" in html
+    assert not re.search(r"\{\{[A-Z_]+\}\}", html)
+    assert len(html) < 1_000_000
+    data = data_of(html)
+    (program,) = data["programs"]
+    names = [stage["name"].rpartition("after ")[2] for stage in program["stages"]]
+    assert names == [stage.name for stage in resnet.stages]
+    assert "fuse_bn_act_ops" in program["overview"]
+
+
+def test_no_program_is_refused() -> None:
+    """A page about nothing says nothing."""
+    with pytest.raises(ValueError, match="no program"):
+        page([], "x")
+
+
+def test_model_explorer(resnet: Optimization) -> None:
+    """A graph for each stage; every edge leads to a node, every namespace to its clusters."""
+    data = json.loads(model_explorer_json([resnet], "resnet"))
+    assert len(data["graphs"]) == len(resnet.stages)
+    for graph in data["graphs"]:
+        names = {node["id"] for node in graph["nodes"]}
+        assert len(names) == len(graph["nodes"])
+        for node in graph["nodes"]:
+            assert all(edge["sourceNodeId"] in names for edge in node["incomingEdges"])
+    spaces = {node["namespace"].split("/")[0] for node in data["graphs"][0]["nodes"]}
+    assert "residual blocks 1 to 2: each 2 conv2d, 2 batch_norm, 2 relu, add" in spaces
+
+
+def test_of_a_compiled_program(tmp_path: Path) -> None:
+    """`CompiledProgram.report` after a run; before, it says what to do."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [-1, 4], "float32")
+        y = paddle.nn.functional.relu(paddle.add(x, x))
+    compiled = static.CompiledProgram(main)
+    with pytest.raises(RuntimeError, match="run it first"):
+        compiled.report(tmp_path / "r.html")
+    static.Executor().run(compiled, {"x": np.ones((2, 4), "float32")}, [y])
+    compiled.report(tmp_path / "r.html", "mine")
+    assert data_of((tmp_path / "r.html").read_text("utf-8"))["title"] == "mine"
+    compiled.report(tmp_path / "r.json")
+    assert json.loads((tmp_path / "r.json").read_text("utf-8"))["graphs"]
+
+
+def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """`graphopt report`, `graphopt-opt --report`, `--emit model-explorer`."""
+    model, out = str(MODELS / "infer_lenet" / "model.pdmodel"), tmp_path / "out.html"
+    assert (
+        graphopt(["report", model, "-o", str(out), "--build-strategy", "fuse_gemm_epilogue"]) == 0
+    )
+    assert len(data_of(out.read_text("utf-8"))["programs"]) == 1
+    capsys.readouterr()
+    assert opt([model, "--fuse-gemm-epilogue", "--report", str(out)]) == 0
+    stages = data_of(out.read_text("utf-8"))["programs"][0]["stages"]
+    assert [stage["name"] for stage in stages] == [FIRST, "1. after fuse-gemm-epilogue"]
+    capsys.readouterr()
+    assert opt([model, "--fuse-gemm-epilogue", "--emit", "model-explorer"]) == 0
+    assert len(json.loads(capsys.readouterr().out)["graphs"]) == 2
+
+
+def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The script's programs are shown, those with feeds first."""
+    script, out = tmp_path / "script.py", tmp_path / "out.html"
+    script.write_text(
+        "import numpy as np, paddle\nfrom paddle import static\npaddle.enable_static()\n"
+        "x = static.data('x', [-1, 4], 'float32')\ny = static.nn.fc(x, 3)\n"
+        "exe = static.Executor()\nexe.run(static.default_startup_program())\n"
+        "exe.run(feed={'x': np.ones((2, 4), 'float32')}, fetch_list=[y])\n",
+        "utf-8",
+    )
+    assert graphopt(["report", str(script), "-o", str(out)]) == 0
+    first, second = data_of(out.read_text("utf-8"))["programs"]
+    kinds = [{node.get("k") for node in each["stages"][0]["nodes"]} for each in (first, second)]
+    assert kinds == [{"op", "feed", "fetch"}, {"op"}]
