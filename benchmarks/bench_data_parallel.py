@@ -304,6 +304,7 @@ def buckets(rounds: int) -> None:
 
 def main() -> None:
     """Run what the command line asks for."""
+    paddle.set_flags({"FLAGS_graphopt_tier": "full"})  # steps stay as they are measured
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--rounds", type=int, default=15)
     parser.add_argument("--models", nargs="*", default=list(MODELS))

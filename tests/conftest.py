@@ -70,6 +70,8 @@ set_environment()
 os.environ["GRAPHOPT_VERIFY_EACH"] = "1"
 # and those that fail on purpose leave no file
 os.environ["GRAPHOPT_CRASH_DIR"] = ""
+# one form of each program; tests of the other one ask for it
+os.environ["FLAGS_graphopt_tier"] = "full"
 # nothing is kept in the cache directory of whoever runs the tests
 os.environ["FLAGS_graphopt_cache_dir"] = ""
 

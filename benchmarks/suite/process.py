@@ -38,6 +38,8 @@ class Process:
             "PYTHONPATH": str(own),
             # what is compiled is what is measured
             "JAX_ENABLE_COMPILATION_CACHE": "false",
+            # and stays as it is while it is measured
+            "FLAGS_graphopt_tier": "full",
             **{name: str(cores) for name in engine.threads},
             **environment,
         }

@@ -19,6 +19,7 @@ from graphopt.passes.table.report import Measured
 from graphopt.passes.table.rows import PassRow
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.executor import Executor
+from graphopt.runtime.flags import full_form
 from graphopt.runtime.places import likely_place
 from graphopt.runtime.scope import Scope, global_scope
 from graphopt.runtime.strategies import BuildStrategy
@@ -50,11 +51,12 @@ def measured(
         for name, variant in variants.items()
     }
     times: dict[str, list[float]] = {name: [] for name in steps}
-    for turn in range(_WARM_UP + _ROUNDS):
-        for name, step in steps.items():
-            seconds = step()
-            if turn >= _WARM_UP:
-                times[name].append(seconds)
+    with full_form():
+        for turn in range(_WARM_UP + _ROUNDS):
+            for name, step in steps.items():
+                seconds = step()
+                if turn >= _WARM_UP:
+                    times[name].append(seconds)
     found = {name: 1e3 * median(several) for name, several in times.items()}
     whole = found.pop("")
     return Measured(whole, {flag: without - whole for flag, without in found.items()})

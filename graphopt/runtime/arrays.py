@@ -33,6 +33,7 @@ class Stats(TypedDict, total=False):
     compiled_programs: int
     compiled_shapes: int
     op_by_op: int
+    tiers: dict[str, int]
     runs: int
     reasons: dict[str, int]
     mapper: str

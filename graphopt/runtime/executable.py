@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import warnings
 import weakref
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Protocol, TypeAlias
 import jax
 import numpy as np
 
+from graphopt.ir.program.location import caller_level
 from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.finite import take
 from graphopt.lowering.host import listening
@@ -20,6 +22,7 @@ from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.cache import use_cache
 from graphopt.runtime.callbacks import finish
 from graphopt.runtime.compiled import Compiled
+from graphopt.runtime.flags import AUTO, FULL
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.ids import check_ids
 from graphopt.runtime.not_finite import refuse_not_finite
@@ -27,6 +30,7 @@ from graphopt.runtime.progress import FEED_SHAPE, NEW_PROGRAM, announced
 from graphopt.runtime.run_hook import Watcher, watcher
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import Bound, BoundState, scope_slot, take_all
+from graphopt.runtime.tiers import Successor, Tier, quickly, tier_of
 from graphopt.runtime.uninterrupted import Uninterrupted
 
 # A program that meets more shapes than this forgets the executable used least lately.
@@ -88,7 +92,12 @@ class Executable:
         # called with how a step that calls Python ended
         self.confirm: Callable[[str], None] | None = None
         self.function: Step | None = None
-        self.direct: Step | None = None  # the same as a function of C, after the first call
+        # a function that was called, and the same as a function of C
+        self.direct: tuple[Step, Step] | None = None
+        # the form that takes the place of the function, while there is one to come
+        self.successor: Successor[Step] | None = None
+        # for reports: the form of the function and the reason
+        self.form: Tier | Successor[Step] | None = None
         self.prepare = compiled.prepare
         self.bounds = compiled.bounds
 
@@ -102,6 +111,8 @@ class Executable:
             check_ids(self.bounds, feeds)
         ordered = tuple([feeds[name] for name in self.fed])
         function = self.function or self.make_ready(feeds, scope)
+        if self.successor is not None:
+            function = self._succeeded(function, self.successor)
         if not self.replicated.donates:
             fetches, written = self._keeping(function, ordered, scope)
             self._bound(fetches, written)
@@ -112,17 +123,19 @@ class Executable:
             key = self._key()
             if (tell := watcher()) is not None:
                 self._tell(tell, slots, ordered, key, scope)
-            if self.direct is None:
+            direct = self._called(function)
+            if direct is None:
                 with Uninterrupted():
                     fetches, written = function(updated, read_only, ordered, key)
                     self._store(slots, written, scope)
-                self.direct = _direct(function)
+                direct = _direct(function)
+                self.direct = None if direct is None else (function, direct)
             else:
                 # The call takes the old state. One call of C runs it and notes its results, so that
                 # no interrupt, which comes between two instructions of Python, comes before that.
                 noted: list[Results] = []
                 try:
-                    noted.extend(map(self.direct, (updated,), (read_only,), (ordered,), (key,)))
+                    noted.extend(map(direct, (updated,), (read_only,), (ordered,), (key,)))
                     fetches, written = noted[0]
                     self._store(slots, written, scope)
                 except BaseException:
@@ -157,6 +170,26 @@ class Executable:
         """The output of XLA; "" as for `stablehlo`."""
         function = self.function
         return function.as_text() or "" if isinstance(function, jax.stages.Compiled) else ""
+
+    def _called(self, function: Step) -> Step | None:
+        """A function that was called before as one of C."""
+        called, direct = self.direct or (None, None)
+        return direct if called is function else None
+
+    def _succeeded(self, function: Step, successor: Successor[Step]) -> Step:
+        """The function of the next run: the full form if it is there, else the quick one."""
+        full = successor.take()
+        if full is not None:
+            self.function, self.successor = full, None
+            return full
+        if successor.error is not None:
+            self.successor = None
+            warnings.warn(
+                f"a program stays in its quick form, which runs longer: the full one did not "
+                f"compile: {successor.error}",
+                stacklevel=caller_level(),
+            )
+        return function
 
     def _state(self, slots: BoundState, scope: Scope) -> tuple[Arrays, Arrays]:
         """The state that is updated, and what is only read, on the devices."""
@@ -246,13 +279,23 @@ class Executable:
             if lower is None:
                 return self.replicated.function
             with announced(lambda: self._described(ordered)):
-                lowered = lower(updated, read_only, ordered, key)
-                return lowered.compile(self.compiled.options())
+                return self._compiled(lower(updated, read_only, ordered, key))
         except NeedsData:
             if self.replicated.name != "alone":
                 raise
             self.replicated = self.compiled.by_op()
             return self.replicated.function
+
+    def _compiled(self, lowered: jax.stages.Lowered) -> Step:
+        """The form of a lowered program that runs first."""
+        options = self.compiled.options()
+        self.form = tier = tier_of(self.compiled, self.replicated)
+        if tier.name == FULL:
+            return lowered.compile(options)
+        quick = lowered.compile(quickly(options))
+        if tier.name == AUTO:
+            self.form = self.successor = Successor(lambda: lowered.compile(options))
+        return quick
 
     def _described(self, ordered: FedArrays) -> str:
         """The program that is compiled, with its size, the shapes of its feeds and the reason."""

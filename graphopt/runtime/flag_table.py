@@ -23,6 +23,11 @@ class Flag:
     effect: str
 
 
+_REPEATS = (
+    "programs are compiled in one form (see `FLAGS_graphopt_tier`, where it is `auto`), so that "
+    "each run gives the same bits"
+)
+
 # what a flag does, for the flags that do something
 OBEYED: Mapping[str, tuple[Any, str]] = {
     "check_nan_inf": (
@@ -75,6 +80,16 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "sizes from the third size on, where results stay the same; `off` compiles each size (not "
         "Paddle's)",
     ),
+    "graphopt_tier": (
+        "auto",
+        "the form in which XLA compiles programs on CPUs: `fast` compiles quickly, `full` runs "
+        "quickly, `auto` begins with the one and has a thread compile the other when the same "
+        "sizes come again. Their results differ by rounding. `auto` is `full` for small programs, "
+        "for trainings from a seed and over several places, and for programs that call Python "
+        "(not Paddle's)",
+    ),
+    "cpu_deterministic": (False, _REPEATS),
+    "cudnn_deterministic": (False, _REPEATS),
     "graphopt_progress": (
         True,
         "compiling for more than two seconds is reported on standard error, with what, how large "
@@ -111,8 +126,8 @@ _WITHOUT_EFFECT: Mapping[str, str] = {
         cuda_malloc_async_pool_memory_throttle_ratio 0.8, enable_gpu_memory_usage_log False""",
     "XLA chooses the kernels, and gives the same numbers for the same program": """
         benchmark False, conv2d_disable_cudnn False, conv_workspace_size_limit 512,
-        cpu_deterministic False, cublaslt_exhaustive_search_times 0,
-        cudnn_batchnorm_spatial_persistent False, cudnn_deterministic False,
+        cublaslt_exhaustive_search_times 0,
+        cudnn_batchnorm_spatial_persistent False,
         cudnn_exhaustive_search False, cudnn_exhaustive_search_times -1,
         embedding_deterministic 0, enable_api_kernel_fallback True,
         enable_cublas_tensor_op_math False, gemm_use_half_precision_compute_type False,

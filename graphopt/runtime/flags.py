@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
 from difflib import get_close_matches
 from numbers import Real
 from operator import index
@@ -33,6 +35,10 @@ BUCKETS = "FLAGS_graphopt_buckets"
 PROGRESS = "FLAGS_graphopt_progress"
 FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
 IDS = "FLAGS_graphopt_check_ids"
+TIER = "FLAGS_graphopt_tier"
+FAST, FULL, AUTO = TIERS = ("fast", "full", "auto")
+# Paddle's requests for the same bits in every run
+REPEATS = ("FLAGS_cpu_deterministic", "FLAGS_cudnn_deterministic")
 CUDA_PLACE = "FLAGS_graphopt_cuda_place"
 CUDA_PLACES = ("strict", "best")
 _TRUE, _FALSE = ("1", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no")
@@ -102,6 +108,32 @@ def mapper_flag() -> str:
             f"{MAPPER} should be one of {', '.join(map(repr, MAPPERS))}, found {name!r}"
         )
     return name
+
+
+def tier_flag() -> str:
+    """The form in which programs are compiled; ValueError for an unknown one."""
+    name = _only_form.get() or str(_value(TIER))
+    if name not in TIERS:
+        raise ValueError(f"{TIER} should be {FAST}, {FULL} or {AUTO}, found {name!r}")
+    return name
+
+
+@contextmanager
+def full_form() -> Generator[None]:
+    """Programs that are compiled here run in their full form from the first step on."""
+    token = _only_form.set(FULL)
+    try:
+        yield
+    finally:
+        _only_form.reset(token)
+
+
+_only_form: ContextVar[str] = ContextVar("_only_form", default="")
+
+
+def must_repeat() -> bool:
+    """True when a run shall give the bits of every other run."""
+    return any(_value(name) for name in REPEATS)
 
 
 def replaces_gpus() -> bool:

@@ -8,13 +8,18 @@ from graphopt.runtime.arrays import HostArray
 
 
 class Generator:
-    """Gives each run the data of a JAX threefry key, from the seed and the run's number."""
+    """Gives each run the data of a JAX threefry key, from the seed and the run's number.
+
+    It is `seeded` when a script has chosen the seed.
+    """
 
     def __init__(self, seed: int = 0) -> None:
         self.manual_seed(seed)
+        self.seeded = False
 
     def manual_seed(self, seed: int) -> Generator:
         """Restart from this seed (an integer of up to 64 bits)."""
+        self.seeded = True
         self.initial_seed = int(seed)
         # the low 32 bits and the high ones both count
         self._word = (self.initial_seed ^ (self.initial_seed >> 32) * 0x9E3779B1) & 0xFFFFFFFF

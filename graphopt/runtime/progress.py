@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -26,8 +27,18 @@ def announced(describe: Callable[[], str], *, files: bool = True) -> Iterator[No
 
     `describe` is called then. Without `files` a terminal alone gets the line.
     """
-    if not shows_progress() or os.environ.get("GLOG_minloglevel", "0") > "0":
+    if not _is_shown():
         yield
         return
     with progress(describe, files=files):
         yield
+
+
+def say(text: str) -> None:
+    """A line on standard error, unless such lines are switched off."""
+    if _is_shown() and sys.stderr is not None:
+        print(f"graphopt: {text}", file=sys.stderr, flush=True)
+
+
+def _is_shown() -> bool:
+    return shows_progress() and os.environ.get("GLOG_minloglevel", "0") <= "0"

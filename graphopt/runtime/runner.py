@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, TypeAlias, cast
 from weakref import WeakKeyDictionary, proxy
@@ -70,6 +71,7 @@ class Runner:
             "compiled_programs": len(self.all_compiled()),
             "compiled_shapes": len(kept),
             "op_by_op": sum(executable.replicated.name == "by_op" for executable in kept),
+            "tiers": dict(Counter(str(each.form) for each in kept if each.form is not None)),
             "runs": self.runs,
             "reasons": self._kept.stats(self._all()),
         }

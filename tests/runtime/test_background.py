@@ -1,0 +1,110 @@
+"""The thread for work whose end no caller needs: its order, forks, and the end of a process."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from graphopt.runtime.background import submit
+
+START = """
+import os, signal, sys, threading, time
+from graphopt.runtime.background import submit
+class Work:
+    def __init__(self, seconds=0.0, then=""):
+        self.begun, self.done = threading.Event(), threading.Event()
+        self.seconds, self.then = seconds, then
+    def work(self):
+        self.begun.set()
+        time.sleep(self.seconds)
+        print(self.then, end="", flush=True)
+        self.done.set()
+"""
+
+
+class Noted:
+    """Work that notes its name."""
+
+    def __init__(self, name: str, notes: list[str]) -> None:
+        self.name, self.notes = name, notes
+
+    def work(self) -> None:
+        self.notes.append(self.name)
+
+
+def ended(script: str) -> tuple[int, str]:
+    """How a process ends, and what it has written."""
+    found = subprocess.run(
+        [sys.executable, "-c", START + script], capture_output=True, text=True, timeout=60
+    )
+    return found.returncode, found.stdout + found.stderr
+
+
+def test_work_is_done_in_order() -> None:
+    notes: list[str] = []
+    works = [Noted(name, notes) for name in "abc"]
+    gone = Noted("gone", notes)
+    submit(works[0])
+    submit(gone)
+    del gone
+    for work in works[1:]:
+        submit(work)
+    for _ in range(1000):
+        if len(notes) >= 3 and notes[-1] == "c":
+            break
+        time.sleep(0.01)
+    assert [name for name in notes if name != "gone"] == ["a", "b", "c"]
+
+
+@pytest.mark.slow
+def test_a_process_ends_after_the_work_under_way() -> None:
+    """What has not begun is left undone."""
+    script = """
+first, second = Work(0.3, "first"), Work(0.3, "second")
+submit(first); submit(second); first.begun.wait()
+"""
+    assert ended(script) == (0, "first")
+
+
+@pytest.mark.slow
+def test_an_interrupt_ends_the_wait() -> None:
+    script = """
+work = Work(30)
+submit(work); work.begun.wait()
+timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT))
+timer.daemon = True
+timer.start()
+"""
+    assert ended(script) == (-signal.SIGINT, "")
+
+
+@pytest.mark.slow
+def test_a_child_has_a_thread_of_its_own() -> None:
+    """It neither waits for its parent's work nor loses its own."""
+    script = """
+long, short = Work(0.5, "parent "), Work(0, "child ")
+submit(long); long.begun.wait()
+child = os.fork()
+if not child:
+    submit(short)
+    sys.exit(0 if short.done.wait(5) else 1)
+print(os.waitpid(child, 0)[1], end=" ", flush=True)
+"""
+    code, text = ended(script)
+    assert code == 0 and sorted(text.split()) == ["0", "child", "parent"]
+
+
+@pytest.mark.slow
+def test_nothing_begins_at_the_end() -> None:
+    """A program that runs while the process ends goes without."""
+    script = """
+import atexit
+work = Work(0, "late")
+atexit.register(lambda: (submit(work), print("end")))
+"""
+    code, text = ended(script)
+    assert code == 0 and text.strip() in ("end", "lateend", "end\nlate")

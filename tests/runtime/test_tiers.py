@@ -1,0 +1,208 @@
+"""Programs in two forms: which one begins, that both compute the same, and how they change."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from xdsl.dialects.builtin import ModuleOp
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.debug.compare import assert_same_results
+from graphopt.lowering.replication import Plan, alone
+from graphopt.nn import functional as F
+from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
+from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.reference.stored import by_variable, stored
+from graphopt.runtime import executable, generator, tiers
+from graphopt.runtime.flags import TIER, full_form
+from graphopt.runtime.tiers import Successor, quickly
+from graphopt.testing import programs
+from graphopt.testing.programs import Generated
+from graphopt_tests.example_counts import examples
+from graphopt_tests.runtime.nets import Net, build, close, value
+
+Array = np.ndarray[Any, Any]
+# the effort of users, where test runs make little
+WELL = {
+    "xla_backend_optimization_level": 3,
+    "xla_llvm_disable_expensive_passes": False,
+    "xla_cpu_use_fusion_emitters": True,
+}
+
+
+@pytest.fixture(autouse=True)
+def _large(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Every program counts as large, nothing was seeded, and work is done at once."""
+    monkeypatch.setattr(tiers, "SMALL", 0)
+    monkeypatch.setattr(tiers, "submit", lambda work: work.work())
+    monkeypatch.setattr(generator.default_generator(), "seeded", False)
+    paddle.set_flags({TIER: "auto"})
+    yield
+    paddle.set_flags({TIER: "full"})
+
+
+def network() -> Net:
+    """A small network that trains with dropout and momentum."""
+
+    def make() -> tuple[Any, Any]:
+        x = static.data("x", [None, 4], "float32")
+        hidden = F.dropout(static.nn.fc(x, 16, activation="relu"), 0.5)
+        loss = paddle.mean(paddle.square(static.nn.fc(hidden, 1)))
+        paddle.optimizer.Momentum(0.1, 0.9).minimize(loss)
+        return loss, hidden
+
+    unseeded(3)
+    return build(make)
+
+
+def unseeded(start: int) -> None:
+    """A known start of the random numbers that no script has chosen."""
+    paddle.seed(start)
+    generator.default_generator().seeded = False
+
+
+def form_of(executor: Any) -> str:
+    """The form of what an executor or a compiled program compiled last."""
+    return list(executor.stats["tiers"])[-1]
+
+
+def feed(rows: int = 6) -> dict[str, Array]:
+    return {"x": np.random.default_rng(rows).normal(size=(rows, 4)).astype("float32")}
+
+
+def test_a_training_goes_on_exactly_where_it_was() -> None:
+    """Losses, dropouts and weights are those of the full form alone; the form changes at run 3."""
+    runs: dict[str, list[Any]] = {}
+    for tier in ("full", "auto", "fast"):
+        paddle.set_flags({TIER: tier})
+        with static.scope_guard(static.Scope()):
+            net = network()
+            found: list[Any] = [net.run(feed(), net.loss)[0] for _ in range(5)]
+            found += [value(p.name) for p in net.main.all_parameters()]
+        runs[tier] = found
+        (form, *_) = [text for text in net.executor.stats["tiers"] if "startup" not in text][-1:]
+        assert form.startswith("fast: it was" if tier == "fast" else "full:"), form
+        assert ("from run 3 on" in form) is (tier == "auto")
+    for wanted, *others in zip(*runs.values(), strict=True):
+        for other in others:
+            close(other, wanted)
+
+
+@pytest.mark.slow
+def test_the_same_numbers() -> None:
+    """The two forms of random training programs agree within the tolerance of a fusion."""
+
+    @settings(max_examples=examples(3))
+    @given(programs(plant=[*FuseGemmEpilogue.RULES, *FuseBnAct.RULES]))
+    def check(generated: Generated) -> None:
+        quick = generated.module.clone()
+
+        def run(module: ModuleOp, inputs: dict[str, Array]) -> dict[str, Array]:
+            return run_with(quickly(None) if module is quick else WELL, module, inputs)
+
+        assert_same_results(generated.module, quick, run=run)
+
+    check()
+
+
+def run_with(
+    options: dict[str, Any], module: ModuleOp, inputs: dict[str, Array]
+) -> dict[str, Array]:
+    """The results of a module that XLA compiles with these options."""
+    given, plan = stored(module, inputs), Plan.of(module)
+    ports = plan.updated, plan.read_only, plan.feeds
+    arguments = (*(tuple(given[p.name] for p in group) for group in ports), np.zeros(2, "uint32"))
+    with jax.enable_x64(True):
+        function = alone(module, plan, jax.devices("cpu")[0], donate=False).function
+        fetches, written = function.lower(*arguments).compile(options)(*arguments)
+    arrays = map(np.array, (*fetches, *written))
+    results = zip((*plan.fetches, *plan.written), arrays, strict=True)
+    return by_variable(module, {f"{p.kind} {p.name}": array for p, array in results})
+
+
+def test_a_size_that_never_comes_again_has_no_second_form() -> None:
+    net = infer()
+    for rows in (1, 2, 3):
+        net.run(feed(rows), net.out)
+    assert net.executor.stats["tiers"] == {"fast: a second run has the full form compiled": 3}
+
+
+def infer() -> Net:
+    def make() -> tuple[Any, Any]:
+        x = static.data("x", [None, 4], "float32")
+        return x, paddle.exp(paddle.tanh(x))
+
+    return build(make)
+
+
+def test_a_full_form_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The quick one goes on running, and one warning says so."""
+
+    def failing(make: Callable[[], Any]) -> Successor[Any]:
+        def fail() -> Any:
+            raise RuntimeError("no more memory")
+
+        return Successor(fail)
+
+    monkeypatch.setattr(executable, "Successor", failing)
+    net = infer()
+    wanted = net.run(feed(), net.out)
+    with pytest.warns(UserWarning, match=r"stays in its quick form.*no more memory"):
+        net.run(feed(), net.out)
+    for _ in range(2):  # warnings are errors here
+        close(net.run(feed(), net.out)[0], wanted[0])
+    assert form_of(net.executor) == "fast: the full form did not compile: no more memory"
+
+
+def test_programs_with_one_form() -> None:
+    """Each says why."""
+
+    def reason(net: Net, program: Any = None) -> str:
+        source = net.executor if program is None else program
+        net.run(feed(), net.loss, program)
+        return form_of(source)
+
+    net = network()
+    assert "replicas" in reason(net, net.parallel(2))
+    net.main.random_seed = 5
+    assert "from a seed" in reason(net)
+    paddle.set_flags({"FLAGS_cpu_deterministic": True})
+    try:
+        assert "the same bits" in reason(network())
+    finally:
+        paddle.set_flags({"FLAGS_cpu_deterministic": False})
+    tiers.SMALL = 1000
+    assert "small" in reason(network())
+
+
+def test_an_unknown_form() -> None:
+    paddle.set_flags({TIER: "quick"})
+    net = infer()
+    with pytest.raises(ValueError, match="should be fast, full or auto, found 'quick'"):
+        net.run(feed(), net.out)
+
+
+def test_what_is_measured_has_one_form() -> None:
+    net = network()
+    with full_form():
+        net.run(feed(), net.loss)
+    assert form_of(net.executor).startswith("full: it was requested")
+
+
+def test_two_executors_and_scopes() -> None:
+    """Each has forms of its own, and the scopes their own state."""
+    net = network()
+    other, scope = static.Executor(), static.Scope()
+    unseeded(1)
+    other.run(net.startup, scope=scope)
+    for _ in range(4):
+        net.run(feed(), net.loss)
+        other.run(net.main, feed=feed(), fetch_list=[net.loss], scope=scope)
+    for runner in (net.executor, other):
+        assert "from run 3 on" in form_of(runner)
