@@ -40,6 +40,7 @@ from graphopt.lowering.dynamic import call_of
 from graphopt.lowering.finite import Order, order_of, watch_block
 from graphopt.lowering.hashing import by_hash
 from graphopt.lowering.locations import scope_of
+from graphopt.lowering.ops.random import draws_in_parts
 from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.registry import evaluator
 
@@ -174,7 +175,8 @@ def evaluate_op(
             else:
                 call = call_of(op, context.replicas, env)
                 operands = operands_by_lane(op, env, context.lanes)
-                compute = jitted(call) if call.is_memoized else call.on_lanes
+                alone = not call.is_memoized or (context.by_op and draws_in_parts(call))
+                compute = call.on_lanes if alone else jitted(call)
                 by_lane = compute(operands, context.keys_at(op, operands))
                 results = list(zip(*by_lane, strict=True))
             if is_kept(op):

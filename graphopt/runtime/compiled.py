@@ -34,6 +34,7 @@ from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.host import callers
 from graphopt.lowering.lockstep import lockstep
 from graphopt.lowering.multi_process import across
+from graphopt.lowering.ops.random import draws_in_parts
 from graphopt.lowering.replication import Plan, Replicated
 from graphopt.passes.padding.mask import Masked
 from graphopt.passes.table.flags import check_supported, refused
@@ -122,13 +123,14 @@ class Compiled:
         """True for a startup program, which gives state and takes nothing, with draws alike.
 
         XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
-        that are like it.
+        that are like it: those of one shape, and long ones of any shape.
         """
         plan = self.plan
         if plan.feeds or plan.updated or plan.read_only or plan.fetches:
             return False
         calls = [Call.of(op, ALONE) for op in self.module.walk() if isinstance(op, RandomOp)]
-        return len(calls) >= 2 * len(set(calls)) > 0
+        alike = len(calls) >= 2 * len(set(calls)) > 0
+        return alike or sum(map(draws_in_parts, calls)) > 1
 
     @property
     def per_replica(self) -> bool:

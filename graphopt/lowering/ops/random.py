@@ -4,39 +4,84 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import partial
+from functools import cache
+from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
+from jax.core import Tracer
 
 from graphopt.ir.dialect.ops import random as ops
 from graphopt.ir.dtypes import DType
-from graphopt.lowering.ops.base import Array, wide, wide_dtype
+from graphopt.lowering.call import Call
+from graphopt.lowering.ops.base import Array, constant, wide, wide_dtype
 from graphopt.lowering.registry import lowers
 
 # Longer draws are made in blocks of this many numbers.
 BLOCK = 4096
+# The blocks that a program makes that serves draws of all lengths.
+PART = 16
 
 Shape = tuple[int, ...]
+# of a key, a shape and an element type
+Draw = Callable[..., Array]
 
 
-def _drawn(draw: Callable[[Array, Shape], Array], key: Array, shape: Shape) -> Array:
-    """`draw(key, shape)`; a long draw block by block, each with a key of its own.
+def _scaled(
+    draw: Draw, key: Array, shape: Shape, dtype: DType, scale: float, offset: float
+) -> Array:
+    """`offset + scale * draw(key, shape)`; a long draw block by block, each with a key of its own.
 
-    XLA needs about half a second to compile a generator, and does so for each shape. The dozens of
-    shapes in a startup program share the generator of a block.
+    XLA needs about half a second to compile a generator, and does so for each shape. Where the key
+    has a value, the dozens of shapes in a startup program share one program, which makes PART
+    blocks.
     """
+    wider = wide_dtype(dtype)
+    factor, start = constant(scale, wider), constant(offset, wider)
     size = math.prod(shape)
     if size <= BLOCK:
-        return draw(key, shape)
+        return (start + factor * draw(key, shape, wider)).astype(dtype.numpy)
+    count = -(-size // BLOCK)
+    if isinstance(key, Tracer) or _platform(key) != "cpu":
+        numbers = _blocks(draw, key, jnp.arange(count, dtype="uint32"), wider)
+        return (start + factor * numbers[:size].reshape(shape)).astype(dtype.numpy)
+    part = _part(draw, wider, dtype)
+    firsts = np.arange(0, count, PART, dtype=np.uint32)
+    parts = [part(key, first, factor, start) for first in firsts]
+    return jnp.asarray(np.concatenate(parts)[:size].reshape(shape))
+
+
+def _blocks(draw: Draw, key: Array, blocks: Array, dtype: Any) -> Array:
+    """The numbers of these blocks, in a row."""
 
     def block(number: Array) -> Array:
-        return draw(jax.random.fold_in(key, number), (BLOCK,))
+        return draw(jax.random.fold_in(key, number), (BLOCK,), dtype)
 
-    blocks = lax.map(block, jnp.arange(-(-size // BLOCK), dtype="uint32"))
-    return blocks.reshape(-1)[:size].reshape(shape)
+    return lax.map(block, blocks).reshape(-1)
+
+
+# one for each distribution and element type
+@cache
+def _part(draw: Draw, wider: Any, dtype: DType) -> Any:
+    """A compiled function of a key, the first of PART blocks, a scale and an offset."""
+
+    def part(key: Array, first: Array, scale: Array, offset: Array) -> Array:
+        blocks = first + jnp.arange(PART, dtype="uint32")
+        return (offset + scale * _blocks(draw, key, blocks, wider)).astype(dtype.numpy)
+
+    return jax.jit(part)
+
+
+def _platform(array: Array) -> str:
+    return next(iter(array.devices())).platform
+
+
+def draws_in_parts(call: Call) -> bool:
+    """True for a draw whose rule compiles by itself what serves other draws, given a key."""
+    longer = (ops.Uniform, ops.Gaussian, ops.TruncatedGaussian)
+    return issubclass(call.op_class, longer) and math.prod(dict(call.attrs)["shape"]) > BLOCK
 
 
 @lowers(ops.Dropout)
@@ -54,26 +99,22 @@ def dropout(x: Array, p: float, is_test: bool, mode: str, key: Array) -> Array:
 
 
 @lowers(ops.Uniform)
-def uniform(key: Array, shape: tuple[int, ...], dtype: DType, min: float, max: float) -> Array:
-    unit = _drawn(partial(jax.random.uniform, dtype=wide_dtype(dtype)), key, shape)
-    return (min + (max - min) * unit).astype(dtype.numpy)
+def uniform(key: Array, shape: Shape, dtype: DType, min: float, max: float) -> Array:
+    return _scaled(jax.random.uniform, key, shape, dtype, max - min, min)
 
 
 @lowers(ops.Gaussian)
-def gaussian(key: Array, shape: tuple[int, ...], dtype: DType, mean: float, std: float) -> Array:
-    standard = _drawn(partial(jax.random.normal, dtype=wide_dtype(dtype)), key, shape)
-    return (mean + std * standard).astype(dtype.numpy)
+def gaussian(key: Array, shape: Shape, dtype: DType, mean: float, std: float) -> Array:
+    return _scaled(jax.random.normal, key, shape, dtype, std, mean)
 
 
 @lowers(ops.TruncatedGaussian)
-def truncated_gaussian(
-    key: Array, shape: tuple[int, ...], dtype: DType, mean: float, std: float
-) -> Array:
-    def draw(key: Array, shape: Shape) -> Array:
-        return jax.random.truncated_normal(key, -2, 2, shape, wide_dtype(dtype))
+def truncated_gaussian(key: Array, shape: Shape, dtype: DType, mean: float, std: float) -> Array:
+    return _scaled(_truncated, key, shape, dtype, std, mean)
 
-    standard = _drawn(draw, key, shape)
-    return (mean + std * standard).astype(dtype.numpy)
+
+def _truncated(key: Array, shape: Shape, dtype: Any) -> Array:
+    return jax.random.truncated_normal(key, -2, 2, shape, dtype)
 
 
 @lowers(ops.RandomIntegers)

@@ -1,0 +1,54 @@
+"""Long draws: the same numbers in a compiled program and op by op, which compiles once for all."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.dtypes import DType
+from graphopt.lowering.ops import random
+from graphopt_tests.runtime.nets import value
+
+DISTRIBUTIONS = {
+    "uniform": partial(random.uniform, min=-2.0, max=3.0),
+    "gaussian": partial(random.gaussian, mean=1.0, std=0.5),
+    "truncated_gaussian": partial(random.truncated_gaussian, mean=1.0, std=0.5),
+}
+# whole blocks, one and a bit, and more than a part
+SHAPES = ((2, random.BLOCK), (random.BLOCK + 1,), (random.BLOCK * random.PART + 7,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+@pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16"])
+@pytest.mark.parametrize("shape", SHAPES)
+def test_numbers_are_those_of_a_compiled_program(name: str, dtype: str, shape: Any) -> None:
+    """Up to the rounding of the scale."""
+    rule = partial(DISTRIBUTIONS[name], shape=shape, dtype=DType(dtype))
+    with jax.enable_x64(True):
+        key = jax.random.key(3)
+        found, expected = rule(key=key), jax.jit(lambda key: rule(key=key))(key)
+    assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
+    wide = "float64" if dtype == "bfloat16" else dtype
+    tolerance = 1e-2 if dtype == "bfloat16" else 1e-6
+    np.testing.assert_allclose(np.asarray(found, wide), np.asarray(expected, wide), rtol=tolerance)
+
+
+def test_startup_programs_share_a_generator() -> None:
+    """Layers of many sizes need one program of a distribution, and have other numbers each."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), static.scope_guard(static.Scope()):
+        hidden = static.data("x", [None, 80], "float32")
+        for width in (60, 80, 90):
+            hidden = static.nn.fc(hidden, width, bias_attr=False)
+        random._part.cache_clear()
+        static.Executor(paddle.CPUPlace()).run(startup)
+        weights = [value(p.name).reshape(-1)[:4800] for p in main.all_parameters()]
+    assert random._part.cache_info().misses == 1
+    assert len({array.tobytes() for array in weights}) == 3
