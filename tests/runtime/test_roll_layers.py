@@ -13,7 +13,7 @@ import graphopt as paddle
 from graphopt import static, utils
 
 Array = np.ndarray[Any, Any]
-LAYERS, WIDTH = 16, 6
+LAYERS, WIDTH = 12, 6
 X = np.random.default_rng(0).normal(size=(4, WIDTH)).astype("float32")
 UNROLLED = "roll-layers,stack-state"
 

@@ -39,7 +39,7 @@ class RollLayers(RewritePass):
 
     name = "roll-layers"
     numerics = Numerics.BIT_EXACT
-    fewest: int = 16
+    fewest: int = 12
     fewest_ops: int = 32
     recompute: bool = False
     apart: str = ""
