@@ -27,23 +27,37 @@ A small network compiles in less than JAX's own default of a second.
 
 
 @functools.cache
-def use_cache() -> None:
+def use_cache() -> Path | None:
     """Let JAX look up what it compiles, and keep what takes it longer than MIN_SECONDS.
 
-    Does nothing after the first call, and where the directory cannot be written.
+    Returns our directory; None where the user gave JAX another one or none, and where ours cannot
+    be written. Does nothing after the first call.
     """
     config: Any = jax.config
     if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
-        return
+        return None
     directory = _directory()
     if directory is None:
-        return
+        return None
     config.update("jax_compilation_cache_dir", str(directory))
     if config.jax_compilation_cache_max_size == -1:
         config.update("jax_compilation_cache_max_size", MAX_BYTES)
     if config.jax_persistent_cache_min_compile_time_secs == 1.0:  # as JAX sets it
         config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
     compilation_cache.reset_cache()  # JAX may have noted already that there is none
+    return directory
+
+
+def least_seconds() -> float:
+    """Programs that compile faster are not kept."""
+    config: Any = jax.config
+    return config.jax_persistent_cache_min_compile_time_secs
+
+
+def most_bytes() -> int:
+    """The bytes of a directory at most."""
+    config: Any = jax.config
+    return config.jax_compilation_cache_max_size
 
 
 def _directory() -> Path | None:

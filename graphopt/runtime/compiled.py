@@ -74,7 +74,7 @@ class Compiled:
         compilation = self.compilation
         strategy = compilation.strategy
         donate = bool(strategy is None or strategy.enable_inplace)
-        donate = donate and not self.callers and not self.checks_finite
+        donate = donate and not self.calls_python
         if not compilation.data_parallel or (count == 1 and not self.per_replica):
             if self.starts_alike:
                 return replace(self.by_op(), name="start")
@@ -131,6 +131,11 @@ class Compiled:
         calls = [Call.of(op, ALONE) for op in self.module.walk() if isinstance(op, RandomOp)]
         alike = len(calls) >= 2 * len(set(calls)) > 0
         return alike or sum(map(draws_in_parts, calls)) > 1
+
+    @property
+    def calls_python(self) -> bool:
+        """True when a step calls Python, for an op or to look for NaN."""
+        return bool(self.callers) or self.checks_finite
 
     @property
     def per_replica(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import warnings
 import weakref
@@ -22,9 +23,10 @@ from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.cache import use_cache
 from graphopt.runtime.callbacks import finish
 from graphopt.runtime.compiled import Compiled
-from graphopt.runtime.flags import AUTO, FULL
+from graphopt.runtime.flags import AUTO, FAST, FULL
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.ids import check_ids
+from graphopt.runtime.known import Arguments, Form, Known, types_of
 from graphopt.runtime.not_finite import refuse_not_finite
 from graphopt.runtime.progress import FEED_SHAPE, NEW_PROGRAM, announced
 from graphopt.runtime.run_hook import Watcher, watcher
@@ -274,28 +276,39 @@ class Executable:
         self, updated: Arrays, read_only: Arrays, ordered: FedArrays, key: HostArray
     ) -> Step:
         use_cache()
-        lower = getattr(self.replicated.function, "lower", None)
+        if not hasattr(self.replicated.function, "lower"):
+            return self.replicated.function
         try:
-            if lower is None:
-                return self.replicated.function
             with announced(lambda: self._described(ordered)):
-                return self._compiled(lower(updated, read_only, ordered, key))
+                return self._first_form(types_of((updated, read_only, ordered, key)))
         except NeedsData:
             if self.replicated.name != "alone":
                 raise
             self.replicated = self.compiled.by_op()
             return self.replicated.function
 
-    def _compiled(self, lowered: jax.stages.Lowered) -> Step:
-        """The form of a lowered program that runs first."""
-        options = self.compiled.options()
+    def _first_form(self, arguments: Arguments) -> Step:
+        """The form that runs first, for arguments of these types."""
+        lower, options = self.replicated.function.lower, self.compiled.options()
+
+        @functools.cache
+        def lowered() -> jax.stages.Lowered:
+            with jax.enable_x64(True):
+                return lower(*arguments)
+
         self.form = tier = tier_of(self.compiled, self.replicated)
+        known = Known.of(self.compiled, self.replicated, arguments)
+        full = Form(known, lowered, options)
+        if tier.name != FAST and (found := full.load()) is not None:
+            self.form = Tier(FULL, "it was on disk")
+            return found
         if tier.name == FULL:
-            return lowered.compile(options)
-        quick = lowered.compile(quickly(options))
+            return full.make()
+        quick = Form(known, lowered, quickly(options))
+        function = quick.load() or quick.make()
         if tier.name == AUTO:
-            self.form = self.successor = Successor(lambda: lowered.compile(options))
-        return quick
+            self.form = self.successor = Successor(full.make)
+        return function
 
     def _described(self, ordered: FedArrays) -> str:
         """The program that is compiled, with its size, the shapes of its feeds and the reason."""

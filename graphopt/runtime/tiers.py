@@ -77,7 +77,7 @@ def _only_full(compiled: Compiled, replicated: Replicated) -> str:
         return "its operators are compiled one by one"
     if replicated.name != "alone":
         return "replicas, here and in other processes, run one form"
-    if compiled.callers:
+    if compiled.calls_python:
         return "it calls Python"
     return ""
 

@@ -1,0 +1,195 @@
+"""Executables on disk by what they are made of, so that a known program is not even traced.
+
+JAX finds what it has on disk by a lowered program, and tracing and lowering a model take longer
+than loading its executable. An entry here is found by the text of the optimised module, the types
+of its arguments and all else that a trace depends on. Entries are beside JAX's, in the directory
+of `cache.py`, and only where that is ours: like JAX's, they are code that is run.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import os
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from pickle import PicklingError
+from typing import Any
+
+import jax
+from jax.experimental import serialize_executable
+
+from graphopt.ir.dialect.text import text_of
+from graphopt.lowering.kernels.attention_heads import CORES
+from graphopt.lowering.registry import RULES
+from graphopt.lowering.replication import Replicated
+from graphopt.runtime.cache import least_seconds, most_bytes, use_cache
+from graphopt.runtime.compiled import Compiled
+from graphopt.runtime.places import device_of
+
+FOLDER = "steps"
+_HASH = 32
+# arrays, or their types, as a step takes them
+Arguments = tuple[Any, ...]
+# of XLA
+Options = Mapping[str, Any] | None
+
+
+@dataclass(frozen=True)
+class Known:
+    """The executables on disk of one program for certain arguments, by the options of XLA.
+
+    `results` has the structure of what a step returns.
+    """
+
+    folder: Path
+    name: str
+    device: Any
+    arguments: Arguments
+    results: Any
+
+    @classmethod
+    def of(cls, compiled: Compiled, replicated: Replicated, arguments: Arguments) -> Known | None:
+        """Those of a program for arguments of these types; None where nothing is kept.
+
+        Nothing is kept of programs over several devices, of those that call Python (to check
+        numbers, too), or with rules from elsewhere, whose code this does not know.
+        """
+        directory = use_cache()
+        kept = replicated.name == "alone" and not compiled.calls_python
+        if directory is None or not kept or not _rules_are_ours(len(RULES)):
+            return None
+        device = device_of(compiled.compilation.places[0])
+        if device.platform != "cpu":
+            return None
+        plan = compiled.plan
+        parts = (
+            text_of(compiled.module),
+            [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arguments)],
+            str(jax.tree.structure(arguments)),
+            (plan.steps, sorted(plan.stacked), replicated.donates, device.id),
+            _settings(),
+        )
+        results = tuple(plan.fetches), tuple(plan.written)
+        return cls(directory / FOLDER, _hashed(parts), device, arguments, results)
+
+    def load(self, options: Options) -> Any:
+        """The executable; None when there is none, or none that can be loaded."""
+        file = self._file(options)
+        try:
+            content = file.read_bytes()
+        except OSError:
+            return None
+        payload = content[_HASH:]
+        try:
+            if hashlib.sha256(payload).digest() != content[:_HASH]:
+                raise ValueError("damaged")
+            made = serialize_executable.deserialize_and_load(
+                payload,
+                jax.tree.structure((self.arguments, {})),
+                jax.tree.structure(self.results),
+                backend="cpu",
+                execution_devices=[self.device],
+            )
+        except Exception:  # whatever it is, compiling again makes a good one
+            with suppress(OSError):
+                file.unlink()
+            return None
+        with suppress(OSError):
+            os.utime(file)
+        return made
+
+    def save(self, options: Options, executable: jax.stages.Compiled) -> None:
+        """Keep an executable, if JAX can write it and there is room on the disk."""
+        try:
+            payload, _, _ = serialize_executable.serialize(executable)
+        except (AttributeError, NotImplementedError, PicklingError, TypeError, ValueError):
+            return
+        with suppress(OSError):
+            self.folder.mkdir(exist_ok=True)
+            _make_room(self.folder, len(payload))
+            number, name = tempfile.mkstemp(dir=self.folder)
+            with os.fdopen(number, "wb") as file:
+                file.write(hashlib.sha256(payload).digest() + payload)
+            Path(name).replace(self._file(options))
+
+    def _file(self, options: Options) -> Path:
+        return self.folder / _hashed((self.name, sorted((options or {}).items())))
+
+
+class Form:
+    """One form of a step: its options of XLA, the disk it may be on, and what it is made of."""
+
+    def __init__(
+        self, known: Known | None, lowered: Callable[[], jax.stages.Lowered], options: Options
+    ) -> None:
+        self._known = known
+        self._lowered = lowered
+        self._options = options
+
+    def load(self) -> Any:
+        """The executable on disk, or None."""
+        return None if self._known is None else self._known.load(self._options)
+
+    def make(self) -> Any:
+        """The executable, compiled now, and kept if that takes long."""
+        lowered, start = self._lowered(), time.monotonic()
+        made = lowered.compile(dict(self._options) if self._options else None)
+        if self._known is not None and time.monotonic() - start >= least_seconds():
+            self._known.save(self._options, made)
+        return made
+
+
+def types_of(arguments: Arguments) -> Arguments:
+    """The types of arrays, to lower a program for them; nothing keeps the arrays then."""
+
+    def type_of(array: Any) -> jax.ShapeDtypeStruct:
+        sharding = array.sharding if isinstance(array, jax.Array) else None
+        return jax.ShapeDtypeStruct(array.shape, array.dtype, sharding=sharding)
+
+    return jax.tree.map(type_of, arguments)
+
+
+def _hashed(value: Any) -> str:
+    return hashlib.sha256(repr(value).encode()).hexdigest()
+
+
+def _make_room(folder: Path, size: int) -> None:
+    """Remove what was used least lately, where there would be too much."""
+    entries = [(file.stat(), file) for file in folder.iterdir()]
+    entries.sort(key=lambda entry: entry[0].st_mtime)
+    size += sum(status.st_size for status, _ in entries)
+    for status, file in entries:
+        if size <= most_bytes():
+            break
+        file.unlink(missing_ok=True)
+        size -= status.st_size
+
+
+# `count` stands for the rules: a registry only grows
+@functools.lru_cache(1)
+def _rules_are_ours(count: int) -> bool:
+    return all(rule.__module__.startswith("graphopt.lowering.") for rule in RULES.values())
+
+
+def _settings() -> tuple[Any, ...]:
+    """The versions and settings that a trace and a compilation depend on."""
+    config: Any = jax.config
+    values = {name: str(value) for name, value in config.values.items() if "cache" not in name}
+    flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
+    versions = jax.__version__, version("jaxlib"), _own_code()
+    return versions, sorted(values.items()), flags, CORES
+
+
+@functools.cache
+def _own_code() -> str:
+    """A hash of the code that makes traces."""
+    root, found = Path(__file__).parents[1], hashlib.sha256()
+    for file in sorted(file for room in ("ir", "lowering") for file in (root / room).rglob("*.py")):
+        found.update(file.read_bytes())
+    return found.hexdigest()
