@@ -39,6 +39,14 @@ from graphopt.ir.dialect.definition import (
 )
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, like, rank_of, show
 
+# the types of operands and results, the properties and the attributes
+Facts = tuple[
+    tuple[Attribute, ...],
+    tuple[Attribute, ...],
+    tuple[tuple[str, Attribute], ...],
+    tuple[tuple[str, Attribute], ...],
+]
+
 # one operand group: a value, None (absent optional) or a list (variadic)
 Operand = SSAValue | Sequence[SSAValue] | None
 
@@ -109,6 +117,28 @@ class PdOp(IRDLOperation, ABC):
     def operand_groups(self) -> list[Sequence[SSAValue]]:
         """The operands of each declared field; an absent optional is an empty group."""
         return operand_groups(self)
+
+    def verify(self, verify_nested_ops: bool = True) -> None:
+        """As in xDSL, but an op that has not changed since it was found valid is not checked again.
+
+        Validity follows from types and properties, except of an op with regions and of the last op
+        of a block, which are always checked.
+        """
+        if self.next_op is None or self.regions:
+            super().verify(verify_nested_ops)
+            return
+        facts, own = self._facts(), vars(self)
+        if own.get("valid") != facts:
+            super().verify(verify_nested_ops)
+            own["valid"] = facts
+
+    def _facts(self) -> Facts:
+        return (
+            tuple(value.type for value in self.operands),
+            tuple(value.type for value in self.results),
+            tuple(self.properties.items()),
+            tuple(self.attributes.items()),
+        )
 
     def verify_(self) -> None:
         try:
