@@ -14,10 +14,13 @@ every module of a folder, use `graphopt_tests.sample_modules`.
 
 from __future__ import annotations
 
+import gc
 import importlib.util
+import itertools
 import os
 import re
 import sys
+from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import version
 from pathlib import Path
@@ -54,6 +57,8 @@ def set_environment() -> None:
             flags["--xla_cpu_use_fusion_emitters"] = "false"
     os.environ["XLA_FLAGS"] = " ".join(f"{flag}={value}" for flag, value in flags.items())
     os.environ["JAX_PLATFORMS"] = "cpu"
+    # nothing is kept between processes, so no program needs a key
+    os.environ["JAX_ENABLE_COMPILATION_CACHE"] = "false"
 
 
 def name_this_folder(name: str) -> None:
@@ -74,6 +79,27 @@ os.environ["GRAPHOPT_CRASH_DIR"] = ""
 os.environ["FLAGS_graphopt_tier"] = "full"
 # nothing is kept in the cache directory of whoever runs the tests
 os.environ["FLAGS_graphopt_cache_dir"] = ""
+
+# Modules and collected tests stay until the end, so the collector does not look at them.
+gc.disable()
+
+
+def pytest_collection_finish() -> None:
+    gc.freeze()
+    gc.set_threshold(10_000, 20, 20)
+    gc.enable()
+    if "jax" in sys.modules:
+        share_contexts()
+
+
+def share_contexts() -> None:
+    """Let JAX lower 50 programs in one MLIR context: making one takes longer than most programs."""
+    from jax._src.interpreters import mlir
+
+    make, programs = mlir.make_ir_context, itertools.count()
+    kept = lru_cache(maxsize=1)(lambda _: make())
+    mlir.make_ir_context = lambda: kept(next(programs) // 50)
+
 
 pytest.register_assert_rewrite("graphopt_tests")
 name_this_folder("graphopt_tests")

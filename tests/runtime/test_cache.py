@@ -29,7 +29,8 @@ print(*exe.stats["tiers"])
 
 def run(first: str = "", **environment: str) -> list[str]:
     """The directory, its bound and the form of the program of a process that runs one."""
-    base = {n: v for n, v in os.environ.items() if n != "FLAGS_graphopt_cache_dir"}
+    off = ("FLAGS_graphopt_cache_dir", "JAX_ENABLE_COMPILATION_CACHE")
+    base = {name: value for name, value in os.environ.items() if name not in off}
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT.format(first=first)],
         capture_output=True,
