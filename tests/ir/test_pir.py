@@ -364,7 +364,13 @@ def test_a_linear_operator_of_paddle_3_3_trains_as_there() -> None:
     assert [op.name for op in model.module().walk()].count("pd.grad") == 1
 
 
-@pytest.mark.parametrize("first", ["graphopt.ir.formats.pir", "graphopt.ir.formats"])
+@pytest.mark.parametrize(
+    "first",
+    [
+        "graphopt.ir.formats.pir",
+        pytest.param("graphopt.ir.formats", marks=pytest.mark.exhaustive),
+    ],
+)
 def test_either_package_can_be_imported_first(first: str) -> None:
     subprocess.run([sys.executable, "-c", f"import {first}"], check=True)
 
