@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -25,10 +26,16 @@ def fresh() -> Iterator[tuple[Any, Any]]:
         yield main, startup
 
 
+@lru_cache(maxsize=1)
+def executor_of(program: Any) -> Any:
+    """One executor for all runs of a program, so that it is compiled once."""
+    return static.Executor(paddle.CPUPlace())
+
+
 def run(fetches: Sequence[Any] = (), **feed: Any) -> list[np.ndarray[Any, Any]]:
     """One run of the default main program."""
     main = static.default_main_program()
-    return static.Executor(paddle.CPUPlace()).run(main, feed, list(fetches))
+    return executor_of(main).run(main, feed, list(fetches))
 
 
 def start() -> None:
