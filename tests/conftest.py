@@ -30,6 +30,8 @@ from hypothesis import settings
 
 DEVICES = 4
 TESTS = Path(__file__).parent
+# the JAX that tests are made fast for; with another they only run
+PINNED = version("jaxlib").startswith("0.10.")
 
 # Variables that say something to a test run. What else programs listen to is taken away, so that
 # tests do the same wherever they are run, and so do the processes that they start.
@@ -53,7 +55,7 @@ def set_environment() -> None:
             "--xla_cpu_parallel_codegen_split_count": "1",
         }
         # half of the time that is left; later versions end when they see a flag they do not know
-        if version("jaxlib").startswith("0.10."):
+        if PINNED:
             flags["--xla_cpu_use_fusion_emitters"] = "false"
     os.environ["XLA_FLAGS"] = " ".join(f"{flag}={value}" for flag, value in flags.items())
     os.environ["JAX_PLATFORMS"] = "cpu"
@@ -88,7 +90,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
     gc.set_threshold(10_000, 20, 20)
     gc.enable()
-    if "jax" in sys.modules:
+    if PINNED and "jax" in sys.modules:
         share_contexts()
 
 
