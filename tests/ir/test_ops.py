@@ -23,6 +23,8 @@ from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Block
 from xdsl.parser import Parser
 from xdsl.printer import Printer
+from xdsl.rewriter import Rewriter
+from xdsl.utils.exceptions import VerifyException
 
 import graphopt
 from graphopt.ir.dialect.context import new_context
@@ -32,6 +34,7 @@ from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.ops.control import RegionOp, Yield
 from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.shape import Transpose
 from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, dtype_of, shape_of, show, tensor
 from graphopt.ir.dtypes import as_dtype
 from graphopt.lowering.registry import RULES
@@ -224,6 +227,30 @@ def _with_unknown(groups: Groups) -> Iterator[Groups]:
 def _hide(type_: Tensor, hidden: Callable[[int], bool]) -> Tensor:
     shape = [UNKNOWN if hidden(i) else dim for i, dim in enumerate(shape_of(type_))]
     return tensor(shape, dtype_of(type_))
+
+
+def test_a_changed_op_is_verified_again() -> None:
+    """An op that was valid is not, once an operand, a property or its result is another."""
+    block = Block(arg_types=[tensor((2, 3), "float32"), tensor((3, 2), "float32")])
+    op = Transpose.make(block.args[0], perm=(1, 0))
+    block.add_ops([op, ReturnOp(op.results[0])])
+    perm, kept = op.properties["perm"], op.results[0].type
+    for _ in range(2):
+        op.verify()
+    op.operands[0] = block.args[1]
+    with pytest.raises(VerifyException, match="its type rule gives"):
+        op.verify()
+    op.operands[0] = block.args[0]
+    op.verify()
+    op.properties["perm"] = Transpose.make(block.args[0], perm=(0, 1)).properties["perm"]
+    with pytest.raises(VerifyException, match="its type rule gives"):
+        op.verify()
+    op.properties["perm"] = perm
+    Rewriter.replace_value_with_new_type(op.results[0], tensor((2, 3), "float32"))
+    with pytest.raises(VerifyException, match="its type rule gives"):
+        op.verify()
+    Rewriter.replace_value_with_new_type(op.results[0], kept)
+    op.verify()
 
 
 # Text -----------------------------------------------------------------------------------------
