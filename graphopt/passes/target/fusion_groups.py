@@ -91,15 +91,16 @@ class Grouping:
         self.least, self.log = least, log
         self.kept_inputs: set[SSAValue] = set()
         """The values that derivatives of the groups made so far read and keep."""
-        self.waiting: set[Operation] = set()
+        self.waiting: dict[Operation, Group] = {}
         """The ops of the groups that are decided later, of which nothing is known yet."""
 
     def make(self, groups: Sequence[Group]) -> None:
         """Put a `pd.fusion_group` in the place of each group that gains enough."""
         several = [group for group in groups if len(group.ops) + len(group.copied) > 1]
-        self.waiting.update(op for group in several for op in group.ops)
+        self.waiting.update((op, group) for group in several for op in group.ops)
         for group in several:
-            self.waiting.difference_update(group.ops)
+            for op in group.ops:
+                del self.waiting[op]
             self._make(group)
         restore_order(self.block)
 
@@ -148,7 +149,14 @@ class Grouping:
 
     def _leaves(self, value: SSAValue, group: Group) -> bool:
         """True when an op outside of the group reads a value, other than to compute it again."""
-        return any(reader not in group.ops for reader in self._readers(value))
+        return any(
+            reader not in group.ops and not self._will_copy(value, reader)
+            for reader in self._readers(value)
+        )
+
+    def _will_copy(self, value: SSAValue, reader: Operation) -> bool:
+        """True when the group of a reader is decided later and computes the value again."""
+        return reader in self.waiting and value.owner in self.waiting[reader].copied
 
     def _readers(self, value: SSAValue) -> list[Operation]:
         found = (ancestor_in(self.block, use.operation) for use in value.uses)
@@ -174,8 +182,9 @@ class Grouping:
         if self.log.vetoed(group.ops, values):
             return
         replace_uses(values)
-        unread = [op for op in group.copied if not any(result.uses for result in op.results)]
-        for op in (*reversed(group.ops), *unread):
-            op.detach()
-            op.erase()
+        # what another group copies later is still read
+        for op in (*reversed(group.ops), *group.copied):
+            if not any(result.uses for result in op.results):
+                op.detach()
+                op.erase()
         self.log.begin(made)
