@@ -67,6 +67,13 @@ def test_a_class_that_does_not_exist() -> None:
     assert not np.any(np.nan_to_num(gradient))
 
 
+def test_a_class_past_32_bits() -> None:
+    """It is not the one that its lower bits are."""
+    with jax.enable_x64(True):
+        label = jnp.asarray([[2**32 + 1]])
+        assert np.isnan(loss_of(jnp.ones((1, 3)), label, -1))
+
+
 def test_no_logarithms_of_all_probabilities() -> None:
     """Of values as large as the logits a step keeps the gradient alone."""
     x = jax.ShapeDtypeStruct((64, 5000), np.float32)

@@ -47,8 +47,9 @@ def _classes(label: Array, x: Array, axis: int, ignore_index: int) -> tuple[Arra
     label = jnp.expand_dims(label, axis) if label.ndim < x.ndim else label
     label = label.astype(np.int64)
     ignored = label == ignore_index
-    # below zero would count from the end; past the end reads nan
-    index = jnp.where(label < 0, x.shape[axis], label)
+    # below zero would count from the end; past the end reads nan, and is cut to 32 bits by JAX
+    size = x.shape[axis]
+    index = jnp.where((label < 0) | (label > size), size, label)
     return jnp.where(ignored, 0, index), ignored
 
 
