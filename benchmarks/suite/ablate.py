@@ -44,6 +44,7 @@ PASSES: Mapping[str, tuple[str, ...]] = {
 # passes that do nothing on CPUs
 ELSEWHERE: Mapping[str, str] = {
     "choose-attention": "it names the kernels of GPUs and TPUs; on CPUs it changes nothing",
+    "choose-group-kernel": "it makes kernels for GPUs and TPUs, of the groups of build_cinn_pass",
     "fuse-cudnn-attention": "for GPUs; `make bench-gpu` has attention there",
     "fuse-pallas-attention": "for TPUs, which the suite does not measure",
 }

@@ -21,7 +21,15 @@ from xdsl.ir import SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.differentiated import KEPT
 from graphopt.ir.dialect.ops.comm import Collective
-from graphopt.ir.dialect.ops.control import FusionGroup, If, Layers, RegionOp, Scan, While
+from graphopt.ir.dialect.ops.control import (
+    FusionGroup,
+    If,
+    Layers,
+    RegionOp,
+    RowKernel,
+    Scan,
+    While,
+)
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.regions import captured_values, inner_ops, values_read
 from graphopt.ir.dialect.types import dtype_of, rank_of
@@ -31,6 +39,7 @@ from graphopt.lowering.evaluate import Context, evaluate_block
 from graphopt.lowering.loops import Step, fixed_loop, open_loop, stepped_loop
 from graphopt.lowering.region_derivatives import Wanted
 from graphopt.lowering.registry import evaluates
+from graphopt.lowering.row_kernels import in_rows
 
 Arrays = tuple[Array, ...]
 # (what the op reads, key data) -> results
@@ -162,6 +171,9 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
             return _layers(op, operands, region(0), outside, key)
         if isinstance(op, FusionGroup):
             return _group(region(0))((), outside, key)
+        if isinstance(op, RowKernel):
+            loose = context.order is not None or context.by_op
+            return in_rows(op, partial(region(0), ()), outside, key, loose=loose)
         assert isinstance(op, Scan)
         return _scan(op, operands, _step(op, region(0)), outside, key)
 

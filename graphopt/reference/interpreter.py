@@ -16,7 +16,16 @@ from xdsl.ir import Block, Operation, SSAValue
 
 import graphopt.reference.ops  # noqa: F401  (registers the rules)
 from graphopt.ir.dialect.op import PdOp, bind_groups, call_rule
-from graphopt.ir.dialect.ops.control import FusionGroup, If, Layers, RegionOp, Scan, While, Yield
+from graphopt.ir.dialect.ops.control import (
+    FusionGroup,
+    If,
+    Layers,
+    RegionOp,
+    RowKernel,
+    Scan,
+    While,
+    Yield,
+)
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.random import Dropout, RandomOp
 from graphopt.ir.dialect.signature import Port, function_signature, main_function, prepare_function
@@ -36,7 +45,7 @@ def supports(op: Operation) -> bool:
     It may still refuse an op for a property of it, when it comes to that.
     """
     if isinstance(op, RegionOp):
-        return isinstance(op, (FusionGroup, If, Layers, While, Scan)) and all(
+        return isinstance(op, (FusionGroup, If, Layers, RowKernel, While, Scan)) and all(
             supports(inner) for region in op.regions for inner in region.block.ops
         )
     return isinstance(op, (Grad, ReturnOp, Yield)) or type(op) in RULES
@@ -236,7 +245,7 @@ class Run:
             found = self.block(block, inner, traced=followed)
             return found if followed else [value_of(value) for value in found]
 
-        if isinstance(op, FusionGroup):
+        if isinstance(op, (FusionGroup, RowKernel)):
             return run(0)
         if isinstance(op, If):
             return run(0 if _holds(env[op.condition]) else 1)

@@ -57,6 +57,8 @@ def setup_of(name: str) -> PassContext:
         platform, kernel = KERNELS[name]
         return PassContext({}, platform=platform, attention_kernel=kernel)
     flag = FLAGS.get(name)
+    if name == "choose-group-kernel":
+        return PassContext({str(flag): True}, platform="gpu")
     return pass_context_for(None if flag is None else strategy(**{flag: True}), "cpu")
 
 

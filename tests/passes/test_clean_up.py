@@ -169,6 +169,7 @@ def test_every_pass_has_a_class() -> None:
         "assign-layout",
         "choose-attention",
         "choose-convolution",
+        "choose-group-kernel",
         "choose-pooling",
         "store-filters",
     }

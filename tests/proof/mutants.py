@@ -55,6 +55,9 @@ REWRITES = {
     "kept_values": GROUPS,
     "min_cut": GROUPS,
     "fusion_groups": GROUPS,
+    "outlining": GROUPS,
+    "choose_group_kernel": ("choose-group-kernel",),
+    "row_limits": ("choose-group-kernel",),
     "fuse_all_optimizer_ops": ("fuse-all-optimizer-ops", "fuse-adamw"),
 }
 TRANSFORMERS = ("fused-attention", "fused-feedforward", "fuse-dot-product-attention")

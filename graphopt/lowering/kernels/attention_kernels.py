@@ -12,10 +12,11 @@ from typing import Any
 
 import jax
 import numpy as np
-from jax import export, lax
+from jax import lax
 from jax import numpy as jnp
 
 from graphopt.lowering.kernels.attention import Array, Operands, Weighing
+from graphopt.lowering.kernels.mosaic import with_short_indices
 
 # cuDNN's kernel needs the tensor cores of this generation (Ampere)
 LEAST_CAPABILITY = 8.0
@@ -120,21 +121,10 @@ def _mosaic(q: Array, k: Array, v: Array, how: Weighing) -> Array:
     return tpu.flash_attention(q, k, v, sm_scale=how.scale, block_sizes=blocks)
 
 
-def _apart(function: Callable[..., Any], *operands: Array) -> Any:
-    """The results of a function with 32-bit indices: Mosaic has no others.
-
-    A program of graphopt is traced and lowered with 64-bit ones, so this part is lowered alone.
-    """
-    types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
-    with jax.enable_x64(False):
-        exported = export.export(jax.jit(function), platforms=("tpu",))(*types)
-    return exported.call(*operands)
-
-
 @partial(jax.custom_vjp, nondiff_argnums=(3,))
 def _flash(q: Array, k: Array, v: Array, how: Weighing) -> Array:
     """The kernel on [b, n, t, d]; its derivative is lowered alone, too."""
-    return _apart(partial(_mosaic, how=how), q, k, v)
+    return with_short_indices(partial(_mosaic, how=how), q, k, v)
 
 
 def _flash_saving(q: Array, k: Array, v: Array, how: Weighing) -> tuple[Array, Any]:
@@ -146,7 +136,7 @@ def _flash_saving(q: Array, k: Array, v: Array, how: Weighing) -> tuple[Array, A
         trees.append(tree)
         return out, saved
 
-    out, saved = _apart(forward, q, k, v)
+    out, saved = with_short_indices(forward, q, k, v)
     return out, jax.tree.unflatten(trees[0], saved)
 
 
@@ -156,7 +146,7 @@ def _flash_pulled_back(how: Weighing, pull: Any, of_out: Array) -> tuple[Array, 
     def backward(of_out: Array, *saved: Array) -> tuple[Array, Array, Array]:
         return jax.tree.unflatten(tree, saved)(of_out)
 
-    return _apart(backward, of_out, *saved)
+    return with_short_indices(backward, of_out, *saved)
 
 
 _flash.defvjp(_flash_saving, _flash_pulled_back)

@@ -124,6 +124,11 @@ def library(context: PassContext) -> Options:
     return {"kernel": context.attention_kernel}
 
 
+def kind_of_device(context: PassContext) -> Options:
+    """The platform of the run."""
+    return {"platform": context.platform}
+
+
 def least_gain(context: PassContext) -> Options:
     """Products of matrices get another order where it halves the multiplications."""
     return {"least_gain": 2.0}

@@ -16,21 +16,20 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, BlockArgument, Operation, SSAValue
 
-from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.differentiated import mark_kept
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
-from graphopt.ir.dialect.ops.control import FusionGroup, Yield
+from graphopt.ir.dialect.ops.control import FusionGroup
 from graphopt.ir.dialect.regions import ancestor_in
 from graphopt.ir.dialect.signature import main_function
 from graphopt.passes.engine.fusion import Outcome, Reason
-from graphopt.passes.engine.naming import joined_location
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
 from graphopt.passes.target.group_borders import Paths, derivative_paths, ends, members
 from graphopt.passes.target.group_costs import LEAST_GAIN, MOST_OPS, Kind, needs_operands
 from graphopt.passes.target.group_growth import Group, Growth, restore_order
 from graphopt.passes.target.kept_values import Kept, choose_kept
+from graphopt.passes.target.outlining import copied_body, stand_in
 from graphopt.passes.target.recompute_activations import size_of
 
 OP_BY_OP = Reason(
@@ -164,27 +163,11 @@ class Grouping:
 
     def _replace(self, group: Group, leaving: Sequence[SSAValue], kept: Kept, inner: int) -> None:
         """Move the ops of a group into the region of one op."""
-        body = Block()
-        copies: dict[SSAValue, SSAValue] = {}
-        for op in (*group.copied, *group.ops):
-            copy = op.clone(copies)
-            body.add_op(copy)
-            for old, new in zip(op.results, copy.results, strict=True):
-                new.name_hint = old.name_hint
+        ops = [*group.copied, *group.ops]
+        body, copies = copied_body(ops, leaving)
+        for op, copy in zip(ops, copies, strict=True):
             if op in kept.ops:
                 mark_kept(copy)
-        body.add_op(Yield.make([copies[value] for value in leaving]))
         types = [value.type for value in leaving]
         made = FusionGroup.build_with([], types, [body], inner=inner, freed=kept.freed)
-        made.location = joined_location(group.ops)
-        self.block.insert_op_after(made, group.ops[-1])
-        values: dict[SSAValue, SSAValue] = dict(zip(leaving, made.results, strict=True))
-        if self.log.vetoed(group.ops, values):
-            return
-        replace_uses(values)
-        # what another group copies later is still read
-        for op in (*reversed(group.ops), *group.copied):
-            if not any(result.uses for result in op.results):
-                op.detach()
-                op.erase()
-        self.log.begin(made)
+        stand_in(made, group.ops, leaving, self.log, group.copied)

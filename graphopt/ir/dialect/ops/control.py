@@ -25,10 +25,11 @@ from xdsl.traits import IsTerminator, Pure, RecursiveMemoryEffect, is_side_effec
 from xdsl.utils.exceptions import VerifyException
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.attrs import flag, integer
+from graphopt.ir.dialect.attrs import flag, integer, string
 from graphopt.ir.dialect.definition import SEGMENTS, encode_attrs, segments
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import OpaqueOp
+from graphopt.ir.dialect.rows import forms_in
 from graphopt.ir.dialect.traits import Opaque
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -298,10 +299,53 @@ class FusionGroup(RegionOp):
         if self.body.block.args:
             raise VerifyException("'pd.fusion_group': its region takes no arguments")
         for op in self.body.block.ops:
-            if op.regions or not (isinstance(op, Yield) or is_side_effect_free(op)):
+            simple = isinstance(op, RowKernel) or not op.regions
+            if not simple or not (isinstance(op, Yield) or is_side_effect_free(op)):
                 raise VerifyException(
                     f"'pd.fusion_group': {op.name} has regions or effects; leave it outside"
                 )
+        self.expect("yielded", [value.type for value in self.yielded()], self.result_types)
+
+
+LANGUAGES = {"triton": 1, "mosaic": 8}
+"""The languages of kernels, for GPUs and for TPUs, and the fewest rows of a block in each."""
+
+
+@irdl_op_definition
+class RowKernel(RegionOp):
+    """Ops that one kernel computes, a block of `rows` rows at a time; they are as in `rows.py`.
+
+    On other devices than those of the `language`, and where sizes do not fit the declared types,
+    the ops are computed one by one. The derivative keeps what the kernel reads. Paddle has no such
+    operator: CINN makes kernels of its groups.
+    """
+
+    name = "pd.row_kernel"
+    language = string("triton")
+    rows = integer(1)
+    body = region_def()
+
+    @staticmethod
+    def infer() -> tuple[Tensor, ...]:
+        raise ProgramError("the results of pd.row_kernel are what its region yields")
+
+    def verify_regions(self) -> None:
+        block = self.body.block
+        least, rows = LANGUAGES.get(self.attr("language")), self.attr("rows")
+        if least is None:
+            names = " and ".join(LANGUAGES)
+            raise VerifyException(f"'pd.row_kernel': language should be one of {names}")
+        if rows < least or rows.bit_count() != 1:
+            raise VerifyException(
+                f"'pd.row_kernel': rows should be a power of two from {least} on, found {rows}"
+            )
+        forms = forms_in([op for op in block.ops if not isinstance(op, Yield)])
+        if block.args or forms is None:
+            raise VerifyException(
+                "'pd.row_kernel': its ops do not compute the rows of tensors of one shape"
+            )
+        if any(value not in forms or not forms[value].rows for value in self.yielded()):
+            raise VerifyException("'pd.row_kernel': it yields a value that has no rows")
         self.expect("yielded", [value.type for value in self.yielded()], self.result_types)
 
 

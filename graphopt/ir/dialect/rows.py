@@ -1,0 +1,212 @@
+"""Tensors as matrices of rows: the ops that compute each row from one row of their operands.
+
+A kernel computes a block of rows at a time. Its tensors have one shape, of which the first axes
+number the rows and the others are a row; or one number for each row; or the same row for all; or
+one number. These are the forms of a value. An op has a row form where each row of its results
+depends on that row of its operands alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from xdsl.ir import Operation, SSAValue
+
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops import activation, elementary, math, reduce
+from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax
+from graphopt.ir.dialect.ops.norm import LayerNorm
+from graphopt.ir.dialect.ops.shape import Expand
+from graphopt.ir.dialect.traits import Reduction, keeps_order
+from graphopt.ir.dialect.types import (
+    Shape,
+    dtype_of,
+    normalize_axis,
+    product,
+    shape_of,
+)
+
+DTYPES = ("float32", "bfloat16", "float16", "bool", "int32")
+"""The dtypes of values in row form; sums are of fractions, and labels of a loss are integers."""
+
+
+class Form(NamedTuple):
+    """True where a value has the rows, and where it has the columns, of the matrix."""
+
+    rows: bool
+    columns: bool
+
+
+WHOLE, ROW, COLUMN, ONE = Form(True, True), Form(True, False), Form(False, True), Form(False, False)
+"""All elements; one number for each row; the same row for all; one number."""
+
+
+@dataclass(frozen=True)
+class Frame:
+    """The shape of the whole matrix, whose first `lead` axes number the rows."""
+
+    shape: Shape
+    lead: int
+
+    @property
+    def length(self) -> int:
+        """The elements of a row; UNKNOWN where that is known only when the program runs."""
+        return product(self.shape[self.lead :])
+
+    def place(self, shape: Shape) -> Form | None:
+        """The form of an operand that broadcasts, as in NumPy, to the matrix or to its rows."""
+        if len(shape) > len(self.shape):
+            return None
+        padded = (1,) * (len(self.shape) - len(shape)) + tuple(shape)
+        rows = _covers(padded[: self.lead], self.shape[: self.lead])
+        columns = _covers(padded[self.lead :], self.shape[self.lead :])
+        return None if rows is None or columns is None else Form(rows, columns)
+
+    def is_flat(self, shape: Shape) -> bool:
+        """True for one number for each row, without axes in the place of the row."""
+        return tuple(shape) == self.shape[: self.lead]
+
+
+def _covers(part: Shape, whole: Shape) -> bool | None:
+    """True for equal sizes, False for ones only, None otherwise."""
+    if tuple(part) == tuple(whole):
+        return True
+    return False if all(size == 1 for size in part) else None
+
+
+class Forms(NamedTuple):
+    """The forms of the operands and of the results of an op."""
+
+    operands: tuple[Form, ...]
+    results: tuple[Form, ...]
+
+
+FUNCTIONS: tuple[type[PdOp], ...] = (
+    math.Add, math.Subtract, math.Multiply, math.Divide, math.Maximum, math.Minimum,
+    math.Pow, math.Scale, math.Cast, math.Clip, math.Square, math.Abs, math.Exp, math.Log,
+    math.Sqrt, math.Rsqrt, math.Where, math.Equal, math.NotEqual, math.LessThan, math.LessEqual,
+    math.GreaterThan, math.GreaterEqual, math.LogicalAnd, math.LogicalOr, math.LogicalNot,
+    elementary.Reciprocal, elementary.Log1p, activation.Relu, activation.Relu6,
+    activation.Sigmoid, activation.Silu, activation.Tanh, activation.Hardsigmoid,
+    activation.Hardswish, activation.LeakyRelu, activation.Softplus, activation.Swish,
+    activation.Mish,
+)  # fmt: skip
+"""The elementwise ops that Pallas lowers for GPUs and for TPUs; not so, say, those with `erf`."""
+
+SUMMARIES = (reduce.Mean, reduce.Sum, reduce.Max, reduce.Min)
+NORMALISERS = (activation.SoftmaxBase, LayerNorm, CrossEntropyWithSoftmax)
+"""Ops that go over each row several times."""
+COMBINING = (*SUMMARIES, *NORMALISERS)
+
+
+def frame_of(op: Operation) -> Frame | None:
+    """The rows that an op combines the elements of; None where it does not combine rows."""
+    if not isinstance(op, PdOp) or not isinstance(op, COMBINING):
+        return None
+    shape = tuple(shape_of(op.operands[0].type))
+    if isinstance(op, LayerNorm):
+        lead = int(op.attr("begin_norm_axis"))
+    elif isinstance(op, SUMMARIES):
+        trait = op.get_trait(Reduction)
+        assert trait is not None
+        lead = min(trait.axes(op), default=0)
+        if trait.axes(op) != frozenset(range(lead, len(shape))):
+            return None
+    else:
+        if not shape or normalize_axis(op.attr("axis"), len(shape)) != len(shape) - 1:
+            return None
+        lead = len(shape) - 1
+    return Frame(shape, lead) if lead else None
+
+
+def forms_of(op: Operation, frame: Frame) -> Forms | None:
+    """The forms in which an op computes rows of this frame; None where it does not."""
+    if not isinstance(op, PdOp) or not has_row_dtypes(op):
+        return None
+    if isinstance(op, COMBINING):
+        return _combining(op) if frame_of(op) == frame else None
+    if isinstance(op, Expand):
+        return _broadcasting(op, frame)
+    if keeps_order(op):
+        return _view(op, frame)
+    if isinstance(op, activation.Gelu):
+        return _elementwise(op, frame) if op.attr("approximate") else None
+    return _elementwise(op, frame) if isinstance(op, FUNCTIONS) else None
+
+
+def has_row_dtypes(op: PdOp) -> bool:
+    """True for an op on tensors of dtypes that kernels of rows compute in."""
+    values = [*op.operands, *op.results]
+    if isinstance(op, COMBINING) and not dtype_of(op.operands[0].type).is_floating:
+        return False
+    if isinstance(op, CrossEntropyWithSoftmax) and not op.attr("soft_label"):
+        values.remove(op.label)
+    return all(str(dtype_of(value.type)) in DTYPES for value in values)
+
+
+def _combining(op: PdOp) -> Forms | None:
+    if isinstance(op, SUMMARIES):
+        return Forms((WHOLE,), (ROW,))
+    if isinstance(op, activation.SoftmaxBase):
+        return Forms((WHOLE,), (WHOLE,))
+    if isinstance(op, LayerNorm):
+        return Forms((WHOLE, *[COLUMN] * (len(op.operands) - 1)), (WHOLE, ROW, ROW))
+    if not op.attr("use_softmax"):
+        return None
+    return Forms((WHOLE, WHOLE if op.attr("soft_label") else ROW), (WHOLE, ROW))
+
+
+def _broadcasting(op: Expand, frame: Frame) -> Forms | None:
+    placed = frame.place(shape_of(op.operands[0].type))
+    whole = tuple(shape_of(op.results[0].type)) == frame.shape
+    return Forms((placed,), (WHOLE,)) if placed is not None and whole else None
+
+
+def _view(op: PdOp, frame: Frame) -> Forms | None:
+    """A view of one number for each row, with or without axes in the place of the row."""
+    shapes = [shape_of(value.type) for value in (*op.operands, *op.results)]
+    rows = all(frame.is_flat(shape) or frame.place(shape) == ROW for shape in shapes)
+    return Forms((ROW,), (ROW,)) if rows and len(shapes) == 2 else None
+
+
+def _elementwise(op: PdOp, frame: Frame) -> Forms | None:
+    (result,) = op.results
+    shape = shape_of(result.type)
+    operands = [shape_of(value.type) for value in op.operands]
+    if frame.is_flat(shape):
+        if all(frame.is_flat(other) or product(other) == 1 for other in operands):
+            return Forms(tuple(ROW if frame.is_flat(s) else ONE for s in operands), (ROW,))
+        return None
+    placed = [frame.place(other) for other in operands]
+    form = frame.place(shape)
+    known = [place for place in placed if place is not None]
+    if form is None or not form.rows or len(known) < len(placed):
+        return None
+    return Forms(tuple(known), (form,))
+
+
+def forms_in(ops: Sequence[Operation]) -> Mapping[SSAValue, Form] | None:
+    """The forms of all values of ops that are computed by rows together; None if they are not."""
+    frames = {frame for op in ops if (frame := frame_of(op)) is not None}
+    if len(frames) != 1:
+        return None
+    (frame,) = frames
+    found: dict[SSAValue, Form] = {}
+    for op in ops:
+        forms = forms_of(op, frame)
+        if forms is None:
+            return None
+        pairs = [
+            *zip(op.operands, forms.operands, strict=True),
+            *zip(op.results, forms.results, strict=True),
+        ]
+        if any(found.setdefault(value, form) != form for value, form in pairs):
+            return None
+    return found
+
+
+def frame_in(ops: Iterable[Operation]) -> Frame:
+    """The frame of ops of which `forms_in` knows the forms."""
+    return next(frame for op in ops if (frame := frame_of(op)) is not None)

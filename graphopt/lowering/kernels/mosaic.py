@@ -1,0 +1,23 @@
+"""Functions that are lowered for TPUs apart from the program around them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+from jax import export
+
+Array = jax.Array
+
+
+def with_short_indices(function: Callable[..., Any], *operands: Array) -> Any:
+    """The results of a function with 32-bit indices: Mosaic has no others.
+
+    A program of graphopt is traced and lowered with 64-bit ones, so this part is lowered alone. Of
+    replicas side by side on one device, one is computed after the other.
+    """
+    types = [jax.ShapeDtypeStruct(x.shape, x.dtype) for x in operands]
+    with jax.enable_x64(False):
+        exported = export.export(jax.jit(function), platforms=("tpu",))(*types)
+    return jax.custom_batching.sequential_vmap(exported.call)(*operands)

@@ -1,0 +1,183 @@
+"""build_cinn_pass on GPUs and TPUs: reductions along rows in a group become one kernel each.
+
+XLA makes a loop of each reduction and one of what follows it, and each reads the rows again. In a
+`pd.row_kernel` a block of rows is read once, with the ops before and after the reductions that
+compute the same rows. What has no row form, such as a product, stays beside it in the group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Block, Operation, SSAValue
+
+from graphopt.ir.dialect.differentiated import KEPT, is_kept
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import FusionGroup, RowKernel
+from graphopt.ir.dialect.ops.norm import BatchNormBase, GroupNorm
+from graphopt.ir.dialect.regions import ancestor_in
+from graphopt.ir.dialect.rows import (
+    COMBINING,
+    NORMALISERS,
+    WHOLE,
+    Form,
+    Frame,
+    forms_in,
+    forms_of,
+    frame_of,
+    has_row_dtypes,
+)
+from graphopt.ir.dialect.traits import Reduction
+from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass
+from graphopt.passes.target.group_costs import MOST_OPS, Kind
+from graphopt.passes.target.group_growth import Group, Growth, restore_order
+from graphopt.passes.target.outlining import copied_body, stand_in
+from graphopt.passes.target.row_limits import LIMITS, Limits, most_alive, rows_of_block
+
+NO_REDUCTION = Reason("no-reduction", "XLA makes one loop of a group that reduces nothing")
+NO_ROW_FORM = Reason("no-row-form", "kernels of rows have no form of it")
+OTHER_AXES = Reason("other-axes", "it combines elements along other axes than the last ones")
+ROW_LENGTH = Reason(
+    "row-length",
+    "the length of a row is known only when the program runs",
+    "declare the data with known lengths",
+)
+ROW_DTYPE = Reason("row-dtype", "kernels of rows compute in float32, bfloat16 and float16")
+IS_KEPT = Reason("is-kept", "the derivative keeps its result, which is in memory anyway")
+MIXED_FORMS = Reason(
+    "mixed-forms", "sizes are alike, so that a value is read both by rows and by columns"
+)
+ONE_LOOP = Reason("one-loop", "XLA makes one loop of a single reduction with what it reads")
+
+_MEMBER = Kind("row", lambda op: True, 1.0, "a kernel computes it once")
+
+
+@dataclass(frozen=True)
+class ChooseGroupKernel(RewritePass):
+    """Let a kernel compute the rows of the groups, on GPUs (Triton) or TPUs (Mosaic)."""
+
+    name = "choose-group-kernel"
+    numerics = Numerics.REASSOCIATING
+    platform: str = "gpu"
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log = RewriteLog(self.name, self.numerics)
+        for group in [op for op in module.walk() if isinstance(op, FusionGroup)]:
+            _choose(group, LIMITS[self.platform], log)
+        return log.outcomes
+
+
+def _choose(group: FusionGroup, limits: Limits, log: RewriteLog) -> None:
+    """Put kernels in the place of the rows of one group."""
+    block = group.body.block
+    combining = [op for op in block.ops if isinstance(op, PdOp) and _combines(op)]
+    if not combining and not any(isinstance(op, RowKernel) for op in block.ops):
+        log.declined(group, NO_REDUCTION)
+    frames: dict[Frame, list[PdOp]] = {}
+    for op in combining:
+        reason, frame = _refusal(op), frame_of(op)
+        if reason is not None or frame is None:
+            log.declined(op, reason or OTHER_AXES)
+        else:
+            frames.setdefault(frame, []).append(op)
+    for frame, ops in frames.items():
+        for rows in _parts(block, frame):
+            found = [op for op in ops if op in rows.ops]
+            if found:
+                _replace(block, rows, frame, found, limits, log)
+        restore_order(block)
+
+
+def _combines(op: PdOp) -> bool:
+    """True for an op that combines many elements to few, or normalises by what it combines."""
+    return isinstance(op, (*COMBINING, BatchNormBase, GroupNorm)) or op.has_trait(Reduction)
+
+
+def _refusal(op: PdOp) -> Reason | None:
+    """The reason why an op that combines elements is in no kernel."""
+    if not isinstance(op, COMBINING):
+        return NO_ROW_FORM
+    if not has_row_dtypes(op):
+        return ROW_DTYPE
+    frame = frame_of(op)
+    if frame is None:
+        return OTHER_AXES
+    if frame.length == UNKNOWN:
+        return ROW_LENGTH
+    if forms_of(op, frame) is None:
+        return NO_ROW_FORM
+    return IS_KEPT if not _may_join(op, frame) else None
+
+
+def _may_join(op: Operation, frame: Frame) -> bool:
+    """True for an op that may be in a kernel, and whose result is not kept but for its rows' sums.
+
+    A kept number for each row is computed again, with the row.
+    """
+    forms = forms_of(op, frame)
+    if forms is None or not all(form.rows for form in forms.results):
+        return False
+    return not is_kept(op) or WHOLE not in forms.results
+
+
+def _parts(block: Block, frame: Frame) -> Sequence[Group]:
+    """The ops of a block that compute rows of a frame, by what is connected."""
+    kinds = {op: _MEMBER for op in block.ops if isinstance(op, PdOp) and _may_join(op, frame)}
+    paths = dict.fromkeys(block.ops, frozenset[Operation]())
+    return Growth(block, kinds, paths, {}, MOST_OPS).groups()
+
+
+def _replace(
+    block: Block,
+    group: Group,
+    frame: Frame,
+    combining: Sequence[PdOp],
+    limits: Limits,
+    log: RewriteLog,
+) -> None:
+    """Move ops into the region of one kernel, unless there is a reason against it."""
+    ops = group.ops
+    forms = forms_in(ops)
+    made = [r for op in ops for r in op.results if _is_read(r, ops, block)]
+    chosen = _fitting(ops, forms, made, frame, limits)
+    if isinstance(chosen, Reason):
+        for op in combining:
+            log.declined(op, chosen)
+        return
+    last = ops[-1]
+    if not log.allow(last):
+        return
+    held = ", ".join(op.name.removeprefix("pd.") for op in ops)
+    note = f"holds {held}; {chosen} rows of {frame.length} elements at a time"
+    log.applied(last, *ops[-2::-1], note=note)
+    body, copies = copied_body(ops, made)
+    for copy in copies:
+        copy.attributes.pop(KEPT, None)
+    types = [value.type for value in made]
+    kernel = RowKernel.build_with([], types, [body], language=limits.language, rows=chosen)
+    stand_in(kernel, ops, made, log)
+
+
+def _is_read(value: SSAValue, ops: Sequence[PdOp], block: Block) -> bool:
+    """True when another op of the block reads a value."""
+    return any(ancestor_in(block, use.operation) not in ops for use in value.uses)
+
+
+def _fitting(
+    ops: Sequence[PdOp],
+    forms: Mapping[SSAValue, Form] | None,
+    made: Sequence[SSAValue],
+    frame: Frame,
+    limits: Limits,
+) -> int | Reason:
+    """The rows of a block of the kernel of these ops."""
+    if forms is None:
+        return MIXED_FORMS
+    if len(ops) == 1 and not isinstance(ops[0], NORMALISERS):
+        return ONE_LOOP
+    return rows_of_block(limits, frame.length, most_alive(ops, forms, made))

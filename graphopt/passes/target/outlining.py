@@ -1,0 +1,55 @@
+"""Ops of a block that become the region of one op."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from xdsl.ir import Block, SSAValue
+
+from graphopt.ir.dialect.bulk import replace_uses
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import RegionOp, Yield
+from graphopt.passes.engine.naming import joined_location
+from graphopt.passes.engine.rewrite import RewriteLog
+
+
+def copied_body(ops: Sequence[PdOp], yielded: Sequence[SSAValue]) -> tuple[Block, list[PdOp]]:
+    """The block of a region that computes these values of the ops, and the copies in it."""
+    body = Block()
+    made: list[PdOp] = []
+    copies: dict[SSAValue, SSAValue] = {}
+    for op in ops:
+        copy = op.clone(copies)
+        body.add_op(copy)
+        made.append(copy)
+        for old, new in zip(op.results, copy.results, strict=True):
+            new.name_hint = old.name_hint
+    body.add_op(Yield.make([copies[value] for value in yielded]))
+    return body, made
+
+
+def stand_in(
+    made: RegionOp,
+    ops: Sequence[PdOp],
+    yielded: Sequence[SSAValue],
+    log: RewriteLog,
+    copied: Sequence[PdOp] = (),
+) -> None:
+    """Put `made`, which yields these values, in the place of the ops, unless the log vetoes it.
+
+    It comes after the last of them; those that are still read, as those that were copied may be,
+    stay.
+    """
+    block = ops[-1].parent
+    assert block is not None
+    made.location = joined_location(ops)
+    block.insert_op_after(made, ops[-1])
+    values: dict[SSAValue, SSAValue] = dict(zip(yielded, made.results, strict=True))
+    if log.vetoed(ops, values):
+        return
+    replace_uses(values)
+    for op in (*reversed(ops), *copied):
+        if not any(result.uses for result in op.results):
+            op.detach()
+            op.erase()
+    log.begin(made)
