@@ -9,7 +9,18 @@ from collections.abc import Sequence
 from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from graphopt import __version__
-from graphopt.cli import bisect, completion, convert, diff, info, lsp, replay, report, run
+from graphopt.cli import (
+    bisect,
+    compile,
+    completion,
+    convert,
+    diff,
+    info,
+    lsp,
+    replay,
+    report,
+    run,
+)
 from graphopt.errors import GraphoptError
 
 COMMANDS = {
@@ -18,6 +29,7 @@ COMMANDS = {
     "report": (report, "write a page that shows what each pass does to a program"),
     "diff": (diff, "compare two programs, or one before and after passes"),
     "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
+    "compile": (compile, "write a model with executables for chosen sizes, as one file"),
     "bisect": (
         bisect,
         "find the rewrite that makes results wrong, and a small program that shows it",

@@ -103,7 +103,8 @@ class Predictor:
         self._config = config
         self._model = _read(config) if model is None else model
         self._executor = Executor(config.place())
-        self._in_buckets = Executor(config.place(), buckets=automatic())
+        buckets = self._model.buckets or automatic()
+        self._in_buckets = Executor(config.place(), buckets=buckets)
         self._exact: set[Hashable] = set()
         self._inputs = {name: Tensor(name) for name in self._model.feed_names}
         self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
@@ -143,7 +144,8 @@ class Predictor:
     def _executor_for(self, feed: Mapping[str, Any]) -> Executor:
         """The executor of inputs of these sizes."""
         sizes = tuple(np.shape(value) for value in feed.values())
-        if len(self._exact) < EXACT_SIZES or not pads_sizes():
+        counts = self._model.buckets is None and len(self._exact) < EXACT_SIZES
+        if counts or not pads_sizes():
             self._exact.add(sizes)
         return self._executor if sizes in self._exact else self._in_buckets
 

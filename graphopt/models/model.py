@@ -17,6 +17,8 @@ from graphopt.ir.formats.parameters import stored_variables
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.program import Program
 from graphopt.ir.translate.interface import data_names, output_names
+from graphopt.models.bundle.layout import is_bundle
+from graphopt.models.bundle.read import read_bundle
 from graphopt.models.find import find_parameters, find_program, given_parameters
 from graphopt.models.parameters import checked, kind_of_file, read_arrays, read_only, read_pickles
 from graphopt.models.saved import SavedModel
@@ -56,7 +58,8 @@ def import_model(
     """Read a model that Paddle saved, in any of its formats.
 
     `path` is a `.pdmodel` or PIR `.json` file, with the suffix or without; a folder with
-    `__model__`, or with one model in it; or a bare serialized program. `params` is a file of
+    `__model__`, or with one model in it; a bare serialized program; or a bundle (`.graphopt`),
+    which has its parameters, and executables for some sizes of its inputs. `params` is a file of
     tensors (`.pdiparams`), a pickle (`.pdparams`), an `.npz` or a `.safetensors` file, a folder
     with one file per variable, or a mapping of arrays; left out, they are read from beside the
     program: `.pdiparams`, or `.pdparams` and `.pdopt`. Formats are recognised by content.
@@ -77,6 +80,8 @@ def import_model(
 
 def read_model(path: PathLike, params: PathLike | Mapping[str, Any] | None = None) -> ImportedModel:
     """As `import_model`, with the parameters in the model's own scope alone."""
+    if is_bundle(file := _given_path(path)):
+        return _of_bundle(file, params)
     read, parameters = _of_one_save(path, params)
     stored = stored_variables(read.program)
     if parameters is None and read.is_inference and stored:
@@ -85,12 +90,26 @@ def read_model(path: PathLike, params: PathLike | Mapping[str, Any] | None = Non
             f"stored variables ({quote(stored[0].name)} ...), found none; pass it as params"
         )
     parameters = parameters or {}
+    return ImportedModel(
+        *(read.program, read.feed_names, read.fetch_names),
+        *(parameters, read.path, _scope_of(parameters), {}),
+    )
+
+
+def _of_bundle(file: Path, params: PathLike | Mapping[str, Any] | None) -> ImportedModel:
+    if params is not None:
+        raise ValueError(f"{file} is a bundle, which has its parameters; leave out params")
+    program, feeds, fetches, parameters, buckets = read_bundle(file)
+    scope = _scope_of(parameters)
+    return ImportedModel(program, feeds, fetches, parameters, file, scope, {}, buckets)
+
+
+def _scope_of(parameters: Mapping[str, Array]) -> Scope:
+    """A scope of its own for these values."""
     scope = Scope()
     for name, array in parameters.items():
         scope.var(name).put(array)
-    return ImportedModel(
-        read.program, read.feed_names, read.fetch_names, parameters, read.path, scope, {}
-    )
+    return scope
 
 
 def _of_one_save(
@@ -134,6 +153,9 @@ class Interface(NamedTuple):
 def read_interface(path: PathLike) -> Interface:
     """The program that `path` means; raises as `import_model`."""
     file = find_program(_given_path(path))
+    if is_bundle(file):
+        opened = read_bundle(file)
+        return Interface(file, opened.program, opened.feed_names, opened.fetch_names, True)
     loaded = load_model(file, program_only=True)
     program, feeds, fetches = loaded.program, loaded.feed_names, loaded.fetch_names
     if feeds or fetches:
@@ -146,6 +168,8 @@ def read_parameters(
 ) -> dict[str, Array] | None:
     """The checked parameters; None when nothing was given and nothing is beside the program."""
     program, file = read.program, read.path
+    if params is None and is_bundle(file):
+        return read_bundle(file).parameters
     if isinstance(params, Mapping):
         return checked(program, params, "the mapping given as params")
     sources = (

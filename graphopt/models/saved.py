@@ -44,6 +44,8 @@ class SavedModel:
     path: Path
     scope: Scope = field(repr=False)
     _runs: dict[Any, Any] = field(repr=False, compare=False)
+    buckets: Buckets | None = field(default=None, repr=False, compare=False)
+    """The buckets of `run` when it is given none: those of a bundle for a range of sizes."""
 
     def run(
         self,
@@ -61,7 +63,7 @@ class SavedModel:
 
         Raises as `Executor.run`; FeedError for a list of another length.
         """
-        executor = self._executor(buckets)
+        executor = self._executor(self.buckets if buckets is None else buckets)
         names = self.fetch_names if fetch is None else list(fetch)
         program = self.program if build_strategy is None else self._compiled(build_strategy)
         found = executor.run(program, self.feed(feed), names, scope=self.scope)

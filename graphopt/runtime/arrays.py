@@ -27,6 +27,11 @@ Fetched: TypeAlias = "list[list[Array]]"
 """The values of each fetch, one for each replica."""
 
 
+def shapes_of(feeds: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], Any], ...]:
+    """The key of the shapes and element types of feeds, the same in any order of their names."""
+    return tuple([(feeds[name].shape, feeds[name].dtype) for name in sorted(feeds)])
+
+
 class Stats(TypedDict, total=False):
     """The counters of a runner: `Executor.stats` says which, and when."""
 

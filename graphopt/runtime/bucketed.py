@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
@@ -15,19 +15,19 @@ import numpy as np
 from graphopt.ir.program import LENGTHS, Program
 from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.mask import Masked, count_name, mask_name
-from graphopt.runtime.arrays import Array, Feed, Fetched, Stats
+from graphopt.runtime.arrays import Array, Feed, Fetched, Stats, shapes_of
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.flags import checks_nan_inf
-from graphopt.runtime.jax_import import import_jax
 from graphopt.runtime.kept import MOST_COMPILED
 from graphopt.runtime.padded_rows import Rows, count_of, cut, mask_of, misfit
 from graphopt.runtime.places import Place
 from graphopt.runtime.progress import NEW_PROGRAM, OTHER_FETCHES
 from graphopt.runtime.runner import Names, Runner, Signature, write_learning_rates
 from graphopt.runtime.scope import Scope
+from graphopt.runtime.shipped import executables_of
 from graphopt.runtime.strategies import BuildStrategy
 
 if TYPE_CHECKING:
@@ -41,6 +41,14 @@ MAX_SIZES = 64
 Dimensions = Mapping[str, tuple[str | None, ...]]
 
 
+class Fitted(NamedTuple):
+    """A step with padding: its feeds, with masks and counts, and the rows of its dimensions."""
+
+    executables: Executables
+    feeds: dict[str, Array]
+    rows: Rows
+
+
 class BucketedRunner(Runner):
     """As Runner, with feeds padded to the sizes of `buckets`."""
 
@@ -52,8 +60,6 @@ class BucketedRunner(Runner):
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
         self.padding = 0
-        # the sizes that were compiled of each masked program
-        self._sizes_of: WeakKeyDictionary[Executables, list[dict[str, int]]] = WeakKeyDictionary()
         # of each program the masked ones, or why it must run unpadded
         self._masked: WeakKeyDictionary[Program, Bounded[Signature, Executables | CannotPad]] = (
             WeakKeyDictionary()
@@ -88,18 +94,41 @@ class BucketedRunner(Runner):
         wait: bool,
     ) -> Fetched:
         """One step on one place, padded where the program can do with it."""
+        fitted = self.fitted(program, feeds, names)
+        if fitted is None:
+            return super().run(program, feeds, names, scope, wait=wait)
+        executables, padded, rows = fitted
+        write_learning_rates(program, scope)
+        if not (wait and names):  # the caller may change its arrays before the step has read them
+            padded = {name: array.copy() for name, array in padded.items()}
+        executable = executables.find((shapes_of(padded),), 1, even=True)
+        self.runs += 1
+        self.rows += sum(real for real, _ in rows.values())
+        self.padding += sum(size - real for real, size in rows.values())
+        fetches = executable(padded, scope)
+        assert executables.compiled.masked is not None
+        cuts = executables.compiled.masked.fetches
+        return [
+            [cut(array, cuts[name], rows) if name in cuts else array]
+            for name, array in zip(names, fetches, strict=True)
+        ]
+
+    def fitted(self, program: Program, feeds: Mapping[str, Array], names: Names) -> Fitted | None:
+        """The step that runs these feeds with padding.
+
+        None when they must run as they are; `stats["exact"]` has the reason.
+        """
         axes = self._axes(program, feeds)
         rows = self._rows(program, feeds, axes)
         executables = self._padded(program, axes, tuple(feeds), names) if rows else None
         if executables is None:
-            return super().run(program, feeds, names, scope, wait=wait)
+            return None
         masked = executables.compiled.masked
         assert masked is not None
         rows = self._reused(executables, masked, rows)
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
-            return super().run(program, feeds, names, scope, wait=wait)
-        write_learning_rates(program, scope)
+            return None
         padded = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
         for name in feeds:
             lengths = _lengths_of(name)
@@ -107,23 +136,11 @@ class BucketedRunner(Runner):
                 padded[lengths] = _lengthened(
                     padded[lengths], len(feeds[lengths]), len(padded[name])
                 )
-        if not (wait and names):  # the caller may change its arrays before the step has read them
-            padded = {name: array.copy() for name, array in padded.items()}
         for dim in masked.masks:
             padded[mask_name(dim)] = mask_of(dim, rows)
         for dim in masked.counts:
             padded[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
-        shapes = tuple([(array.shape, array.dtype) for array in padded.values()])
-        executable = executables.find(shapes, 1, even=True)
-        self.runs += 1
-        self.rows += sum(real for real, _ in rows.values())
-        self.padding += sum(size - real for real, size in rows.values())
-        fetches = executable(padded, scope)
-        cuts = masked.fetches
-        return [
-            [cut(array, cuts[name], rows) if name in cuts else array]
-            for name, array in zip(names, fetches, strict=True)
-        ]
+        return Fitted(executables, padded, rows)
 
     def _axes(
         self, program: Program, feeds: Mapping[str, Array]
@@ -191,7 +208,7 @@ class BucketedRunner(Runner):
 
         Where sequences have lengths, the number of rows follows from that of sequences.
         """
-        known = self._sizes_of.setdefault(executables, [])
+        known = executables.sizes
         wanted = {dim: size for dim, (_, size) in rows.items()}
         if self.buckets.reuse == 1 or any(map(_is_lengths, executables.compiled.compilation.feeds)):
             return rows
@@ -223,10 +240,6 @@ class BucketedRunner(Runner):
     def _made(
         self, program: Program, axes: Dimensions, feeds: Names, names: Names, *, first: bool
     ) -> Executables | CannotPad:
-        import_jax()
-        from graphopt.runtime.compiled import compile_program
-        from graphopt.runtime.executable import Executables
-
         dims: dict[str, Axes] = {
             feed: tuple((name,) if name is not None else None for name in axes[feed])
             for feed in feeds
@@ -237,11 +250,11 @@ class BucketedRunner(Runner):
         )
         try:
             reason = NEW_PROGRAM if first else OTHER_FETCHES
-            made = Executables(compile_program(compilation), reason)
+            made = executables_of(program, compilation, reason)
         except CannotPad as error:
             self.exact.keep(program.serial, f"{error.reason.name}: {error.reason.text}")
             return error.with_traceback(None)
-        self._kept.reasons[reason] += 1
+        self._kept.reasons[made.reason] += 1
         return made
 
 

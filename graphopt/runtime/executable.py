@@ -355,6 +355,8 @@ class Executables:
         self.compiled = compiled
         self.reason = reason
         self.shapes = 0
+        self.sizes: list[dict[str, int]] = []
+        """The sizes of padded dimensions, of those that were compiled last."""
         self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
 
     def all(self) -> list[Executable]:

@@ -172,7 +172,7 @@ class KeptPrograms:
         make: Callable[[Names], Executables],
     ) -> tuple[Executables, Names]:
         self._watch(program)
-        self.reason = reason = self._reason(group)
+        self.reason = self._reason(group)
         wanted = names
         if names not in fetched.exact:
             wanted = fetched.wanted(names, lambda known: list(fetchable(program, known, rows)))
@@ -184,7 +184,7 @@ class KeptPrograms:
             # one of the others cannot be fetched
             found, wanted = make(names), names
             fetched.exact.add(names)
-        self.reasons[reason] += 1
+        self.reasons[found.reason] += 1
         fetched.sets.append(wanted)
         for gone in self._entries.keep((group, wanted), found):
             self._forget_set(*gone)

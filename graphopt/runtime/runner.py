@@ -10,17 +10,17 @@ from weakref import WeakKeyDictionary, proxy
 import numpy as np
 
 from graphopt.ir.program import LENGTHS, Operator, Program
-from graphopt.runtime.arrays import Array, Feed, Feeds, Fetched, Stats
+from graphopt.runtime.arrays import Array, Feed, Feeds, Fetched, Stats, shapes_of
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel
 from graphopt.runtime.feed import single_feed
 from graphopt.runtime.fetch import by_replica
 from graphopt.runtime.flags import checks_nan_inf
-from graphopt.runtime.jax_import import import_jax
 from graphopt.runtime.kept import MOST_COMPILED, KeptPrograms, Ready, Runnable, choose, ready_of
 from graphopt.runtime.places import Place
 from graphopt.runtime.scope import Scope
+from graphopt.runtime.shipped import executables_of
 from graphopt.runtime.split import SplitFeed
 from graphopt.runtime.strategies import BuildStrategy
 
@@ -159,22 +159,17 @@ class Runner:
         self, program: Program, parts: SplitFeed, names: Names
     ) -> tuple[Executables, Names, Hashable]:
         """The compiled program that has these fetches, its own fetches, and the shapes of feeds."""
-        import_jax()
-        from graphopt.runtime.compiled import compile_program
-        from graphopt.runtime.executable import Executables
-
         chunks = [parts.whole] if parts.whole is not None else list(parts.chunks)
         # in sorted order, so that dicts of another order share what was compiled
         fed = tuple(sorted(chunks[0]))
-        shapes = tuple([tuple([(part[n].shape, part[n].dtype) for n in fed]) for part in chunks])
+        shapes = tuple(map(shapes_of, chunks))
         executables, served = self._kept.find(
             program,
             (fed, parts.count, parts.stacked, checks_nan_inf()),
             names,
             max((shape[0] for part in shapes for shape, _ in part if shape), default=1),
-            lambda fetches: Executables(
-                compile_program(self._compilation(program, parts, fed, fetches)),
-                self._kept.reason,
+            lambda fetches: executables_of(
+                program, self._compilation(program, parts, fed, fetches), self._kept.reason
             ),
             alone=self.session is not None,  # all trainers compile the same
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import weakref
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ def test_what_is_kept_is_bounded() -> None:
     def find(number: int) -> Any:
         def make(names: tuple[str, ...]) -> Any:
             made.append(number)
-            return object()
+            return SimpleNamespace(reason=NEW_PROGRAM)
 
         return kept.find(main, number, ("loss",), 1, make)[0]
 
@@ -178,11 +179,11 @@ def test_a_set_that_cannot_be_compiled() -> None:
     def make(fetches: tuple[str, ...]) -> Any:
         if len(fetches) > 2:
             raise FetchError("cannot be fetched")
-        return fetches
+        return SimpleNamespace(reason=NEW_PROGRAM, fetches=fetches)
 
     for name in names:
         found, served = kept.find(main, (), (name,), 1, make)
-        assert found == served and name in served
+        assert found.fetches == served and name in served
 
 
 def test_what_may_be_fetched_besides() -> None:

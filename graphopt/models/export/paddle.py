@@ -12,6 +12,7 @@ from graphopt.ir.formats.pir.defaults import complete
 from graphopt.ir.formats.protobuf.program_desc import write_program
 from graphopt.ir.formats.seal import sealed_message
 from graphopt.ir.formats.tensor_stream import write_tensor
+from graphopt.ir.program import Variable
 from graphopt.ir.program.sub_blocks import names_in, sub_block
 from graphopt.ir.translate.inference import inference_program, op_reads, without_training_info
 
@@ -25,15 +26,7 @@ def write_pdmodel(path: Path, model: SavedModel) -> list[Path]:
     For a training program, the forward part. Raises UnsupportedError for a parameter without
     a value, and as `static.save_inference_model` does.
     """
-    program = inference_program(model.program, _needed(model), model.fetch_names)
-    variables = stored_variables(program)
-    missing = [v.name for v in variables if v.name not in model.parameters]
-    if missing:
-        raise UnsupportedError(
-            f"the model has no values for {len(missing)} of its parameters "
-            f"({', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}); import it with params"
-        )
-    saved = write_program(complete(without_training_info(program)))
+    saved, variables = saved_program(model)
     tensors = path.with_name(f"{path.name.removesuffix('.pdmodel')}.pdiparams")
     if not variables:
         # old parameters in the folder would be read as this program's
@@ -44,6 +37,22 @@ def write_pdmodel(path: Path, model: SavedModel) -> list[Path]:
     # The program last: until it is there, Paddle's readers find the old pair or no model.
     write_files({tensors: sealed_combined(streams), path: sealed_message(saved)})
     return [path, tensors]
+
+
+def saved_program(model: SavedModel) -> tuple[bytes, list[Variable]]:
+    """The program of `write_pdmodel` in Paddle's format, and the variables that it stores.
+
+    Raises as `write_pdmodel`.
+    """
+    program = inference_program(model.program, _needed(model), model.fetch_names)
+    variables = stored_variables(program)
+    missing = [v.name for v in variables if v.name not in model.parameters]
+    if missing:
+        raise UnsupportedError(
+            f"the model has no values for {len(missing)} of its parameters "
+            f"({', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}); import it with params"
+        )
+    return write_program(complete(without_training_info(program))), variables
 
 
 def _needed(model: SavedModel) -> list[str]:

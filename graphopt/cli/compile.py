@@ -1,0 +1,70 @@
+"""graphopt compile: write a model with executables for chosen sizes as one file, a bundle."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from graphopt.display.units import size
+from graphopt.models.bundle.sizes import check_sets, has_range, ranges_of, shapes_of_sets
+from graphopt.runtime.buckets import automatic
+from graphopt.runtime.jax_import import import_jax
+from graphopt.runtime.places import as_place, check_place, default_place
+
+EXAMPLE = "graphopt compile resnet18/model --sizes x=1x3x32x32,x=8x3x32x32 -o app.graphopt"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `graphopt compile`."""
+    parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help="the bundle, which ends in .graphopt"
+    )
+    parser.add_argument(
+        "--params", metavar="P", help="the parameters, when not in the folder of the model"
+    )
+    parser.add_argument(
+        "--sizes",
+        action="append",
+        required=True,
+        metavar="NAME=AxBxC,...",
+        help="the shape of each input; a name that comes again begins another set. A size may be "
+        "a range, as in x=1x3x48x64..640: inputs are then padded to a ladder of sizes",
+    )
+    parser.add_argument(
+        "--padding",
+        type=float,
+        default=0.12,
+        metavar="SHARE",
+        help="the largest share of padding along an axis between two sizes of a range "
+        "(default 0.12)",
+    )
+    parser.add_argument(
+        "--place", choices=("cpu", "gpu"), help="the kind of device (default: as programs run)"
+    )
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Compile a model for some sizes, and write the bundle."""
+    from graphopt.models.model import import_model
+
+    path = Path(arguments.output)
+    if path.suffix != ".graphopt":
+        raise ValueError(f"{path}: a bundle has the suffix .graphopt")
+    ranges = ranges_of(arguments.sizes)
+    model = import_model(arguments.model, arguments.params)
+    check_sets(model.program, model.feed_names, ranges)
+    buckets = automatic(arguments.padding) if has_range(ranges) else None
+    sets = shapes_of_sets(model.program, ranges, buckets)
+    place = as_place(arguments.place) if arguments.place else default_place()
+    check_place(place)
+    import_jax()
+    from graphopt.models.bundle.write import write_bundle
+
+    notes = write_bundle(model, path, sets, place, buckets, padding=arguments.padding)
+    print(
+        f"wrote {path} ({size(path.stat().st_size)}), compiled for {len(sets) - len(notes)} sizes"
+    )
+    for note in notes:
+        print(f"note: {note}")
+    return 0

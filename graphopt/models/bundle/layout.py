@@ -1,0 +1,145 @@
+"""The bytes of a bundle: a head, a manifest in JSON, and pieces that it lists with their hashes.
+
+A head is `MAGIC`, the length of the manifest (8 bytes, little-endian) and its SHA-256. Pieces
+follow the manifest; their offsets count from its end.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import threading
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from weakref import finalize
+
+from xdsl.utils.exceptions import DiagnosticException, ParseError
+
+from graphopt.errors import FormatError, GraphoptError, LimitError
+from graphopt.ir.formats.limits import Limits
+
+MAGIC = b"graphopt bundle 1\n"
+# beyond this no manifest is read
+MOST_MANIFEST = 1 << 26
+_SIZE, _HASH = 8, 32
+_HEAD = len(MAGIC) + _SIZE + _HASH
+# what reading a manifest that is not as expected raises
+_TROUBLE = (
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    DiagnosticException,
+    LookupError,
+    ParseError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+def is_bundle(path: Path) -> bool:
+    """True for a file that begins as a bundle does, or is named like one."""
+    if not path.is_file():
+        return False
+    with path.open("rb") as file:
+        return file.read(len(MAGIC)) == MAGIC or path.suffix == ".graphopt"
+
+
+@contextmanager
+def as_format_error(path: Path) -> Generator[None]:
+    """Raise FormatError, with the name of the file, for whatever malformed contents lead to."""
+    try:
+        yield
+    except GraphoptError:
+        raise
+    except _TROUBLE as error:
+        text = str(error).strip().partition("\n")[0]
+        reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
+        raise FormatError(
+            f"{path}: a damaged bundle ({reason}); compile it again with `graphopt compile`"
+        ) from error
+
+
+@dataclass
+class Pieces:
+    """The pieces of a bundle that is written: each content is stored once."""
+
+    contents: list[bytes] = field(default_factory=list[bytes])
+    size: int = 0
+    _known: dict[str, dict[str, Any]] = field(default_factory=dict[str, Any])
+
+    def add(self, content: bytes) -> dict[str, Any]:
+        """The entry of a piece for the manifest."""
+        digest = hashlib.sha256(content).hexdigest()
+        if digest not in self._known:
+            self._known[digest] = {"at": self.size, "size": len(content), "sha256": digest}
+            self.contents.append(content)
+            self.size += len(content)
+        return self._known[digest]
+
+    def file(self, manifest: Mapping[str, Any]) -> Iterator[bytes]:
+        """The bytes of the file."""
+        text = json.dumps(manifest).encode()
+        yield MAGIC + len(text).to_bytes(_SIZE, "little") + hashlib.sha256(text).digest()
+        yield text
+        yield from self.contents
+
+
+class Bundle:
+    """A bundle that is open for reading; the same file, whatever takes its place meanwhile.
+
+    Raises FormatError, with the name of the file, for anything else than a whole bundle, LimitError
+    for one whose parts are larger than `limits`, and the usual OSError.
+    """
+
+    def __init__(self, path: Path, limits: Limits | None = None) -> None:
+        self.path = path
+        self.limits = limits or Limits()
+        self._file = path.open("rb")
+        # open as long as the bundle is, so that a later save in its place cannot mix with it
+        finalize(self, self._file.close)
+        self._lock = threading.Lock()
+        self._end = os.fstat(self._file.fileno()).st_size
+        head = self._read(0, _HEAD, "the head")
+        if not head.startswith(MAGIC):
+            raise FormatError(f"{path}: expected a bundle that begins with {MAGIC!r}")
+        size = int.from_bytes(head[len(MAGIC) : -_HASH], "little")
+        if size > MOST_MANIFEST:
+            raise LimitError(f"{path}: expected a manifest of {MOST_MANIFEST} bytes at most")
+        text = self._read(_HEAD, size, "the manifest")
+        self._check(text, head[-_HASH:].hex(), "the manifest")
+        self._start = _HEAD + size
+        with as_format_error(path):
+            self.manifest: dict[str, Any] = json.loads(text)
+
+    def piece(self, entry: Mapping[str, Any], what: str, limit: int | None = None) -> bytes:
+        """The bytes of a piece, whose hash is as the manifest says."""
+        with as_format_error(self.path):
+            at, size, digest = int(entry["at"]), int(entry["size"]), str(entry["sha256"])
+        if at < 0 or size < 0:
+            raise FormatError(f"{self.path}: {what} has the offset {at} and the size {size}")
+        if limit is not None and size > limit:
+            raise LimitError(f"{self.path}: {what} has {size} bytes, expected {limit} at most")
+        content = self._read(self._start + at, size, what)
+        self._check(content, digest, what)
+        return content
+
+    def _read(self, at: int, size: int, what: str) -> bytes:
+        if at + size > self._end:
+            raise FormatError(
+                f"{self.path}: expected {what} up to byte {at + size}, the file ends at byte "
+                f"{self._end}; copy it again"
+            )
+        with self._lock:
+            self._file.seek(at)
+            return self._file.read(size)
+
+    def _check(self, content: bytes, digest: str, what: str) -> None:
+        if hashlib.sha256(content).hexdigest() != digest:
+            raise FormatError(
+                f"{self.path}: {what} is damaged (its SHA-256 is not {digest}); copy it again"
+            )

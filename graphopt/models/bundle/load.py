@@ -1,0 +1,40 @@
+"""Executables from bytes whose hash was checked: XLA's own, or compiled from StableHLO."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+from jaxlib.xla_client import CompileOptions, DeviceList
+
+from graphopt.runtime.progress import announced
+
+
+def compiled_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any) -> Any:
+    """XLA's executable of a module, for one device."""
+    given = CompileOptions()
+    given.env_option_overrides = list(options.items())
+    return device.client.compile_and_load(stablehlo, DeviceList((device,)), given)
+
+
+def executable_of(content: bytes, device: Any) -> tuple[Any, str]:
+    """The executable of its bytes, or None and the reason why XLA does not take it."""
+    devices = DeviceList((device,))
+    try:
+        return device.client.deserialize_executable(content, devices, None), ""
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        return None, _first_line(error)
+
+
+def from_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any) -> tuple[Any, str]:
+    """As `executable_of`, compiled from StableHLO."""
+    try:
+        with announced(lambda: "compiling a program of a bundle (for another kind of machine)"):
+            return compiled_stablehlo(stablehlo, options, device), ""
+    except (jax.errors.JaxRuntimeError, ValueError) as error:
+        return None, _first_line(error)
+
+
+def _first_line(error: Exception) -> str:
+    return str(error).strip().partition("\n")[0] or type(error).__name__

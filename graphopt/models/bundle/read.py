@@ -1,0 +1,181 @@
+"""Reading a bundle: its program and parameters at once, an executable when it is first run."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Hashable, Mapping
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+from weakref import ref
+
+import numpy as np
+
+from graphopt.frontend.version import OWN
+from graphopt.ir.formats.limits import Limits
+from graphopt.ir.formats.parameters import read_combined, stored_variables
+from graphopt.ir.program import Program
+from graphopt.models.bundle import manifest
+from graphopt.models.bundle.layout import Bundle, as_format_error
+from graphopt.models.bundle.program import program_of
+from graphopt.runtime.arrays import HostArray, shapes_of
+from graphopt.runtime.buckets import Buckets, automatic
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.flags import checks_all_ids, checks_nan_inf
+from graphopt.runtime.machine import this_machine
+from graphopt.runtime.places import device_of
+from graphopt.runtime.shipped import ship
+
+if TYPE_CHECKING:
+    from graphopt.runtime.executable import Executables, Step
+    from graphopt.runtime.loaded import Outlined
+
+
+class Opened(NamedTuple):
+    """The model of a bundle; `buckets` where its inputs are padded."""
+
+    program: Program
+    feed_names: list[str]
+    fetch_names: list[str]
+    parameters: dict[str, HostArray]
+    buckets: Buckets | None
+
+
+def read_bundle(path: Path, limits: Limits | None = None) -> Opened:
+    """The model of a bundle, which runs by the bundle's executables where they fit.
+
+    Raises FormatError, LimitError and OSError as `Bundle`, and FormatError as `load_model`.
+    """
+    bundle = Bundle(path, limits)
+    record = bundle.manifest
+    with as_format_error(path):
+        program_bytes = bundle.piece(record["program"], "the program", bundle.limits.program_bytes)
+        program, feeds, fetches = program_of(program_bytes, str(path), limits)
+        data = bundle.piece(record["parameters"], "the parameters", bundle.limits.params_bytes)
+        tensors = read_combined(data, stored_variables(program), str(path), limits)
+        buckets = _buckets_of(record["padding"])
+        ship(program, InBundle(bundle, program, fetches))
+    return Opened(program, feeds, fetches, {n: t.array for n, t in tensors.items()}, buckets)
+
+
+def _buckets_of(record: Mapping[str, Any] | None) -> Buckets | None:
+    return None if record is None else automatic(float(record["share"]), float(record["reuse"]))
+
+
+class InBundle:
+    """The executables of a bundle, for runs of its program as it was compiled.
+
+    A program that was changed, other fetches, a strategy, another kind of device or flags that
+    change what is compiled are compiled as without a bundle.
+    """
+
+    def __init__(self, bundle: Bundle, program: Program, fetches: list[str]) -> None:
+        record = bundle.manifest
+        self.bundle = bundle
+        self.version = program.version
+        self.fetches = tuple(fetches)
+        self.platform = str(record["platform"])
+        self.axes = manifest.axes_of(record["axes"]) or None
+        self.entries: list[Mapping[str, Any]] = [dict(entry) for entry in record["executables"]]
+        self.is_same_version = record["graphopt"] == OWN
+        self.has_warned = False
+        # the program keeps this, and must not be kept by it
+        self.program = ref(program)
+
+    def executables(self, compilation: Compilation) -> Executables | None:
+        """Those of a compilation; None when the bundle was compiled for something else."""
+        program = self.program()
+        fits = (
+            program is not None
+            and program.version == self.version
+            and compilation.strategy is None
+            and not compilation.data_parallel
+            and len(compilation.places) == 1
+            and compilation.places[0].platform == self.platform
+            and compilation.fetches == self.fetches
+            and (compilation.axes or None) == self.axes
+            and not checks_nan_inf()
+            and not checks_all_ids()
+            # other masks may be what another version feeds for sizes that the bundle lacks
+            and (self.axes is None or self.is_same_version)
+        )
+        return self._executables(compilation) if fits else None
+
+    def _executables(self, compilation: Compilation) -> Executables:
+        from graphopt.runtime.loaded import LoadedExecutables, Outline, Outlined
+
+        record, path = self.bundle.manifest, self.bundle.path
+        with as_format_error(path):
+            text = self.bundle.piece(record["skeleton"], "the skeleton").decode()
+            masked = record["masked"]
+            outline = Outline(
+                manifest.skeleton_of(text),
+                bool(record["random"]),
+                manifest.bounds_of(record["bounds"]),
+                None if masked is None else manifest.masked_of(masked),
+            )
+            outlined = Outlined(compilation, outline)
+            self._check(outlined)
+            device = device_of(compilation.places[0])
+            steps: dict[Hashable, Callable[[], Step | None]] = {
+                (_shapes_of(entry["feeds"]),): partial(self._load, entry, device)
+                for entry in self.entries
+            }
+            found = LoadedExecutables(outlined, steps)
+            found.sizes = [
+                {str(dim): int(size) for dim, size in entry["sizes"].items()}
+                for entry in self.entries
+                if entry["sizes"]
+            ]
+        return found
+
+    def _check(self, outlined: Outlined) -> None:
+        """ValueError unless the records are of one program."""
+        plan, masked = outlined.plan, outlined.masked
+        if tuple(port.name for port in plan.fetches) != self.fetches or plan.written:
+            raise ValueError("the skeleton has other results than the program")
+        if (masked is None) != (self.axes is None):
+            raise ValueError("masks without padded axes, or padded axes without masks")
+        names = {port.name for port in plan.feeds}
+        if any(not names <= set(entry["feeds"]) for entry in self.entries):
+            raise ValueError("an executable without the feeds of the skeleton")
+
+    def _load(self, entry: Mapping[str, Any], device: Any) -> Step | None:
+        """A step from the bundle; None when XLA here takes neither its executable nor its program.
+
+        FormatError when either is damaged.
+        """
+        from graphopt.models.bundle.load import executable_of, from_stablehlo
+        from graphopt.runtime.loaded import Loaded
+
+        bundle = self.bundle
+        with as_format_error(bundle.path):
+            built_on = manifest.machine_of(bundle.manifest["machine"])
+            options = {str(k): v for k, v in bundle.manifest["options"].items()}
+        reason = this_machine(device).runs(built_on)
+        if not reason:
+            content = bundle.piece(entry["executable"], "an executable")
+            executable, reason = executable_of(content, device)
+            if executable is not None:
+                return Loaded(executable, device)
+        self._warn(f"{bundle.path}: compiling its programs again, as {reason}")
+        content = bundle.piece(entry["stablehlo"], "a StableHLO program")
+        executable, reason = from_stablehlo(content, options, device)
+        if executable is None:
+            warnings.warn(f"{bundle.path}: compiling the model again, as {reason}", stacklevel=2)
+            return None
+        return Loaded(executable, device)
+
+    def _warn(self, text: str) -> None:
+        if not self.has_warned:
+            self.has_warned = True
+            warnings.warn(text, stacklevel=2)
+
+
+def _shapes_of(record: Mapping[str, Any]) -> tuple[tuple[tuple[int, ...], Any], ...]:
+    """The key of feeds with these element types and shapes."""
+    feeds = {
+        str(name): np.broadcast_to(np.zeros((), dtype), tuple(map(int, shape)))
+        for name, (dtype, shape) in record.items()
+    }
+    return shapes_of(feeds)

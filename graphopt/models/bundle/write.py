@@ -1,0 +1,178 @@
+"""Writing a bundle: a model's program compiled for chosen sizes of its inputs."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jax import export
+
+from graphopt.errors import UnsupportedError
+from graphopt.frontend.version import OWN
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
+from graphopt.ir.formats.commit import write_files
+from graphopt.ir.formats.tensor_stream import write_tensor
+from graphopt.ir.program import Program
+from graphopt.lowering.collectives import ALONE
+from graphopt.lowering.dynamic import NeedsData
+from graphopt.lowering.locations import for_files
+from graphopt.lowering.replication import replica_function
+from graphopt.models.bundle import manifest
+from graphopt.models.bundle.layout import Pieces
+from graphopt.models.bundle.load import compiled_stablehlo
+from graphopt.models.bundle.program import program_of
+from graphopt.models.bundle.sizes import Shapes
+from graphopt.models.export.paddle import saved_program
+from graphopt.models.saved import SavedModel
+from graphopt.runtime.arrays import Array
+from graphopt.runtime.bucketed import BucketedRunner
+from graphopt.runtime.buckets import Buckets
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compiled import Compiled, compile_program
+from graphopt.runtime.machine import this_machine
+from graphopt.runtime.places import Place, device_of
+
+
+class Step(NamedTuple):
+    """A compiled program, the feeds that it is to be called with, and the sizes of its axes."""
+
+    compiled: Compiled
+    feeds: Mapping[str, Array]
+    sizes: dict[str, int]
+
+
+def write_bundle(
+    model: SavedModel,
+    path: str | os.PathLike[str],
+    sets: Sequence[Shapes],
+    place: Place,
+    buckets: Buckets | None = None,
+    *,
+    padding: float = 0.0,
+) -> list[str]:
+    """Compile a model for some sets of shapes of its inputs, and write it as one file.
+
+    With `buckets` the inputs of a run are padded to these sizes, at most by the share `padding`.
+    Returns notes on sets that are left out. Raises UnsupportedError for a program that updates
+    variables, calls Python, or has sizes that depend on data; ValueError when no set is left;
+    OSError.
+    """
+    saved, variables = saved_program(model)
+    program, feed_names, fetch_names = program_of(saved, str(path))
+    steps, notes = _steps(program, feed_names, tuple(fetch_names), sets, place, buckets)
+    if not steps:
+        raise ValueError(f"nothing to compile: {'; '.join(notes) or 'no sizes are given'}")
+    compiled = steps[0].compiled
+    check_pure(compiled)
+    pieces, device = Pieces(), device_of(place)
+    tensors = b"".join(write_tensor(model.parameters[v.name]) for v in variables)
+    entries = [_entry(step, pieces, device) for step in steps]
+    masked = compiled.masked
+    record: dict[str, Any] = {
+        "graphopt": OWN,
+        "platform": place.platform,
+        "machine": manifest.machine_record(this_machine(device)),
+        "padding": None if buckets is None else {"share": padding, "reuse": buckets.reuse},
+        "program": pieces.add(saved),
+        "parameters": pieces.add(tensors),
+        "skeleton": pieces.add(manifest.skeleton_text(compiled.module).encode()),
+        "random": compiled.is_random,
+        "bounds": manifest.bounds_record(compiled.bounds),
+        "axes": manifest.axes_record(compiled.compilation.axes or {}),
+        "masked": manifest.masked_record(masked) if masked is not None else None,
+        "options": compiled.options() or {},
+        "executables": entries,
+    }
+    file = Path(path)
+    file.parent.mkdir(parents=True, exist_ok=True)
+    write_files({file: pieces.file(record)})
+    return notes
+
+
+def _steps(
+    program: Program,
+    feeds: Sequence[str],
+    fetches: tuple[str, ...],
+    sets: Sequence[Shapes],
+    place: Place,
+    buckets: Buckets | None,
+) -> tuple[list[Step], list[str]]:
+    """The steps of all sets; those that cannot be padded are left out with a note."""
+    block = program.global_block()
+    given = [
+        {name: np.zeros(shapes[name], block.var(name).dtype.numpy) for name in feeds}
+        for shapes in sets
+    ]
+    if buckets is None:
+        names = tuple(sorted(feeds))
+        compiled = compile_program(Compilation(program, names, fetches, None, (place,)))
+        return [Step(compiled, each, {}) for each in given], []
+    runner = BucketedRunner((place,), buckets)
+    found: list[Step] = []
+    notes: list[str] = []
+    for shapes, each in zip(sets, given, strict=True):
+        fitted = runner.fitted(program, each, fetches)
+        if fitted is None:
+            notes.append(f"not for {_shown(shapes)}: {'; '.join(runner.stats.get('exact', ()))}")
+            continue
+        sizes = {dim: size for dim, (_, size) in fitted.rows.items()}
+        if all(sizes != step.sizes for step in found):
+            found.append(Step(fitted.executables.compiled, fitted.feeds, sizes))
+    return found, notes
+
+
+def _shown(shapes: Shapes) -> str:
+    return ", ".join(f"{name} {list(shape)}" for name, shape in shapes.items())
+
+
+def check_pure(compiled: Compiled) -> None:
+    """UnsupportedError for a program whose steps are not a function of arrays."""
+    if compiled.plan.written:
+        names = ", ".join(port.name for port in compiled.plan.written[:3])
+        raise UnsupportedError(
+            f"the program updates variables ({names} ...), and a bundle is of a program that does "
+            "not; save it for inference first"
+        )
+    if compiled.callers:
+        raise UnsupportedError(
+            f"{next(iter(compiled.callers)).name} calls back into Python, which a bundle cannot; "
+            "save the program without it"
+        )
+
+
+def _entry(step: Step, pieces: Pieces, device: Any) -> dict[str, Any]:
+    """The record of one executable, whose pieces are added."""
+    compiled = step.compiled
+    plan = compiled.plan
+    ports = (*plan.read_only, *plan.prepared)
+    state = [jax.ShapeDtypeStruct(shape_of(p.type), dtype_of(p.type).numpy) for p in ports]
+    assert all(UNKNOWN not in type_.shape for type_ in state)
+    feeds = [step.feeds[port.name] for port in plan.feeds]
+    types = [jax.ShapeDtypeStruct(array.shape, array.dtype) for array in feeds]
+    replica = replica_function(compiled.module, plan, ALONE)
+
+    def flat(*arrays: Any) -> Any:
+        count = len(state)
+        return replica((), arrays[:count], arrays[count:-1], arrays[-1])[0]
+
+    # every argument stays one, whether it is read or not
+    jitted: Any = jax.jit(flat, keep_unused=True)
+    key = jax.ShapeDtypeStruct((2,), np.uint32)
+    try:
+        with jax.enable_x64(True), for_files():
+            artifact = export.export(jitted, platforms=(device.platform,))(*state, *types, key)
+    except NeedsData as error:
+        raise UnsupportedError(f"the program cannot be compiled as a whole: {error}") from None
+    stablehlo = artifact.mlir_module_serialized
+    executable = compiled_stablehlo(stablehlo, compiled.options() or {}, device)
+    shapes = {n: [a.dtype.name, list(a.shape)] for n, a in step.feeds.items()}
+    return {
+        "feeds": shapes,
+        "sizes": step.sizes,
+        "executable": pieces.add(executable.serialize()),
+        "stablehlo": pieces.add(stablehlo),
+    }

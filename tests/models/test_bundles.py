@@ -1,0 +1,314 @@
+"""Bundles: a model with executables in one file, whole or refused."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.cli.main import main as command
+from graphopt.errors import FormatError, LimitError, UnsupportedError
+from graphopt.inference import Config, create_predictor
+from graphopt.ir.formats.limits import Limits
+from graphopt.models import import_model
+from graphopt.models.bundle import read
+from graphopt.models.bundle.layout import MAGIC
+from graphopt.models.bundle.sizes import ranges_of
+from graphopt.models.bundle.write import check_pure
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compiled import compile_program
+from graphopt.runtime.machine import Machine
+
+HEAD = len(MAGIC) + 40
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A text model of open length that was saved."""
+    paddle.enable_static()
+    folder = tmp_path_factory.mktemp("model")
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), static.scope_guard(static.Scope()):
+        ids = static.data("ids", [None, None], "int64")
+        mask = static.data("mask", [None, None], "float32")
+        rows = paddle.nn.Embedding(30, 6)(ids) * paddle.unsqueeze(mask, 2)
+        out = static.nn.fc(paddle.mean(paddle.nn.functional.softmax(rows, axis=1), axis=1), 3)
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        static.save_inference_model(str(folder / "text"), [ids, mask], [out], exe, program=main)
+    return folder / "text"
+
+
+def bundle_of(model: Path, folder: Path, sizes: str, *options: str) -> Path:
+    path = folder / "app.graphopt"
+    assert command(["compile", str(model), "--sizes", sizes, "-o", str(path), *options]) == 0
+    return path
+
+
+@pytest.fixture(scope="module")
+def exact(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled for two sizes."""
+    sizes = "ids=2x5,mask=2x5,ids=1x8,mask=1x8"
+    return bundle_of(model, tmp_path_factory.mktemp("exact"), sizes)
+
+
+@pytest.fixture(scope="module")
+def ladder(model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Compiled for a range of lengths."""
+    folder = tmp_path_factory.mktemp("ladder")
+    return bundle_of(model, folder, "ids=2x8..16,mask=2x8..16", "--padding", "0.5")
+
+
+@pytest.fixture
+def compiled() -> Iterator[list[str]]:
+    """What XLA compiled meanwhile."""
+    events: list[str] = []
+    is_on = True
+
+    def note(event: str, *_: Any, **__: Any) -> None:
+        if is_on and event.endswith("backend_compile_duration"):
+            events.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    yield events
+    is_on = False
+
+
+def feed(rows: int, length: int) -> dict[str, Any]:
+    generator = np.random.default_rng(length)
+    return {
+        "ids": generator.integers(0, 30, (rows, length)),
+        "mask": generator.integers(0, 2, (rows, length)).astype("float32"),
+    }
+
+
+def test_results_are_the_models_without_a_compilation(
+    model: Path, exact: Path, compiled: list[str]
+) -> None:
+    """To the last bit; a size that is not in the bundle is compiled."""
+    mine = import_model(exact)
+    found = {size: mine.run(feed(*size)) for size in ((2, 5), (1, 8))}
+    assert compiled == []
+    assert mine._executor().stats["reasons"] == {"from a bundle": 1}
+    found[3, 4] = mine.run(feed(3, 4))
+    assert compiled
+    for size, values in found.items():
+        for a, b in zip(values, import_model(model).run(feed(*size)), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_a_range_serves_every_size_in_it(model: Path, ladder: Path, compiled: list[str]) -> None:
+    mine = import_model(ladder)
+    found = {length: mine.run(feed(2, length)) for length in range(5, 17)}
+    assert compiled == []
+    theirs = import_model(model)
+    for length in (5, 8, 11, 16):
+        np.testing.assert_allclose(found[length][0], theirs.run(feed(2, length))[0], rtol=1e-5)
+
+
+def test_a_predictor_reads_it(exact: Path, ladder: Path, compiled: list[str]) -> None:
+    for path, length in ((exact, 5), (ladder, 9)):
+        predictor = create_predictor(Config(str(path)))
+        given = feed(2, length)
+        (found,) = predictor.run([given[name] for name in predictor.get_input_names()])
+        assert compiled == []
+        np.testing.assert_array_equal(found, import_model(path).run(given)[0])
+
+
+@pytest.mark.parametrize("lacks", ["processor", "instructions", "compiler"])
+def test_another_machine_compiles_the_stablehlo(
+    exact: Path, monkeypatch: pytest.MonkeyPatch, lacks: str
+) -> None:
+    """The results are the same, and a warning has the reason."""
+    expected = import_model(exact).run(feed(2, 5))
+    here = read.this_machine
+
+    def other(device: Any) -> Machine:
+        return here(device)._replace(**{lacks: frozenset() if lacks == "instructions" else "z80"})
+
+    monkeypatch.setattr(read, "this_machine", other)
+    if lacks == "instructions" and not here(jax.devices("cpu")[0]).instructions:
+        pytest.skip("this system does not list the instructions of its processor")
+    with pytest.warns(UserWarning, match=r"app\.graphopt: compiling its programs again, as .*"):
+        found = import_model(exact).run(feed(2, 5))
+    np.testing.assert_array_equal(found[0], expected[0])
+
+
+def test_executables_that_xla_refuses(exact: Path, tmp_path: Path) -> None:
+    """The StableHLO is compiled; where that is refused too, the program is."""
+    whole, manifest = parts(exact)
+    expected = import_model(exact).run(feed(2, 5))
+    for entry in manifest["executables"]:
+        entry["executable"] = manifest["program"]
+    path = with_manifest(tmp_path, whole, manifest)
+    with pytest.warns(UserWarning, match="compiling its programs again"):
+        np.testing.assert_array_equal(import_model(path).run(feed(2, 5))[0], expected[0])
+    for entry in manifest["executables"]:
+        entry["stablehlo"] = manifest["program"]
+    path = with_manifest(tmp_path, whole, manifest)
+    with (
+        pytest.warns(UserWarning, match="compiling its programs again"),
+        pytest.warns(UserWarning, match="compiling the model again"),
+    ):
+        np.testing.assert_array_equal(import_model(path).run(feed(2, 5))[0], expected[0])
+
+
+def test_a_changed_parameter_counts(exact: Path) -> None:
+    """The executables take the state of the scope, and what is prepared of it anew."""
+    mine = import_model(exact)
+    before = mine.run(feed(2, 5))[0]
+    for name, array in mine.parameters.items():
+        mine.scope.var(name).put(np.array(array) * 2)
+    after = mine.run(feed(2, 5))[0]
+    np.testing.assert_allclose(after - before, after / 2, atol=0.5)
+    assert not np.array_equal(after, before)
+
+
+def test_other_fetches_are_compiled(exact: Path, compiled: list[str]) -> None:
+    mine = import_model(exact)
+    (name,) = mine.fetch_names
+    ids = feed(2, 5)
+    mine.run(ids, fetch=[name, name])
+    assert compiled
+
+
+# -- files that are not whole ----------------------------------------------------------------------
+
+
+def parts(path: Path) -> tuple[bytes, dict[str, Any]]:
+    """The bytes after the manifest, and the manifest."""
+    data = path.read_bytes()
+    size = int.from_bytes(data[len(MAGIC) : len(MAGIC) + 8], "little")
+    return data[HEAD + size :], json.loads(data[HEAD : HEAD + size])
+
+
+def with_manifest(folder: Path, rest: bytes, manifest: Any) -> Path:
+    """A bundle whose manifest was changed by someone who knows the format."""
+    text = json.dumps(manifest).encode()
+    path = folder / "changed.graphopt"
+    digest = hashlib.sha256(text).digest()
+    path.write_bytes(MAGIC + len(text).to_bytes(8, "little") + digest + text + rest)
+    return path
+
+
+def outcome(path: Path) -> Any:
+    """The result of a run, None for a FormatError that names the file."""
+    try:
+        return import_model(path).run(feed(2, 5))[0]
+    except FormatError as error:
+        assert str(path) in str(error)
+        return None
+
+
+def test_a_file_that_was_cut_off(exact: Path, tmp_path: Path) -> None:
+    data, path = exact.read_bytes(), tmp_path / "cut.graphopt"
+    ends = [*range(0, HEAD + 4, 7), *range(HEAD, len(data), len(data) // 12), len(data) - 1]
+    expected = outcome(exact)
+    refused = 0
+    for end in ends:
+        path.write_bytes(data[:end])
+        found = outcome(path)
+        refused += found is None
+        assert found is None or np.array_equal(found, expected)
+    assert refused >= len(ends) - 2  # the last piece may not be needed
+
+
+def test_a_byte_that_changed(exact: Path, tmp_path: Path) -> None:
+    """FormatError, or the byte is in what this run does not read."""
+    data, path = exact.read_bytes(), tmp_path / "flipped.graphopt"
+    expected = outcome(exact)
+    places = [*range(0, HEAD, 5), *range(HEAD, len(data), len(data) // 25)]
+    for at in places:
+        path.write_bytes(data[:at] + bytes([data[at] ^ 0x55]) + data[at + 1 :])
+        found = outcome(path)
+        assert found is None or np.array_equal(found, expected)
+        assert at >= HEAD or found is None
+
+
+def test_a_manifest_without_a_record(exact: Path, tmp_path: Path) -> None:
+    rest, whole = parts(exact)
+    for key in whole:
+        path = with_manifest(tmp_path, rest, {k: v for k, v in whole.items() if k != key})
+        assert outcome(path) is None, key
+    for manifest in (None, 7, [], "x"):
+        assert outcome(with_manifest(tmp_path, rest, manifest)) is None
+    entry = whole["program"]
+    for changed in ({"size": 1 << 62}, {"at": 1 << 62}, {"size": "x"}):
+        path = with_manifest(tmp_path, rest, whole | {"program": entry | changed})
+        assert outcome(path) is None
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:.*compiling")
+@pytest.mark.parametrize("kind", ["exact", "ladder"])
+def test_a_manifest_of_wrong_records(
+    kind: str, request: pytest.FixtureRequest, tmp_path: Path
+) -> None:
+    """A result or FormatError, whatever a record is."""
+    rest, whole = parts(request.getfixturevalue(kind))
+    for key in whole:
+        for wrong in (None, 7, "x", [], {}, [[]], -1, {"at": -5, "size": 1, "sha256": ""}):
+            outcome(with_manifest(tmp_path, rest, whole | {key: wrong}))
+
+
+def test_parts_beyond_the_limits(exact: Path, tmp_path: Path) -> None:
+    with pytest.raises(LimitError, match=r"app\.graphopt: the parameters"):
+        read.read_bundle(exact, Limits(params_bytes=100))
+    path = tmp_path / "large.graphopt"
+    path.write_bytes(MAGIC + (1 << 40).to_bytes(8, "little") + bytes(32))
+    with pytest.raises(LimitError, match="manifest"):
+        import_model(path)
+
+
+def test_info_describes_it(exact: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert command(["info", str(exact)]) == 0
+    assert "ids" in capsys.readouterr().out
+
+
+# -- the command -----------------------------------------------------------------------------------
+
+
+def test_sizes_in_words() -> None:
+    assert ranges_of(["x=1x3,y=2", "x=1x4..8"]) == [
+        {"x": ((1, 1), (3, 3)), "y": ((2, 2),)},
+        {"x": ((1, 1), (4, 8))},
+    ]
+    assert len(ranges_of(["x=1,x=2"])) == 2
+    for wrong in ("1x3", "x=", "x=0", "x=3..2", "x=ax3", "x=1..2..3"):
+        with pytest.raises(ValueError, match="--sizes"):
+            ranges_of([wrong])
+
+
+@pytest.mark.parametrize(
+    ("sizes", "words"),
+    [
+        ("ids=2x5", "the inputs are ids, mask"),
+        ("ids=2x5,mask=5", "'mask' has the shape"),
+        ("ids=2x4..9,mask=2x4..8", "axis 1"),
+    ],
+)
+def test_sizes_that_do_not_fit(
+    model: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], sizes: str, words: str
+) -> None:
+    path = tmp_path / "app.graphopt"
+    assert command(["compile", str(model), "--sizes", sizes, "-o", str(path)]) == 1
+    assert words in capsys.readouterr().err
+    assert not path.exists()
+
+
+def test_a_program_that_trains_is_refused() -> None:
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        loss = paddle.mean(static.nn.fc(static.data("x", [None, 2], "float32"), 2))
+        paddle.optimizer.SGD(0.1).minimize(loss)
+    compilation = Compilation(main, ("x",), (loss.name,), None, (paddle.CPUPlace(),))
+    with pytest.raises(UnsupportedError, match="updates variables"):
+        check_pure(compile_program(compilation))
