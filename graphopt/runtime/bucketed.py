@@ -17,10 +17,10 @@ from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.mask import Masked, count_name, mask_name
 from graphopt.runtime.arrays import Array, Feed, Fetched, Stats, shapes_of
 from graphopt.runtime.bounded import Bounded
-from graphopt.runtime.buckets import Buckets
+from graphopt.runtime.buckets import BATCH, OTHER_ROWS, ROWS, Buckets
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.feed import single_feed
-from graphopt.runtime.flags import checks_nan_inf
+from graphopt.runtime.flags import checks_nan_inf, pads_sizes
 from graphopt.runtime.kept import MOST_COMPILED
 from graphopt.runtime.padded_rows import Rows, count_of, cut, mask_of, misfit
 from graphopt.runtime.places import Place
@@ -39,6 +39,8 @@ MOST_EXACT = 256
 MAX_SIZES = 64
 # the dimension of each axis of each feed
 Dimensions = Mapping[str, tuple[str | None, ...]]
+# the dimensions of the rows and of the sequences of feeds with lengths
+Links = Mapping[str, tuple[str | None, str | None]]
 
 
 class Fitted(NamedTuple):
@@ -50,13 +52,23 @@ class Fitted(NamedTuple):
 
 
 class BucketedRunner(Runner):
-    """As Runner, with feeds padded to the sizes of `buckets`."""
+    """As Runner, with feeds padded to the sizes of `buckets`.
+
+    With `only_sequences` it does so for programs that are fed sequences, and not with
+    FLAGS_graphopt_buckets=off.
+    """
 
     def __init__(
-        self, places: tuple[Place, ...], buckets: Buckets, strategy: BuildStrategy | None = None
+        self,
+        places: tuple[Place, ...],
+        buckets: Buckets,
+        strategy: BuildStrategy | None = None,
+        *,
+        only_sequences: bool = False,
     ) -> None:
         super().__init__(places, strategy)
         self.buckets = buckets
+        self.only_sequences = only_sequences
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
         self.padding = 0
@@ -68,6 +80,8 @@ class BucketedRunner(Runner):
     @property
     def stats(self) -> Stats:
         """As of Runner; `rows` that were fed, `padding` rows that were added, `exact` reasons."""
+        if self.only_sequences and not (self.rows or self.exact):
+            return super().stats
         return super().stats | {
             "rows": self.rows,
             "padding": self.padding,
@@ -82,6 +96,8 @@ class BucketedRunner(Runner):
         self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
     ) -> Fetched:
         """Check a feed and run one step on one place."""
+        if not self._applies(program):
+            return super().step(program, feed, names, scope, wait=wait)
         return self.run(program, single_feed(program, feed), names, scope, wait=wait)
 
     def run(
@@ -94,7 +110,7 @@ class BucketedRunner(Runner):
         wait: bool,
     ) -> Fetched:
         """One step on one place, padded where the program can do with it."""
-        fitted = self.fitted(program, feeds, names)
+        fitted = self.fitted(program, feeds, names) if self._applies(program) else None
         if fitted is None:
             return super().run(program, feeds, names, scope, wait=wait)
         executables, padded, rows = fitted
@@ -125,7 +141,7 @@ class BucketedRunner(Runner):
             return None
         masked = executables.compiled.masked
         assert masked is not None
-        rows = self._reused(executables, masked, rows)
+        rows = self._reused(executables, masked, rows, _links(axes, feeds))
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
             return None
@@ -146,15 +162,16 @@ class BucketedRunner(Runner):
         self, program: Program, feeds: Mapping[str, Array]
     ) -> dict[str, tuple[str | None, ...]]:
         """The dimension of each axis of each feed."""
-        block = program.global_block()
+        block, rows = program.global_block(), _rows_of_sequences(program, feeds)
         return {
-            name: self.buckets.names(
-                name, block.var(name).shape, has_lengths=_lengths_of(name) in feeds
-            )
+            name: self.buckets.names(name, block.var(name).shape, first=rows.get(name, BATCH))
             if block.has_var(name)
             else (None,) * array.ndim
             for name, array in feeds.items()
         }
+
+    def _applies(self, program: Program) -> bool:
+        return not self.only_sequences or (pads_sizes() and _takes_sequences(program))
 
     def _rows(self, program: Program, feeds: Mapping[str, Array], axes: Dimensions) -> Rows:
         """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
@@ -170,16 +187,10 @@ class BucketedRunner(Runner):
                         f"feeds-disagree: feed '{name}' has {size} rows of '{dim}'{other}",
                     )
                     return {}
-        links = {
-            name: (axes[name][0], axes[_lengths_of(name)][0])
-            for name in feeds
-            if _lengths_of(name) in feeds
-        }
-        return {dim: (found[dim], size) for dim, size in self._sizes(found, links).items()}
+        sizes = self._sizes(found, _links(axes, feeds))
+        return {dim: (found[dim], size) for dim, size in sizes.items()}
 
-    def _sizes(
-        self, found: Mapping[str, int], links: Mapping[str, tuple[str | None, str | None]]
-    ) -> dict[str, int]:
+    def _sizes(self, found: Mapping[str, int], links: Links) -> dict[str, int]:
         """The sizes with padding of dimensions with so many rows.
 
         `links` are the dimensions of the rows and of the sequences of feeds with lengths: rows that
@@ -203,16 +214,21 @@ class BucketedRunner(Runner):
                 sizes[rows] = fit(rows, found[rows] + extra) if extra else found[rows]
         return sizes
 
-    def _reused(self, executables: Executables, masked: Masked, rows: Rows) -> Rows:
+    def _reused(self, executables: Executables, masked: Masked, rows: Rows, links: Links) -> Rows:
         """The smallest sizes that were compiled and are not much larger, else those of the buckets.
 
-        Where sequences have lengths, the number of rows follows from that of sequences.
+        Sizes that were wanted more often than `patience` says are compiled.
         """
-        known = executables.sizes
+        known, patience = executables.sizes, self.buckets.patience
         wanted = {dim: size for dim, (_, size) in rows.items()}
-        if self.buckets.reuse == 1 or any(map(_is_lengths, executables.compiled.compilation.feeds)):
+        if self.buckets.reuse == 1 or wanted in known:
             return rows
         most = self.buckets.reuse * prod(wanted.values())
+        if patience is not None:
+            key = tuple(sorted(wanted.items()))
+            executables.wanted[key] += 1
+            if executables.wanted[key] > patience:
+                most = prod(wanted.values())
         fits = [
             sizes
             for sizes in known
@@ -221,7 +237,7 @@ class BucketedRunner(Runner):
         ]
         for sizes in sorted(fits, key=lambda sizes: prod(sizes.values())):
             found = {dim: (real, sizes[dim]) for dim, (real, _) in rows.items()}
-            if not misfit(masked, found):
+            if _has_rows_to_spare(found, links) and not misfit(masked, found):
                 return found
         if not misfit(masked, rows):
             known.append(wanted)
@@ -233,7 +249,7 @@ class BucketedRunner(Runner):
     ) -> Executables | None:
         """The masked program for these feeds and fetches; None when it must run unpadded."""
         found = self._masked.setdefault(program, Bounded(MOST_COMPILED))
-        key = program.version, feeds, names, checks_nan_inf()
+        key = program.version, feeds, names, checks_nan_inf(), tuple(axes.values())
         made = found.find(key, lambda: self._made(program, axes, feeds, names, first=not found))
         return None if isinstance(made, CannotPad) else made
 
@@ -258,12 +274,72 @@ class BucketedRunner(Runner):
         return made
 
 
+def _links(axes: Dimensions, feeds: Mapping[str, Array]) -> Links:
+    """The dimensions of the rows and of the sequences of each feed with lengths."""
+    return {
+        name: (axes[name][0], axes[_lengths_of(name)][0])
+        for name in feeds
+        if _lengths_of(name) in feeds
+    }
+
+
+def _has_rows_to_spare(rows: Rows, links: Links) -> bool:
+    """True when each sequence that is added has a row, and rows that are added a sequence."""
+    for pair in links.values():
+        if None in pair:
+            continue
+        (real, size), (sequences, more) = (rows[dim] for dim in pair if dim is not None)
+        if size - real < more - sequences or (size > real and more == sequences):
+            return False
+    return True
+
+
 def _with_rows(array: Array, axes: Sequence[str | None], rows: Rows) -> Array:
     """The feed with its last rows repeated."""
     widths = [(0, rows[dim][1] - rows[dim][0]) if dim is not None else (0, 0) for dim in axes]
     if not any(after for _, after in widths):
         return array
     return np.pad(np.asarray(array), widths, mode="edge")
+
+
+# the version of a program for which it was found out
+_TAKES_SEQUENCES: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
+
+
+def _takes_sequences(program: Program) -> bool:
+    """True for a program with feeds of sequences, whose lengths are fed with them."""
+    known = _TAKES_SEQUENCES.get(program)
+    if known is None or known[0] != program.version:
+        names = program.global_block().vars
+        known = program.version, any(map(_is_lengths, names))
+        _TAKES_SEQUENCES[program] = known
+    return known[1]
+
+
+def _rows_of_sequences(program: Program, feeds: Mapping[str, Array]) -> dict[str, str]:
+    """The dimension of the rows of each feed of sequences.
+
+    Feeds of the same lengths have one: an op may join them. Feeds without lengths, which the
+    program does not need, have that of as many rows.
+    """
+    block = program.global_block()
+    found: dict[str, str] = {}
+    known: list[tuple[Array | None, int, str]] = []
+    sequences = [
+        name
+        for name in feeds
+        if _lengths_of(name) in feeds or (block.has_var(name) and block.var(name).lod_level)
+    ]
+    for name in sorted(sequences, key=lambda name: _lengths_of(name) not in feeds):
+        lengths, count = feeds.get(_lengths_of(name)), len(feeds[name])
+        alike = (
+            dim
+            for other, rows, dim in known
+            if rows == count and (lengths is None or np.array_equal(np.asarray(other), lengths))
+        )
+        found[name] = next(alike, f"{OTHER_ROWS}{name}" if known else ROWS)
+        known.append((lengths, count, found[name]))
+    return found
 
 
 def _is_lengths(name: str) -> bool:

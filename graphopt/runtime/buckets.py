@@ -19,6 +19,8 @@ Sizes = Callable[[int], int]
 
 BATCH = "batch"
 ROWS = "rows"
+# the rows of feeds whose sequences have other lengths than those of the first such feed
+OTHER_ROWS = "rows of "
 
 
 def powers_of_two(least: int = 1, most: int | None = None) -> Sizes:
@@ -49,10 +51,10 @@ def one_of(*sizes: int) -> Sizes:
     return lambda rows: next((size for size in ordered if size >= rows), rows)
 
 
-def sparing(share: float) -> Sizes:
+def sparing(share: float, least: int = 1) -> Sizes:
     """Buckets with at most this share of padding: equally many between any two powers of two.
 
-    Raises ValueError for a share that is not between 0 and 1.
+    All rows up to `least` have one. Raises ValueError for a share that is not between 0 and 1.
     """
     if not 0 < share < 1:
         raise ValueError(f"share should be between 0 and 1, found {share}")
@@ -60,7 +62,7 @@ def sparing(share: float) -> Sizes:
     def fit(rows: int) -> int:
         power = 1 << (rows.bit_length() - 1)
         step = 1 << max(int(power * share).bit_length() - 1, 0)
-        return -(-rows // step) * step
+        return max(-(-rows // step) * step, least)
 
     return fit
 
@@ -76,10 +78,11 @@ class Buckets:
 
     `sizes` maps the name of a dimension to its buckets. `axes` names the axes of feeds, None for
     those that are left alone: `{"tokens": ("batch", "time")}`. A feed that is not in it has the
-    dimension "batch" as its first axis when that is of unknown size, or, when its lengths are fed
-    beside it, "rows". With `others` every axis of unknown size is padded, that of position 2 as
-    "axis 2", by these sizes. A compiled size that is up to `reuse` times as large as needed, all
-    dimensions together, serves before another one is compiled. Raises ValueError for a name in
+    dimension "batch" as its first axis when that is of unknown size. That of a feed of sequences is
+    "rows", or "rows of x" where the first feed with its lengths is x. With `others` every axis of
+    unknown size is padded, that of position 2 as "axis 2", by these sizes. A compiled size that is
+    up to `reuse` times as large as needed, all dimensions together, serves before another one is
+    compiled; with `patience` only so many times for each size. Raises ValueError for a name in
     `axes` that has no sizes, and for a `reuse` below 1.
     """
 
@@ -87,6 +90,7 @@ class Buckets:
     axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     others: Sizes | None = None
     reuse: float = 1.0
+    patience: int | None = None
 
     def __post_init__(self) -> None:
         if self.reuse < 1:
@@ -100,19 +104,18 @@ class Buckets:
                 )
 
     def names(
-        self, feed: str, shape: Sequence[int], *, has_lengths: bool = False
+        self, feed: str, shape: Sequence[int], *, first: str = BATCH
     ) -> tuple[str | None, ...]:
-        """The dimension of each axis of a feed with this declared shape.
+        """The dimension of each axis of a feed with this declared shape, usually `first` and so on.
 
         Raises ValueError when `axes` names more or fewer axes than there are, or one whose size
         the program fixes.
         """
         given = self.axes.get(feed)
         if given is None:
-            usual = ROWS if has_lengths else BATCH
-            found = [usual, *(f"axis {at}" for at in range(1, len(shape)))][: len(shape)]
+            found = [first, *(f"axis {at}" for at in range(1, len(shape)))][: len(shape)]
             return tuple(
-                name if size == -1 and (self.others is not None or name in self.sizes) else None
+                name if size == -1 and self._sizes_of(name) is not None else None
                 for name, size in zip(found, shape, strict=True)
             )
         if len(given) != len(shape):
@@ -124,9 +127,24 @@ class Buckets:
 
     def fit(self, dimension: str, rows: int) -> int:
         """The size of the bucket of a dimension for so many rows."""
-        sizes = self.sizes.get(dimension, self.others)
+        sizes = self._sizes_of(dimension)
         assert sizes is not None, dimension
         return sizes(rows)
+
+    def _sizes_of(self, dimension: str) -> Sizes | None:
+        usual = ROWS if dimension.startswith(OTHER_ROWS) else dimension
+        return self.sizes.get(dimension) or self.sizes.get(usual) or self.others
+
+
+def sequences(share: float = 0.25) -> Buckets:
+    """Buckets for feeds of sequences: their rows, and the first axis of the feeds beside them.
+
+    At most `share` of the rows is padding, about a tenth where every number of rows is as likely.
+    Few rows, whose work is nothing beside a compilation, have one size. A compiled size of up to
+    twice the rows serves first: a size is compiled that came often.
+    """
+    sizes = {BATCH: sparing(share), ROWS: sparing(share, least=16)}
+    return Buckets(sizes, reuse=2.0, patience=16)
 
 
 def automatic(share: float = 0.06, reuse: float = 2.0) -> Buckets:

@@ -6,6 +6,7 @@ import functools
 import itertools
 import warnings
 import weakref
+from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Protocol, TypeAlias
@@ -357,6 +358,8 @@ class Executables:
         self.shapes = 0
         self.sizes: list[dict[str, int]] = []
         """The sizes of padded dimensions, of those that were compiled last."""
+        self.wanted: Counter[Hashable] = Counter()
+        """The number of times that other sizes were wanted."""
         self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
 
     def all(self) -> list[Executable]:

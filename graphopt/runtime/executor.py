@@ -12,7 +12,7 @@ from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.arrays import Feed, FetchList, Stats, counters
 from graphopt.runtime.bucketed import BucketedRunner
-from graphopt.runtime.buckets import Buckets
+from graphopt.runtime.buckets import Buckets, sequences
 from graphopt.runtime.feed import single_feed, with_readers
 from graphopt.runtime.fetch import Results, as_result, fetch_names, split_updates
 from graphopt.runtime.from_dataset import one_line, run_from_dataset
@@ -47,7 +47,7 @@ class Executor(WithFacts):
 
     `place` is where plain programs run; the best device that JAX has when it is not given.
     `buckets` (see `graphopt.buckets`) lets programs run feeds of many sizes as a few; data-parallel
-    programs run unpadded.
+    programs run unpadded. Without them, programs that are fed sequences do so by `sequences()`.
     """
 
     def __init__(self, place: object = None, *, buckets: Buckets | None = None) -> None:
@@ -60,7 +60,7 @@ class Executor(WithFacts):
     def new_runner(self, strategy: BuildStrategy | None = None) -> Runner:
         """A runner of programs on this place, by the buckets if there are any."""
         if self.buckets is None:
-            return Runner((self.place,), strategy)
+            return BucketedRunner((self.place,), sequences(), strategy, only_sequences=True)
         return BucketedRunner((self.place,), self.buckets, strategy)
 
     def close(self) -> None:

@@ -76,9 +76,9 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     ),
     "graphopt_buckets": (
         "auto",
-        "how predictors of paddle.inference run inputs of many sizes: `auto` pads them to a few "
-        "sizes from the third size on, where results stay the same; `off` compiles each size (not "
-        "Paddle's)",
+        "how feeds of many sizes run without buckets of one's own: `auto` pads sequences with "
+        "lengths, and inputs of paddle.inference from their third size on, to a few sizes where "
+        "results stay the same; `off` compiles each size (not Paddle's)",
     ),
     "graphopt_tier": (
         "auto",

@@ -155,7 +155,7 @@ def checks_all_ids() -> bool:
 
 
 def pads_sizes() -> bool:
-    """True when predictors pad inputs of many sizes; ValueError for an unknown setting."""
+    """True when sequences and inputs of predictors are padded; ValueError for another setting."""
     setting = str(_value(BUCKETS))
     if setting not in ("auto", "off"):
         raise ValueError(f"{BUCKETS} should be auto or off, found {setting!r}")

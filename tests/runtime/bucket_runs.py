@@ -20,7 +20,18 @@ SIZES = ((3, 5), (4, 8), (1, 3), (3, 7), (2, 2))
 
 
 def run(build: Callable[[], Built], buckets: Buckets | None) -> tuple[Any, ...]:
-    """All fetches of a few steps, the state after them, and what was compiled."""
+    """All fetches of a few steps, the state after them, and what was compiled.
+
+    Without buckets sequences are not padded, either.
+    """
+    paddle.set_flags({"FLAGS_graphopt_buckets": "off"})
+    try:
+        return _run(build, buckets)
+    finally:
+        paddle.set_flags({"FLAGS_graphopt_buckets": "auto"})
+
+
+def _run(build: Callable[[], Built], buckets: Buckets | None) -> tuple[Any, ...]:
     main, startup = static.Program(), static.Program()
     main.random_seed = startup.random_seed = 4
     with (

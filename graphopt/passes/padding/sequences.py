@@ -7,6 +7,10 @@ ordinary numbers.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from xdsl.ir import SSAValue
+
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.sequence.layers import (
     SequenceConv,
@@ -16,6 +20,7 @@ from graphopt.ir.dialect.ops.sequence.layers import (
     SequenceSoftmax,
 )
 from graphopt.ir.dialect.ops.sequence.recurrent import SequenceGru, SequenceLstm
+from graphopt.ir.dialect.ops.sequence.tagging import CrfDecoding, LinearChainCrf
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
 from graphopt.passes.padding.recurrent import check_rows, check_weights
 from graphopt.passes.padding.rules import Carried, Padded, carry, check_free
@@ -69,6 +74,43 @@ def _(op: SequenceExpand, padded: Padded) -> Carried:
     if x[0] != sequences:
         raise CannotPad("different-padding", "it has not a row for each sequence")
     return Carried(((rows, *x[1:]),))
+
+
+@carry.register(LinearChainCrf)
+def _(op: LinearChainCrf, padded: Padded) -> Carried:
+    emission, transition, label, lengths = op.operands
+    _, sequences = _tagged(padded, emission, lengths, (label,), transition)
+    return Carried(((sequences, None),))
+
+
+@carry.register(CrfDecoding)
+def _(op: CrfDecoding, padded: Padded) -> Carried:
+    (emission,), (transition,), (lengths,), label = op.operand_groups()
+    steps, _ = _tagged(padded, emission, lengths, label, transition)
+    return Carried((steps,) if len(steps) == 2 else ((*steps, None),))
+
+
+def _tagged(
+    padded: Padded,
+    emission: SSAValue,
+    lengths: SSAValue,
+    label: Sequence[SSAValue],
+    transition: SSAValue,
+) -> tuple[Axes, Dim | None]:
+    """The axes of the steps, of which each has a tag, and the dimension of the sequences.
+
+    Steps of padded sequences [sequences, steps] beyond the data are past the end of each sequence.
+    """
+    axes, own = padded.of(emission), padded.of(lengths)
+    check_free(axes, (len(axes) - 1,), "the scores of the tags")
+    check_weights(padded, [transition])
+    steps = axes[:-1]
+    if any(padded.of(value)[: len(steps)] != steps for value in label):
+        raise CannotPad("different-padding", "tags and scores are padded differently")
+    if len(steps) == 1:
+        return steps, _rows_and_sequences(axes, own)[1]
+    check_rows(steps[0], [own], 0, "scores and lengths")
+    return steps, steps[0]
 
 
 @carry.register(SequenceLstm)

@@ -1,0 +1,184 @@
+"""Feeds of sequences run in buckets by default, and the numbers are the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+import graphopt.fluid as fluid
+from graphopt.ir.program import unique_name
+from graphopt.runtime.buckets import sequences
+
+Build = Callable[[], list[Any]]
+Feed = Callable[[Any], dict[str, Any]]
+BATCH = 4
+
+
+@pytest.fixture(autouse=True)
+def _static() -> Any:
+    paddle.enable_static()
+    yield
+    paddle.set_flags({"FLAGS_graphopt_buckets": "auto"})
+
+
+def trained(build: Build, feed: Feed, steps: int, setting: str) -> tuple[list[Any], Any, Any]:
+    """The fetches of some steps, the parameters after them, and what was compiled."""
+    paddle.set_flags({"FLAGS_graphopt_buckets": setting})
+    main, startup = fluid.Program(), fluid.Program()
+    main.random_seed = startup.random_seed = 5
+    with (
+        unique_name.guard(),
+        fluid.program_guard(main, startup),
+        fluid.scope_guard(fluid.Scope()),
+    ):
+        fetches = build()
+        exe = fluid.Executor(fluid.CPUPlace())
+        if startup.global_block().ops:
+            exe.run(startup)
+        generator = np.random.default_rng(3)
+        found = [exe.run(main, feed(generator), fetches) for _ in range(steps)]
+        scope = fluid.global_scope()
+        state = {
+            v.name: np.array(scope.find_var(v.name).get_tensor())
+            for v in main.list_vars()
+            if v.persistable and scope.find_var(v.name) is not None
+        }
+        return found, state, exe.stats
+
+
+def assert_same(build: Build, feed: Feed, steps: int = 4) -> Any:
+    """Buckets change no loss, no fetch and no parameter; what was compiled with them."""
+    wanted, state, exact = trained(build, feed, steps, "off")
+    found, changed, stats = trained(build, feed, steps, "auto")
+    assert "rows" not in exact
+    assert stats["exact"] == []
+    assert stats["compiled_shapes"] < exact["compiled_shapes"]
+    for old, new in zip(wanted, found, strict=True):
+        for a, b in zip(old, new, strict=True):
+            assert (a.shape, a.dtype) == (b.shape, b.dtype)
+            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
+    assert changed.keys() == state.keys()
+    for name, array in state.items():
+        np.testing.assert_allclose(changed[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
+    return stats
+
+
+def rows(generator: Any, most: int, lengths: Any, *, columns: bool = True) -> Any:
+    shape = (int(sum(lengths)), 1) if columns else (int(sum(lengths)),)
+    numbers = generator.integers(0, most, shape)
+    return fluid.create_lod_tensor(numbers, [[int(n) for n in lengths]], fluid.CPUPlace())
+
+
+def some_lengths(generator: Any) -> Any:
+    """Lengths of 17 to 19 rows, for all of which there is one size."""
+    return generator.permutation([3, 4, 4, 6 + generator.integers(0, 3)])
+
+
+def tagger() -> list[Any]:
+    """Labels of words by a conditional random field, of features that some feeds share."""
+    data = {
+        name: fluid.data(name, [None, 1], "int64", lod_level=1) for name in ("word", "mark", "tag")
+    }
+    made = [fluid.embedding(data[name], size=[12, 6]) for name in ("word", "mark")]
+    hidden = fluid.layers.sums([fluid.layers.fc(x, size=8, act="tanh") for x in made])
+    state, _ = fluid.layers.dynamic_lstm(hidden, size=8, is_reverse=True)
+    scores = fluid.layers.fc([hidden, state], size=5)
+    weights = fluid.ParamAttr(name="crf")
+    cost = fluid.layers.linear_chain_crf(scores, data["tag"], param_attr=weights)
+    loss = fluid.layers.mean(cost)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    return [loss, cost, fluid.layers.crf_decoding(scores, param_attr=weights)]
+
+
+def of_tagger(generator: Any) -> dict[str, Any]:
+    lengths = some_lengths(generator)
+    return {n: rows(generator, k, lengths) for n, k in (("word", 12), ("mark", 2), ("tag", 5))}
+
+
+@pytest.mark.exhaustive
+def test_a_tagger() -> None:
+    assert_same(tagger, of_tagger)
+
+
+def recommender() -> list[Any]:
+    """Two feeds of sequences of their own lengths, beside feeds of one row each."""
+    title = fluid.data("title", [None], "int64", lod_level=1)
+    kinds = fluid.data("kinds", [None], "int64", lod_level=1)
+    user = fluid.embedding(fluid.data("user", [None], "int64"), size=[7, 8])
+    score = fluid.data("score", [None, 1], "float32")
+    title = fluid.nets.sequence_conv_pool(
+        fluid.embedding(title, size=[12, 8]),
+        num_filters=8,
+        filter_size=3,
+        act="tanh",
+        pool_type="sum",
+    )
+    kinds = fluid.layers.sequence_pool(fluid.embedding(kinds, size=[5, 8]), "sum")
+    film = fluid.layers.fc(fluid.layers.concat([title, kinds], axis=1), size=8)
+    close = fluid.layers.cos_sim(user, film)
+    loss = fluid.layers.mean(fluid.layers.square_error_cost(close, score))
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    return [loss, close]
+
+
+def of_recommender(generator: Any) -> dict[str, Any]:
+    return {
+        "title": rows(generator, 12, some_lengths(generator), columns=False),
+        "kinds": rows(generator, 5, generator.permutation([1, 2, 2, 3]), columns=False),
+        "user": generator.integers(0, 7, BATCH),
+        "score": generator.random((BATCH, 1), "float32"),
+    }
+
+
+@pytest.mark.exhaustive
+def test_feeds_of_other_lengths() -> None:
+    assert_same(recommender, of_recommender)
+
+
+def test_programs_without_sequences_run_as_they_are() -> None:
+    """No padding, and nothing about it in the stats."""
+
+    def build() -> list[Any]:
+        x = fluid.data("x", [None, 2], "float32")
+        return [fluid.layers.reduce_mean(x)]
+
+    _, _, stats = trained(build, lambda g: {"x": g.random((3, 2), "float32")}, 2, "auto")
+    assert "rows" not in stats and "exact" not in stats
+
+
+def test_a_program_that_cannot_be_padded_runs_exactly() -> None:
+    """The reason names the op."""
+
+    def build() -> list[Any]:
+        x = fluid.data("x", [None, 1], "int64", lod_level=1)
+        padded, _ = fluid.layers.sequence_pad(
+            fluid.layers.cast(x, "float32"), fluid.layers.assign(np.zeros(1, "float32"))
+        )
+        return [fluid.layers.reduce_sum(padded)]
+
+    _, _, stats = trained(build, lambda g: {"x": rows(g, 4, some_lengths(g))}, 1, "auto")
+    assert "pd.sequence_pad" in stats["exact"][0]
+
+
+def test_a_size_is_compiled_when_it_came_often() -> None:
+    """A larger one serves first, and is at most twice as large."""
+    sizes = iter(())
+
+    def feed(generator: Any) -> dict[str, Any]:
+        rest = next(sizes) - 3
+        return {"x": rows(generator, 4, [1, 1, 1, rest])}
+
+    def build() -> list[Any]:
+        x = fluid.data("x", [None, 1], "int64", lod_level=1)
+        return [fluid.layers.sequence_pool(fluid.layers.cast(x, "float32"), "sum")]
+
+    patience = sequences().patience
+    assert patience == 16
+    for often, compiled in ((patience, 1), (patience + 1, 2)):
+        sizes = iter([17, *[11] * often])
+        _, _, stats = trained(build, feed, 1 + often, "auto")
+        assert stats["compiled_shapes"] == compiled
