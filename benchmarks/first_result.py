@@ -1,0 +1,316 @@
+"""The time to a first result, to one of another size, and to one of a known size, beside Paddle.
+
+    python benchmarks/first_result.py --quick
+    python benchmarks/first_result.py --paddle PYTHON --packages FOLDER --models FOLDER
+    python benchmarks/first_result.py --only jieba --fluid PYTHON --jieba FOLDER
+
+Pictures of random sizes go through rapidocr-paddle, sentences through jieba's paddle mode, and
+models are run one by one: each in a process of its own, by Paddle (`--paddle`, the Python of an
+environment with paddlepaddle 2.6.2; `--fluid`, with 1.8.5, which jieba needs) and by graphopt with
+an empty cache, with that cache again, and, for a model, with a bundle. The processes of a round
+take turns. `--packages` is a folder with rapidocr-paddle 1.4.5 and what it needs but NumPy, for
+both engines (`pip install --target`), and `--jieba` one with jieba 0.42.1.
+
+Times are those of the process from its start, imports included: by the clock, and of its CPU. On a
+machine that does other work the second ones count. For a model whose first result takes longer than
+the goal, a second table has the CPU seconds of each stage. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+HERE = Path(__file__).parent
+WORKER = HERE / "first_result_worker.py"
+MODELS = HERE.parent / "tests" / "data" / "models"
+STAGES = ("read", "parse and passes", "trace", "lower", "XLA compile")
+PADDLE = "Paddle"
+EMPTY, FULL, BUNDLE = "empty cache", "full cache", "bundle"
+# the most that a first result may take, in times of Paddle's
+GOALS = {EMPTY: 2.0, FULL: 1.0, BUNDLE: 1.0}
+
+
+class Task(NamedTuple):
+    """Something to run, as the worker takes it; `sizes` are those of a bundle, "" for none."""
+
+    name: str
+    kind: str
+    given: Any
+    sizes: str = ""
+
+
+# -- tasks -----------------------------------------------------------------------------------------
+
+
+def model_tasks(folders: Sequence[Path], new_sizes: int, most: int) -> Iterator[Task]:
+    """The inference models in folders with `meta.json`, and other folders with one model."""
+    cases = [case for folder in folders for case in ([folder, *sorted(folder.iterdir())])]
+    for case in [case for case in cases if case.is_dir()][: most or None]:
+        programs = sorted(case.glob("*.pdmodel"))
+        if len(programs) != 1:
+            continue
+        program, parameters = programs[0], programs[0].with_suffix(".pdiparams")
+        if parameters.exists() and (shapes := shapes_of(program, new_sizes)):
+            given = {"files": [str(program), str(parameters)], "shapes": shapes}
+            first = shapes[0].items()
+            sizes = ",".join(f"{name}={'x'.join(map(str, s))}" for name, (_, s) in first)
+            yield Task(case.name, "model", given, sizes)
+
+
+def shapes_of(program: Path, new_sizes: int) -> list[dict[str, Any]]:
+    """Shapes of the inputs: first one row, then more rows, or longer axes; [] without inputs.
+
+    Pictures of open height and width are 48 by 192 and grow by 32.
+    """
+    from graphopt.models.model import read_interface
+
+    read = read_interface(program)
+    block = read.program.global_block()
+    variables = [block.var(name) for name in read.feed_names]
+    if not read.is_inference or not variables or any(v.lod_level for v in variables):
+        return []
+
+    def sized(shape: Sequence[int], step: int) -> list[int]:
+        picture = len(shape) == 4 and shape[1] in (1, 3)
+        usual = {0: 1, 2: 48, 3: 192} if picture else {0: 1}
+        open_axes = [axis for axis, size in enumerate(shape) if size < 0]
+        last = open_axes[-1] if open_axes else -1
+        grown = 32 * step if picture and last > 1 else step
+        return [
+            size if size >= 0 else usual.get(axis, 16) + (grown if axis == last else 0)
+            for axis, size in enumerate(shape)
+        ]
+
+    count = 1 + (new_sizes if any(size < 0 for v in variables for size in v.shape) else 0)
+    return [
+        {v.name: (v.dtype.numpy.name, sized(v.shape, step)) for v in variables}
+        for step in range(count)
+    ]
+
+
+# -- measuring -------------------------------------------------------------------------------------
+
+
+def run(command: Sequence[str], task: Task, environment: dict[str, str]) -> dict[str, Any] | str:
+    """The worker's numbers, or the last line of its error."""
+    text = json.dumps({"kind": task.kind, "given": task.given})
+    found = subprocess.run(
+        [*command, str(WORKER), text],
+        env=os.environ | environment | {"FIRST_RESULT_BEGAN": repr(time.time())},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    for line in found.stdout.splitlines():
+        if line.startswith("FIRST_RESULT "):
+            return json.loads(line.removeprefix("FIRST_RESULT "))
+    return (found.stderr.strip().splitlines() or ["it ended without a result"])[-1]
+
+
+def measure(task: Task, arguments: argparse.Namespace) -> dict[str, list[dict[str, Any] | str]]:
+    """The numbers of each way, one for each round."""
+    found: dict[str, list[dict[str, Any] | str]] = {}
+    sentences = task.kind == "sentences"
+    packages = arguments.jieba if sentences else arguments.packages
+    paddle = arguments.fluid if sentences else arguments.paddle
+    path = os.pathsep.join(filter(None, [packages, os.environ.get("PYTHONPATH", "")]))
+    ours = [sys.executable, "-m", "graphopt", "run"]
+    with tempfile.TemporaryDirectory() as folder:
+        bundled = bundle_of(task, Path(folder))
+        for number in range(arguments.rounds):
+            cache = {"PYTHONPATH": path, "FLAGS_graphopt_cache_dir": f"{folder}/{number}"}
+            ways = [(EMPTY, ours, task, cache), (FULL, ours, task, cache)]
+            if paddle:
+                ways.insert(1, (PADDLE, [paddle], task, {"PYTHONPATH": packages}))
+            if bundled is not None:
+                none = cache | {"FLAGS_graphopt_cache_dir": ""}
+                ways.append((BUNDLE, ours, bundled, none))
+            for name, command, each, environment in ways:
+                found.setdefault(name, []).append(run(command, each, environment))
+    return found
+
+
+def bundle_of(task: Task, folder: Path) -> Task | None:
+    """The task with a bundle in place of its model, for the first size."""
+    if not task.sizes:
+        return None
+    path = folder / "model.graphopt"
+    program = task.given["files"][0]
+    command = [sys.executable, "-m", "graphopt", "compile", program, "--sizes", task.sizes]
+    made = subprocess.run([*command, "-o", str(path)], capture_output=True, text=True, check=False)
+    if made.returncode:
+        print(f"no bundle of {task.name}: {made.stderr.strip()}", file=sys.stderr)
+        return None
+    given = {"files": [str(path)], "shapes": task.given["shapes"][:1]}
+    return task._replace(given=given)
+
+
+def stages(task: Task) -> dict[str, float]:
+    """CPU seconds of each stage of a model's first size, in this process."""
+    import jax
+    import numpy as np
+
+    from graphopt.ir.dialect.types import dtype_of, shape_of
+    from graphopt.models.model import read_model
+    from graphopt.runtime.compilation import Compilation
+    from graphopt.runtime.compiled import compile_program
+    from graphopt.runtime.places import CPUPlace
+
+    seconds: dict[str, float] = {}
+
+    def timed(stage: str, work: Any) -> Any:
+        began = time.process_time()
+        made = work()
+        seconds[stage] = time.process_time() - began
+        return made
+
+    jax.config.update("jax_enable_compilation_cache", False)
+    model = timed("read", lambda: read_model(*task.given["files"]))
+    names = tuple(sorted(model.feed_names)), tuple(model.fetch_names)
+    compilation = Compilation(model.program, *names, None, (CPUPlace(),))
+    compiled = timed("parse and passes", lambda: compile_program(compilation))
+    plan, shapes = compiled.plan, task.given["shapes"][0]
+    state = [
+        tuple(jax.ShapeDtypeStruct(shape_of(p.type), dtype_of(p.type).numpy) for p in ports)
+        for ports in (plan.updated, (*plan.read_only, *plan.prepared))
+    ]
+    feeds = tuple(jax.ShapeDtypeStruct(shapes[p.name][1], shapes[p.name][0]) for p in plan.feeds)
+    function = compiled.mapped(1, even=True).function
+    with jax.enable_x64(True):
+        key = jax.ShapeDtypeStruct((2,), np.uint32)
+        traced = timed("trace", lambda: function.trace(*state, feeds, key))
+        lowered = timed("lower", traced.lower)
+        timed("XLA compile", lambda: lowered.compile(compiled.options()))
+    return seconds
+
+
+# -- the report ------------------------------------------------------------------------------------
+
+
+def median(rounds: Sequence[Any], key: str, clock: int) -> float | None:
+    """The median over the rounds of the time to a first result, or of that of all other runs."""
+    good = [each for each in rounds if not isinstance(each, str)]
+    values = (
+        [each[key][clock] for each in good]
+        if key == "first"
+        else [time[clock] for each in good for time in each[key]]
+    )
+    return statistics.median(values) if values else None
+
+
+def highest(rounds: Sequence[Any], key: str, clock: int) -> float | None:
+    """The 99th of a hundred times."""
+    values = sorted(
+        time[clock] for each in rounds if not isinstance(each, str) for time in each[key]
+    )
+    return values[min(len(values) - 1, int(0.99 * len(values)))] if values else None
+
+
+def cell(wall: float | None, cpu: float | None) -> str:
+    """Seconds by the clock, and of the CPU."""
+    return "" if wall is None or cpu is None else f"{wall:.2f} ({cpu:.2f})"
+
+
+def report(tasks: Sequence[Task], found: dict[str, Any]) -> list[str]:
+    """The table of all tasks, what failed, and the stages of those that miss a goal."""
+    lines = [
+        "| what | how | first result | a new size | p99 | a known size |",
+        "|---|---|---|---|---|---|",
+    ]
+    missed: list[Task] = []
+    trouble: list[str] = []
+    for task in tasks:
+        ways = found[task.name]
+        theirs = median(ways.get(PADDLE, ()), "first", 1)
+        for way, rounds in ways.items():
+            trouble += [f"{task.name}, {way}: {each}" for each in rounds if isinstance(each, str)]
+            cells = [cell(*(median(rounds, "first", clock) for clock in (0, 1)))]
+            cells += [cell(*(median(rounds, "new", clock) for clock in (0, 1)))]
+            cells += [cell(*(highest(rounds, "new", clock) for clock in (0, 1)))]
+            cells += [cell(*(median(rounds, "known", clock) for clock in (0, 1)))]
+            own = median(rounds, "first", 1)
+            if way in GOALS and theirs and own and own > GOALS[way] * theirs:
+                cells[0] += f", {own / theirs:.1f} x"
+                if task.kind == "model" and task not in missed:
+                    missed.append(task)
+            lines.append(f"| {task.name} | {way} | {' | '.join(cells)} |")
+    lines += ["", *(f"- {line}" for line in trouble + list(differences(tasks, found)))]
+    if missed:
+        lines += ["", f"| CPU seconds | {' | '.join(STAGES)} |", "|---|" + "---|" * len(STAGES)]
+    for task in missed:
+        seconds = stages(task)
+        lines.append(f"| {task.name} | {' | '.join(f'{seconds[s]:.2f}' for s in STAGES)} |")
+    return lines
+
+
+def differences(tasks: Sequence[Task], found: dict[str, Any]) -> Iterator[str]:
+    """The tasks whose results are not Paddle's: other texts, or means off by more than 1e-3."""
+    for task in tasks:
+        ways = found[task.name]
+        theirs = next((r for r in ways.get(PADDLE, ()) if not isinstance(r, str)), None)
+        for way, rounds in ways.items():
+            for each in rounds if theirs is not None and way != PADDLE else ():
+                if isinstance(each, str):
+                    continue
+                pairs = list(zip(each["results"], theirs["results"], strict=False))
+                other = sum(not alike(*pair) for pair in pairs)
+                if other:
+                    yield f"{task.name}, {way}: {other} of {len(pairs)} results are not Paddle's"
+
+
+def alike(one: Any, other: Any) -> bool:
+    """True for equal texts, and for numbers that are close."""
+    if isinstance(one, float) and isinstance(other, float):
+        return abs(one - other) <= 1e-3 * max(1.0, abs(other))
+    if isinstance(one, list) and isinstance(other, list):
+        return len(one) == len(other) and all(map(alike, one, other))
+    return one == other
+
+
+def main() -> None:
+    """Measure every task, and print the report."""
+    options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    options.add_argument("--quick", action="store_true", help="few items of each kind, one round")
+    options.add_argument("--paddle", default=os.environ.get("GRAPHOPT_BENCH_PADDLE262", ""))
+    options.add_argument("--fluid", default=os.environ.get("GRAPHOPT_BENCH_PADDLE185", ""))
+    options.add_argument("--packages", default="", help="a folder with rapidocr_paddle")
+    options.add_argument("--jieba", default="", help="a folder with jieba")
+    options.add_argument("--models", type=Path, action="append", default=[])
+    options.add_argument("--rounds", type=int, default=3)
+    options.add_argument("--items", type=int, default=100, help="pictures, sentences, new sizes")
+    options.add_argument("--only", default="", help="tasks with this in their name")
+    arguments = options.parse_args()
+    if arguments.quick:
+        arguments.rounds, arguments.items = 1, min(arguments.items, 4)
+    tasks = list(
+        model_tasks(arguments.models or [MODELS], arguments.items, 6 if arguments.quick else 0)
+    )
+    if arguments.packages:
+        tasks.append(Task("rapidocr", "pictures", arguments.items))
+    if arguments.jieba:
+        tasks.append(Task("jieba", "sentences", arguments.items))
+    tasks = [task for task in tasks if arguments.only in task.name]
+    found: dict[str, Any] = {}
+    for task in tasks:
+        found[task.name] = measure(task, arguments)
+        print(f"measured {task.name}", file=sys.stderr, flush=True)
+    load = os.getloadavg()[0] if hasattr(os, "getloadavg") else 0.0
+    print(f"{os.cpu_count()} cores, load {load:.1f}, {arguments.rounds} rounds. Seconds by the")
+    print(
+        "clock, in brackets of the CPU; a factor where the goal in Paddle's CPU time is missed.\n"
+    )
+    print("\n".join(report(tasks, found)))
+
+
+if __name__ == "__main__":
+    main()

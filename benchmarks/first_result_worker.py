@@ -1,0 +1,146 @@
+"""One process of first_result.py: the times of a first result and of those that follow.
+
+It runs under Paddle, and under `graphopt run`, where `import paddle` is graphopt. Its last line is
+JSON: seconds by the clock and of the CPU, since the process was started.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+BEGAN = float(os.environ["FIRST_RESULT_BEGAN"])
+# runs of a size that was run before
+AGAIN = 5
+WORDS = "今天天气很好我们一起去公园散步然后回家吃饭北京上海学生老师工作学习中国世界喜欢音乐电影"
+
+
+def pictures(count: int) -> Iterator[Any]:
+    """Pictures of random sizes with a few lines of text."""
+    import cv2
+
+    generator = np.random.default_rng(0)
+    for number in range(count):
+        height, width = (int(n) for n in generator.integers(160, 480, 2))
+        picture = np.full((height, width, 3), 255, np.uint8)
+        for line in range(1 + number % 3):
+            text = "".join(generator.choice(list("abcdefghij 0123456789"), 4 + 3 * (number % 4)))
+            at = 10, 40 + 45 * line
+            cv2.putText(picture, text, at, cv2.FONT_HERSHEY_SIMPLEX, 1.0, (0, 0, 0), 2)
+        yield picture
+
+
+def of_pictures(count: int) -> tuple[list[Any], Callable[[Any], Any]]:
+    """rapidocr-paddle on pictures."""
+    from rapidocr_paddle import RapidOCR
+
+    reader: list[Any] = []
+
+    def run(picture: Any) -> Any:
+        if not reader:
+            reader.append(RapidOCR())
+        found, _ = reader[0](picture)
+        return [(text, float(score)) for _, text, score in found or ()]
+
+    return list(pictures(count)), run
+
+
+def of_sentences(count: int) -> tuple[list[Any], Callable[[Any], Any]]:
+    """jieba's tagger on sentences of random lengths."""
+    import jieba
+    import paddle
+
+    generator = np.random.default_rng(0)
+    sentences = ["".join(generator.choice(list(WORDS), 4 + 2 * (n % 17))) for n in range(count)]
+    ready: list[bool] = []
+
+    def run(sentence: str) -> Any:
+        if not ready:
+            if hasattr(paddle, "enable_static"):
+                paddle.enable_static()
+            jieba.enable_paddle()
+            ready.append(True)
+        return list(jieba.cut(sentence, use_paddle=True))
+
+    return sentences, run
+
+
+def of_model(files: list[str], shapes: list[dict[str, Any]]) -> Any:
+    """A predictor on arrays of these shapes."""
+    from paddle import inference
+
+    generator = np.random.default_rng(0)
+    inputs = [
+        {
+            name: (
+                generator.integers(0, 2, shape).astype(dtype)
+                if "int" in dtype or dtype == "bool"
+                else generator.standard_normal(shape).astype(dtype)
+            )
+            for name, (dtype, shape) in each.items()
+        }
+        for each in shapes
+    ]
+    made: list[Any] = []
+
+    def run(feed: dict[str, Any]) -> Any:
+        if not made:
+            config = inference.Config(*files)
+            config.disable_gpu()
+            made.append(inference.create_predictor(config))
+        predictor = made[0]
+        for name, array in feed.items():
+            handle = predictor.get_input_handle(name)
+            handle.reshape(array.shape)
+            handle.copy_from_cpu(array)
+        predictor.run()
+        names = predictor.get_output_names()
+        return [predictor.get_output_handle(name).copy_to_cpu() for name in names]
+
+    return inputs, run
+
+
+def measured(items: list[Any], run: Callable[[Any], Any]) -> dict[str, Any]:
+    """The times of the first item, of each further one, and of the last one again."""
+    result = run(items[0])
+    found: dict[str, Any] = {"first": [time.time() - BEGAN, time.process_time()]}
+    results = [summary(result)]
+    for key, rest in (("new", items[1:]), ("known", items[-1:] * AGAIN)):
+        found[key] = []
+        for item in rest:
+            wall, cpu = time.perf_counter(), time.process_time()
+            result = run(item)
+            found[key].append([time.perf_counter() - wall, time.process_time() - cpu])
+            if key == "new":
+                results.append(summary(result))
+    found["results"] = results
+    return found
+
+
+def summary(result: Any) -> Any:
+    """A result as JSON: texts as they are, of arrays their means."""
+    if all(isinstance(each, np.ndarray) for each in result):
+        return [float(np.mean(np.abs(each.astype("float64")))) for each in result]
+    return result
+
+
+def main() -> None:
+    """Run the task that is given as JSON."""
+    task = json.loads(sys.argv[1])
+    kind, given = task["kind"], task["given"]
+    if kind == "pictures":
+        items, run = of_pictures(given)
+    elif kind == "sentences":
+        items, run = of_sentences(given)
+    else:
+        items, run = of_model(given["files"], given["shapes"])
+    print("FIRST_RESULT " + json.dumps(measured(items, run)))
+
+
+main()
