@@ -47,13 +47,14 @@ class Growth:
     ) -> None:
         self.block, self.kinds, self.paths, self.ends = block, kinds, paths, ends
         self.most = most
-        self.place = {op: number for number, op in enumerate(block.ops)}
+        self.order = list(block.ops)
+        self.place = {op: number for number, op in enumerate(self.order)}
         self.group_of: dict[Operation, Group] = {}
         self.borders: list[tuple[PdOp, Reason]] = []
         """The ops that are not in a group that reads them, and why not."""
         self._next_effect = dict(effects_in_order(block))
         self._readers: dict[Operation, list[Operation]] = {}
-        for op in reversed(list(block.ops)):
+        for op in reversed(self.order):
             if isinstance(op, PdOp) and op in kinds:
                 self._place(op)
 
@@ -128,7 +129,7 @@ class Growth:
     def _comes_back(self, members: Sequence[PdOp]) -> bool:
         """True when a path from some of these ops leaves them and comes back."""
         inside = set[Operation](members)
-        last = max(self.place[member] for member in inside)
+        end = self._end_of_paths(members)
         waiting = [r for member in inside for r in self.readers(member) if r not in inside]
         seen: set[Operation] = set()
         while waiting:
@@ -140,10 +141,23 @@ class Growth:
             group = self.group_of.get(op)
             node = group.ops if group is not None else [op]
             seen.update(node)
-            # the ops of a path of groups may be out of order, but each begins before the next ends
-            if min(self.place[member] for member in node) < last:
+            if min(self.place[member] for member in node) < end:
                 waiting += [r for member in node for r in self.readers(member)]
         return False
+
+    def _end_of_paths(self, members: Sequence[PdOp]) -> int:
+        """The place that no path back to these ops can begin after.
+
+        The groups of a path may be out of order, but each begins before the next one ends.
+        """
+        places = [self.place[member] for member in members]
+        place, end = min(places), max(places)
+        while place < end:
+            group = self.group_of.get(self.order[place])
+            if group is not None:
+                end = max(end, self.place[group.ops[-1]])
+            place += 1
+        return end
 
     def readers(self, op: Operation) -> list[Operation]:
         """The ops of the block that read a result of `op`."""
