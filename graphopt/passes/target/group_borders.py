@@ -10,7 +10,7 @@ from xdsl.traits import is_side_effect_free
 
 from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of, segment_of
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
+from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.norm import BatchNormBase
 from graphopt.ir.dialect.regions import values_read
@@ -89,7 +89,7 @@ def _refusal(op: PdOp, paths: Paths) -> Reason | None:
         return DRAWS
     if "sync" in op.attr_values() and op.attr("sync"):
         return COMMUNICATES
-    if op.regions or isinstance(op, Dynamic) or not is_side_effect_free(op):
+    if not is_side_effect_free(op):
         return NO_KIND
     if all(not dtype_of(r.type).is_differentiable and rank_of(r.type) <= 1 for r in op.results):
         return SIZES
