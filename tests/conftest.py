@@ -20,6 +20,7 @@ import itertools
 import os
 import re
 import sys
+from collections.abc import Iterator
 from functools import lru_cache
 from importlib.machinery import ModuleSpec
 from importlib.metadata import version
@@ -30,6 +31,7 @@ from hypothesis import settings
 
 DEVICES = 4
 TESTS = Path(__file__).parent
+ROOT = TESTS.parent
 # the JAX that tests are made fast for; with another they only run
 PINNED = version("jaxlib").startswith("0.10.")
 
@@ -112,3 +114,20 @@ settings.register_profile("ci", deadline=None, derandomize=True, max_examples=8)
 settings.register_profile("all", deadline=None, derandomize=True, max_examples=25)
 settings.register_profile("search", deadline=None, max_examples=500, print_blob=True)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "ci"))
+
+
+def at_the_root() -> set[str]:
+    """The names at the root of the checkout, without those that begin with a dot."""
+    return {name for name in os.listdir(ROOT) if not name.startswith(".")}
+
+
+THERE = at_the_root()
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left() -> Iterator[None]:
+    """A test fails that leaves something at the root, where most tests run."""
+    yield
+    left = at_the_root() - THERE
+    THERE.update(left)
+    assert not left, f"{', '.join(sorted(left))} is left in {ROOT}: write into tmp_path"

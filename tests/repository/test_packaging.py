@@ -88,6 +88,18 @@ def test_sdist_is_a_complete_copy_of_the_sources(built: tuple[Path, Path]) -> No
     } <= names
 
 
+def test_what_is_committed_at_the_root_is_packed(built: tuple[Path, Path]) -> None:
+    """So a file that a run left there is not committed with the others."""
+    if not (ROOT / ".git").exists():
+        pytest.skip("this is no checkout")
+    command = ["git", "ls-files"]
+    listed = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True).stdout
+    committed = {name.partition("/")[0] for name in listed.splitlines()}
+    with tarfile.open(built[0]) as archive:
+        packed = {name.split("/")[1] for name in archive.getnames()}
+    assert {name for name in committed - packed if not name.startswith(".")} == set(STAGES)
+
+
 def test_wheel_from_the_checkout_is_the_wheel_from_the_sdist(
     built: tuple[Path, Path], tmp_path: Path
 ) -> None:
