@@ -7,6 +7,7 @@ _ORDERS = "both holes take any value and nothing that is checked or built tells 
 _BETWEEN = "the pattern has only such ops between a projection and the product"
 _PARTS = "a part of the stand-in's batch or time is smaller than it, and no layout is"
 _SPEED = "only saves a search that finds nothing"
+_AGAIN = "only saves doing again what gives the same"
 
 EQUIVALENT: dict[str, str] = {
     # the matcher
@@ -36,6 +37,26 @@ EQUIVALENT: dict[str, str] = {
     "comes after it",
     "grouping._early_reader: without `and reader is not None`": "every reader is in "
     "the block or inside an op of it",
+    # groups
+    "group_borders.members: without `or not isinstance(op, PdOp)`": _TYPES,
+    "group_borders.ends: each, not `isinstance(v.owner, Operation)`": _TYPES,
+    "group_borders._returned_as: without `and isinstance(function, FuncOp)`": _TYPES,
+    "group_growth.Growth._comes_back: never `op in seen`": _AGAIN,
+    "group_growth.Growth._comes_back: always `min((self.place[member] for member in node)) < "
+    "end`": _SPEED,
+    "group_growth.Growth.readers: always `found is None`": _AGAIN,
+    "group_growth.Growth._all_readers: always `reader is not None`": _TYPES,
+    "group_growth.restore_order: each, not `isinstance(v.owner, Operation)`": _TYPES,
+    "group_growth.restore_order: always `ops != list(placed)`": _AGAIN,
+    "kept_values.choose_kept: each, not `isinstance(unit, SSAValue)`": "whoever reads these inputs "
+    "looks for values in them",
+    "kept_values.choose_kept: without `or 0`": _TYPES,
+    "kept_values.Flow.before: each, not `other not in found`": _AGAIN,
+    "kept_values._cheapest: without `and isinstance(unit, PdOp)`": _TYPES,
+    "min_cut.source_side: never `flow >= UNCUT`": "each value of a group may be kept, so that some "
+    "cut is finite",
+    "fusion_groups.Grouping._price: without `and isinstance(reader, PdOp)`": _TYPES,
+    "fusion_groups.Grouping._readers: each, not `reader is not None`": _TYPES,
     "fold_batch_norm._Folded._check_bias: without `or len(shape) != rank`": "a sum has the rank of "
     "its operand of the highest rank, so the bias has no more dimensions",
     # Transformers

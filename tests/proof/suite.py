@@ -193,12 +193,12 @@ def _text(outcome: Callable[[], str]) -> str:
 
 
 def _outcome(case: Case) -> str:
-    """What a pass does to the program of a page, or why it does nothing, as text."""
+    """What a pass does to the program of a page and tells of it, as text."""
     module = parse(case.before)
     outcomes = one_pass(case.made())(module)
     module.verify()
-    reasons = {str(o.reason) for o in outcomes if not isinstance(o, Applied)}
-    return f"{module}\n{sorted(reasons)}"
+    told = {str(o.note if isinstance(o, Applied) else o.reason) for o in outcomes}
+    return f"{module}\n{sorted(told)}"
 
 
 def _fired(outcomes: Sequence[Outcome]) -> Counter[str]:
