@@ -41,7 +41,6 @@ EQUIVALENT: dict[str, str] = {
     "group_borders.members: without `or not isinstance(op, PdOp)`": _TYPES,
     "group_borders.ends: each, not `isinstance(v.owner, Operation)`": _TYPES,
     "group_borders._returned_as: without `and isinstance(function, FuncOp)`": _TYPES,
-    "group_growth.Growth._comes_back: never `op in seen`": _AGAIN,
     "group_growth.Growth._comes_back: always `min((self.place[member] for member in node)) < "
     "end`": _SPEED,
     "group_growth.Growth.readers: always `found is None`": _AGAIN,
