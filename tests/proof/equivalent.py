@@ -66,6 +66,7 @@ EQUIVALENT: dict[str, str] = {
     "there is no element to trace, and a layout without elements is none",
     "fused_attention.Attention._joins: without `and found is not None`": "to NumPy no array equals "
     "None",
+    "head_layout.trace: without `and isinstance(op, PdOp)`": _TYPES,
     "head_layout.trace: never `not isinstance(op, PdOp) or not isinstance(value, OpResult) or "
     "type(op) not in _STEPS`": _BETWEEN,
     "head_layout.trace: without `or not isinstance(op, PdOp)`": _BETWEEN,
