@@ -60,8 +60,6 @@ EQUIVALENT: dict[str, str] = {
     "its operand of the highest rank, so the bias has no more dimensions",
     # Transformers
     "transformer_parts.ScaledPart.factor: without `or 0.0`": _TYPES,
-    "fused_attention.Attention._layouts: without `or found.shape[0] != ROWS[0]`": "the arrays that "
-    "it is compared with have these rows",
     "fused_attention.Attention._layouts: without `or shape_of(start.type)[-1] == UNKNOWN`": "then "
     "there is no element to trace, and a layout without elements is none",
     "fused_attention.Attention._joins: without `and found is not None`": "to NumPy no array equals "

@@ -156,14 +156,12 @@ class Attention(Fusion):
             return ()
         indices = source_indices(shape_of(start.type)[-1])
         found = trace(value, start, indices, edit, self.parts.passed(match))
-        if found is None or found.ndim != 4:
+        if found is None or found.ndim != 4 or not found.size:
             return ()
         found = found.swapaxes(2, 3) if swapped else found
         heads = found.shape[1]
-        if found.shape[0] != ROWS[0] or found.shape[2] != ROWS[1] or not found.size:
-            return ()
         own = indices.shape[-1] // ((3 if joint else 1) * found.shape[3])
-        if own == 0 or heads % own or indices.shape[-1] % own or (part == 0 and own != heads):
+        if own == 0 or indices.shape[-1] % own or (part == 0 and own != heads):
             return ()
         if joint:
             if own != heads or indices.shape[-1] % (3 * heads):
