@@ -167,16 +167,11 @@ def _transpose(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None
 
 def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     """Only of the dimensions after batch and time."""
-    have, wanted = shape_of(op.operands[0].type), attrs["shape"]
-    found = resolve_shape(have, wanted)
+    have = shape_of(op.operands[0].type)
+    found = resolve_shape(have, attrs["shape"])
     tail = found[2:]
-    kept = [
-        size == 0 or size == own != UNKNOWN for own, size in zip(have[:2], wanted[:2], strict=False)
-    ]
-    if not any(kept) or UNKNOWN in tail:
+    if found[:2] != have[:2] or UNKNOWN in tail:
         return None
-    if 0 in (*have, *found) and have[:2] != found[:2]:
-        return None  # a size of 0 says nothing about the other ones
     return array.reshape(*ROWS, *tail) if _rows_lead(array) else None
 
 
