@@ -279,9 +279,12 @@ class Executable:
         use_cache()
         if not hasattr(self.replicated.function, "lower"):
             return self.replicated.function
+        arguments: Arguments = (updated, read_only, ordered, key)
+        if self.replicated.name == "alone":  # a second form may be lowered later: keep no arrays
+            arguments = types_of(arguments)
         try:
             with announced(lambda: self._described(ordered)):
-                return self._first_form(types_of((updated, read_only, ordered, key)))
+                return self._first_form(arguments)
         except NeedsData:
             if self.replicated.name != "alone":
                 raise
@@ -289,7 +292,7 @@ class Executable:
             return self.replicated.function
 
     def _first_form(self, arguments: Arguments) -> Step:
-        """The form that runs first, for arguments of these types."""
+        """The form that runs first, for arguments like these."""
         lower, options = self.replicated.function.lower, self.compiled.options()
 
         @functools.cache

@@ -42,11 +42,11 @@ def _scaled(
     factor, start = constant(scale, wider), constant(offset, wider)
     size = math.prod(shape)
     if size <= BLOCK:
-        return (start + factor * draw(key, shape, wider)).astype(dtype.numpy)
+        return (draw(key, shape, wider) * factor + start).astype(dtype.numpy)
     count = -(-size // BLOCK)
     if isinstance(key, Tracer) or _platform(key) != "cpu":
         numbers = _blocks(draw, key, jnp.arange(count, dtype="uint32"), wider)
-        return (start + factor * numbers[:size].reshape(shape)).astype(dtype.numpy)
+        return (numbers[:size].reshape(shape) * factor + start).astype(dtype.numpy)
     part = _part(draw, wider, dtype)
     firsts = np.arange(0, count, PART, dtype=np.uint32)
     parts = [part(key, first, factor, start) for first in firsts]
