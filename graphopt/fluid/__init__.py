@@ -77,6 +77,7 @@ from graphopt.fluid.transpiler import memory_optimize as memory_optimize
 from graphopt.fluid.transpiler import release_memory as release_memory
 from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.calls import publish
+from graphopt.frontend.mode import disable_static, enable_static
 
 Tensor = LoDTensor
 
@@ -85,4 +86,8 @@ _NAMES = {name: ("graphopt.static", name) for name in _SAME}
 # after the modules that it builds on
 _NAMES["dygraph"] = ("graphopt.fluid.dygraph", "")
 _lazy.attach(globals(), _NAMES, refused=_REFUSED)
+# the mode has these names as well
+enable_dygraph = enable_imperative = disable_static
+disable_dygraph = disable_imperative = enable_static
+
 publish(globals(), __name__)

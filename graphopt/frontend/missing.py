@@ -101,7 +101,6 @@ MODULES: Mapping[str, str] = {
     "paddle.incubate.cc": "nothing: each program is compiled",
     "paddle.incubate.distributed": _DATA_PARALLEL,
     "paddle.incubate.hapi": f"{_DYNAMIC}: a Program and static.Executor.run",
-    "paddle.incubate.nn": "the layers of paddle.nn, which passes fuse",
     "paddle.incubate.optimizer.functional": "an optimizer of paddle.optimizer",
     "paddle.incubate.xpu": "the layers of paddle.nn",
     "paddle.nn.attention": "paddle.nn.functional.scaled_dot_product_attention, which XLA compiles",
@@ -145,42 +144,21 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
         "numpy.hanning, hamming, blackman, bartlett and kaiser, and paddle.to_tensor": (
             "bartlett_window blackman_window hamming_window hann_window kaiser_window"
         ),
-        "paddle.nonzero": "argwhere",
-        "paddle.arange, whose end is not one of the numbers": "range",
-        "paddle.bmm and paddle.add": "baddbmm baddbmm_",
         "paddle.bernoulli": "bernoulli_",
-        "paddle.bitwise_not": "bitwise_invert bitwise_invert_",
-        "paddle.broadcast_shape": "broadcast_shapes",
         "paddle.rand and a function of it": "cauchy_ geometric_ log_normal_ normal_",
-        "paddle.rand and paddle.randn": "rand_like randn_like",
         "paddle.set_device": "get_default_device get_device_module set_default_device",
         "the function without the underscore": (
-            "bitwise_left_shift_ bitwise_right_shift_ copysign_ div_ gammainc_ gammaincc_ gammaln_ "
-            "less_ sinc_"
+            "baddbmm_ bitwise_invert_ bitwise_left_shift_ bitwise_right_shift_ copysign_ div_ "
+            "gammainc_ gammaincc_ gammaln_ less_ masked_scatter_ scatter_add_ sinc_"
         ),
-        "paddle.where": "masked_scatter masked_scatter_",
-        "paddle.transpose": "matrix_transpose permute swapdims",
-        "paddle.sort": "msort",
-        "paddle.slice": "narrow",
-        "paddle.reshape": "ravel",
-        "paddle.sum and paddle.reshape": "reduce_as",
-        "paddle.put_along_axis with reduce='add'": "scatter_add scatter_add_ scatter_reduce",
         "numpy.asarray of a fetched value": "to_dlpack",
-        "paddle.divide": "true_divide",
-        "paddle.as_complex": "view_as_complex",
-        "paddle.as_real": "view_as_real",
-        "paddle.histogram of each column": "histogramdd",
         "static.data without the batch": "check_shape",
         "import scipy": "check_import_scipy",
         "paddle.nn.Layer: the startup program sets first values": "LazyGuard",
         "the names of Paddle 2.6.2, which dir(paddle) lists": "*",
     },
     "paddle.Tensor": {
-        "paddle.cast(x, dtype)": (
-            "bfloat16 bool byte cdouble cfloat char complex128 complex64 double float float16 "
-            "float32 float64 half int int16 int32 int64 int8 long short to type_as uint8"
-        ),
-        "paddle.transpose": "mT permute swapdims",
+        "paddle.cast(x, dtype)": "to",
         "paddle.zeros_like, ones_like and full_like": "new_empty new_full new_ones new_zeros",
         "a function of paddle, or fetch the value: exe.run(fetch_list=[x])": "*",
     },
@@ -196,9 +174,7 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
         "the distributions of Paddle 2.6.2": "*",
     },
     "paddle.fluid": {
-        f"{_DYNAMIC}: leave it out": (
-            "disable_dygraph disable_imperative enable_dygraph enable_imperative VarBase"
-        ),
+        f"{_DYNAMIC}: leave it out": "VarBase",
         "paddle.save and paddle.load": "save_dygraph load_dygraph",
         _FEED: "DistMultiTrainer MultiTrainer PipelineTrainer TrainerDesc",
         "fluid.CompiledProgram(program).with_data_parallel(loss_name)": "HashName RoundRobin",
@@ -207,17 +183,16 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
         "the names of paddle.static": "*",
     },
     "paddle.incubate": {
-        "paddle.nn.functional.softmax, whose mask passes fuse": (
-            "softmax_mask_fuse softmax_mask_fuse_upper_triangle"
-        ),
         "paddle.gather and paddle.scatter_nd_add": "*",
+    },
+    "paddle.incubate.nn": {"the layers of paddle.nn, which passes fuse": "*"},
+    "paddle.incubate.nn.functional": {
+        "the functions of paddle.nn.functional, which passes fuse": "*",
     },
     "paddle.incubate.optimizer": {"the optimizers of paddle.optimizer": "*"},
     "paddle.inference": {"config.summary(), which says what is obeyed": "*"},
     "paddle.linalg": {
-        "paddle.transpose": "matrix_transpose",
         "paddle.linalg.solve": "lu_solve",
-        "paddle.matmul of paddle.linalg.householder_product": "ormqr",
         "paddle.linalg.svd": "pca_lowrank svd_lowrank",
         "paddle.matmul": "fp8_fp8_half_gemm_fused",
     },

@@ -19,6 +19,7 @@ from graphopt.tensor.decompose import matrix_exp as matrix_exp
 from graphopt.tensor.decompose import matrix_power as matrix_power
 from graphopt.tensor.decompose import matrix_rank as matrix_rank
 from graphopt.tensor.decompose import multi_dot as multi_dot
+from graphopt.tensor.decompose import ormqr as ormqr
 from graphopt.tensor.decompose import pinv as pinv
 from graphopt.tensor.decompose import qr as qr
 from graphopt.tensor.decompose import slogdet as slogdet
@@ -34,5 +35,7 @@ from graphopt.tensor.matrix_norm import cond as cond
 from graphopt.tensor.matrix_norm import matrix_norm as matrix_norm
 from graphopt.tensor.matrix_norm import vector_norm as vector_norm
 from graphopt.tensor.norm import norm as norm
+from graphopt.tensor.ranges import diagonal as diagonal
+from graphopt.tensor.spellings import matrix_transpose as matrix_transpose
 
 publish(globals(), __name__)

@@ -38,12 +38,16 @@ from graphopt.nn.layer.activation import Swish as Swish
 from graphopt.nn.layer.activation import Tanh as Tanh
 from graphopt.nn.layer.activation import Tanhshrink as Tanhshrink
 from graphopt.nn.layer.activation import ThresholdedReLU as ThresholdedReLU
+from graphopt.nn.layer.adaptive_softmax import (
+    AdaptiveLogSoftmaxWithLoss as AdaptiveLogSoftmaxWithLoss,
+)
 from graphopt.nn.layer.common import AlphaDropout as AlphaDropout
 from graphopt.nn.layer.common import CosineSimilarity as CosineSimilarity
 from graphopt.nn.layer.common import Dropout as Dropout
 from graphopt.nn.layer.common import Dropout2D as Dropout2D
 from graphopt.nn.layer.common import Dropout3D as Dropout3D
 from graphopt.nn.layer.common import Embedding as Embedding
+from graphopt.nn.layer.common import FeatureAlphaDropout as FeatureAlphaDropout
 from graphopt.nn.layer.common import Flatten as Flatten
 from graphopt.nn.layer.common import Identity as Identity
 from graphopt.nn.layer.common import Linear as Linear
@@ -58,6 +62,8 @@ from graphopt.nn.layer.conv import Conv2D as Conv2D
 from graphopt.nn.layer.conv import Conv2DTranspose as Conv2DTranspose
 from graphopt.nn.layer.conv import Conv3D as Conv3D
 from graphopt.nn.layer.conv import Conv3DTranspose as Conv3DTranspose
+from graphopt.nn.layer.fractional_pool import FractionalMaxPool2D as FractionalMaxPool2D
+from graphopt.nn.layer.fractional_pool import FractionalMaxPool3D as FractionalMaxPool3D
 from graphopt.nn.layer.layers import Layer as Layer
 from graphopt.nn.layer.loss import BCELoss as BCELoss
 from graphopt.nn.layer.loss import BCEWithLogitsLoss as BCEWithLogitsLoss
@@ -71,6 +77,7 @@ from graphopt.nn.layer.loss import SmoothL1Loss as SmoothL1Loss
 from graphopt.nn.layer.margin import CosineEmbeddingLoss as CosineEmbeddingLoss
 from graphopt.nn.layer.margin import GaussianNLLLoss as GaussianNLLLoss
 from graphopt.nn.layer.margin import HingeEmbeddingLoss as HingeEmbeddingLoss
+from graphopt.nn.layer.margin import MultiLabelMarginLoss as MultiLabelMarginLoss
 from graphopt.nn.layer.margin import MultiLabelSoftMarginLoss as MultiLabelSoftMarginLoss
 from graphopt.nn.layer.margin import MultiMarginLoss as MultiMarginLoss
 from graphopt.nn.layer.margin import PoissonNLLLoss as PoissonNLLLoss

@@ -304,6 +304,24 @@ def householder_product(x: Variable, tau: Variable, name: str | None = None) -> 
     return product if name is None else scale(product, name=name)
 
 
+def ormqr(
+    x: Variable,
+    tau: Variable,
+    y: Variable,
+    left: bool = True,
+    transpose: bool = False,
+    name: str | None = None,
+) -> Variable:
+    """Q @ y, or y @ Q without `left`, for the Q of `householder_product` (paddle.linalg.ormqr).
+
+    `transpose` takes the transpose of Q.
+    """
+    q = householder_product(x, tau)
+    if arguments.flag(left, "left", "ormqr"):
+        return matmul(q, y, arguments.flag(transpose, "transpose", "ormqr"), name=name)
+    return matmul(y, q, transpose_y=arguments.flag(transpose, "transpose", "ormqr"), name=name)
+
+
 def lstsq(
     x: Variable,
     y: Variable,

@@ -61,8 +61,8 @@ METHODS: dict[str, str] = {
     "floor frac lgamma log10 log1p log2 logit rad2deg reciprocal round sign sin sinh stanh tan "
     "trunc",
     "norm": "dist norm",
-    "scatter": "gather_nd index_sample index_select masked_fill put_along_axis scatter scatter_ "
-    "scatter_nd_add take_along_axis",
+    "scatter": "gather_nd index_sample index_select masked_fill masked_scatter put_along_axis "
+    "scatter scatter_ scatter_nd_add take_along_axis",
     "attribute": "angle conj imag is_complex is_empty is_floating_point is_integer is_tensor numel "
     "rank real",
     "creation": "clone",
@@ -89,8 +89,50 @@ METHODS: dict[str, str] = {
     "select_scatter slice_scatter take",
     "contract": "cdist corrcoef cov tensordot vander",
     "matrix_norm": "cond",
+    "spellings": "argwhere baddbmm bitwise_invert matrix_transpose msort narrow permute ravel "
+    "reduce_as scatter_add scatter_reduce softmax swapdims true_divide view_as_complex "
+    "view_as_real",
     "decompose": "cholesky_inverse cholesky_solve eig eigvals eigvalsh householder_product "
     "lstsq lu lu_unpack matrix_power multi_dot pinv qr slogdet solve triangular_solve",
+}
+
+# methods that have another name than their function: method -> file, function
+_SPELLINGS: dict[str, tuple[str, str]] = {
+    "clamp": ("math", "clip"),
+    "div": ("math", "divide"),
+    "mul": ("math", "multiply"),
+    "sub": ("math", "subtract"),
+    "eq": ("logic", "equal"),
+    "ge": ("logic", "greater_equal"),
+    "greater": ("logic", "greater_than"),
+    "gt": ("logic", "greater_than"),
+    "le": ("logic", "less_equal"),
+    "less": ("logic", "less_than"),
+    "lt": ("logic", "less_than"),
+    "ne": ("logic", "not_equal"),
+    "negative": ("math", "neg"),
+    "repeat": ("rearrange", "tile"),
+    "take_along_dim": ("scatter", "take_along_axis"),
+}
+# methods that cast, and their dtypes
+_CASTS: dict[str, str] = {
+    "bfloat16": "bfloat16",
+    "bool": "bool",
+    "byte": "uint8",
+    "cdouble": "complex128",
+    "cfloat": "complex64",
+    "char": "int8",
+    "double": "float64",
+    "float": "float32",
+    "half": "float16",
+    "int": "int32",
+    "long": "int64",
+    "short": "int16",
+    **{
+        kind: kind
+        for kind in ["float16", "float32", "float64", "int8", "int16", "int32", "int64", "uint8"]
+    },
+    **{kind: kind for kind in ("complex64", "complex128")},
 }
 
 
@@ -123,6 +165,18 @@ def _operator(type: str, *, reverse: bool = False) -> Callable[..., Any]:
 def astype(self: Variable, dtype: Any) -> Variable:
     """x with another dtype (paddle.Tensor.astype)."""
     return _file("scaled").cast_to(self, arguments.dtype(dtype, "dtype", "astype"))
+
+
+def type_as(self: Variable, other: Variable) -> Variable:
+    """x with the dtype of another tensor (paddle.Tensor.type_as)."""
+    return astype(self, arguments.variable(other, "other", "type_as").dtype)
+
+
+def _cast_to(dtype: str) -> Callable[..., Any]:
+    def method(self: Variable) -> Variable:
+        return astype(self, dtype)
+
+    return called_from_outside(method)
 
 
 def detach(self: Variable) -> Variable:
@@ -265,6 +319,10 @@ def attach() -> None:
     for file, names in METHODS.items():
         for name in names.split():
             setattr(Variable, name, _Method(file, name))
+    for name, (file, function) in _SPELLINGS.items():
+        setattr(Variable, name, _Method(file, function, name))
+    for name, dtype in _CASTS.items():
+        setattr(Variable, name, _cast_to(dtype))
     for name, type in BINARY.items():
         setattr(Variable, f"__{name}__", _operator(type))
         setattr(Variable, f"__r{name}__", _operator(type, reverse=True))
@@ -290,6 +348,7 @@ def attach() -> None:
         "numpy": numpy,
         "astype": astype,
         "detach": detach,
+        "type_as": type_as,
         "where": where,
         "get_value": get_value,
         "set_value": set_value,
@@ -297,6 +356,7 @@ def attach() -> None:
         "ndimension": lambda self: len(self.shape),
         "ndim": property(lambda self: len(self.shape)),
         "T": property(_transposed),
+        "mT": property(lambda self: _file("spellings").matrix_transpose(self)),
     }
     for name, value in extra.items():
         setattr(Variable, name, value)

@@ -10,8 +10,10 @@ from typing import Any
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
+from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.creation import full, full_like, zeros
-from graphopt.tensor.manipulation import cast, slice
+from graphopt.tensor.manipulation import cast, gather, reshape, slice
+from graphopt.tensor.math import add, clip, cumsum, scale
 from graphopt.tensor.search import where
 
 
@@ -142,6 +144,20 @@ def masked_fill(x: Variable, mask: Variable, value: Any, name: str | None = None
     _inputs("masked_fill", X=(x, "x"), Mask=(mask, "mask"))
     filler = value if isinstance(value, Variable) else full([], value, x.dtype)
     return where(mask, filler, x, name)
+
+
+def masked_scatter(
+    x: Variable, mask: Variable, value: Variable, name: str | None = None
+) -> Variable:
+    """x with the elements of `value`, in order, where the bool tensor `mask` is true.
+
+    The mask broadcasts to x. Paddle page: paddle.masked_scatter.
+    """
+    _inputs("masked_scatter", X=(x, "x"), Mask=(mask, "mask"), Value=(value, "value"))
+    places = add(cast(mask, "int64"), full_like(x, 0, "int64"))
+    number = clip(scale(cumsum(reshape(places, [-1])), 1, -1), 0)
+    taken = reshape(gather(reshape(value, [-1]), number), shape_of(places))
+    return where(cast(places, "bool"), taken, x, name)
 
 
 def index_sample(x: Variable, index: Variable) -> Variable:

@@ -31,6 +31,7 @@ from graphopt.nn.functional.activation import softmax_ as softmax_
 from graphopt.nn.functional.activation import softplus as softplus
 from graphopt.nn.functional.activation import softshrink as softshrink
 from graphopt.nn.functional.activation import softsign as softsign
+from graphopt.nn.functional.activation import swiglu as swiglu
 from graphopt.nn.functional.activation import swish as swish
 from graphopt.nn.functional.activation import tanh as tanh
 from graphopt.nn.functional.activation import tanh_ as tanh_
@@ -50,6 +51,7 @@ from graphopt.nn.functional.common import cosine_similarity as cosine_similarity
 from graphopt.nn.functional.common import dropout as dropout
 from graphopt.nn.functional.common import dropout2d as dropout2d
 from graphopt.nn.functional.common import dropout3d as dropout3d
+from graphopt.nn.functional.common import feature_alpha_dropout as feature_alpha_dropout
 from graphopt.nn.functional.common import linear as linear
 from graphopt.nn.functional.common import normalize as normalize
 from graphopt.nn.functional.conv import conv1d as conv1d
@@ -62,6 +64,8 @@ from graphopt.nn.functional.distance import cosine_embedding_loss as cosine_embe
 from graphopt.nn.functional.distance import hinge_embedding_loss as hinge_embedding_loss
 from graphopt.nn.functional.distance import npair_loss as npair_loss
 from graphopt.nn.functional.distance import smooth_l1_loss as smooth_l1_loss
+from graphopt.nn.functional.fractional_pool import fractional_max_pool2d as fractional_max_pool2d
+from graphopt.nn.functional.fractional_pool import fractional_max_pool3d as fractional_max_pool3d
 from graphopt.nn.functional.hierarchical import hsigmoid_loss as hsigmoid_loss
 from graphopt.nn.functional.input import embedding as embedding
 from graphopt.nn.functional.input import one_hot as one_hot
@@ -85,6 +89,7 @@ from graphopt.nn.functional.loss import mse_loss as mse_loss
 from graphopt.nn.functional.loss import softmax_with_cross_entropy as softmax_with_cross_entropy
 from graphopt.nn.functional.loss import square_error_cost as square_error_cost
 from graphopt.nn.functional.margin import margin_cross_entropy as margin_cross_entropy
+from graphopt.nn.functional.margin import multi_label_margin_loss as multi_label_margin_loss
 from graphopt.nn.functional.margin import (
     multi_label_soft_margin_loss as multi_label_soft_margin_loss,
 )
@@ -111,6 +116,10 @@ from graphopt.nn.functional.pooling import avg_pool3d as avg_pool3d
 from graphopt.nn.functional.pooling import max_pool1d as max_pool1d
 from graphopt.nn.functional.pooling import max_pool2d as max_pool2d
 from graphopt.nn.functional.pooling import max_pool3d as max_pool3d
+from graphopt.nn.functional.sampled_classes import (
+    adaptive_log_softmax_with_loss as adaptive_log_softmax_with_loss,
+)
+from graphopt.nn.functional.sampled_classes import class_center_sample as class_center_sample
 from graphopt.nn.functional.unpool import lp_pool1d as lp_pool1d
 from graphopt.nn.functional.unpool import lp_pool2d as lp_pool2d
 from graphopt.nn.functional.unpool import max_unpool1d as max_unpool1d
@@ -129,5 +138,7 @@ from graphopt.nn.functional.vision import unfold as unfold
 from graphopt.nn.functional.vision import upsample as upsample
 from graphopt.nn.functional.vision import zeropad2d as zeropad2d
 from graphopt.tensor.index_put import diag_embed as diag_embed
+
+logsigmoid = log_sigmoid
 
 publish(globals(), __name__)

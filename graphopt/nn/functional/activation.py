@@ -253,3 +253,18 @@ def gumbel_softmax(
     if attrs["temperature"] <= 0:
         raise ValueError(f"gumbel_softmax(): 'temperature' should be above 0, found {temperature}")
     return unary("gumbel_softmax", x, name, **attrs)
+
+
+def swiglu(x: Variable, y: Variable | None = None, name: str | None = None) -> Variable:
+    """silu(x) * y, where y is the second half of x's last axis unless given (functional.swiglu).
+
+    Raises ValueError when that axis has no halves.
+    """
+    arguments.variable(x, "x", "swiglu")
+    if y is None:
+        if x.shape[-1] % 2:
+            raise ValueError(
+                f"swiglu(): the last axis of 'x' should be even, found {list(x.shape)}"
+            )
+        x, y = split(x, 2, -1)
+    return multiply(silu(x), arguments.variable(y, "y", "swiglu"), name)

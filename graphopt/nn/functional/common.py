@@ -128,17 +128,30 @@ def alpha_dropout(
     Dropped elements take the lowest value of selu, and then all are scaled and shifted. Raises
     ValueError when p is outside [0, 1].
     """
-    arguments.variable(x, "x", "alpha_dropout")
-    p = arguments.number(p, "p", "alpha_dropout")
+    return _selu_dropout("alpha_dropout", x, p, training, None, name)
+
+
+def feature_alpha_dropout(
+    x: Variable, p: float = 0.5, training: bool = True, name: str | None = None
+) -> Variable:
+    """As `alpha_dropout`, for whole channels [n, c, ...] (nn.functional.feature_alpha_dropout)."""
+    return _selu_dropout("feature_alpha_dropout", x, p, training, [0, 1], name)
+
+
+def _selu_dropout(
+    function: str, x: Variable, p: float, training: bool, axis: Any, name: str | None
+) -> Variable:
+    arguments.variable(x, "x", function)
+    p = arguments.number(p, "p", function)
     if not 0 <= p <= 1:
-        raise ValueError(f"alpha_dropout(): p argument should between 0 and 1, found {p}")
+        raise ValueError(f"{function}(): p argument should between 0 and 1, found {p}")
     if not training:
         return x
     if p == 1:
         return scale(x, 0.0)
     lowest = -1.6732632423543772 * 1.0507009873554805
     factor = ((1 - p) * (1 + p * lowest**2)) ** -0.5
-    kept = dropout(full_like(x, 1.0), p, None, True, "downscale_in_infer")
+    kept = dropout(full_like(x, 1.0), p, axis, True, "downscale_in_infer")
     mixed = add(multiply(x, kept), scale(kept, -lowest, lowest))
     return scale(mixed, factor, -factor * lowest * p, name=name)
 

@@ -13,8 +13,20 @@ from graphopt.nn.functional.input import one_hot
 from graphopt.nn.functional.loss import reduced, softmax_with_cross_entropy
 from graphopt.tensor.creation import full
 from graphopt.tensor.elementary import acos, cos
+from graphopt.tensor.logic import greater_equal
 from graphopt.tensor.manipulation import cast, gather, reshape, unsqueeze
-from graphopt.tensor.math import add, clip, minimum, multiply, neg, pow, scale, subtract
+from graphopt.tensor.math import (
+    add,
+    clip,
+    cumprod,
+    minimum,
+    multiply,
+    neg,
+    pow,
+    scale,
+    subtract,
+    sum,
+)
 from graphopt.tensor.norm import norm
 from graphopt.tensor.scatter import index_sample
 from graphopt.tensor.search import where
@@ -189,3 +201,31 @@ def margin_cross_entropy(
 
 def _affine(x: Variable, factor: float, shift: float) -> Variable:
     return scale(x, factor, shift)
+
+
+def multi_label_margin_loss(
+    input: Variable, label: Variable, reduction: str = "mean", name: str | None = None
+) -> Variable:
+    """max(0, 1 - score of a class + score of another) of a row's classes against all others.
+
+    The classes of a row of `label` [n, c] end at the first -1; sums are divided by c. Paddle page:
+    paddle.nn.functional.multi_label_margin_loss. Raises ValueError for another rank.
+    """
+    function = "multi_label_margin_loss"
+    shape = arguments.variable(input, "input", function).shape
+    labels = cast(arguments.variable(label, "label", function), "int64")
+    if len(shape) != 2 or len(label.shape) != 2 or shape[1] < 1:
+        raise ValueError(
+            f"{function}(): 'input' and 'label' should be [n, classes], found {list(shape)} and "
+            f"{list(label.shape)}"
+        )
+    classes = shape[1]
+    given = cumprod(cast(greater_equal(labels, full([1], 0, "int64")), input.dtype), 1)
+    columns = clip(labels, 0, classes - 1)
+    own = multiply(one_hot(columns, classes), unsqueeze(given, -1))
+    target = clip(sum(own, 1), max=1.0)
+    scores = unsqueeze(index_sample(input, columns), -1)
+    gaps = clip(scale(subtract(unsqueeze(input, 1), scores), 1.0, 1.0), min=0.0)
+    weights = multiply(unsqueeze(given, -1), unsqueeze(scale(target, -1.0, 1.0), 1))
+    loss = scale(sum(multiply(gaps, weights), [1, 2]), 1.0 / classes)
+    return reduced(loss, reduction, function, name)

@@ -143,6 +143,20 @@ class AlphaDropout(Layer):
         return f"p={self.p}"
 
 
+class FeatureAlphaDropout(Layer):
+    """As `AlphaDropout`, for whole channels (paddle.nn.FeatureAlphaDropout)."""
+
+    def __init__(self, p: float = 0.5, name: str | None = None) -> None:
+        super().__init__()
+        self.p, self.name = p, name
+
+    def forward(self, input: Any) -> Any:
+        return functional.feature_alpha_dropout(input, self.p, self.training, self.name)
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
 class Unflatten(Layer):
     """One axis taken apart in several (paddle.nn.Unflatten)."""
 

@@ -50,6 +50,15 @@ class HingeEmbeddingLoss(_Loss):
         super().__init__(reduction, margin=margin, name=name)
 
 
+class MultiLabelMarginLoss(_Loss):
+    """The hinge of each class of a row against the others (paddle.nn.MultiLabelMarginLoss)."""
+
+    function = staticmethod(margin.multi_label_margin_loss)
+
+    def __init__(self, reduction: str = "mean", name: str | None = None) -> None:
+        super().__init__(reduction, name=name)
+
+
 class SoftMarginLoss(_Loss):
     """log(1 + exp(-label * input)) (paddle.nn.SoftMarginLoss)."""
 

@@ -1,0 +1,126 @@
+"""Normalisations of what is added up before."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import LayerHelper
+from graphopt.incubate.nn.functional.linear import kept_mode, unquantised
+from graphopt.ir.program import Variable
+from graphopt.tensor.manipulation import reshape
+from graphopt.tensor.math import add, scale
+
+
+def _summed(
+    x: Variable, bias: Variable | None, residual: Variable | None, alpha: float
+) -> Variable:
+    """x + bias + alpha * residual, of what is given."""
+    x = x if bias is None else add(x, bias)
+    return x if residual is None else add(x, scale(residual, alpha))
+
+
+def fused_rms_norm(
+    x: Variable,
+    norm_weight: Variable,
+    norm_bias: Variable | None,
+    epsilon: float,
+    begin_norm_axis: int = 1,
+    bias: Variable | None = None,
+    residual: Variable | None = None,
+    quant_scale: float = -1,
+    quant_round_type: int = 0,
+    quant_max_bound: float = 0,
+    quant_min_bound: float = 0,
+) -> Any:
+    """x + bias + residual over its root mean square, times a weight, plus a bias.
+
+    With a residual, the sum is a second result. Raises UnsupportedError for a quantised result.
+    Paddle page: paddle.incubate.nn.functional.fused_rms_norm.
+    """
+    function = "fused_rms_norm"
+    unquantised(function, quant_scale)
+    given = {
+        "x": x,
+        "norm_weight": norm_weight,
+        "norm_bias": norm_bias,
+        "bias": bias,
+        "residual": residual,
+    }
+    attrs = {
+        "epsilon": arguments.number(epsilon, "epsilon", function),
+        "begin_norm_axis": arguments.integer(begin_norm_axis, "begin_norm_axis", function),
+    }
+    slots = {slot: value for slot, value in given.items() if value is not None}
+    helper = LayerHelper("rms_norm")
+    out, total = helper.emit_all("rms_norm", slots, attrs, ("out", "residual_out"))
+    return out if residual is None else (out, total)
+
+
+def fused_layer_norm(
+    x: Variable,
+    norm_weight: Variable | None,
+    norm_bias: Variable | None,
+    epsilon: float,
+    residual_alpha: float = 1.0,
+    begin_norm_axis: int = 1,
+    bias: Variable | None = None,
+    residual: Variable | None = None,
+    quant_scale: float = -1,
+    quant_round_type: int = 0,
+    quant_max_bound: float = 0,
+    quant_min_bound: float = 0,
+) -> Any:
+    """The layer norm of x + bias + residual_alpha * residual, or that sum without weight and bias.
+
+    With a residual, the sum is a second result. Raises UnsupportedError for a quantised result.
+    Paddle page: paddle.incubate.nn.functional.fused_layer_norm.
+    """
+    function = "fused_layer_norm"
+    unquantised(function, quant_scale)
+    alpha = arguments.number(residual_alpha, "residual_alpha", function)
+    total = _summed(arguments.variable(x, "x", function), bias, residual, alpha)
+    if norm_weight is None and norm_bias is None:
+        return total
+    attrs = {
+        "epsilon": arguments.number(epsilon, "epsilon", function),
+        "begin_norm_axis": arguments.integer(begin_norm_axis, "begin_norm_axis", function),
+    }
+    given = {"X": total, "Scale": norm_weight, "Bias": norm_bias}
+    slots = {
+        slot: value if slot == "X" else reshape(value, [-1])
+        for slot, value in given.items()
+        if value is not None
+    }
+    outs = ("Y", "Mean", "Variance")
+    out = LayerHelper("layer_norm").emit_all("layer_norm", slots, attrs, outs)[0]
+    return out if residual is None else (out, total)
+
+
+def fused_bias_dropout_residual_layer_norm(
+    x: Variable,
+    residual: Variable,
+    bias: Variable | None = None,
+    ln_scale: Variable | None = None,
+    ln_bias: Variable | None = None,
+    dropout_rate: float = 0.5,
+    ln_epsilon: float = 1e-5,
+    training: bool = True,
+    mode: str = "upscale_in_train",
+    name: str | None = None,
+) -> Variable:
+    """The layer norm of residual + dropout(x + bias), over the last axis.
+
+    Paddle page: paddle.incubate.nn.functional.fused_bias_dropout_residual_layer_norm.
+    """
+    function = "fused_bias_dropout_residual_layer_norm"
+    given = {"X": x, "Residual": residual, "Bias": bias, "LnScale": ln_scale, "LnBias": ln_bias}
+    attrs = {
+        "dropout_rate": arguments.number(dropout_rate, "dropout_rate", function),
+        "dropout_implementation": kept_mode(mode, function),
+        "ln_epsilon": arguments.number(ln_epsilon, "ln_epsilon", function),
+        "is_test": not arguments.flag(training, "training", function),
+    }
+    slots = {slot: value for slot, value in given.items() if value is not None}
+    outs = ("Y", "BiasDropoutResidualOut", "LnMean", "LnVariance")
+    return LayerHelper(function, name).emit_all(function, slots, attrs, outs)[0]
