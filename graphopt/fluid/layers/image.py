@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.errors import UnsupportedError
 from graphopt.fluid.common import activate
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sizes import has_variable, sizes
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.norm import local_response_norm
 from graphopt.nn.functional.vision import affine_grid as _affine_grid
@@ -37,16 +37,14 @@ def image_resize(
     """Images in another size, given or as a multiple (fluid.layers.image_resize).
 
     `resample` is BILINEAR, TRILINEAR, LINEAR or NEAREST. By default the centres of the corner
-    pixels meet, and otherwise pixels count as points. `out_shape` wins over `scale`. Raises
-    UnsupportedError for sizes that are Variables.
+    pixels meet, and otherwise pixels count as points. `out_shape` wins over `scale`, and
+    `actual_shape`, a Variable, over both. Each of them may be a Variable, or a list with some.
     """
     function = "image_resize"
     method = _METHODS[arguments.choice(str(resample).upper(), "resample", function, [*_METHODS])]
     spatial = len(arguments.variable(input, "input", function).shape) - 2
     if spatial != {"linear": 1, "trilinear": 3}.get(method, spatial) or not 1 <= spatial <= 3:
         raise ValueError(f"{function}(): '{resample}' does not go with {list(input.shape)}")
-    if actual_shape is not None:
-        raise UnsupportedError(f"{function}(): 'actual_shape' is a tensor; give 'out_shape'")
     if out_shape is None and scale is None:
         raise ValueError(f"{function}(): one of 'out_shape' and 'scale' must not be None")
     attrs: dict[str, Any] = {
@@ -57,14 +55,21 @@ def image_resize(
     }
     if align_mode not in (0, 1):
         raise ValueError(f"{function}(): 'align_mode' can only be 0 or 1, found {align_mode}")
-    if out_shape is not None:
-        sizes = arguments.pair(out_shape, "out_shape", function, spatial)
-        attrs |= dict(zip(("out_d", "out_h", "out_w")[-spatial:], sizes, strict=True))
+    inputs: dict[str, Any] = {"X": input}
+    if actual_shape is not None:
+        inputs["OutSize"] = arguments.variable(actual_shape, "actual_shape", function)
+    elif has_variable(out_shape):
+        inputs |= sizes(out_shape, "out_shape", function, "OutSize", "SizeTensor").inputs
+    elif out_shape is not None:
+        wanted = arguments.pair(out_shape, "out_shape", function, spatial)
+        attrs |= dict(zip(("out_d", "out_h", "out_w")[-spatial:], wanted, strict=True))
+    elif isinstance(scale, Variable):
+        inputs["Scale"] = scale
     else:
         attrs["scale"] = arguments.number(scale, "scale", function)
         if attrs["scale"] <= 0:
             raise ValueError(f"{function}(): 'scale' should be greater than zero, found {scale}")
-    return emit(f"{method}_interp", {"X": input}, attrs, name=name)
+    return emit(f"{method}_interp", inputs, attrs, name=name)
 
 
 interpolate = image_resize

@@ -540,7 +540,12 @@ class Block:
         self.ops[:] = ops
 
     def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
-        attributes: dict[str, Any] = {"op_role": self.program.op_role, **(attrs or {})}
+        # Paddle takes arrays of NumPy for lists and numbers
+        plain = {
+            name: value.tolist() if hasattr(value, "tolist") else value
+            for name, value in (attrs or {}).items()
+        }
+        attributes: dict[str, Any] = {"op_role": self.program.op_role, **plain}
         return Operator(self, type, _names(inputs), _names(outputs), attributes, caller_location())
 
     def all_parameters(self) -> list[Parameter]:

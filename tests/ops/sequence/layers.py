@@ -43,6 +43,21 @@ SAMPLES = {
             )
         ),
         sample(f64(5, 2), i64(LENGTHS), f64(4, 3), context_length=2, context_start=1),
+        sample(
+            *(f32(5, 2), i64(LENGTHS), f32(6, 3), f32(2, 2)), context_length=3, context_start=-1
+        ).gives(
+            lambda x, n, w, around: np.concatenate(
+                [
+                    np.concatenate(
+                        [np.vstack([around[:1], p, around[1:]])[i : i + len(p)] for i in range(3)],
+                        1,
+                    )
+                    @ w
+                    for p in parts(x)
+                ]
+            )
+        ),
+        sample(f64(5, 2), i64(LENGTHS), f64(4, 3), f64(2, 2), context_length=2, context_start=1),
     ],
     ops.SequenceRowConv: [
         sample(f32(5, 2), i64(LENGTHS), f32(2, 2)).gives(

@@ -9,7 +9,10 @@ from xdsl.ir import SSAValue
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.known import Known, known_numbers
 from graphopt.ir.dialect.ops.conv import is_channels_last
+from graphopt.ir.dialect.ops.creation import AssignValue
+from graphopt.ir.dialect.ops.math import Cast, Multiply
 from graphopt.ir.dialect.ops.rearrange import Pad
+from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice
 from graphopt.ir.dialect.ops.vision import Interpolate
 from graphopt.ir.dialect.size_rules import amounts, own_sizes
 from graphopt.ir.dialect.sums import Size, Sum
@@ -51,28 +54,45 @@ _METHODS = ("nearest", "bilinear", "trilinear", "linear", "bicubic")
 
 @translates(*(f"{method}_interp" for method in _METHODS))
 def interpolate(emit: Emitter) -> Written:
-    """The scale is one number, and only says how large the result is."""
-    emit.only_constants_besides("X")
+    """The scale is one number, and only says how large the result is; a tensor may have either."""
+    emit.only_constants_besides("X", "OutSize", "SizeTensor", "Scale")
     x, method = emit.input("X"), emit.op.type.removesuffix("_interp")
     layout, shape = emit.attr("data_layout", "NCHW"), shape_of(x.type)
     spatial = shape[1:-1] if is_channels_last(layout) else shape[2:]
     names = ("out_d", "out_h", "out_w")[-len(spatial) :]
     size = [emit.attr(name, -1) for name in names]
     scale = float(emit.op.attrs.get("scale") or 0.0)
-    if scale > 0:
+    wanted = _wanted_size(emit, x, is_channels_last(layout), len(spatial))
+    if wanted is None and scale > 0:
         if UNKNOWN in spatial:
             raise UnsupportedError(
                 f"{emit.op.type} by a scale needs known sizes, found {list(shape)}"
             )
         size = [int(dim * scale) for dim in spatial]
     attrs = {
-        "size": size,
+        "size": () if wanted is not None else size,
         "mode": "linear" if method in ("bilinear", "trilinear") else method,
         "align_corners": emit.attr("align_corners", True),
         "align_mode": emit.attr("align_mode", 1),
         "data_layout": layout,
     }
-    return emit.results(Out=emit(Interpolate, x, None, **attrs))
+    tensors = {} if wanted is None else {"size": wanted}
+    return emit.results(Out=emit.dynamic(Interpolate, [x, None], attrs, tensors)[0])
+
+
+def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue | None:
+    """The size of the result as a tensor, where one decides it."""
+    given = emit.op.input("OutSize") or emit.op.input("SizeTensor")
+    if given:
+        return emit.joined(given)
+    factor = emit.optional("Scale")
+    if factor is None:
+        return None
+    first = 1 if last else 2
+    own = emit(Slice, emit(ShapeOf, x), axes=(0,), starts=(first,), ends=(first + rank,))
+    # as Paddle: a product in float32, without its fraction
+    large = emit(Multiply, emit(Cast, own, dtype="float32"), emit.reshaped(factor, 1))
+    return emit(Cast, large, dtype="int64")
 
 
 @translates("pad3d")
@@ -102,14 +122,22 @@ def _constants(emit: Emitter, name: str) -> Sequence[float]:
 @translates("pad2d")
 def pad2d(emit: Emitter) -> Written:
     """Rows above and below, then columns left and right."""
-    emit.only_constants_besides("X")
-    pads, mode = list(emit.attr("paddings", (0, 0, 0, 0))), emit.attr("mode", "constant")
+    emit.only_constants_besides("X", "Paddings")
+    mode = emit.attr("mode", "constant")
     last = is_channels_last(emit.attr("data_format", "NCHW"))
-    flat = [0, 0, *pads, 0, 0] if last else [0, 0, 0, 0, *pads]
     attrs = {
         "mode": "replicate" if mode == "edge" else mode,
         "value": emit.attr("pad_value", 0.0),
     }
+    given = emit.optional("Paddings")
+    if given is not None:
+        amounts = emit.reshaped(emit(Cast, given, dtype="int64"), 4)
+        none = [emit(AssignValue, shape=(n,), values=(0,) * n, dtype="int64") for n in (2, 4)]
+        parts = [none[0], amounts, none[0]] if last else [none[1], amounts]
+        tensors = {"paddings": emit(Concat, parts, axis=0)}
+        return emit.results(Out=emit.dynamic(Pad, [emit.input("X")], attrs, tensors)[0])
+    pads = list(emit.attr("paddings", (0, 0, 0, 0)))
+    flat = [0, 0, *pads, 0, 0] if last else [0, 0, 0, 0, *pads]
     return emit.results(Out=emit(Pad, emit.input("X"), paddings=flat, **attrs))
 
 

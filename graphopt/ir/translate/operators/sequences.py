@@ -122,14 +122,17 @@ def sequence_pool(emit: Emitter) -> Written:
 
 @translates("sequence_conv")
 def sequence_conv(emit: Emitter) -> Written:
-    emit.only("X", "Filter", SLOT)
-    if emit.attr("contextStride", 1) != 1 or emit.attr("paddingTrainable", False):
-        raise UnsupportedError("sequence_conv with a stride or with trainable padding")
+    emit.only("X", "Filter", "PaddingData", SLOT)
+    if emit.attr("contextStride", 1) != 1:
+        raise UnsupportedError("sequence_conv with a stride")
+    # without training the padding is 0, whatever the slot has
+    padding = emit.input("PaddingData") if emit.attr("paddingTrainable", False) else None
     attrs = {
         "context_length": emit.attr("contextLength", 1),
         "context_start": emit.attr("contextStart", 0),
     }
-    return emit.results(Out=emit(SequenceConv, *sequences(emit), emit.input("Filter"), **attrs))
+    given = *sequences(emit), emit.input("Filter"), padding
+    return emit.results(Out=emit(SequenceConv, *given, **attrs))
 
 
 @translates("sequence_softmax")

@@ -10,8 +10,8 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
-from graphopt.ir.dialect.ops.creation import FullLike
-from graphopt.ir.dialect.ops.math import Add
+from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.math import Add, Cast
 from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip, RepeatInterleave, Tile
 from graphopt.ir.dialect.ops.shape import (
     Expand,
@@ -156,7 +156,11 @@ def crop(emit: Emitter) -> Written:
     shape = _numbers(emit, ("Shape", "ShapeTensor"), "shape")
     if like is not None:
         shape = shape_of(like.type)
-    offsets = _numbers(emit, ("Offsets", "OffsetsTensor"), "offsets") or (0,) * rank
+    slot = "Offsets" if emit.op.input("Offsets") else "OffsetsTensor"
+    moving = [known_numbers(value) for value in emit.inputs(slot)]
+    if None in moving and len(shape) == rank:
+        return emit.results(Out=_window(emit, x, emit.joined(emit.op.input(slot)), shape))
+    offsets = _numbers(emit, (slot,), "offsets") or (0,) * rank
     if len(shape) != rank or len(offsets) != rank or any(d == UNKNOWN for d in shape if like):
         raise ProgramError(
             f"{emit.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
@@ -170,6 +174,17 @@ def crop(emit: Emitter) -> Written:
                 " reaches outside"
             )
     return emit.results(Out=emit(Slice, x, axes=tuple(range(rank)), starts=offsets, ends=ends))
+
+
+def _window(emit: Emitter, x: SSAValue, offsets: SSAValue, shape: Sequence[int]) -> SSAValue:
+    """A window of a fixed size at places that a tensor has."""
+    rank, far = len(shape), np.iinfo(np.int32).max
+    sizes = tuple(far if size == -1 else size for size in shape)
+    starts = emit.reshaped(emit(Cast, offsets, dtype="int64"), rank)
+    ends = emit(Add, starts, emit(AssignValue, shape=(rank,), values=sizes, dtype="int64"))
+    bounds = {"starts": starts, "ends": ends}
+    out = emit.dynamic(Slice, [x], {"axes": tuple(range(rank))}, bounds)[0]
+    return emit.reshaped(out, *shape) if sum(size == -1 for size in shape) < 2 else out
 
 
 def _numbers(emit: Emitter, slots: Sequence[str], name: str) -> tuple[int, ...]:

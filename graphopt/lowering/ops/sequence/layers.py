@@ -52,24 +52,39 @@ def sequence_pool(x: Array, lengths: Array, pooltype: str, pad_value: float) -> 
     return jnp.where(filled, out, jnp.asarray(pad_value, full.dtype)).astype(x.dtype)
 
 
-def _around(x: Array, lengths: Array, start: int, count: int) -> Array:
+def _around(
+    x: Array, lengths: Array, start: int, count: int, padding: Array | None = None
+) -> Array:
     """For each row [d] the `count` rows [count, d] from `start` rows away on.
 
-    0 where its sequence has none.
+    0 where its sequence has none, or a row of the padding.
     """
     rows = x.shape[0]
     numbers = numbers_of(lengths, rows)
     at = jnp.arange(rows)[:, None] + jnp.arange(start, start + count)
     near = jnp.clip(at, 0, max(rows - 1, 0))
     inside = (at == near) & (jnp.take(numbers, near) == numbers[:, None])
-    return jnp.where(inside[:, :, None], jnp.take(x, near, 0), jnp.zeros((), x.dtype))
+    outside = jnp.zeros((), x.dtype)
+    if padding is not None:
+        # the row of a place before the first row of a sequence, or after its last one
+        size = jnp.take(lengths.astype(np.int64), numbers)[:, None]
+        place = at - (jnp.take(ends_of(lengths), numbers)[:, None] - size)
+        outside = jnp.take(
+            padding, max(0, -start) + jnp.where(place < 0, place, place - size), 0, mode="clip"
+        )
+    return jnp.where(inside[:, :, None], jnp.take(x, near, 0), outside)
 
 
 @lowers(ops.SequenceConv)
 def sequence_conv(
-    x: Array, lengths: Array, filter: Array, context_length: int, context_start: int
+    x: Array,
+    lengths: Array,
+    filter: Array,
+    padding: Array | None,
+    context_length: int,
+    context_start: int,
 ) -> Array:
-    around = _around(x, lengths, context_start, context_length)
+    around = _around(x, lengths, context_start, context_length, padding)
     context = around.reshape(x.shape[0], filter.shape[0])
     return jnp.matmul(wide(context), wide(filter)).astype(x.dtype)
 

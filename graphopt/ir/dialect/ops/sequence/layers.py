@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def, traits_def
 
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import integer, number, string
@@ -56,20 +56,27 @@ class SequencePool(OpaqueOp):
 class SequenceConv(OpaqueOp):
     """A filter [context * d, m] on each row [d] and those around it in its sequence.
 
-    Paddle: sequence_conv.
+    Outside of a sequence the rows are 0, or those of `padding`: first the ones before a sequence,
+    then the ones after it. Paddle: sequence_conv.
     """
 
     name = "pd.sequence_conv"
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
     filter = operand_def(Tensor)
+    padding = opt_operand_def(Tensor)
     out = result_def(Tensor)
     context_length = integer()
     context_start = integer(0)
 
     @staticmethod
     def infer(
-        x: Tensor, lengths: Tensor, filter: Tensor, context_length: int, context_start: int
+        x: Tensor,
+        lengths: Tensor,
+        filter: Tensor,
+        padding: Tensor | None,
+        context_length: int,
+        context_start: int,
     ) -> Tensor:
         check_sequences(x, lengths, 2)
         same_dtype(x, filter)
@@ -78,6 +85,11 @@ class SequenceConv(OpaqueOp):
             raise ProgramError(f"a context of {context_length} rows of {show(x)}")
         if UNKNOWN not in (wide, shape_of(filter)[0]) and wide != shape_of(filter)[0]:
             raise ProgramError(f"{context_length} rows of {show(x)} do not fit {show(filter)}")
+        if padding is not None:
+            around = max(0, -context_start) + max(0, context_start + context_length - 1)
+            same_dtype(x, padding)
+            if rank_of(padding) != 2 or shape_of(padding)[0] not in (around, UNKNOWN):
+                raise ProgramError(f"{around} rows of padding are needed, found {show(padding)}")
         return like(x, shape=(shape_of(x)[0], shape_of(filter)[1]))
 
 
