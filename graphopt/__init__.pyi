@@ -7,6 +7,7 @@ from math import pi as pi
 
 from numpy import newaxis as newaxis
 
+from graphopt import compat as compat
 from graphopt import dataset as dataset
 from graphopt import device as device
 from graphopt import distributed as distributed

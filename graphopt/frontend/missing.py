@@ -27,7 +27,7 @@ MODULES: Mapping[str, str] = {
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
     "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
-    "paddle.compat": "the functions of paddle under their own names",
+    "paddle.compat.nn": "the layers of paddle.nn",
     "paddle.common_ops_import": "fluid.layer_helper and fluid.framework",
     "paddle.complex": "paddle.complex(real, imag) and the functions of paddle",
     "paddle.cuda": "paddle.device",
@@ -52,7 +52,10 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.communicator": _DATA_PARALLEL,
     "paddle.fluid.contrib.decoder": "paddle.fluid.layers.dynamic_decode",
     "paddle.fluid.contrib.extend_optimizer": "paddle.optimizer.AdamW",
-    "paddle.fluid.contrib.layers": "the layers of paddle.fluid.layers",
+    **dict.fromkeys(
+        (f"paddle.fluid.contrib.layers.{file}" for file in ("metric_op", "nn", "rnn_impl")),
+        "paddle.fluid.contrib.layers, and the layers of paddle.fluid.layers",
+    ),
     "paddle.fluid.contrib.memory_usage_calc": "program.explain() of a CompiledProgram",
     "paddle.fluid.contrib.mixed_precision.fp16_lists": (
         "paddle.fluid.contrib.mixed_precision.AutoMixedPrecisionLists"
@@ -162,6 +165,7 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
         "paddle.zeros_like, ones_like and full_like": "new_empty new_full new_ones new_zeros",
         "a function of paddle, or fetch the value: exe.run(fetch_list=[x])": "*",
     },
+    "paddle.compat": {"the functions of paddle under their own names": "*"},
     "paddle.dataset": {"a reader of your own": "*"},
     "paddle.device": {"paddle.set_device; XLA manages devices, streams and memory": "*"},
     "paddle.distributed": {_DATA_PARALLEL: "*"},
@@ -182,6 +186,8 @@ _ADVICE: Mapping[str, Mapping[str, str]] = {
         "paddle.complex": "ComplexVariable",
         "the names of paddle.static": "*",
     },
+    "paddle.fluid.contrib": {"the layers of paddle.fluid.layers": "*"},
+    "paddle.fluid.contrib.layers": {"the layers of paddle.fluid.layers": "*"},
     "paddle.incubate": {
         "paddle.gather and paddle.scatter_nd_add": "*",
     },

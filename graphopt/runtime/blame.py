@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator, Mapping
 from difflib import get_close_matches
-from typing import cast
 
 import numpy as np
 
 from graphopt.errors import FeedError, GraphoptError, UnsupportedError
 from graphopt.ir.program import Program
-from graphopt.runtime.arrays import Array, Feed
+from graphopt.runtime.arrays import Feed
 from graphopt.runtime.flags import full_traceback
 
 # What tracing one level of a branch or loop takes of Python's stack is more than this.
@@ -86,9 +85,7 @@ def _misfit(error: Exception, feed: Feed) -> FeedError | None:
     if not where or not _is_of_jax(error):
         return None
     shapes = {
-        name: list(np.shape(cast("Array", value)))
-        for one in _dicts(feed)
-        for name, value in one.items()
+        name: list(np.asarray(value).shape) for one in _dicts(feed) for name, value in one.items()
     }
     shown = ", ".join(f"'{name}' {shape}" for name, shape in shapes.items())
     rows = {shape[0] for shape in shapes.values() if shape}

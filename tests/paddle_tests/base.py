@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import paddle.fluid as fluid
+from paddle.fluid.layer_helper import LayerHelper
 
 PROBES = 24
 """How many elements of an input are moved to find its gradient."""
@@ -95,7 +96,8 @@ class OpTest(unittest.TestCase):
             variables[name] = made
         attrs = dict(getattr(self, "attrs", None) or {})
         with fluid.program_guard(program, fluid.Program()):
-            block.append_op(type=self.op_type, inputs=read, outputs=written, attrs=attrs)
+            helper = LayerHelper(self.op_type)
+            helper.append_op(type=self.op_type, inputs=read, outputs=written, attrs=attrs)
             if wanted is not None:
                 parts = [fluid.layers.mean(variables[name]) for name in wanted]
                 variables["loss"] = parts[0] if len(parts) == 1 else fluid.layers.sums(parts)

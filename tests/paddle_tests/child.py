@@ -12,8 +12,9 @@ import sys
 import time
 import traceback
 import unittest
+from functools import reduce
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -70,11 +71,25 @@ class Operator:
         raise unittest.SkipTest("paddle.fluid.op.Operator is no name of scripts")
 
 
+def older_python() -> ModuleType:
+    """In place of the package six, by which tests run on Python 2 as well: what they use of it."""
+    module = ModuleType("six")
+    module.__dict__.update(
+        iteritems=lambda mapping: iter(mapping.items()),
+        string_types=(str,),
+        b=str.encode,
+        moves=SimpleNamespace(range=range, xrange=range, zip=zip, reduce=reduce),
+    )
+    return module
+
+
 def prepare() -> None:
     """What tests of that time have: names of NumPy 1, and a module of Paddle's own."""
     for name, kind in (("bool", bool), ("int", int), ("float", float), ("object", object)):
         if name not in vars(np):
             setattr(np, name, kind)
+    vars(np).setdefault("product", np.prod)
+    sys.modules.setdefault("six", older_python())
     module = sys.modules["paddle.fluid.op"] = ModuleType("paddle.fluid.op")
     module.__dict__["Operator"] = Operator
 

@@ -18,6 +18,7 @@ from graphopt.fluid.layers.roi import roi_pool as roi_pool
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.tensor.creation import assign, full_like
@@ -41,6 +42,7 @@ from graphopt.tensor.math import (
     scale,
     subtract,
 )
+from graphopt.tensor.rearrange import repeat_interleave
 from graphopt.tensor.search import where
 
 
@@ -148,12 +150,15 @@ def _variances(given: Any, axis: int, dtype: Any) -> Variable | None:
 def box_clip(input: Variable, im_info: Variable, name: str | None = None) -> Variable:
     """Boxes [n, m, 4], or [m, 4] of one image, cut at the images (fluid.layers.box_clip).
 
-    `im_info` [n, 3] has the height and width of the resized images, and their scale.
-    Raises UnsupportedError for the boxes of several images in one list.
+    `im_info` [n, 3] has the height and width of the resized images, and their scale. The boxes of
+    images may be sequences [m, ..., 4]. Raises UnsupportedError for those of several images in one
+    list whose lengths are unknown.
     """
     rank = len(arguments.variable(input, "input", "box_clip").shape)
     arguments.variable(im_info, "im_info", "box_clip")
-    if rank == 2 and im_info.shape[0] != 1:
+    if levels_of(input):
+        im_info = repeat_interleave(im_info, of_one_level(input, "box_clip", "input"), 0)
+    elif rank == 2 and im_info.shape[0] != 1:
         raise UnsupportedError(
             "box_clip(): boxes [m, 4] of several images need their lengths (LoD); give them as "
             "[n, m, 4]"

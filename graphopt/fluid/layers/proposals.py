@@ -13,7 +13,8 @@ from typing import Any
 from graphopt.fluid.layers.detection import box_coder, centred, sides_of
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import note
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import softmax
 from graphopt.nn.functional.input import one_hot
@@ -55,6 +56,38 @@ def multiclass_nms(
         background_label=background_label,
     )
     return _multiclass((bboxes, scores), attrs, "multiclass_nms", name)[0]
+
+
+def multiclass_nms2(
+    bboxes: Variable,
+    scores: Variable,
+    score_threshold: float,
+    nms_top_k: int,
+    keep_top_k: int,
+    nms_threshold: float = 0.3,
+    normalized: bool = True,
+    nms_eta: float = 1.0,
+    background_label: int = 0,
+    return_index: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As `multiclass_nms`; with `return_index` also which box each row is, int32 [rows, 1].
+
+    Paddle page: fluid.contrib.multiclass_nms2.
+    """
+    function = "multiclass_nms2"
+    attrs = _attrs(
+        function,
+        score_threshold=score_threshold,
+        nms_top_k=nms_top_k,
+        keep_top_k=keep_top_k,
+        nms_threshold=nms_threshold,
+        normalized=normalized,
+        nms_eta=nms_eta,
+        background_label=background_label,
+    )
+    out, index = _multiclass((bboxes, scores), attrs, function, name)
+    return (out, index) if return_index else out
 
 
 def matrix_nms(
@@ -124,9 +157,12 @@ def _chosen(
     """The rows, with the number of each image as their lengths, and which boxes they are."""
     slots = zip(("BBoxes", "Scores"), ("bboxes", "scores"), boxes, strict=True)
     inputs = {slot: arguments.variable(value, known, function) for slot, known, value in slots}
+    if type == "multiclass_nms3" and levels_of(inputs["Scores"]):
+        inputs["RoisNum"] = cast(of_one_level(inputs["Scores"], function, "scores"), "int32")
     helper = LayerHelper(function, name)
     made = helper.emit_all(type, inputs, attrs, ("Out", "Index", number), stop_gradient=True)
-    return note(made[0], [made[2].name]), made[1]
+    lengths = [made[2].name]
+    return note(made[0], lengths), note(made[1], lengths)
 
 
 def detection_output(

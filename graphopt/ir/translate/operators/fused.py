@@ -260,6 +260,31 @@ def add_activation(emit: Emitter) -> Written:
     return emit.results(Out=out)
 
 
+@translates("fused_elemwise_activation")
+def elemwise_activation(emit: Emitter) -> Written:
+    """A binary function of x and an activation of y, or the activation of the binary function."""
+    emit.only("X", "Y")
+    functors = emit.attr("functor_list", ())
+    if len(functors) != 2:
+        raise ProgramError(f"fused_elemwise_activation of {list(functors)}: it has two functions")
+    outer, inner = functors
+    x, y = aligned(emit, emit.input("X"), emit.input("Y"), emit.attr("axis", -1))
+
+    def unary(value: SSAValue, name: str) -> SSAValue:
+        if name == "scale":
+            return emit.scaled(value, emit.attr("scale", 0.0))
+        return emit.activated(value, name)
+
+    binary = {f"elementwise_{name}": op for name, op in _BINARY.items()}
+    if outer in binary:
+        inner_out = unary(y, inner)
+        return emit.results(Out=emit(binary[outer], x, inner_out), IntermediateOut=inner_out)
+    if inner not in binary:
+        raise UnsupportedError(f"fused_elemwise_activation of {outer} and {inner}")
+    inner_out = emit(binary[inner], x, y)
+    return emit.results(Out=unary(inner_out, outer), IntermediateOut=inner_out)
+
+
 _BINARY = {"add": Add, "sub": Subtract, "mul": Multiply, "div": Divide}
 
 

@@ -1,0 +1,64 @@
+"""Text, bytes and numbers as Python 2 and 3 share them (paddle.compat of Paddle 1.8)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+from graphopt.frontend.calls import publish
+from graphopt.frontend.missing import explain as _explain
+
+long_type = int
+int_type = int
+
+
+def to_text(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
+    """Bytes as text; also those in a list or a set, itself changed with `inplace`."""
+
+    def text(value: Any) -> Any:
+        return value.decode(encoding) if isinstance(value, bytes) else value
+
+    return _each(obj, text, inplace)
+
+
+def to_bytes(obj: Any, encoding: str = "utf-8", inplace: bool = False) -> Any:
+    """Text as bytes; also that in a list or a set, itself changed with `inplace`."""
+
+    def raw(value: Any) -> Any:
+        return value.encode(encoding) if isinstance(value, str) else value
+
+    return _each(obj, raw, inplace)
+
+
+def _each(obj: Any, change: Callable[[Any], Any], inplace: bool) -> Any:
+    if not isinstance(obj, (list, set)):
+        return change(obj)
+    changed = [change(value) for value in obj]
+    if not inplace:
+        return type(obj)(changed)
+    obj.clear()
+    (obj.extend if isinstance(obj, list) else obj.update)(changed)
+    return obj
+
+
+def round(x: float, d: int = 0) -> float:
+    """The nearest number with d decimals; halves are rounded away from 0, as in Python 2."""
+    if not x or not math.isfinite(x):
+        return x
+    power = 10**d
+    return math.copysign(math.floor(abs(x) * power + 0.5) / power, x)
+
+
+def floor_division(x: float, y: float) -> float:
+    """x // y."""
+    return x // y
+
+
+def get_exception_message(exc: BaseException) -> str:
+    """What an exception says."""
+    return str(exc)
+
+
+_explain(globals())
+publish(globals(), __name__)

@@ -1,0 +1,205 @@
+"""Operators on sequences that a script appends by their types, as the layers of the same name.
+
+Paddle's tensors carry the lengths of their sequences. Here operators need slots for them, which
+the layers of `paddle.fluid.layers` fill. A row says which argument of a layer a slot or an
+attribute is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+from graphopt.frontend.layer_helper import LayerHelper as _Layer
+from graphopt.frontend.sequence_notes import levels_of, note
+from graphopt.frontend.sequences import variable_of
+from graphopt.ir.program import Operator, Variable
+from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.tensor.creation import assign
+
+
+@dataclass(frozen=True)
+class Row:
+    """A layer, its arguments by slot and by attribute, and the slots of its results."""
+
+    layer: str
+    inputs: Mapping[str, str]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, str] = field(default_factory=dict[str, str])
+    lists: tuple[str, ...] = ()
+    """The slots that hold a list of variables."""
+    fixed: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """Arguments that no attribute has."""
+    makes_lengths: bool = False
+    """The results are sequences where the inputs are not, too."""
+
+
+def _row(layer: str, slots: str, attrs: str = "", lists: str = "", **more: Any) -> Row:
+    """`slots` is `Slot=argument ... -> Slot ...`; an attribute alone has its argument's name."""
+    inputs, outputs = slots.split("->")
+    named = dict(pair.split("=") for pair in inputs.split())
+    pairs = (pair.split("=") for pair in attrs.split())
+    renamed = {pair[0]: pair[-1] for pair in pairs}
+    return Row(layer, named, tuple(outputs.split()), renamed, tuple(lists.split()), **more)
+
+
+_POOL = "pooled_height pooled_width spatial_scale"
+_MATRIX = "score_threshold nms_top_k keep_top_k normalized background_label"
+_BOXES = f"{_MATRIX} nms_threshold nms_eta"
+
+ROWS: Mapping[str, Row] = {
+    "sequence_pool": _row("sequence_pool", "X=input -> Out", "pooltype=pool_type pad_value"),
+    "sequence_expand": _row("sequence_expand", "X=x Y=y -> Out", "ref_level"),
+    "sequence_expand_as": _row("sequence_expand_as", "X=x Y=y -> Out"),
+    "sequence_concat": _row("sequence_concat", "X=input -> Out", lists="X"),
+    "sequence_reshape": _row("sequence_reshape", "X=input -> Out", "new_dim"),
+    "sequence_slice": _row("sequence_slice", "X=input Offset=offset Length=length -> Out"),
+    "sequence_unpad": _row("sequence_unpad", "X=x Length=length -> Out", makes_lengths=True),
+    "lod_reset": _row("lod_reset", "X=x Y=y -> Out", "target_lod append", makes_lengths=True),
+    "roi_align": _row(
+        "roi_align", "X=input ROIs=rois RoisLod=rois_lod -> Out", f"{_POOL} sampling_ratio"
+    ),
+    "roi_pool": _row("roi_pool", "X=input ROIs=rois RoisLod=rois_lod -> Out", _POOL),
+    "prroi_pool": _row("prroi_pool", "X=input ROIs=rois BatchRoINums=batch_roi_nums -> Out", _POOL),
+    "psroi_pool": _row("psroi_pool", "X=input ROIs=rois -> Out", f"{_POOL} output_channels"),
+    "multiclass_nms": _row(
+        "multiclass_nms", "BBoxes=bboxes Scores=scores -> Out", _BOXES, makes_lengths=True
+    ),
+    **{
+        kind: _row(
+            kind,
+            "BBoxes=bboxes Scores=scores -> Out Index",
+            attrs,
+            fixed={"return_index": True},
+            makes_lengths=True,
+        )
+        for kind, attrs in (
+            ("multiclass_nms2", _BOXES),
+            ("matrix_nms", f"{_MATRIX} post_threshold use_gaussian gaussian_sigma"),
+        )
+    },
+    "generate_proposals": _row(
+        "generate_proposals",
+        "Scores=scores BboxDeltas=bbox_deltas ImInfo=im_info Anchors=anchors Variances=variances"
+        " -> RpnRois RpnRoiProbs",
+        "pre_nms_topN=pre_nms_top_n post_nms_topN=post_nms_top_n nms_thresh min_size eta",
+        makes_lengths=True,
+    ),
+    "distribute_fpn_proposals": _row(
+        "distribute_fpn_proposals",
+        "FpnRois=fpn_rois -> MultiFpnRois RestoreIndex",
+        "min_level max_level refer_level refer_scale",
+    ),
+    "collect_fpn_proposals": _row(
+        "collect_fpn_proposals",
+        "MultiLevelRois=multi_rois MultiLevelScores=multi_scores -> FpnRois",
+        "post_nms_topN=post_nms_top_n",
+        "MultiLevelRois MultiLevelScores",
+    ),
+    "sequence_erase": _row("sequence_erase", "X=x -> Out", "tokens"),
+    "box_clip": _row("box_clip", "Input=input ImInfo=im_info -> Output"),
+    "box_decoder_and_assign": _row(
+        "box_decoder_and_assign",
+        "PriorBox=prior_box PriorBoxVar=prior_box_var TargetBox=target_box BoxScore=box_score"
+        " -> DecodeBox OutputAssignBox",
+        "box_clip",
+    ),
+    "bipartite_match": _row(
+        "bipartite_match",
+        "DistMat=dist_matrix -> ColToRowMatchIndices ColToRowMatchDist",
+        "match_type dist_threshold",
+    ),
+    "target_assign": _row(
+        "target_assign",
+        "X=input MatchIndices=matched_indices NegIndices=negative_indices -> Out OutWeight",
+        "mismatch_value",
+    ),
+    "retinanet_detection_output": _row(
+        "retinanet_detection_output",
+        "BBoxes=bboxes Scores=scores Anchors=anchors ImInfo=im_info -> Out",
+        "score_threshold nms_top_k keep_top_k nms_threshold nms_eta",
+        "BBoxes Scores Anchors",
+    ),
+    "edit_distance": _row(
+        "edit_distance", "Hyps=input Refs=label -> Out SequenceNum", "normalized"
+    ),
+    "warpctc": _row("warpctc", "Logits=input Label=label -> Loss", "blank norm_by_times"),
+}
+
+
+@cache
+def _layer(name: str) -> Any:
+    """A function of fluid.layers, or of fluid.contrib.layers."""
+    home = "graphopt.fluid.contrib.layers" if name == "multiclass_nms2" else "graphopt.fluid.layers"
+    return getattr(import_module(home), name)
+
+
+def appended_as_layer(
+    type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]
+) -> Operator | None:
+    """The last operator of a layer that stands for this one; None where no layer does.
+
+    One with other slots than the row is appended as it is: its lengths are among its inputs.
+    """
+    row = ROWS.get(type)
+    given = {slot: _listed(value) for slot, value in inputs.items() if value is not None}
+    values = [value for values in given.values() for value in values]
+    if row is None or not given.keys() <= row.inputs.keys():
+        return None
+    if not all(isinstance(value, Variable) for value in values):
+        return None
+    if not row.makes_lengths and not any(map(levels_of, values)):
+        return None
+    arguments: dict[str, Any] = {
+        row.inputs[slot]: values if slot in row.lists else values[0]
+        for slot, values in given.items()
+        if values
+    }
+    arguments |= {row.attrs[name]: value for name, value in attrs.items() if name in row.attrs}
+    arguments |= row.fixed
+    own = _OWN.get(type)
+    made = own(arguments) if own is not None else _layer(row.layer)(**arguments)
+    results = made if isinstance(made, tuple) else (made,)
+    for slot, result in zip(row.outputs, results, strict=False):
+        for value, target in zip(_listed(result), _listed(outputs.get(slot, ())), strict=False):
+            if isinstance(target, Variable):
+                assign(value, target)
+                note(target, levels_of(value))
+    return values[0].block.program.current_block().ops[-1]
+
+
+def _listed(value: Any) -> Sequence[Any]:
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _erase(arguments: dict[str, Any]) -> Variable:
+    """The sequences without some numbers, of which there is no layer."""
+    x, levels = arguments["x"], levels_of(arguments["x"])
+    inputs = {"X": x, SLOT: variable_of(x, "sequence_erase", "X")}
+    attrs = {"tokens": arguments.get("tokens", [])}
+    out, lengths = _Layer("sequence_erase").emit_all(
+        "sequence_erase", inputs, attrs, ("Out", "OutLengths"), stop_gradient=True
+    )
+    return note(out, [*levels[:-1], lengths.name])
+
+
+def _collect(arguments: dict[str, Any]) -> Variable:
+    """The best boxes of all levels."""
+    count = len(arguments["multi_rois"])
+    return _layer("collect_fpn_proposals")(min_level=1, max_level=count, **arguments)
+
+
+def _reset(arguments: dict[str, Any]) -> Variable:
+    """Other lengths, or with `append` one more level of them."""
+    added, y = arguments.pop("append", False), arguments.get("y")
+    if not arguments.get("target_lod"):
+        arguments.pop("target_lod", None)
+    if added:
+        return _layer("lod_append")(arguments["x"], arguments["target_lod"] if y is None else y)
+    return _layer("lod_reset")(**arguments)
+
+
+_OWN = {"sequence_erase": _erase, "collect_fpn_proposals": _collect, "lod_reset": _reset}
