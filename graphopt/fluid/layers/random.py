@@ -9,6 +9,7 @@ from graphopt.fluid.layers.tensor import like_batch
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.one_layer import one_layer
+from graphopt.frontend.sizes import sizes
 from graphopt.ir.program import Variable, default_main_program
 from graphopt.tensor.logic import less_equal
 from graphopt.tensor.manipulation import cast, gather
@@ -31,10 +32,12 @@ def _common(type: str, dtype: Any, seed: int) -> dict[str, Any]:
 
 def _draw(type: str, shape: Any, dtype: Any, seed: int, name: str | None, **attrs: Any) -> Variable:
     common = _common(type, dtype, seed)
-    sizes = arguments.shape(shape, type)
-    if not sizes or min(sizes) < 1:
-        raise ValueError(f"{type}(): the dimensions of 'shape' should be above 0, found {sizes}")
-    return emit(type, {}, {**common, "shape": sizes, **attrs}, name=name)
+    dims = sizes(shape, "shape", type, "ShapeTensor", "ShapeTensorList")
+    if not dims.inputs and (not dims.value or min(dims.value) < 1):
+        raise ValueError(
+            f"{type}(): the dimensions of 'shape' should be above 0, found {dims.value}"
+        )
+    return emit(type, dims.inputs, {**common, "shape": dims.value, **attrs}, name=name)
 
 
 def uniform_random(

@@ -540,10 +540,11 @@ class Block:
         self.ops[:] = ops
 
     def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
-        # Paddle takes arrays of NumPy for lists and numbers
+        # as Paddle does: arrays of NumPy are lists and numbers, and None is no attribute
         plain = {
             name: value.tolist() if hasattr(value, "tolist") else value
             for name, value in (attrs or {}).items()
+            if value is not None
         }
         attributes: dict[str, Any] = {"op_role": self.program.op_role, **plain}
         return Operator(self, type, _names(inputs), _names(outputs), attributes, caller_location())

@@ -172,7 +172,7 @@ DEFAULTS: Mapping[str, Mapping[str, Any]] = {
     "logsumexp": {"axis": (0,)},
     "flatten_contiguous_range": {"start_axis": 1, "stop_axis": 1},
     "increment": {"step": 1.0},
-    "tril_triu": {"lower": False},
+    "tril_triu": {"lower": False, "diagonal": 0},
     "nanmedian": {"keepdim": True},
     "auc": {"num_thresholds": 8191},
     "space_to_depth": {"blocksize": 2},

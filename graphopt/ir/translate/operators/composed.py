@@ -192,7 +192,7 @@ def _constant(emit: Emitter, values: np.ndarray, like: SSAValue) -> SSAValue:
 @translates("mean_iou")
 def mean_iou(emit: Emitter) -> Written:
     """Mean intersection-over-union of the classes that are there, and elements of each class."""
-    emit.only("Predictions", "Labels")
+    emit.only("Predictions", "Labels", "InWrongs", "InCorrects", "InMeanIou")
     count = emit.attr("num_classes", 1)
     found, wanted = (
         emit.reshaped(emit(Cast, emit.input(slot), dtype="int64"), -1)
@@ -203,10 +203,17 @@ def mean_iou(emit: Emitter) -> Written:
     right = emit(Sum, emit(Multiply, is_found, same), axis=(0,))
     every = emit(Sum, emit(Add, is_found, is_wanted), axis=(0,))
     wrong = emit(Subtract, every, emit.scaled(right, 2.0))
+    # of earlier batches
+    for number in emit.inputs("InWrongs"):
+        wrong = emit(Add, wrong, emit(Cast, number, dtype="float32"))
+    for number in emit.inputs("InCorrects"):
+        right = emit(Add, right, emit(Cast, number, dtype="float32"))
     either = emit(Add, right, wrong)
     shares = emit(Divide, right, emit(Maximum, either, emit(FullLike, either, value=1.0)))
     there = emit(GreaterThan, either, emit(FullLike, either, value=0.0))
     mean = emit(Divide, emit(Sum, shares), emit(Sum, emit(Cast, there, dtype="float32")))
+    for number in emit.inputs("InMeanIou"):
+        mean = emit(Add, mean, emit.reshaped(number))
     return emit.results(
         OutMeanIou=emit.reshaped(mean, 1),
         OutWrong=emit(Cast, wrong, dtype="int32"),

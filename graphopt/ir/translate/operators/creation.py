@@ -9,7 +9,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.math import Cast
-from graphopt.ir.dialect.ops.random import Gaussian, Multinomial, Uniform
+from graphopt.ir.dialect.ops.random import Gaussian, Multinomial, RandomIntegers, Uniform
 from graphopt.ir.dialect.ops.reduce import Max, Sum
 from graphopt.ir.dialect.ops.shape import Concat, Expand, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
@@ -141,6 +141,16 @@ def _taken(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:
             f"{shape}"
         )
     return source, target
+
+
+@translates("seed")
+def seed(emit: Emitter) -> Written:
+    """The seed of a dropout that is computed twice: a fixed one, or one drawn for the run."""
+    given = emit.attr("seed", 0)
+    if given:
+        return emit.results(Out=emit(AssignValue, shape=(1,), values=(given,), dtype="int32"))
+    drawn = emit(RandomIntegers, low=1, high=2**31 - 1, shape=(1,), dtype="int32", seed=0)
+    return emit.results(Out=drawn)
 
 
 @translates("sampling_id")

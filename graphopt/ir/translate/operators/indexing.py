@@ -6,11 +6,12 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
-from graphopt.ir.dialect.ops.creation import AssignValue
+from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
-from graphopt.ir.dialect.ops.shape import Squeeze
+from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Where
+from graphopt.ir.dialect.ops.shape import ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.ops.sort import Topk
-from graphopt.ir.dialect.types import dtype_of, normalize_axis, rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import is_sparse_lookup, sparse_embedding
@@ -72,8 +73,22 @@ def sliced(emit: Emitter) -> Written:
         return emit.by_row()
     value = emit.input("Input")
     for axis, position in sorted(positions.items(), reverse=True):
-        value = emit(Gather, value, emit.reshaped(position), axis=axis)
+        place = _from_the_start(emit, value, emit.reshaped(position), axis)
+        value = emit(Gather, value, place, axis=axis)
     return emit.results(Out=value)
+
+
+def _from_the_start(emit: Emitter, x: SSAValue, position: SSAValue, axis: int) -> SSAValue:
+    """A position that may count from the end of an axis, as one that does not."""
+    size = shape_of(x.type)[axis]
+    dtype = dtype_of(position.type)
+    if size == UNKNOWN:
+        own = emit(Slice, emit(ShapeOf, x), axes=(0,), starts=(axis,), ends=(axis + 1,))
+        length = emit(Cast, emit.reshaped(own), dtype=dtype)
+    else:
+        length = emit(AssignValue, shape=(), values=(size,), dtype=dtype)
+    negative = emit(LessThan, position, emit(FullLike, position, value=0.0))
+    return emit(Where, negative, emit(Add, position, length), position)
 
 
 def _positions(emit: Emitter) -> dict[int, SSAValue] | None:

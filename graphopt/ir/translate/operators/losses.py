@@ -21,6 +21,7 @@ from graphopt.ir.dialect.ops.math import (
     Log,
     Maximum,
     Multiply,
+    NotEqual,
     Pow,
     Sqrt,
     Square,
@@ -56,7 +57,15 @@ def cross_entropy(emit: Emitter) -> Written:
         use_softmax=False,
     )[1]
     loss = emit(Clip, loss, min=-_LARGEST, max=_LARGEST)
-    return emit.results(Y=emit(Squeeze, loss, axis=(-1,)) if bare else loss)
+    loss = emit(Squeeze, loss, axis=(-1,)) if bare else loss
+    written = emit.results(Y=loss)
+    if emit.op.output("MatchX"):
+        # the probability of the label, 0 for one that is ignored
+        ignored = emit(FullLike, label, value=emit.attr("ignore_index", -100))
+        counts = emit.like(emit(NotEqual, label, ignored), loss)
+        match = emit(Multiply, emit(Exp, emit.scaled(loss, -1.0)), counts)
+        written |= emit.results(MatchX=match)
+    return written
 
 
 def _rows(emit: Emitter, x: SSAValue) -> SSAValue:

@@ -186,7 +186,7 @@ def _check_zero(emit: Emitter) -> None:
         raise ProgramError(f"a zero point of {dtype_of(zero.type)!s}")
 
 
-@translates("fake_dequantize_max_abs")
+@translates("fake_dequantize_max_abs", "dequantize_abs_max")
 def from_max(emit: Emitter) -> Written:
     emit.only("X", "Scale")
     scale = emit.input("Scale")

@@ -106,6 +106,7 @@ ROWS: tuple[Row, ...] = (
     _row("isinf_v2", "isinf", _UNARY),
     _row("isfinite_v2", "isfinite", _UNARY),
     _row("equal_all", "equal_all", _BINARY),
+    _row("equal_reduce", "equal_all", _BINARY),
     _row("isclose", "isclose", "Input Other -> Out"),
     _row("allclose", "allclose", "Input Other -> Out"),
     _row("exp", "exp", _UNARY),
