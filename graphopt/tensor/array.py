@@ -106,6 +106,11 @@ def array_length(array: Variable) -> Variable:
     return made
 
 
+def is_array(value: object) -> bool:
+    """True for a tensor array."""
+    return isinstance(value, Variable) and value.kind == VarKind.TENSOR_ARRAY
+
+
 def tensor_array_to_tensor(
     input: Variable, axis: int = 1, name: str | None = None, use_stack: bool = False
 ) -> tuple[Variable, Variable]:
@@ -137,7 +142,7 @@ def _joined_shape(element: tuple[int, ...], axis: int, use_stack: bool) -> list[
 
 
 def _array(value: object, function: str) -> Variable:
-    if not isinstance(value, Variable) or value.kind != VarKind.TENSOR_ARRAY:
+    if not isinstance(value, Variable) or not is_array(value):
         raise TypeError(f"{function}(): 'array' should be a tensor array, found {value!r}")
     return value
 

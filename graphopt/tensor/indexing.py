@@ -16,6 +16,8 @@ import numpy as np
 from graphopt.frontend.layer_helper import emit, emit_as
 from graphopt.frontend.sizes import check_integers, has_variable, sizes
 from graphopt.ir.program import Variable, unique_name
+from graphopt.tensor.array import is_array
+from graphopt.tensor.array_items import element
 from graphopt.tensor.creation import to_tensor
 from graphopt.tensor.data_sized import nonzero
 from graphopt.tensor.linalg import transpose
@@ -54,8 +56,10 @@ def get_item(x: Variable, index: Any) -> Variable:
     """The part of x that an index names; integers drop their axis, None makes a new one.
 
     A bool mask gives as many elements as it has true ones (see `data_sized`). Raises IndexError for
-    indices that do not fit x.
+    indices that do not fit x. Of an array, the element at a number.
     """
+    if is_array(x):
+        return element(x, index)
     parsed = parse_index(x, index)
     out = _cut(x, parsed) if parsed.axes else x
     if parsed.new_axes:

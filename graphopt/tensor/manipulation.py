@@ -9,6 +9,7 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.sizes import size, sizes
 from graphopt.ir.program import Variable
+from graphopt.tensor.array import is_array, tensor_array_to_tensor
 
 
 def cast(x: Variable, dtype: Any) -> Variable:
@@ -65,15 +66,19 @@ squeeze_ = squeeze
 unsqueeze_ = unsqueeze
 
 
-def concat(x: Sequence[Variable], axis: Any = 0, name: str | None = None) -> Variable:
-    """Tensors of one rank and dtype joined along an axis (paddle.concat)."""
+def concat(x: Sequence[Variable] | Variable, axis: Any = 0, name: str | None = None) -> Variable:
+    """Tensors of one rank and dtype, or those of an array, joined along an axis (paddle.concat)."""
+    if isinstance(x, Variable) and is_array(x):
+        return tensor_array_to_tensor(x, _axis(axis, "concat"), name)[0]
     inputs = arguments.variables(x, "x", "concat")
     at = size(axis, "axis", "concat", "AxisTensor")
     return emit("concat", {"X": inputs, **at.inputs}, {"axis": at.value}, name=name)
 
 
-def stack(x: Sequence[Variable], axis: int = 0, name: str | None = None) -> Variable:
-    """Tensors of one shape and dtype joined along a new axis (paddle.stack)."""
+def stack(x: Sequence[Variable] | Variable, axis: int = 0, name: str | None = None) -> Variable:
+    """Tensors of one shape and dtype, or those of an array, along a new axis (paddle.stack)."""
+    if isinstance(x, Variable) and is_array(x):
+        return tensor_array_to_tensor(x, _axis(axis, "stack"), name, use_stack=True)[0]
     inputs = arguments.variables(x, "x", "stack")
     return emit("stack", {"X": inputs}, {"axis": _axis(axis, "stack")}, name=name, out="Y")
 

@@ -88,6 +88,7 @@ METHODS: dict[str, str] = {
     "index_put": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
     "select_scatter slice_scatter take",
     "contract": "cdist corrcoef cov tensordot vander",
+    "array_items": "append",
     "matrix_norm": "cond",
     "spellings": "argwhere baddbmm bitwise_invert matrix_transpose msort narrow permute ravel "
     "reduce_as scatter_add scatter_reduce softmax swapdims true_divide view_as_complex "

@@ -238,7 +238,6 @@ def test_items_and_assertions() -> None:
 
 
 def test_arrays_in_loops() -> None:
-    """The replacement for a list that grows."""
 
     @jit.to_static
     def function(x: Any) -> Any:
@@ -251,6 +250,32 @@ def test_arrays_in_loops() -> None:
 
     x = np.ones(3, "float32")
     np.testing.assert_array_equal(function(x), np.outer([0, 1, 2], x))
+
+
+def test_a_list_grows_in_a_loop() -> None:
+    """As in Paddle it is an array then, which is joined, indexed and measured after the loop."""
+
+    @jit.to_static
+    def function(x: Any) -> Any:
+        rows, i = [x - 1], paddle.zeros([], "float32")
+        while i < x.sum():
+            rows.append(x * i)
+            i = i + 1
+        return paddle.stack(rows), paddle.concat(rows), rows[1], rows[-1], len(rows)
+
+    x = np.ones(3, "float32")
+    wanted = np.outer([0, 0, 1, 2], x)
+    stacked, joined, second, last, count = function(x)
+    np.testing.assert_array_equal(stacked, wanted)
+    np.testing.assert_array_equal(joined, wanted.reshape(-1))
+    np.testing.assert_array_equal(second, wanted[1])
+    np.testing.assert_array_equal(last, wanted[3])
+    assert int(count) == 4
+
+
+def test_only_arrays_have_append() -> None:
+    with pytest.raises(TypeError, match="is a tensor and no array"):
+        jit.to_static(lambda x: x.append(x))(np.ones(3, "float32"))
 
 
 def one_branch(x: Any) -> Any:
@@ -272,10 +297,10 @@ def no_return(x: Any) -> Any:
         return x
 
 
-def growing_list(x: Any) -> Any:
-    rows, i = [], 0
+def changing_list(x: Any) -> Any:
+    rows, i = [x], 0
     while i < x.sum():
-        rows.append(x)
+        rows = [x + i, *rows]
         i += 1
     return rows
 
@@ -317,7 +342,7 @@ def makes_parameters(x: Any) -> Any:
         (one_branch, 3, "'y' has a value in one branch of an `if` only; give it one before"),
         (other_dtype, 5, r"'y' is float32 \[2\] in one branch .* int64 \[2\] .*; cast"),
         (no_return, 0, "returned value.*None"),
-        (growing_list, 3, "'rows' is a list that would grow .*create_array"),
+        (changing_list, 3, "'rows' is a list that changes .* only grow by append"),
         (texts, 4, "'name' differs in the branches of an `if` over a tensor: 'b' or 'a'"),
         (several_elements, 1, r"shape \[2\], and must have one element; reduce it with paddle.any"),
         (never_ending, 1, "nothing .* changes in the loop"),

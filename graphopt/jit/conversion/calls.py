@@ -15,6 +15,7 @@ from graphopt.jit import settings
 from graphopt.jit.conversion import branches, conditions, loops, unknown
 from graphopt.jit.conversion.function import converted
 from graphopt.static.debug import Assert, Print
+from graphopt.tensor.array import array_length, is_array
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.indexing import set_item
 from graphopt.tensor.manipulation import cast
@@ -77,7 +78,9 @@ def shape(value: Any) -> Any:
 
 
 def _length(value: Any) -> Any:
-    return shape(value)[0] if isinstance(value, Variable) else len(value)
+    if not isinstance(value, Variable):
+        return len(value)
+    return array_length(value) if is_array(value) else shape(value)[0]
 
 
 def _range(*limits: Any) -> Any:

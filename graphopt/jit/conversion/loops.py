@@ -12,6 +12,7 @@ from typing import Any
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import nest
+from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Variable, default_main_program, undo
 from graphopt.ir.program.location import caller_location
 from graphopt.jit.conversion.branches import (
@@ -27,6 +28,7 @@ from graphopt.jit.conversion.conditions import Thunk, as_flag, negation
 from graphopt.jit.conversion.jumps import RESULT
 from graphopt.jit.conversion.unknown import Unknown
 from graphopt.static.nn.control_flow import while_loop
+from graphopt.tensor.array import create_array
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, reshape
@@ -198,8 +200,13 @@ class _Loop:
         for _ in range(_TRIES):
             carried = {}
             settled = True
-            after = self._tried(start)
+            after, grown = self._tried(start)
             for at, (name, old, new) in enumerate(zip(self.names, start, after, strict=True)):
+                if at in grown:
+                    # Paddle's form of a list that a loop fills
+                    start[at] = create_array(grown[at], old)
+                    settled = False
+                    continue
                 first = _start(name, old, new)
                 if first is not None:
                     carried[at] = None
@@ -233,13 +240,18 @@ class _Loop:
 
         put(while_loop(test, body, [start[at] for at in carried]))
 
-    def _tried(self, start: list[Any]) -> list[Any]:
-        """The values after the body; its operators are taken back."""
+    def _tried(self, start: list[Any]) -> tuple[list[Any], dict[int, DType]]:
+        """The values after the body, and the dtypes of lists that grow.
+
+        The operators of the body are taken back, and so are the types of their results.
+        """
         with _taken_back():
             self.write(fresh(start))
             self.test()
             self.body()
-            return self.read()
+            after = self.read()
+            pairs = enumerate(zip(start, after, strict=True))
+            return after, {at: new[-1].dtype for at, (old, new) in pairs if _grows(old, new)}
 
 
 @contextmanager
@@ -259,6 +271,14 @@ def _unchanged(old: Any, new: Any) -> bool:
     if nest.difference(old, new) is not None:
         return False
     return all(is_same(*pair) for pair in zip(nest.leaves(old), nest.leaves(new), strict=True))
+
+
+def _grows(old: Any, new: Any) -> bool:
+    """True for a list of tensors to whose end the body of a loop appends tensors."""
+    if not (isinstance(old, list) and isinstance(new, list) and len(old) < len(new)):
+        return False
+    kept = all(is_same(before, after) for before, after in zip(old, new, strict=False))
+    return kept and all(isinstance(value, Variable) for value in new)
 
 
 def _start(name: str, old: Any, new: Any) -> Any:
@@ -290,9 +310,8 @@ def _local(name: str, old: Any, new: Any) -> Unknown:
         reason = "has a value inside a loop over a tensor only; give it one before the loop"
     elif isinstance(old, list) and isinstance(new, list):
         reason = (
-            "is a list that would grow in a loop over a tensor; write to a tensor of known size, "
-            "or with paddle.tensor.array_write to a create_array, and after the loop join it with "
-            "paddle.fluid.layers.tensor_array_to_tensor"
+            "is a list that changes in a loop over a tensor; there it can only grow by append() of "
+            "tensors, and be joined by paddle.stack or paddle.concat after the loop"
         )
     else:
         reason = (
