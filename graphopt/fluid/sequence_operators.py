@@ -123,6 +123,12 @@ ROWS: Mapping[str, Row] = {
         "score_threshold nms_top_k keep_top_k nms_threshold nms_eta",
         "BBoxes Scores Anchors",
     ),
+    "detection_map": _row(
+        "detection_map",
+        "DetectRes=detect_res Label=label HasState=has_state PosCount=count TruePos=right "
+        "FalsePos=wrong -> MAP AccumPosCount AccumTruePos AccumFalsePos",
+        "class_num background_label overlap_threshold evaluate_difficult ap_type=ap_version",
+    ),
     "edit_distance": _row(
         "edit_distance", "Hyps=input Refs=label -> Out SequenceNum", "normalized"
     ),
@@ -192,6 +198,13 @@ def _collect(arguments: dict[str, Any]) -> Variable:
     return _layer("collect_fpn_proposals")(min_level=1, max_level=count, **arguments)
 
 
+def _average(arguments: dict[str, Any]) -> tuple[Variable, ...]:
+    """The mean average precision, and the states that the layer does not give."""
+    states = [arguments.pop(name) for name in ("count", "right", "wrong") if name in arguments]
+    averages = import_module("graphopt.fluid.layers.average_precision").averages
+    return averages(input_states=states or None, **arguments)
+
+
 def _reset(arguments: dict[str, Any]) -> Variable:
     """Other lengths, or with `append` one more level of them."""
     added, y = arguments.pop("append", False), arguments.get("y")
@@ -202,4 +215,9 @@ def _reset(arguments: dict[str, Any]) -> Variable:
     return _layer("lod_reset")(**arguments)
 
 
-_OWN = {"sequence_erase": _erase, "collect_fpn_proposals": _collect, "lod_reset": _reset}
+_OWN = {
+    "sequence_erase": _erase,
+    "collect_fpn_proposals": _collect,
+    "detection_map": _average,
+    "lod_reset": _reset,
+}

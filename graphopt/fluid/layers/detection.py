@@ -10,6 +10,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.fluid.layers.anchors import anchor_generator as anchor_generator
 from graphopt.fluid.layers.anchors import density_prior_box as density_prior_box
 from graphopt.fluid.layers.anchors import prior_box as prior_box
+from graphopt.fluid.layers.average_precision import detection_map as detection_map
 from graphopt.fluid.layers.roi import deformable_conv as deformable_conv
 from graphopt.fluid.layers.roi import prroi_pool as prroi_pool
 from graphopt.fluid.layers.roi import psroi_pool as psroi_pool

@@ -6,6 +6,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.ops.detection.assignment import GenerateProposalLabels, RpnTargetAssign
+from graphopt.ir.dialect.ops.detection.average_precision import KINDS, DetectionMap
 from graphopt.ir.dialect.ops.detection.matching import (
     BipartiteMatch,
     MineHardExamples,
@@ -25,6 +26,9 @@ from graphopt.ir.dialect.ops.shape import Slice
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sequences import SLOT
+
+# the slot with the lengths of what earlier batches have found
+_STATES = "StateLengths"
 
 
 @translates("multiclass_nms", "multiclass_nms2")
@@ -106,6 +110,34 @@ def mine_hard_examples(emit: Emitter) -> Written:
         places = emit(Slice, emit(Nonzero, negatives), axes=(1,), starts=(1,), ends=(2,))
         written |= emit.results(NegIndices=emit(Cast, places, dtype="int32"))
     return written
+
+
+@translates("detection_map")
+def detection_map(emit: Emitter) -> Written:
+    """The lengths of detections and labels are in one slot, those of the states in another."""
+    emit.only("DetectRes", "Label", "HasState", "PosCount", "TruePos", "FalsePos", SLOT, _STATES)
+    own = [emit.reshaped(value, -1) for value in emit.inputs(SLOT)]
+    if len(own) != 2:
+        raise UnsupportedError("detection_map of a file: the lengths of its inputs are unknown")
+    state = [value for slot in ("HasState", "PosCount") for value in emit.inputs(slot)]
+    for slot, lengths in zip(("TruePos", "FalsePos"), emit.inputs(_STATES), strict=False):
+        state += [emit.input(slot), emit.reshaped(lengths, -1)]
+    attrs = {
+        "class_num": emit.attr("class_num", 1),
+        "background_label": emit.attr("background_label", 0),
+        "overlap_threshold": emit.attr("overlap_threshold", 0.3),
+        "evaluate_difficult": emit.attr("evaluate_difficult", True),
+        "ap_type": emit.choice("ap_type", "integral", KINDS),
+    }
+    operands = emit.input("DetectRes"), own[0], emit.input("Label"), own[1], state
+    mean, counts, right, rights, wrong, wrongs = emit.all(DetectionMap, *operands, **attrs)
+    return emit.results(
+        MAP=mean,
+        AccumPosCount=counts,
+        AccumTruePos=right,
+        AccumFalsePos=wrong,
+        OutLengths=[rights, wrongs],
+    )
 
 
 @translates("generate_proposals")

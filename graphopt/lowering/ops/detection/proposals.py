@@ -23,7 +23,7 @@ def _areas(boxes: Numbers, extra: float) -> Numbers:
     return np.where((sides < 0).any(-1), 0, (sides[..., 0] + extra) * (sides[..., 1] + extra))
 
 
-def _overlaps(box: Numbers, others: Numbers, extra: float) -> Numbers:
+def overlaps(box: Numbers, others: Numbers, extra: float) -> Numbers:
     """Intersection over union of a box with each of the others."""
     low, high = np.maximum(box[:2], others[:, :2]), np.minimum(box[2:], others[:, 2:])
     sides = high - low
@@ -39,7 +39,7 @@ def _suppressed(
     """Non-maximum suppression of boxes from best to worst."""
     kept: list[int] = []
     for at in order.tolist():
-        if (_overlaps(boxes[at], boxes[kept], extra) <= threshold).all():
+        if (overlaps(boxes[at], boxes[kept], extra) <= threshold).all():
             kept.append(at)
             if eta < 1 and threshold > 0.5:
                 threshold *= eta
@@ -153,7 +153,7 @@ def _decay(boxes: Numbers, gaussian: bool, sigma: float, extra: float) -> Number
     """The factor left of the score of each of boxes from best to worst."""
     factors, covered = np.ones(len(boxes), boxes.dtype), np.zeros(len(boxes), boxes.dtype)
     for at in range(1, len(boxes)):
-        shares = _overlaps(boxes[at], boxes[:at], extra)
+        shares = overlaps(boxes[at], boxes[:at], extra)
         covered[at] = shares.max()
         before = covered[:at]
         if gaussian:
@@ -307,7 +307,7 @@ def _merged(
     found: list[Numbers] = []
     marks: list[Any] = []
     for box, score in zip(boxes, scores, strict=True):
-        if found and _overlaps(box, found[-1][None], extra)[0] > threshold:
+        if found and overlaps(box, found[-1][None], extra)[0] > threshold:
             total = marks[-1] + score
             found[-1] = (found[-1] * marks[-1] + box * score) / total
             marks[-1] = total
