@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NoReturn
+
+import numpy as np
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
@@ -13,6 +16,7 @@ from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
 from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.tensor.creation import assign
 
 
 def bilinear_tensor_product(
@@ -100,11 +104,55 @@ def row_conv(
     return helper.append_activation(made, act)
 
 
-def nce(*args: Any, **kwargs: Any) -> NoReturn:
-    """Unsupported: its samplers belong to parameter servers (paddle.static.nn.nce)."""
-    raise UnsupportedError(
-        "nce() is not supported; use nn.functional.softmax_with_cross_entropy over all classes"
-    )
+_SAMPLERS = ("uniform", "log_uniform", "custom_dist")
+
+
+def nce(
+    input: Variable,
+    label: Variable,
+    num_total_classes: int,
+    sample_weight: Variable | None = None,
+    param_attr: Any = None,
+    bias_attr: Any = None,
+    num_neg_samples: int | None = None,
+    name: str | None = None,
+    sampler: str = "uniform",
+    custom_dist: Sequence[float] | None = None,
+    seed: int = 0,
+    is_sparse: bool = False,
+) -> Variable:
+    """The noise-contrastive loss of rows [n, size] against their classes [n, k]: [n, 1].
+
+    Each row's classes are compared with `num_neg_samples` (10) others, drawn uniformly,
+    log-uniformly, or by the probabilities `custom_dist`. `is_sparse` has no effect. Paddle page:
+    paddle.static.nn.nce. Raises ValueError for an unknown sampler, or the wrong probabilities.
+    """
+    classes = arguments.integer(num_total_classes, "num_total_classes", "nce")
+    kind = arguments.choice(sampler, "sampler", "nce", _SAMPLERS)
+    count = 10 if num_neg_samples is None else num_neg_samples
+    helper = LayerHelper("nce", name)
+    size = arguments.variable(input, "input", "nce").shape[1]
+    inputs: dict[str, Any] = {"Input": input, "Label": arguments.variable(label, "label", "nce")}
+    weight = as_weight_attr(param_attr, "nce")
+    inputs["Weight"] = helper.parameter(weight, [classes, size], input.dtype)
+    bias = as_param_attr(bias_attr)
+    if bias is not None:
+        inputs["Bias"] = helper.parameter(bias, [classes, 1], input.dtype, is_bias=True)
+    if sample_weight is not None:
+        inputs["SampleWeight"] = arguments.variable(sample_weight, "sample_weight", "nce")
+    if kind == "custom_dist":
+        if custom_dist is None or len(custom_dist) != classes:
+            raise ValueError(f"nce(): 'custom_dist' should have {classes} probabilities")
+        inputs["CustomDistProbs"] = assign(np.asarray(custom_dist, "float32"))
+    attrs = {
+        "num_total_classes": classes,
+        "num_neg_samples": arguments.integer(count, "num_neg_samples", "nce"),
+        "sampler": _SAMPLERS.index(kind),
+        "seed": arguments.integer(seed, "seed", "nce"),
+        "is_sparse": arguments.flag(is_sparse, "is_sparse", "nce"),
+    }
+    outs = ("Cost", "SampleLogits", "SampleLabels")
+    return helper.emit_all("nce", inputs, attrs, outs)[0]
 
 
 def sparse_embedding(*args: Any, **kwargs: Any) -> NoReturn:

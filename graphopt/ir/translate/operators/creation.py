@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from xdsl.ir import SSAValue
 
@@ -108,8 +110,7 @@ def random_like(emit: Emitter) -> Written:
     """Random numbers with one dimension taken from a tensor."""
     emit.only("Input")
     x, shape = emit.input("Input"), [int(d) for d in emit.attr("shape", ())]
-    source, target = _taken(emit, x, shape)
-    size = shape_of(x.type)[source]
+    places = _taken(emit, x, shape)
     attrs = {"dtype": as_dtype(emit.attr("dtype", 5)), "seed": emit.attr("seed", 0)}
     if emit.op.type.startswith("uniform"):
         op_class: type[PdOp] = Uniform
@@ -117,9 +118,23 @@ def random_like(emit: Emitter) -> Written:
     else:
         op_class = Gaussian
         attrs |= {"mean": emit.attr("mean", 0.0), "std": emit.attr("std", 1.0)}
+    return emit.results(Out=drawn_like(emit, op_class, x, shape, *places, **attrs))
+
+
+def drawn_like(
+    emit: Emitter,
+    op_class: type[PdOp],
+    x: SSAValue,
+    shape: list[int],
+    source: int = 0,
+    target: int = 0,
+    **attrs: Any,
+) -> SSAValue:
+    """Random numbers, whose dimension `target` is as large as the dimension `source` of x."""
+    size = shape_of(x.type)[source]
     if size != UNKNOWN:
         shape[target] = size
-        return emit.results(Out=emit(op_class, shape=shape, **attrs))
+        return emit(op_class, shape=shape, **attrs)
     own = emit(Slice, emit(ShapeOf, x), axes=(0,), starts=(source,), ends=(source + 1,))
     parts = [
         own
@@ -129,7 +144,7 @@ def random_like(emit: Emitter) -> Written:
     ]
     tensors = {"shape": emit(Concat, parts, axis=0)}
     shape[target] = -1
-    return emit.results(Out=emit.dynamic(op_class, (), {**attrs, "shape": shape}, tensors)[0])
+    return emit.dynamic(op_class, (), {**attrs, "shape": shape}, tensors)[0]
 
 
 def _taken(emit: Emitter, x: SSAValue, shape: list[int]) -> tuple[int, int]:

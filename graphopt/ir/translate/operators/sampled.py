@@ -1,0 +1,116 @@
+"""The loss over a few classes that are drawn for each row (noise-contrastive estimation)."""
+
+from __future__ import annotations
+
+import math
+
+from xdsl.ir import SSAValue
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.ops.activation import Sigmoid
+from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.elementary import Floor
+from graphopt.ir.dialect.ops.index import Embedding, Gather
+from graphopt.ir.dialect.ops.math import (
+    Add,
+    Cast,
+    Divide,
+    Exp,
+    Log,
+    Minimum,
+    Multiply,
+    Subtract,
+)
+from graphopt.ir.dialect.ops.random import Uniform
+from graphopt.ir.dialect.ops.reduce import Cumsum, Sum
+from graphopt.ir.dialect.ops.shape import Concat, Slice, Unsqueeze
+from graphopt.ir.dialect.ops.sort import Searchsorted
+from graphopt.ir.dialect.types import rank_of, shape_of
+from graphopt.ir.translate.operators.creation import drawn_like
+from graphopt.ir.translate.operators.emitter import Emitter, Written
+from graphopt.ir.translate.operators.registry import translates
+
+_UNIFORM, _LOG_UNIFORM, _CUSTOM = range(3)
+
+
+@translates("nce")
+def nce(emit: Emitter) -> Written:
+    """The sum of -log(o / (o + b)) of a row's classes and -log(b / (o + b)) of the others.
+
+    `o` is the sigmoid of a class, `b` how often it is expected among the others. The others are
+    drawn uniformly, log-uniformly or by given probabilities, or named by an attribute.
+    """
+    emit.only(
+        *("Input", "Label", "Weight", "Bias", "SampleWeight"),
+        *("CustomDistProbs", "CustomDistAlias", "CustomDistAliasProbs"),
+    )
+    x, weight = emit.input("Input"), emit.input("Weight")
+    label = emit(Cast, emit.input("Label"), dtype="int64")
+    label = emit(Unsqueeze, label, axis=(-1,)) if rank_of(label.type) == 1 else label
+    classes, count = emit.attr("num_total_classes", 1), emit.attr("num_neg_samples", 10)
+    if rank_of(x.type) != 2 or rank_of(label.type) != 2 or classes < 1 or count < 1:
+        raise ProgramError(
+            f"nce of {list(shape_of(x.type))} and {list(shape_of(label.type))} needs rows, their "
+            f"classes, and at least one sample of {classes} classes"
+        )
+    others = _others(emit, label, classes, count)
+    ids = emit(Concat, [label, others], axis=1)
+    rows = emit(Multiply, emit(Embedding, ids, weight), emit(Unsqueeze, x, axis=(1,)))
+    logits = emit(Sum, rows, axis=(-1,))
+    bias = emit.optional("Bias")
+    if bias is not None:
+        flat = emit(Gather, emit.reshaped(bias, -1), emit.reshaped(ids, -1), axis=0)
+        logits = emit(Add, logits, emit.reshaped(flat, -1, shape_of(ids.type)[1]))
+    out = emit(Sigmoid, logits)
+    expected = emit.like(emit.scaled(_chance(emit, ids, classes), float(count)), out)
+    true = shape_of(label.type)[1]
+    total = emit(Log, emit(Add, out, expected))
+    right = emit(Subtract, total, emit(Log, out))
+    wrong = emit(Subtract, total, emit(Log, expected))
+    parts = [
+        emit(Slice, right, axes=(1,), starts=(0,), ends=(true,)),
+        emit(Slice, wrong, axes=(1,), starts=(true,), ends=(true + count,)),
+    ]
+    cost = emit(Sum, emit(Concat, parts, axis=1), axis=(1,), keepdim=True)
+    factor = emit.optional("SampleWeight")
+    if factor is not None:
+        cost = emit(Multiply, cost, emit.reshaped(factor, -1, 1))
+    return emit.results(Cost=cost, SampleLogits=out, SampleLabels=ids)
+
+
+def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValue:
+    """The classes that are compared with those of each row, [n, count]."""
+    named = emit.attr("custom_neg_classes", ())
+    if named:
+        row = emit(AssignValue, shape=(1, len(named)), values=tuple(named), dtype="int64")
+        first = emit(Slice, label, axes=(1,), starts=(0,), ends=(1,))
+        zeros = emit(FullLike, first, value=0)
+        return emit(Add, row, zeros)
+    attrs = {"dtype": "float32", "seed": emit.attr("seed", 0), "min": 0.0, "max": 1.0}
+    drawn = drawn_like(emit, Uniform, label, [-1, count], **attrs)
+    kind = emit.attr("sampler", _UNIFORM)
+    if kind == _CUSTOM:
+        ends = emit(Cumsum, emit.reshaped(emit.input("CustomDistProbs"), -1), axis=0)
+        found = emit(Searchsorted, ends, drawn, right=True)
+    else:
+        if kind == _UNIFORM:
+            place = emit.scaled(drawn, float(classes))
+        else:
+            place = emit.scaled(emit(Exp, emit.scaled(drawn, math.log(classes + 1))), 1.0, -1.0)
+        found = emit(Cast, emit(Floor, place), dtype="int64")
+    # rounding must not lead behind the last class
+    return emit(Minimum, found, emit(FullLike, found, value=classes - 1))
+
+
+def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
+    """The probability with which each class is drawn."""
+    kind = emit.attr("sampler", _UNIFORM)
+    if kind == _CUSTOM:
+        flat = emit.reshaped(emit.input("CustomDistProbs"), -1)
+        chosen = emit(Gather, flat, emit.reshaped(ids, -1), axis=0)
+        return emit.reshaped(chosen, -1, shape_of(ids.type)[1])
+    numbers = emit(Cast, ids, dtype="float32")
+    if kind == _UNIFORM:
+        return emit(FullLike, numbers, value=1.0 / classes)
+    after, own = emit.scaled(numbers, 1.0, 2.0), emit.scaled(numbers, 1.0, 1.0)
+    return emit.scaled(emit(Log, emit(Divide, after, own)), 1.0 / math.log(classes + 1))
