@@ -45,7 +45,7 @@ class Trace:
             call = specs.with_leaves(leaves)
             self.outputs = convert(function)(*call.args, **call.kwargs)
         self._check(function)
-        self._compiled = CompiledProgram(self.main_program, strategy)
+        self.compile(strategy)
         self._executor = Executor()
         initialise(self.parameters)
 
@@ -94,6 +94,10 @@ class Trace:
     def compiled_program(self) -> CompiledProgram:
         """The program with its strategy."""
         return self._compiled
+
+    def compile(self, strategy: BuildStrategy) -> None:
+        """Run by another strategy from now on."""
+        self._compiled = CompiledProgram(self.main_program, strategy)
 
     def run(self, values: Sequence[Any]) -> Any:
         """The outputs, with a Value for each Variable; `values` are for `inputs`, in order."""

@@ -6,6 +6,7 @@ Dynamic mode itself is refused: its other names exist, and raise UnsupportedErro
 from typing import Any
 
 from graphopt.fluid.dygraph import jit as jit
+from graphopt.fluid.dygraph.jit import TracedLayer as TracedLayer
 from graphopt.fluid.dygraph.jit import TranslatedLayer as TranslatedLayer
 from graphopt.fluid.dygraph.jit import declarative as declarative
 from graphopt.fluid.dygraph.jit import dygraph_to_static_func as dygraph_to_static_func

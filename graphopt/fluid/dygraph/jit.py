@@ -13,6 +13,7 @@ from graphopt.jit.saving import save as save
 from graphopt.jit.settings import set_code_level as set_code_level
 from graphopt.jit.settings import set_verbosity as set_verbosity
 from graphopt.jit.static_function import to_static
+from graphopt.jit.traced_layer import TracedLayer as TracedLayer
 from graphopt.jit.translated_layer import TranslatedLayer as TranslatedLayer
 from graphopt.jit.translated_layer import load as load
 

@@ -1,0 +1,77 @@
+"""A layer traced once with example inputs (TracedLayer of Paddle 1.8 and 2.0)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from graphopt.frontend import nest
+from graphopt.ir.program import Program
+from graphopt.jit.static_function import StaticFunction
+from graphopt.jit.trace import Trace
+from graphopt.nn.layer.layers import Layer
+from graphopt.runtime.executor import Executor
+from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
+from graphopt.static.io import save_inference_model
+
+
+class TracedLayer:
+    """The program of a layer for inputs of certain shapes; `trace` makes one.
+
+    Paddle page: fluid.dygraph.TracedLayer.
+    """
+
+    def __init__(self, trace: Trace) -> None:
+        self._trace = trace
+
+    @staticmethod
+    def trace(layer: Layer, inputs: Any) -> tuple[Any, TracedLayer]:
+        """What the layer gives for the inputs, an array or a list of some, and its program.
+
+        Raises TypeError for anything but a layer, and as `paddle.jit.to_static`.
+        """
+        if not isinstance(layer, Layer):
+            raise TypeError(f"TracedLayer.trace(): 'layer' should be a Layer, found {layer!r:.60}")
+        function = StaticFunction(layer.forward)
+        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        outputs = function(*given)
+        return outputs, TracedLayer(function.concrete_program)
+
+    @property
+    def program(self) -> Program:
+        """The traced program."""
+        return self._trace.main_program
+
+    def set_strategy(
+        self,
+        build_strategy: BuildStrategy | None = None,
+        exec_strategy: ExecutionStrategy | None = None,
+    ) -> None:
+        """Compile the program by this strategy; `exec_strategy` has no effect on one device."""
+        self._trace.compile(build_strategy or BuildStrategy())
+
+    def __call__(self, inputs: Any) -> list[Any]:
+        """The outputs of the program, in one list, for an array or a list of some."""
+        given = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+        return list(nest.leaves(self._trace.run(given)))
+
+    def save_inference_model(
+        self,
+        path: str,
+        feed: Sequence[int] | None = None,
+        fetch: Sequence[int] | None = None,
+        **kwargs: Any,
+    ) -> None:
+        """Write the program and its parameters, with the inputs and outputs of these numbers.
+
+        All of them unless given. The files are those of `paddle.static.save_inference_model`.
+        """
+        inputs, outputs = self._trace.inputs, self._trace.output_variables
+        save_inference_model(
+            path,
+            inputs if feed is None else [inputs[at] for at in feed],
+            outputs if fetch is None else [outputs[at] for at in fetch],
+            Executor(),
+            program=self.program,
+            **kwargs,
+        )
