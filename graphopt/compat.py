@@ -56,7 +56,7 @@ def floor_division(x: float, y: float) -> float:
 
 
 def get_exception_message(exc: BaseException) -> str:
-    """What an exception says."""
+    """The message of an exception."""
     return str(exc)
 
 

@@ -78,6 +78,7 @@ from graphopt.fluid.transpiler import release_memory as release_memory
 from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.calls import publish
 from graphopt.frontend.mode import disable_static, enable_static
+from graphopt.nn.layer.layers import Layer as Layer
 
 Tensor = LoDTensor
 

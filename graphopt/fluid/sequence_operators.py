@@ -148,7 +148,7 @@ def appended_as_layer(
 ) -> Operator | None:
     """The last operator of a layer that stands for this one; None where no layer does.
 
-    One with other slots than the row is appended as it is: its lengths are among its inputs.
+    One with other slots than the row is appended unchanged: its lengths are among its inputs.
     """
     row = ROWS.get(type)
     given = {slot: _listed(value) for slot, value in inputs.items() if value is not None}

@@ -26,7 +26,7 @@ class TracedLayer:
 
     @staticmethod
     def trace(layer: Layer, inputs: Any) -> tuple[Any, TracedLayer]:
-        """What the layer gives for the inputs, an array or a list of some, and its program.
+        """The outputs of a layer for the inputs, an array or a list of some, and its program.
 
         Raises TypeError for anything but a layer, and as `paddle.jit.to_static`.
         """

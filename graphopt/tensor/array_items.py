@@ -13,7 +13,7 @@ from graphopt.tensor.math import scale
 
 
 def append(self: Variable, var: Variable) -> None:
-    """Write a Variable behind the last element of an array (paddle.Tensor.append).
+    """Write a Variable after the last element of an array (paddle.Tensor.append).
 
     Raises TypeError for a Variable that is no array.
     """
@@ -28,6 +28,6 @@ def element(array: Variable, index: Any) -> Variable:
         at = reshape(cast(index, "int64"), [1])
     else:
         number = arguments.integer(index, "index", "the element of an array")
-        behind = number < 0
-        at = scale(array_length(array), 1.0, number) if behind else full([1], number, "int64")
+        from_end = number < 0
+        at = scale(array_length(array), 1.0, number) if from_end else full([1], number, "int64")
     return array_read(array, at)

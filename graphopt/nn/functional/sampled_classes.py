@@ -25,7 +25,7 @@ from graphopt.tensor.stat import mean
 def class_center_sample(
     label: Variable, num_classes: int, num_samples: int, group: Any = None
 ) -> tuple[Variable, Variable]:
-    """The labels [n] counted anew among the classes that were sampled, and these classes.
+    """The labels [n] as numbers among the classes that were sampled, and these classes.
 
     Every class in `label` is sampled, in ascending order; others are drawn after them until there
     are `num_samples` (Partial FC, arXiv:2010.05222). If `label` has more classes than that, the run

@@ -27,9 +27,9 @@ def fused_rotary_position_embedding(
     time_major: bool = False,
     rotary_emb_base: float = 10000.0,
 ) -> tuple[Variable, Variable | None, Variable | None]:
-    """q, k and v [batch, length, heads, size], turned by their positions; None where not given.
+    """q, k and v [batch, length, heads, size], rotated by their positions; None where not given.
 
-    Pairs of neighbours turn together, or element i with i + size / 2 without
+    Pairs of neighbours rotate together, or element i with i + size / 2 without
     `use_neox_rotary_style`. `sin` and `cos` are [length, size] or [1, length, 1, size], and
     `position_ids` [batch, length] chooses their rows; without them an angle is
     position / base ** (2 i / size). `time_major` tensors are [length, batch, heads, size].
@@ -52,15 +52,15 @@ def fused_rotary_position_embedding(
         tables = [reshape(table, [-1, size]) for table in (sin, cos)]
     tables = [_placed(table, q, position_ids, time_major) for table in tables]
 
-    def turned(x: Variable | None) -> Variable | None:
+    def rotated(x: Variable | None) -> Variable | None:
         if x is None:
             return None
         sines, cosines = (cast(table, x.dtype) for table in tables)
         return add(multiply(x, cosines), multiply(_partner(x, use_neox_rotary_style), sines))
 
-    first = turned(q)
+    first = rotated(q)
     assert first is not None
-    return first, turned(k), turned(v)
+    return first, rotated(k), rotated(v)
 
 
 def _tables(steps: int, size: int, base: float) -> list[Any]:
@@ -82,7 +82,7 @@ def _placed(table: Variable, q: Variable, ids: Variable | None, time_major: bool
 
 
 def _partner(x: Variable, neighbours: bool) -> Variable:
-    """The element that each one turns with, the first of a pair negative."""
+    """The element that each one rotates with, the first of a pair negative."""
     size = x.shape[-1]
     if not neighbours:
         low, high = split(x, 2, -1)

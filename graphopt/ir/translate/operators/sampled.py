@@ -98,7 +98,7 @@ def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValu
         else:
             place = emit.scaled(emit(Exp, emit.scaled(drawn, math.log(classes + 1))), 1.0, -1.0)
         found = emit(Cast, emit(Floor, place), dtype="int64")
-    # rounding must not lead behind the last class
+    # rounding must not lead past the last class
     return emit(Minimum, found, emit(FullLike, found, value=classes - 1))
 
 

@@ -66,7 +66,7 @@ def _images(lengths: Numbers) -> Iterator[slice]:
 
 
 def _earlier(state: list[Numbers], class_num: int) -> tuple[Numbers, Marks, Marks]:
-    """What earlier batches have counted and marked; nothing without a state."""
+    """The counts and marks of earlier batches; none without a state."""
     counts, right, wrong = np.zeros(class_num, np.int64), Marks(list), Marks(list)
     if not state or not state[0].any():
         return counts, right, wrong
