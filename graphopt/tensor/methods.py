@@ -98,7 +98,7 @@ METHODS: dict[str, str] = {
 }
 
 # methods that have another name than their function: method -> file, function
-_SPELLINGS: dict[str, tuple[str, str]] = {
+SPELLINGS: dict[str, tuple[str, str]] = {
     "clamp": ("math", "clip"),
     "div": ("math", "divide"),
     "mul": ("math", "multiply"),
@@ -116,7 +116,7 @@ _SPELLINGS: dict[str, tuple[str, str]] = {
     "take_along_dim": ("scatter", "take_along_axis"),
 }
 # methods that cast, and their dtypes
-_CASTS: dict[str, str] = {
+CASTS: dict[str, str] = {
     "bfloat16": "bfloat16",
     "bool": "bool",
     "byte": "uint8",
@@ -320,9 +320,9 @@ def attach() -> None:
     for file, names in METHODS.items():
         for name in names.split():
             setattr(Variable, name, _Method(file, name))
-    for name, (file, function) in _SPELLINGS.items():
+    for name, (file, function) in SPELLINGS.items():
         setattr(Variable, name, _Method(file, function, name))
-    for name, dtype in _CASTS.items():
+    for name, dtype in CASTS.items():
         setattr(Variable, name, _cast_to(dtype))
     for name, type in BINARY.items():
         setattr(Variable, f"__{name}__", _operator(type))

@@ -541,9 +541,10 @@ class Block:
 
     def _make_op(self, type: str, inputs: Any, outputs: Any, attrs: Any) -> Operator:
         # as Paddle does: arrays of NumPy are lists and numbers, and None is no attribute
-        plain = {
+        given = cast(Mapping[str, Any], attrs or {})
+        plain: dict[str, Any] = {
             name: value.tolist() if hasattr(value, "tolist") else value
-            for name, value in (attrs or {}).items()
+            for name, value in given.items()
             if value is not None
         }
         attributes: dict[str, Any] = {"op_role": self.program.op_role, **plain}

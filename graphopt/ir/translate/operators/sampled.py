@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 from xdsl.ir import SSAValue
 
@@ -86,7 +87,8 @@ def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValu
         first = emit(Slice, label, axes=(1,), starts=(0,), ends=(1,))
         zeros = emit(FullLike, first, value=0)
         return emit(Add, row, zeros)
-    attrs = {"dtype": "float32", "seed": emit.attr("seed", 0), "min": 0.0, "max": 1.0}
+    attrs: dict[str, Any] = {"dtype": "float32", "min": 0.0, "max": 1.0}
+    attrs["seed"] = emit.attr("seed", 0)
     drawn = drawn_like(emit, Uniform, label, [-1, count], **attrs)
     kind = emit.attr("sampler", _UNIFORM)
     if kind == _CUSTOM:
