@@ -99,3 +99,25 @@ def test_results_are_called_as_in_paddle() -> None:
             "tmp_5",
         ]
         assert [x.astype("int64").name, (2 / x).name] == ["tmp_6", "tmp_8"]
+
+
+def test_sizes_of_images_and_random_tensors_are_variables() -> None:
+    layers = fluid.layers
+    image = np.arange(12, dtype="float32").reshape(1, 1, 3, 4)
+    size, factor = np.array([6, 8], "int32"), np.array([2.0], "float32")
+    with fresh():
+        x = fluid.data("x", [1, 1, 3, 4], "float32")
+        whole, one = fluid.data("size", [2], "int32"), layers.fill_constant([1], "int32", 8)
+        outs = [
+            layers.resize_nearest(x, out_shape=whole),
+            layers.resize_nearest(x, out_shape=[6, one]),
+            layers.resize_nearest(x, out_shape=[1, 1], actual_shape=whole),
+            layers.resize_nearest(x, scale=fluid.data("factor", [1], "float32")),
+            layers.resize_nearest(x, out_shape=[6, 8]),
+            layers.uniform_random(whole),
+        ]
+        feed = {"x": image, "size": size, "factor": factor}
+        *found, wanted, drawn = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=outs)
+    for value in found:
+        np.testing.assert_array_equal(value, wanted)
+    assert drawn.shape == (6, 8)

@@ -72,6 +72,7 @@ INDICES = [
     (Fed(X > 50),),
     (slice(None), Fed(X[0, :, :, 0] > 30)),
     (slice(None), Fed(1), slice(Fed(1), Fed(3))),
+    (slice(None), Fed(-1)),
     (slice(None), slice(2, 0, Fed(-1))),
     (slice(None), Fed([2, 0]), Fed([1, 3])),
 ]
