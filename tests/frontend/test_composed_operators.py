@@ -166,6 +166,13 @@ CASES: list[tuple[str, Inputs, str, dict[str, Any], Callable[[], list[Any]]]] = 
         {"num_classes": 4},
         lambda: [[0.25 + (1 / 2 + 2 / 3) / 3], [1, 1, 1, 0], [1, 2, 0, 0]],
     ),
+    (
+        "one_hot",
+        {"X": np.array([[1], [0]]), "depth_tensor": np.array([3], "int32")},
+        "Out",
+        {},
+        lambda: [[[0, 1, 0], [1, 0, 0]]],
+    ),
     ("seed", {}, "Out", {"seed": 7}, lambda: [[7]]),
     ("equal_reduce", {"X": X, "Y": X}, "Out", {}, lambda: [True]),
     (

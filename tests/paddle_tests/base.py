@@ -131,9 +131,11 @@ class OpTest(unittest.TestCase):
         found = fluid.Executor(fluid.CPUPlace()).run(program, feed=feeds, fetch_list=names)
         checker(sorted((np.array(value) for value in found), key=len))
 
-    def check_output_with_place(self, place: Any, atol: float = 1e-5, **more: Any) -> None:
+    def check_output_with_place(
+        self, place: Any, atol: float = 1e-5, *given: Any, **more: Any
+    ) -> None:
         """As `check_output`; the place is the CPU."""
-        self.check_output(atol, **more)
+        self.check_output(atol, *given, **more)
 
     def check_grad(
         self,

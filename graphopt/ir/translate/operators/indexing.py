@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
@@ -41,18 +43,19 @@ def _looked_up(emit: Emitter, ids: SSAValue) -> Written:
 @translates("one_hot")
 def one_hot(emit: Emitter) -> Written:
     """The first version takes numbers with a trailing 1, which the classes replace."""
-    emit.only_constants_besides("X")
+    emit.only_constants_besides("X", "depth_tensor")
     x = emit.input("X")
     if shape_of(x.type)[-1:] != (1,):
         raise ProgramError(
             f"one_hot needs numbers with a last dimension of 1, found {list(shape_of(x.type))}; "
             "append one, or use one_hot_v2"
         )
-    attrs = {
-        "depth": int(emit.op.attr("depth")),
-        "allow_out_of_range": emit.attr("allow_out_of_range", False),
-    }
-    return emit.results(Out=emit(OneHot, emit(Squeeze, x, axis=(-1,)), **attrs))
+    attrs: dict[str, Any] = {"allow_out_of_range": emit.attr("allow_out_of_range", False)}
+    depth = emit.optional("depth_tensor")
+    if depth is None:
+        attrs["depth"] = int(emit.op.attr("depth"))
+    tensors = {} if depth is None else {"depth": emit.reshaped(depth, 1)}
+    return emit.results(Out=emit.dynamic(OneHot, [emit(Squeeze, x, axis=(-1,))], attrs, tensors)[0])
 
 
 @translates("top_k")
