@@ -113,3 +113,19 @@ def test_evaluators_keep_their_state_in_the_program() -> None:
     np.testing.assert_allclose(np.ravel(scores), [0.75, 0.6, 2 / 3, 0.25, 0.5], rtol=1e-6)
     np.testing.assert_allclose(np.ravel(last), [0.75, 0.6, 2 / 3, 0.5, 1], rtol=1e-6)
     assert names[:2] == ["chunk_eval_0_0_num_infer_chunks", "chunk_eval_0_1_num_label_chunks"]
+
+
+def test_counts_of_accuracy_are_vectors() -> None:
+    with fresh() as main:
+        scores = fluid.data("scores", [None, 2])
+        label = fluid.data("label", [None, 1], "int64")
+        right, rows = (fluid.layers.create_tensor("int64") for _ in range(2))
+        share = fluid.layers.accuracy(scores, label, correct=right, total=rows)
+        assert share.name == "accuracy_0.tmp_0"
+        feed = {
+            "scores": np.array([[0.1, 0.9], [0.8, 0.2], [0.3, 0.7]], "float32"),
+            "label": np.array([[1], [1], [1]]),
+        }
+        found = fluid.Executor().run(main, feed, [right, rows, share.name])
+    assert [value.shape for value in found] == [(1,)] * 3
+    assert [value[0] for value in found] == [2, 3, np.float32(2 / 3)]

@@ -42,9 +42,24 @@ def accuracy(
     correct: Variable | None = None,
     total: Variable | None = None,
 ) -> Variable:
-    """Share of rows with the label among the k largest scores: float32 [1] (layers.accuracy)."""
+    """Share of rows with the label among the k largest scores: float32 [1] (layers.accuracy).
+
+    `correct` and `total` receive the counts, of shape [1].
+    """
     unique_name.generate("top_k")  # in 1.8 the scores are chosen by a layer of their own
-    return vector(_accuracy(input, label, k, correct, total))
+    helper = LayerHelper("accuracy")
+    wanted = [count for count in (correct, total) if count is not None]
+    scalars = {count.name: helper.temporary(stop_gradient=True) for count in wanted}
+    share = _accuracy(
+        input,
+        label,
+        k,
+        None if correct is None else scalars[correct.name],
+        None if total is None else scalars[total.name],
+    )
+    for count in wanted:
+        helper.append_op("reshape2", {"X": scalars[count.name]}, {"Out": count}, {"shape": [1]})
+    return vector(share)
 
 
 def mean_iou(
