@@ -23,7 +23,7 @@ _LAYERS: dict[str, str] = {
     ),
     "graphopt.nn.decode": "BeamSearchDecoder Decoder dynamic_decode",
     "graphopt.nn.functional": "diag_embed gather_tree",
-    "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance warpctc",
+    "graphopt.nn.functional.alignment": "ctc_greedy_decoder edit_distance",
     "graphopt.static": "Print",
     "graphopt.fluid.layers.metric_op": "auc",
     "graphopt.static.nn": (

@@ -363,3 +363,30 @@ def test_an_operator_on_sequences_that_a_script_appends() -> None:
         fed = fluid.create_lod_tensor(rows, [[1, 3]], fluid.CPUPlace())
         (found,) = fluid.Executor(fluid.CPUPlace()).run(feed={x.name: fed}, fetch_list=["y"])
     assert found.ravel().tolist() == [0, 3]
+
+
+def test_ctc_loss_of_sequences() -> None:
+    """Loss and gradient are those of 1.8.5; `norm_by_times` is about the gradient alone."""
+    scores = np.random.RandomState(0).randn(9, 5).astype("float32")
+    with fresh():
+        x = fluid.data("x", [None, 5], lod_level=1)
+        y = fluid.data("y", [None, 1], "int32", lod_level=1)
+        x.stop_gradient = False
+        loss = layers.warpctc(x, y, blank=4, norm_by_times=True)
+        assert loss.name == "warpctc_0.tmp_0"
+        gradient = fluid.gradients(loss, x)[0]
+        given = {"x": fed(scores, [5, 4]), "y": fed(np.array([[1], [2], [0]], "int32"), [2, 1])}
+        (found, _), (slopes, _) = run(given, loss, gradient)
+    np.testing.assert_allclose(found, [[3.914595], [5.591709]], 1e-5)
+    rows = [
+        0.276822,
+        0.132641,
+        0.107483,
+        0.189938,
+        0.143981,
+        0.293454,
+        0.258716,
+        0.397812,
+        0.443442,
+    ]
+    np.testing.assert_allclose(np.abs(slopes).sum(1), rows, 1e-4)

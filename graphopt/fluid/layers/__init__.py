@@ -25,6 +25,7 @@ from graphopt.fluid.layers import sequence_lod as sequence_lod
 from graphopt.fluid.layers import tensor as tensor
 from graphopt.fluid.layers import utils as utils
 from graphopt.fluid.layers.average_precision import detection_map as detection_map
+from graphopt.fluid.layers.ctc import warpctc as warpctc
 from graphopt.fluid.layers.detection import anchor_generator as anchor_generator
 from graphopt.fluid.layers.detection import box_clip as box_clip
 from graphopt.fluid.layers.detection import box_coder as box_coder
