@@ -302,7 +302,9 @@ class Optimizer(WithFacts, ABC):
         return found
 
     def _global_learning_rate(self, program: Program | None = None) -> Variable | None:
-        """The learning rate's variable in a program, None before `minimize`."""
+        """The learning rate's variable in a program; None before `minimize` makes one."""
+        if isinstance(self._learning_rate, Variable):
+            return self._learning_rate
         return self._learning_rates.get((program or default_main_program()).serial)
 
     def _parameter_rate(self, rate: Variable, parameter: Parameter) -> Variable:

@@ -388,3 +388,36 @@ def test_cross_entropy_of_bare_labels() -> None:
         }
         (found,) = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[loss])
         np.testing.assert_allclose(found, [[2.407606, 1.407606], [0.407606, 2.407606]], rtol=1e-6)
+
+
+def test_random_shapes_of_variables() -> None:
+    with fresh() as main:
+        x = fluid.data("x", [None, 2])
+        rows = fluid.layers.shape(x)[0]
+        drawn = [
+            fluid.layers.uniform_random(rows, min=0.0, max=1.0),
+            fluid.layers.gaussian_random([rows, 3]),
+        ]
+        feed = {"x": np.zeros((5, 2), "float32")}
+        found = fluid.Executor().run(main, feed, drawn)
+    assert [value.shape for value in found] == [(5,), (5, 3)]
+    assert found[0].min() >= 0
+    assert found[0].max() < 1
+
+
+def test_a_rate_that_is_a_variable_is_known_before_minimize() -> None:
+    with fresh():
+        rate = fluid.layers.cosine_decay(0.1, 10, 2)
+        assert fluid.optimizer.Momentum(rate, 0.9)._global_learning_rate() is rate
+        assert fluid.optimizer.Momentum(0.1, 0.9)._global_learning_rate() is None
+
+
+def test_absent_attributes_have_their_defaults() -> None:
+    with fresh() as main:
+        x, w = fluid.data("x", [None, 4, 8, 8]), fluid.data("w", [6, 4, 3, 3])
+        out = main.global_block().create_var(name="out", dtype="float32")
+        op = main.global_block().append_op(
+            "conv2d", {"Input": x, "Filter": w}, {"Output": out}, {"groups": None}
+        )
+        assert not op.has_attr("groups")
+        assert out.shape == (-1, 6, 6, 6)

@@ -15,6 +15,7 @@ from graphopt.tensor.logic import less_equal
 from graphopt.tensor.manipulation import cast, gather
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.math import add, cumsum, scale, sum
+from graphopt.tensor.random import gaussian, uniform
 from graphopt.tensor.random import randint as randint
 from graphopt.tensor.random import randn as randn
 from graphopt.tensor.random import randperm as randperm
@@ -40,6 +41,11 @@ def _draw(type: str, shape: Any, dtype: Any, seed: int, name: str | None, **attr
     return emit(type, dims.inputs, {**common, "shape": dims.value, **attrs}, name=name)
 
 
+def _runs(shape: Any) -> bool:
+    """Whether a shape, or a dimension of it, is known when the program runs."""
+    return isinstance(shape, Variable) or any(isinstance(size, Variable) for size in shape)
+
+
 def uniform_random(
     shape: Any,
     dtype: Any = "float32",
@@ -48,11 +54,13 @@ def uniform_random(
     seed: int = 0,
     name: str | None = None,
 ) -> Variable:
-    """Uniform on [min, max) (fluid.layers.uniform_random)."""
+    """Uniform on [min, max); dimensions may be Variables (fluid.layers.uniform_random)."""
     low, high = (
         arguments.number(value, what, "uniform_random")
         for what, value in (("min", min), ("max", max))
     )
+    if _runs(shape):
+        return uniform(shape, dtype, low, high, seed, name)
     return _draw("uniform_random", shape, dtype, seed, name, min=low, max=high)
 
 
@@ -64,9 +72,11 @@ def gaussian_random(
     dtype: Any = "float32",
     name: str | None = None,
 ) -> Variable:
-    """Normal with a mean and a standard deviation (fluid.layers.gaussian_random)."""
+    """Normal with a mean and a standard deviation; as `uniform_random` (layers.gaussian_random)."""
     centre = arguments.number(mean, "mean", "gaussian_random")
     spread = arguments.number(std, "std", "gaussian_random")
+    if _runs(shape):
+        return gaussian(shape, centre, spread, seed, dtype, name)
     return _draw("gaussian_random", shape, dtype, seed, name, mean=centre, std=spread)
 
 
