@@ -25,6 +25,7 @@ from graphopt.fluid import lod_tensor as lod_tensor
 from graphopt.fluid import metrics as metrics
 from graphopt.fluid import nets as nets
 from graphopt.fluid import optimizer as optimizer
+from graphopt.fluid import parallel_executor as parallel_executor
 from graphopt.fluid import param_attr as param_attr
 from graphopt.fluid import profiler as profiler
 from graphopt.fluid import regularizer as regularizer

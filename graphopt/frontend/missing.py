@@ -52,10 +52,7 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.communicator": _DATA_PARALLEL,
     "paddle.fluid.contrib.decoder": "paddle.fluid.layers.dynamic_decode",
     "paddle.fluid.contrib.extend_optimizer": "paddle.optimizer.AdamW",
-    **dict.fromkeys(
-        (f"paddle.fluid.contrib.layers.{file}" for file in ("metric_op", "nn", "rnn_impl")),
-        "paddle.fluid.contrib.layers, and the layers of paddle.fluid.layers",
-    ),
+    "paddle.fluid.contrib.layers.metric_op": "paddle.fluid.layers.auc",
     "paddle.fluid.contrib.memory_usage_calc": "program.explain() of a CompiledProgram",
     "paddle.fluid.contrib.mixed_precision.fp16_lists": (
         "paddle.fluid.contrib.mixed_precision.AutoMixedPrecisionLists"
@@ -92,7 +89,6 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.install_check": "paddle.utils.run_check",
     "paddle.fluid.layers.layer_function_generator": "a function around fluid.layer_helper",
     "paddle.fluid.log_helper": "Python's logging",
-    "paddle.fluid.parallel_executor": "fluid.ParallelExecutor",
     "paddle.fluid.trainer_desc": _FEED,
     "paddle.fluid.trainer_factory": _FEED,
     "paddle.functional": "the functions of paddle",

@@ -1,4 +1,4 @@
-"""Additions to Paddle 1.8 (paddle.fluid.contrib): half precision, layers."""
+"""Additions to Paddle 1.8 (paddle.fluid.contrib): layers, half precision."""
 
 from graphopt.fluid.contrib import layers as layers
 from graphopt.fluid.contrib import mixed_precision as mixed_precision

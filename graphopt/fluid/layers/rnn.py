@@ -37,7 +37,8 @@ def _map(function: Callable[..., Any], first: Nested, *others: Nested) -> Nested
     return function(first, *others)
 
 
-def _leaves(nested: Nested) -> list[Any]:
+def leaves(nested: Nested) -> list[Any]:
+    """The leaves of a structure of lists, tuples and dicts, in order."""
     found: list[Any] = []
     _map(found.append, nested)
     return found
@@ -75,7 +76,7 @@ class RNNCell:
         batch_dim_idx: int = 0,
     ) -> Nested:
         """States filled with one number, for the batch of `batch_ref`."""
-        like = _leaves(batch_ref)[0]
+        like = leaves(batch_ref)[0]
         element = self.state_dtype if dtype is None else dtype
 
         def fill(sizes: Any) -> Variable:
@@ -108,7 +109,9 @@ class _Gated(RNNCell):
         name: str,
     ) -> None:
         self.hidden_size = arguments.integer(hidden_size, "hidden_size", kind)
-        self._kind, self._attrs, self._dtype, self._name = kind, attrs, dtype, name
+        self._kind, self._attrs, self._dtype = kind, attrs, dtype
+        # the name of the layer that such a cell is in Paddle
+        self._helper = LayerHelper(f"{name}/Basic{kind.removesuffix('Cell')}Unit")
         self._gate, self._act = (
             value or default
             for value, default in zip(activations, ("sigmoid", "tanh"), strict=True)
@@ -118,20 +121,23 @@ class _Gated(RNNCell):
     def _through(self, x: Variable, part: str, size: int) -> Variable:
         """x times the weights of a part, plus its bias."""
         if part not in self._made:
-            helper = LayerHelper(self._name)
-            weight, bias = (
-                _part_of(as_weight_attr(attr, self._kind), part) for attr in self._attrs
-            )
+            weight, bias = (part_of(as_weight_attr(attr, self._kind), part) for attr in self._attrs)
             shape = [x.shape[1], size]
-            self._made[part] = helper.parameter(weight, shape, self._dtype)
-            self._made[f"{part} bias"] = helper.parameter(bias, [size], self._dtype, is_bias=True)
+            self._made[part] = self._helper.parameter(weight, shape, self._dtype)
+            self._made[f"{part} bias"] = self._helper.parameter(
+                bias, [size], self._dtype, is_bias=True
+            )
         return add(matmul(x, self._made[part]), self._made[f"{part} bias"])
+
+    def parameters(self) -> dict[str, Variable]:
+        """The weights and biases that a first call has made, by their last names."""
+        return {made.name.rsplit(".", 1)[-1]: made for made in self._made.values()}
 
     def _activated(self, x: Variable, act: Any) -> Variable:
         return activate(x, act) if isinstance(act, str) else act(x)
 
 
-def _part_of(attr: ParamAttr, part: str) -> ParamAttr:
+def part_of(attr: ParamAttr, part: str) -> ParamAttr:
     """The attribute, with a name of its own for a part."""
     if attr.name is None or not part:
         return attr
@@ -236,9 +242,9 @@ def rnn(
     sequences = inputs if time_major else _map(_swapped, inputs)
     mask = None
     if sequence_length is not None:
-        first = _leaves(sequences)[0]
+        first = leaves(sequences)[0]
         steps: Any = first.shape[0] if first.shape[0] >= 0 else slice_(shape(first), [0], [0], [1])
-        dtype = _leaves(initial_states)[0].dtype
+        dtype = leaves(initial_states)[0].dtype
         mask = transpose(sequence_mask(sequence_length, steps, dtype), [1, 0])
     if is_reverse:
         sequences = _map(lambda x: flip(x, [0]), sequences)
@@ -250,7 +256,7 @@ def rnn(
         states = _map(lambda x: walk.memory(init=x), initial_states)
         outputs, new_states = cell.call(items, states, **kwargs)
         if live is not None:
-            new_states = _map(lambda new, old: _masked(live, new, old), new_states, states)
+            new_states = _map(lambda new, old: masked(live, new, old), new_states, states)
         _map(walk.update_memory, states, new_states)
         _map(walk.step_output, outputs)
         _map(walk.step_output, new_states)
@@ -267,7 +273,7 @@ def _swapped(x: Variable) -> Variable:
     return transpose(x, [1, 0, *range(2, len(x.shape))])
 
 
-def _masked(live: Variable, new: Variable, old: Variable) -> Variable:
+def masked(live: Variable, new: Variable, old: Variable) -> Variable:
     """The new state where the sequence still goes on."""
     share = reshape(live, [-1, *[1] * (len(new.shape) - 1)])
     return mixed(share, old, new, False)

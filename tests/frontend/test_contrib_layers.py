@@ -1,0 +1,48 @@
+"""fluid.contrib.layers: recurrent networks of layers and directions, as release 1.8.5 computes."""
+
+from __future__ import annotations
+
+from zlib import crc32
+
+import numpy as np
+
+from graphopt import fluid
+from graphopt.fluid.contrib.layers import BasicGRUUnit, basic_gru, basic_lstm
+from graphopt_tests.frontend.test_fluid import fresh
+
+
+def test_two_layers_in_both_directions() -> None:
+    with fresh() as main:
+        x, lengths = fluid.data("x", [None, 4, 3]), fluid.data("n", [None], "int64")
+        hidden, cell = (fluid.data(name, [4, None, 5]) for name in ("h", "c"))
+        lstm = basic_lstm(x, hidden, cell, 5, 2, lengths, bidirectional=True)
+        gru = basic_gru(x, hidden, 5, 2, lengths, bidirectional=True)
+        names = [parameter.name for parameter in main.all_parameters()]
+        exe = fluid.Executor()
+        exe.run(fluid.default_startup_program())
+        for name in names:
+            tensor = fluid.global_scope().find_var(name).get_tensor()
+            numbers = np.random.RandomState(crc32(name.encode()) % 1000)
+            shape = np.array(tensor).shape
+            tensor.set(numbers.uniform(-0.5, 0.5, shape).astype("float32"), fluid.CPUPlace())
+        numbers = np.random.RandomState(0)
+        shapes = {"x": (3, 4, 3), "h": (4, 3, 5), "c": (4, 3, 5)}
+        feed = {k: numbers.uniform(-1, 1, s).astype("float32") for k, s in shapes.items()}
+        feed["n"] = np.array([4, 2, 1])
+        found = exe.run(main, feed, [*lstm, *gru])
+    assert names[:2] == [f"basic_lstm_layers_0/BasicLSTMUnit_0.{end}" for end in ("w_0", "b_0")]
+    assert "basic_gru_reverse_layers_1/BasicGRUUnit_0.w_1" in names
+    assert [value.shape for value in found[:3]] == [(3, 4, 10), (4, 3, 5), (4, 3, 5)]
+    sums = [np.abs(value).sum() for value in found]
+    np.testing.assert_allclose(sums, [24.925846, 8.873394, 19.223593, 37.233337, 14.323996], 1e-5)
+
+
+def test_a_unit_has_the_parameters_of_its_first_call() -> None:
+    with fresh():
+        x, hidden = fluid.data("x", [None, 3]), fluid.data("h", [None, 5])
+        unit = BasicGRUUnit("unit", 5)
+        assert unit(x, hidden).shape == (-1, 5)
+        assert [p.name for p in unit.parameters()] == [
+            f"unit/BasicGRUUnit_0.{end}" for end in ("w_0", "b_0", "w_1", "b_1")
+        ]
+        fluid.parallel_executor.ParallelExecutor  # noqa: B018 - the module of 1.8 has it
