@@ -15,7 +15,7 @@ import numpy as np
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.ir.dtypes import FLOATING, DType
-from graphopt.ir.program import is_first_program
+from graphopt.ir.program import default_main_program, is_first_program
 from graphopt.runtime.generator import Generator, default_generator
 
 _default_dtype = DType("float32")
@@ -49,9 +49,11 @@ def in_dynamic_mode() -> bool:
 def would_be_dynamic() -> bool:
     """True where Paddle is in dynamic mode.
 
-    That is after `disable_static()`, and before a script chooses a mode or makes a program.
+    That is after `disable_static()`, and before a script chooses a mode or makes a program; 1.8
+    begins in static mode.
     """
-    return _dynamic or (not _chosen and is_first_program())
+    undecided = not _chosen and is_first_program() and not default_main_program().is_fluid
+    return _dynamic or undecided
 
 
 @contextmanager

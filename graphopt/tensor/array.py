@@ -61,9 +61,11 @@ def _write_lengths(x: Variable, i: Variable, array: Variable) -> None:
         note(array, [f"{array.name}{LENGTHS}{level}" for level in range(count)])
     with unique_name.inside(unique_name.generate(f"{array.name}/lengths")):
         for level, name in enumerate(levels_of(array)[:count]):
-            own = array.block.find_var(str(name)) or array.block.create_var(
-                str(name), (-1,), "int64", kind=VarKind.TENSOR_ARRAY, stop_gradient=True
-            )
+            own = array.block.find_var(str(name))
+            if own is None:
+                own = array.block.create_var(
+                    str(name), (-1,), "int64", kind=VarKind.TENSOR_ARRAY, stop_gradient=True
+                )
             lengths = variable_of(x, "array_write", "x", level)
             LayerHelper("array_write").append_op(
                 "write_to_array", {"X": lengths, "I": i}, {"Out": own}

@@ -421,3 +421,16 @@ def test_absent_attributes_have_their_defaults() -> None:
         )
         assert not op.has_attr("groups")
         assert out.shape == (-1, 6, 6, 6)
+
+
+def test_a_sequence_in_an_array_before_the_loader_starts() -> None:
+    """Building needs no batch: the lengths of the first element are an array of their own."""
+    with fresh() as main:
+        x = fluid.data("x", [None, 1], "int64", lod_level=1)
+        fluid.io.DataLoader.from_generator([x], 2, iterable=False)
+        at = fluid.layers.fill_constant([1], "int64", 0)
+        made = fluid.layers.array_write(x, at)
+        fluid.layers.array_write(x, at, made)
+        assert sum(op.type == "write_to_array" for op in main.global_block().ops) == 4
+        assert bool(x == at)
+        assert fluid.layers.core is fluid.core

@@ -317,8 +317,8 @@ from graphopt.frontend import lazy as _lazy
 from graphopt.frontend.calls import publish as _publish
 from graphopt.frontend.missing import public_names as _public_names
 
-_CLASSES = {"Variable": ("graphopt.ir.program", "Variable")}
-_lazy.attach(globals(), {**elsewhere.SOURCES, **_CLASSES}, refused=refused.LAYERS)
+_ELSEWHERE = {"Variable": ("graphopt.ir.program", "Variable"), "core": ("graphopt.fluid.core", "")}
+_lazy.attach(globals(), {**elsewhere.SOURCES, **_ELSEWHERE}, refused=refused.LAYERS)
 _publish(globals(), __name__)
 
 
