@@ -32,6 +32,7 @@ from graphopt.nn.clip import ClipGradBase, noted_clip
 from graphopt.optimizer.decay import penalty_gradient
 from graphopt.optimizer.groups import Groups, as_regularizer, check_kind
 from graphopt.optimizer.lr.base import LRScheduler
+from graphopt.optimizer.rates import LearningRateMap
 from graphopt.optimizer.state import State, is_half, persistable
 from graphopt.runtime import global_scope
 from graphopt.tensor.math import scale
@@ -306,6 +307,11 @@ class Optimizer(WithFacts, ABC):
         if isinstance(self._learning_rate, Variable):
             return self._learning_rate
         return self._learning_rates.get((program or default_main_program()).serial)
+
+    @property
+    def _learning_rate_map(self) -> LearningRateMap:
+        """The learning rates by program; one that a script puts here is used by `minimize`."""
+        return LearningRateMap(self._learning_rates)
 
     def _parameter_rate(self, rate: Variable, parameter: Parameter) -> Variable:
         """The rate times the parameter's own factor."""

@@ -434,3 +434,17 @@ def test_a_sequence_in_an_array_before_the_loader_starts() -> None:
         assert sum(op.type == "write_to_array" for op in main.global_block().ops) == 4
         assert bool(x == at)
         assert fluid.layers.core is fluid.core
+
+
+def test_a_rate_put_into_the_map_is_used() -> None:
+    with fresh() as main:
+        weight = fluid.layers.create_parameter([1], "float32", name="w")
+        rate = fluid.layers.create_global_var([1], 0.5, "float32", persistable=True)
+        sgd = fluid.optimizer.SGD(0.1)
+        sgd._learning_rate_map[main] = rate
+        sgd.minimize(fluid.layers.reduce_sum(weight))
+        assert sgd._global_learning_rate() is rate
+        exe = fluid.Executor()
+        exe.run(fluid.default_startup_program())
+        before, after = (exe.run(main, {}, [weight])[0] for _ in range(2))
+    np.testing.assert_allclose(before - after, [0.5], 1e-6)
