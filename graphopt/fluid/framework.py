@@ -8,6 +8,7 @@ from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
 from graphopt.fluid import core as core
 from graphopt.fluid import unique_name as unique_name
 from graphopt.frontend import version
+from graphopt.frontend.absent import absent
 from graphopt.frontend.missing import explain
 from graphopt.frontend.mode import device_guard as device_guard
 from graphopt.frontend.mode import name_scope as name_scope
@@ -56,5 +57,12 @@ def _get_var(name: str, program: Program | None = None) -> Variable:
     """A variable of the global block of a program, the default one unless given."""
     return (program or default_main_program()).global_block().var(name)
 
+
+# the quantisation of programs, which packages import whether or not they are asked for it
+IrGraph = absent(
+    "IrGraph",
+    "graphopt has no paddle.fluid.framework.IrGraph: its passes rewrite xDSL. Instead: "
+    "graphopt.passes, or saved quantised models, which are read without conversion",
+)
 
 explain(globals())

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from graphopt import fluid
+from graphopt.errors import UnsupportedError
 
 # one layer or more of each module of 1.8.5; some are in another file here, or refused
 HELD = {
@@ -39,3 +40,8 @@ def test_star_imports_take_layers_only() -> None:
     exec("from graphopt.fluid.layers import *", names)
     assert {"fc", "StaticRNN", "While", "cond", "py_func", "auc", "ssd_loss"} <= names.keys()
     assert not {"nn", "ops", "io", "Any", "publish", "elsewhere"} & names.keys()
+
+
+def test_the_graph_of_quantisation_refuses_at_a_call() -> None:
+    with pytest.raises(UnsupportedError, match=r"IrGraph.*saved quantised models"):
+        fluid.framework.IrGraph(None, for_test=True)
