@@ -220,7 +220,8 @@ def _chunk_count(samples: Mapping[str, int], count: int, *, training: bool) -> i
 
 
 def _chunks_of(size: int, count: int) -> int:
-    return -(-size // max(-(-size // count), 1))
+    """How many of the devices get a part; of no rows each gets none, as in Paddle."""
+    return -(-size // -(-size // count)) if size else count
 
 
 def _repeat(variable: Variable, array: Array, count: int) -> Array:

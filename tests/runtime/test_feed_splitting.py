@@ -50,6 +50,12 @@ def x(rows: int) -> np.ndarray[Any, Any]:
     return np.arange(2 * rows, dtype="float32").reshape(rows, 2)
 
 
+def test_no_rows_are_no_rows_for_each_device() -> None:
+    parts = split({"x": x(0)}, 2)
+    assert parts.count == 2
+    assert sizes(parts) == [0, 0]
+
+
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("devices", [1, 2, 3, 4])
 @pytest.mark.parametrize("rows", range(1, 13))
