@@ -263,7 +263,7 @@ def rnn(
     made = walk()
     made = iter(made if isinstance(made, list) else [made])
     outputs = _map(lambda _: next(made), outputs)
-    finals = _map(lambda _: _last(next(made)), new_states)
+    finals = _map(lambda _: last_item(next(made)), new_states)
     if is_reverse:
         outputs = _map(lambda x: flip(x, [0]), outputs)
     return outputs if time_major else _map(_swapped, outputs), finals
@@ -279,6 +279,6 @@ def masked(live: Variable, new: Variable, old: Variable) -> Variable:
     return mixed(share, old, new, False)
 
 
-def _last(x: Variable) -> Variable:
+def last_item(x: Variable) -> Variable:
     """The last item along the first axis."""
     return squeeze(slice_(x, [0], [-1], [2**31 - 1]), [0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from graphopt.fluid.layers.nn import dropout
-from graphopt.fluid.layers.rnn import GRUCell, LSTMCell, leaves, masked, part_of
+from graphopt.fluid.layers.parametric import dropout
+from graphopt.fluid.layers.rnn import GRUCell, LSTMCell, last_item, leaves, masked, part_of
 from graphopt.fluid.layers.shaping import sequence_mask
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
@@ -17,7 +17,7 @@ from graphopt.nn.layer.layers import Layer
 from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import concat, stack
+from graphopt.tensor.manipulation import concat, squeeze, stack
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.rearrange import flip
 
@@ -137,7 +137,7 @@ def _over(
             states = [leaves(c.get_initial_states(x, batch_dim_idx=1)) for c in cells]
         else:
             count = len(directions)
-            states = [[s[i * count + number] for s in first] for i in range(len(cells))]
+            states = [[_at(s, i * count + number) for s in first] for i in range(len(cells))]
         # the second direction reads from the end
         turned = [v if v is None or number == 0 else flip(v, [0]) for v in (x, mask)]
         out, last = _direction(cells, turned, states, dropout_prob)
@@ -149,6 +149,11 @@ def _over(
     return transpose(whole, [1, 0, 2]) if batch_first else whole, ends
 
 
+def _at(x: Variable, index: int) -> Variable:
+    """An item along the first axis."""
+    return squeeze(slice_(x, [0], [index], [index + 1]), [0])
+
+
 def _direction(
     cells: Sequence[Cell],
     read: Sequence[Variable | None],
@@ -158,10 +163,12 @@ def _direction(
     """The layers over the steps of `read`, inputs and their mask: outputs and last states."""
     walk = StaticRNN()
     with walk.step():
+        item: Any
         item, live = (None if v is None else walk.step_input(v) for v in read)
         for cell, begun in zip(cells, first, strict=True):
             old = [walk.memory(init=state) for state in begun]
-            new = leaves(cell.call(item, old if len(old) > 1 else old[0])[1])
+            states: Any = old if len(old) > 1 else old[0]
+            new = leaves(cell.call(item, states)[1])
             if live is not None:
                 new = [masked(live, n, o) for n, o in zip(new, old, strict=True)]
             for before, after in zip(old, new, strict=True):
@@ -171,9 +178,12 @@ def _direction(
             if dropout_prob:
                 item = dropout(item, dropout_prob, dropout_implementation="upscale_in_train")
         walk.step_output(item)
-    made = list(walk())
+    outputs: Any = walk()
+    made: list[Variable] = list(outputs)
     kinds = len(first[0])
-    lasts = [[state[-1] for state in made[i * kinds : (i + 1) * kinds]] for i in range(len(cells))]
+    lasts = [
+        [last_item(state) for state in made[i * kinds : (i + 1) * kinds]] for i in range(len(cells))
+    ]
     return made[-1], lasts
 
 
