@@ -220,7 +220,7 @@ def _chunk_count(samples: Mapping[str, int], count: int, *, training: bool) -> i
 
 
 def _chunks_of(size: int, count: int) -> int:
-    """How many of the devices get a part; of no rows each gets none, as in Paddle."""
+    """The number of devices that get a part; of no rows each gets none, as in Paddle."""
     return -(-size // -(-size // count)) if size else count
 
 

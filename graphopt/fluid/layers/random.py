@@ -42,7 +42,7 @@ def _draw(type: str, shape: Any, dtype: Any, seed: int, name: str | None, **attr
 
 
 def _runs(shape: Any) -> bool:
-    """Whether a shape, or a dimension of it, is known when the program runs."""
+    """True for a shape that is known, all of it or in part, when the program runs."""
     return isinstance(shape, Variable) or any(isinstance(size, Variable) for size in shape)
 
 
