@@ -3,13 +3,13 @@
 from graphopt.fluid.contrib.layers import nn as nn
 from graphopt.fluid.contrib.layers import rnn_impl as rnn_impl
 from graphopt.fluid.contrib.layers.nn import fused_elemwise_activation as fused_elemwise_activation
+from graphopt.fluid.contrib.layers.nn import multiclass_nms2 as multiclass_nms2
 from graphopt.fluid.contrib.layers.nn import partial_concat as partial_concat
 from graphopt.fluid.contrib.layers.nn import partial_sum as partial_sum
 from graphopt.fluid.contrib.layers.rnn_impl import BasicGRUUnit as BasicGRUUnit
 from graphopt.fluid.contrib.layers.rnn_impl import BasicLSTMUnit as BasicLSTMUnit
 from graphopt.fluid.contrib.layers.rnn_impl import basic_gru as basic_gru
 from graphopt.fluid.contrib.layers.rnn_impl import basic_lstm as basic_lstm
-from graphopt.fluid.layers.proposals import multiclass_nms2 as multiclass_nms2
 from graphopt.frontend.missing import explain as _explain
 
 _explain(globals())
