@@ -373,7 +373,7 @@ def test_ctc_loss_of_sequences() -> None:
         y = fluid.data("y", [None, 1], "int32", lod_level=1)
         x.stop_gradient = False
         loss = layers.warpctc(x, y, blank=4, norm_by_times=True)
-        assert loss.name == "warpctc_0.tmp_0"
+        assert loss.name.startswith("warpctc_") and loss.name.endswith(".tmp_0")
         gradient = fluid.gradients(loss, x)[0]
         given = {"x": fed(scores, [5, 4]), "y": fed(np.array([[1], [2], [0]], "int32"), [2, 1])}
         (found, _), (slopes, _) = run(given, loss, gradient)

@@ -24,7 +24,7 @@ def test_a_long_context_is_one_gather() -> None:
 
     def size(count: int, function: str) -> int:
         if function == "sequence_conv":
-            text = jax.make_jaxpr(lambda f: sequence_conv(x, lengths, f, count, -1))
+            text = jax.make_jaxpr(lambda f: sequence_conv(x, lengths, f, None, count, -1))
             return len(text(jnp.ones((2 * count, 3))).eqns)
         text = jax.make_jaxpr(lambda f: sequence_row_conv(x, lengths, f))
         return len(text(jnp.ones((count, 2))).eqns)
@@ -37,7 +37,7 @@ def test_a_long_context_is_one_gather() -> None:
 def test_a_context_ends_with_its_sequence(start: int) -> None:
     """Rows of other sequences count as 0."""
     x, lengths = jnp.arange(1.0, 6.0)[:, None], jnp.array([2, 3])
-    found = sequence_conv(x, lengths, jnp.eye(3), 3, start)
+    found = sequence_conv(x, lengths, jnp.eye(3), None, 3, start)
     sequences = ([1.0, 2.0], [3.0, 4.0, 5.0])
     expected = [
         [s[at] if 0 <= at < len(s) else 0.0 for at in range(row + start, row + start + 3)]

@@ -105,7 +105,7 @@ def test_inference_runs_on_fewer_devices() -> None:
     assert sizes(split({"x": x(5)}, 4, training=False)) == [2, 2, 1]
     assert sizes(split({"x": x(1)}, 2, training=False)) == [1]
     assert sizes(split({"x": x(3)}, 4, training=False)) == [1, 1, 1]
-    assert sizes(split({"x": x(0)}, 4, training=False)) == [0]
+    assert sizes(split({"x": x(0)}, 4, training=False)) == [0, 0, 0, 0]
 
 
 @given(st.integers(0, 40), st.integers(1, 9), st.booleans())

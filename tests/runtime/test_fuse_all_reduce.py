@@ -10,8 +10,8 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.display.units import times
 from graphopt.ir.program import Variable
-from graphopt.passes.table.explain import count
 from graphopt.runtime.flags import get_flags, set_flags
 from graphopt_tests.runtime.nets import Net, build, regression_feed, value
 from graphopt_tests.runtime.trainings import module_text, stablehlo, state_of
@@ -68,7 +68,7 @@ def test_groups(flags: dict[str, Any], groups: int) -> None:
         assert np.array_equal(array, found[1][name]), name
     assert (sums(program), sums(single)) == (groups, 6)
     explained = program.explain("fuse_all_reduce_ops")
-    assert f"applied {count(groups)}, " in explained
+    assert f"applied {times(groups)}, " in explained
     assert f"6 collectives before, {groups} after" in explained
 
 

@@ -31,10 +31,10 @@ def sparse_adam_step(
     uncorrected_epsilon: bool,
 ) -> tuple[Array, ...]:
     """Adam with the powers of the next step; moments and powers are after the parameter."""
-    powers = beta1_pow * beta1, beta2_pow * beta2
+    powers = wide(beta1_pow) * beta1, wide(beta2_pow) * beta2
     state = learning_rate, moment1, moment2, *powers, None
     moved, m1, m2, *_ = adam(param, grad, *state, beta1, beta2, epsilon, uncorrected_epsilon)
-    return moved, m1, m2, *powers
+    return moved, m1, m2, powers[0].astype(beta1_pow.dtype), powers[1].astype(beta2_pow.dtype)
 
 
 def _chosen(
