@@ -11,6 +11,7 @@ import re
 from collections.abc import Collection, Sequence
 from difflib import get_close_matches
 
+from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import ON_ONE_SCREEN, add_arguments, add_platform
 
 MODEL_EXPLORER = "model-explorer"
@@ -138,14 +139,7 @@ def _passes(group: argparse._ArgumentGroup) -> None:
         help="run the passes that these BuildStrategy flags select (a bare flag means 1)",
     )
     add_platform(group)
-    group.add_argument(
-        "--import",
-        dest="imports",
-        action="append",
-        default=[],
-        metavar="MODULE | FILE.py",
-        help="import this first; it registers passes (entry points are found without it)",
-    )
+    add_import(group)
     group.add_argument(
         "--dump-pass-pipeline",
         action="store_true",

@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_import(parser)
 
 
-def add_import(parser: argparse.ArgumentParser) -> None:
+def add_import(parser: argparse._ActionsContainer) -> None:
     """`--import`."""
     parser.add_argument(
         "--import",

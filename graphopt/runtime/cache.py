@@ -16,6 +16,7 @@ import jax
 from jax.experimental.compilation_cache import compilation_cache
 
 from graphopt.runtime.flags import cache_directory
+from graphopt.runtime.machine import instructions
 
 MAX_BYTES = 1 << 30
 """The bytes of the directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
@@ -82,10 +83,5 @@ def _home() -> Path:
 
 def _machine() -> str:
     """A name for this kind of processor: machines that share a directory may differ in theirs."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        lines = []
-    features = next((x for x in lines if x.startswith(("flags", "Features"))), "")
-    kind = f"{platform.machine()} {platform.processor()} {features}"
+    kind = f"{platform.machine()} {platform.processor()} {sorted(instructions())}"
     return hashlib.sha256(kind.encode()).hexdigest()[:12]
