@@ -135,14 +135,16 @@ def test_a_quick_form_from_disk_has_a_successor(monkeypatch: pytest.MonkeyPatch)
 
     monkeypatch.setattr(tiers, "SMALL", 0)
     monkeypatch.setattr(tiers, "submit", submit)
-    x = static.data("x", [None, 4], "float32")
-    y = F.softmax(paddle.cumsum(x, axis=1))
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 4], "float32")
+        y = F.softmax(paddle.cumsum(x, axis=1))
     outputs: list[Any] = []
     for tier, form in (("fast", "requested"), ("auto", "from run 3 on"), ("auto", "on disk")):
         paddle.set_flags({TIER: tier})
         try:
             executor = static.Executor()
-            outputs += [executor.run(feed={"x": X}, fetch_list=[y])[0] for _ in range(3)]
+            outputs += [executor.run(main, {"x": X}, [y])[0] for _ in range(3)]
         finally:
             paddle.set_flags({TIER: "full"})
         assert form in list(executor.stats["tiers"])[-1]
