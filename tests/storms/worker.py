@@ -18,6 +18,7 @@ import random
 import signal
 import sys
 import threading
+import time
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,8 @@ KIND = "float64"
 """The dtype of everything, so that numbers stay exact for millions of steps."""
 STEPS_OF_A_FAULT = 12
 """The steps of two trainers for each interrupt: both must run equally many."""
+# seconds without an interrupt before there is another one
+PATIENCE = 5.0
 
 
 class Training:
@@ -136,11 +139,17 @@ class Training:
 
 
 def interrupted(training: Training, fault: str) -> bool:
-    """Train until somebody sends a signal, or a timer does, or a thread raises something."""
+    """Train until somebody sends a signal, or a timer does, or a thread raises something.
+
+    Python ignores what is raised in JAX's callback of the collector: after a while without any
+    interrupt there is another one.
+    """
     try:
-        begin(fault, training.moments)
         while True:
-            training.step()
+            begin(fault, training.moments)
+            end = time.monotonic() + PATIENCE
+            while time.monotonic() < end:
+                training.step()
     except KeyboardInterrupt:
         return training.is_kept()
 
