@@ -9,7 +9,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import jax
 import numpy as np
@@ -33,6 +33,7 @@ from graphopt.runtime.progress import FEED_SHAPE, NEW_PROGRAM, announced
 from graphopt.runtime.run_hook import Watcher, watcher
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import Bound, BoundState, scope_slot, take_all
+from graphopt.runtime.step_calls import FedArrays, Results, Step, StepCalls
 from graphopt.runtime.tiers import Successor, Tier, quickly, tier_of
 from graphopt.runtime.uninterrupted import Uninterrupted
 
@@ -40,13 +41,6 @@ from graphopt.runtime.uninterrupted import Uninterrupted
 MAX_SHAPES = 64
 # Steps that may be under way at once; more can deadlock XLA's host devices.
 MAX_IN_FLIGHT = 8
-
-
-FedArrays: TypeAlias = "tuple[Array | list[Array], ...]"
-# fetches, and the state after the step
-Results: TypeAlias = "tuple[Arrays, Arrays]"
-# of state that is updated, state that is only read, feeds and a random key
-Step: TypeAlias = "Callable[[Arrays, Arrays, FedArrays, HostArray], Results]"
 
 
 class KeyGenerator(Protocol):
@@ -95,8 +89,7 @@ class Executable:
         # called with how a step that calls Python ended
         self.confirm: Callable[[str], None] | None = None
         self.function: Step | None = None
-        # a function that was called, and the same as a function of C
-        self.direct: tuple[Step, Step] | None = None
+        self.call = StepCalls()
         # the form that takes the place of the function, while there is one to come
         self.successor: Successor[Step] | None = None
         # for reports: the form of the function and the reason
@@ -126,26 +119,17 @@ class Executable:
             key = self._key()
             if (tell := watcher()) is not None:
                 self._tell(tell, slots, ordered, key, scope)
-            direct = self._called(function)
-            if direct is None:
-                with Uninterrupted():
-                    fetches, written = function(updated, read_only, ordered, key)
-                    self._store(slots, written, scope)
-                direct = _direct(function)
-                self.direct = None if direct is None else (function, direct)
-            else:
-                # The call takes the old state. One call of C runs it and notes its results, so that
-                # no interrupt, which comes between two instructions of Python, comes before that.
-                noted: list[Results] = []
-                try:
-                    noted.extend(map(direct, (updated,), (read_only,), (ordered,), (key,)))
-                    fetches, written = noted[0]
-                    self._store(slots, written, scope)
-                except BaseException:
-                    if noted:
-                        with Uninterrupted():
-                            self._store(slots, noted[0][1], scope)
-                    raise
+            # the call takes the old state: once it has run, the new state is stored
+            noted: list[Results] = []
+            try:
+                self.call(function, updated, read_only, ordered, key, noted)
+                fetches, written = noted[0]
+                self._store(slots, written, scope)
+            except BaseException:
+                if noted:
+                    with Uninterrupted():
+                        self._store(slots, noted[0][1], scope)
+                raise
         self._bound(fetches, written)
         return fetches
 
@@ -173,11 +157,6 @@ class Executable:
         """The output of XLA; "" as for `stablehlo`."""
         function = self.function
         return function.as_text() or "" if isinstance(function, jax.stages.Compiled) else ""
-
-    def _called(self, function: Step) -> Step | None:
-        """A function that was called before as one of C."""
-        called, direct = self.direct or (None, None)
-        return direct if called is function else None
 
     def _succeeded(self, function: Step, successor: Successor[Step]) -> Step:
         """The function of the next run: the full form if it is there, else the quick one."""
@@ -383,18 +362,6 @@ class Executables:
         return Executable(
             self.compiled, replicated, self.reason if self.shapes == 1 else FEED_SHAPE
         )
-
-
-def _direct(function: Step) -> Step | None:
-    """The function of C that a compiled function of JAX is after its first call, None without one.
-
-    JAX has no public name for it. Without it each call holds signals back, which costs a little.
-    """
-    inner = getattr(function, "_call", None)
-    return inner if type(inner) is _JITTED else None
-
-
-_JITTED = type(jax.jit(lambda: None))
 
 
 def _nobody(_: str) -> None:

@@ -16,10 +16,11 @@ from graphopt.passes.table.report import Report
 from graphopt.runtime.arrays import Arrays, HostArray
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compiled import Compiled, compile_program
-from graphopt.runtime.executable import Executable, Executables, FedArrays, Results, Step
+from graphopt.runtime.executable import Executable, Executables
 from graphopt.runtime.places import device_of
 from graphopt.runtime.prepare import Prepare
 from graphopt.runtime.progress import FEED_SHAPE
+from graphopt.runtime.step_calls import FedArrays, Results, Step
 
 SHIPPED = "from a bundle"
 

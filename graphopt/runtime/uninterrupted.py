@@ -38,7 +38,7 @@ class Uninterrupted:
     """Inside the block Python's handlers of signals wait; they are called at its end.
 
     Handlers run on the main thread alone, so on others this does nothing. Blocks may be nested.
-    What another thread raises by `PyThreadState_SetAsyncExc` cannot be held back.
+    What another thread raises by `PyThreadState_SetAsyncExc` cannot be held back: see `aside`.
     """
 
     __slots__ = ("_before",)

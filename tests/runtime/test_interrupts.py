@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import signal
 import threading
 from collections.abc import Callable
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -184,3 +186,30 @@ def test_handlers_wait() -> None:
     finally:
         for number, handler in zip(numbers, before, strict=True):
             signal.signal(number, handler)
+
+
+@pytest.mark.usefixtures("programs")
+@pytest.mark.parametrize("known", [False, True])
+def test_an_interrupted_first_call(monkeypatch: pytest.MonkeyPatch, *, known: bool) -> None:
+    """It is done and stored: the first call of a function, and the first with feeds of a kind."""
+    main, loss = training()
+    exe = static.Executor(paddle.CPUPlace())
+    exe.run(static.default_startup_program())
+    feed: dict[str, Any] = FEED
+    if known:
+        exe.run(main, feed=FEED, fetch_list=[loss])
+        feed = {"x": jax.numpy.ones((2, 1), "float32")}
+    call, thread = jax.stages.Compiled.call, ctypes.c_ulong(threading.get_ident())
+
+    def interrupting(*args: Any, **kwargs: Any) -> Any:
+        what = ctypes.py_object(KeyboardInterrupt)
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, what)
+        return call(*args, **kwargs)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(jax.stages.Compiled, "call", staticmethod(interrupting))
+        with pytest.raises(KeyboardInterrupt):
+            exe.run(main, feed=feed, fetch_list=[loss])
+    assert steps_done() == 1 + known
+    exe.run(main, feed=feed, fetch_list=[loss])
+    assert steps_done() == 2 + known

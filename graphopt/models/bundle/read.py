@@ -27,8 +27,9 @@ from graphopt.runtime.places import device_of
 from graphopt.runtime.shipped import ship
 
 if TYPE_CHECKING:
-    from graphopt.runtime.executable import Executables, Step
+    from graphopt.runtime.executable import Executables
     from graphopt.runtime.loaded import Outlined
+    from graphopt.runtime.step_calls import Step
 
 
 class Opened(NamedTuple):

@@ -1,0 +1,48 @@
+"""Calls on a thread of their own, which nothing interrupts."""
+
+from __future__ import annotations
+
+from _thread import allocate_lock, start_new_thread
+from collections.abc import Callable
+from typing import TypeVar
+
+T = TypeVar("T")
+
+
+def aside(call: Callable[[], T], noted: list[T]) -> None:
+    """Append what `call` returns to `noted`; raises what it raises.
+
+    Python runs handlers of signals on the main thread, and `PyThreadState_SetAsyncExc` names the
+    thread in which it raises, so neither ends the call. What they raise here meanwhile is raised
+    when the call has ended.
+    """
+    begun: list[int] = []
+    errors: list[BaseException] = []
+    interrupt: BaseException | None = None
+    ended = allocate_lock()
+    ended.acquire()
+
+    def run() -> None:
+        try:
+            noted.append(call())
+        except BaseException as error:
+            errors.append(error)
+        finally:
+            ended.release()
+
+    while not (noted or errors):
+        try:
+            if not begun:  # one call of C: it is noted that there is a thread, or there is none
+                begun.extend(map(start_new_thread, (run,), ((),)))
+            ended.acquire()
+        except BaseException as error:
+            if not begun and isinstance(error, RuntimeError):
+                run()  # there are no new threads while the process ends
+            elif not begun:
+                raise
+            else:
+                interrupt = error
+    if interrupt is not None:
+        raise interrupt
+    if errors:
+        raise errors[0]
