@@ -83,7 +83,7 @@ def _direct(function: Step) -> Step | None:
 
 
 def _kinds(fed: FedArrays) -> Hashable:
-    """All by which JAX tells feeds apart, but for shapes and dtypes, which a step says."""
+    """All by which JAX distinguishes feeds, but for shapes and dtypes, which a step fixes."""
     types = tuple(map(type, fed))
     if types.count(np.ndarray) == len(types):
         return types
