@@ -15,7 +15,7 @@ from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import ON_ONE_SCREEN, add_arguments, add_platform
 
 MODEL_EXPLORER = "model-explorer"
-FORMS = ("mlir", "stablehlo", "dot", MODEL_EXPLORER)
+FORMS = ("mlir", "stablehlo", "dot", "svg", MODEL_EXPLORER)
 # names of mlir-opt and of xDSL's driver for what is declared under another name
 SYNONYMS = {
     "--load-pass-plugin": "--import",
@@ -195,7 +195,7 @@ def _output(group: argparse._ArgumentGroup) -> None:
         type=_form,
         default="mlir",
         metavar="FORM",
-        help="mlir (default), stablehlo, stablehlo{dim=8}, dot; model-explorer: a graph for "
+        help="mlir (default), stablehlo, stablehlo{dim=8}, dot, svg; model-explorer: a graph for "
         "each pass, for the viewer of that name",
     )
     group.add_argument(

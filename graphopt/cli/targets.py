@@ -58,6 +58,18 @@ class DotTarget(Target):
 
 
 @dataclass(frozen=True)
+class SvgTarget(Target):
+    """A drawing of `@main`, for a browser."""
+
+    name = "svg"
+
+    def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
+        from graphopt.ir.dialect.svg import to_svg
+
+        output.write(to_svg(module))
+
+
+@dataclass(frozen=True)
 class StableHloTarget(Target):
     """StableHLO text, with unknown dimensions as symbols unless `dim` gives them a number."""
 

@@ -21,6 +21,12 @@ def _dot() -> type[Target]:
     return DotTarget
 
 
+def _svg() -> type[Target]:
+    from graphopt.cli.targets import SvgTarget
+
+    return SvgTarget
+
+
 def _stablehlo() -> type[Target]:
     from graphopt.cli.targets import StableHloTarget
 
@@ -31,5 +37,5 @@ UNIVERSE = Universe(
     all_dialects={"pd": _pd},
     # xDSL's tools have a `cse` of their own, and two universes may not define the same name
     all_passes={name: load for name, load in own_passes().items() if name != "cse"},
-    all_targets={"dot": _dot, "stablehlo": _stablehlo},
+    all_targets={"dot": _dot, "stablehlo": _stablehlo, "svg": _svg},
 )
