@@ -1,8 +1,9 @@
 """What the tests say of a pass: generated programs, hand-made ones, and the pages of examples.
 
 For a pass that is wrong on purpose, `verdict` says what notices it. The right pass has run on the
-same programs before, so only programs that come out otherwise have to be computed. Of passes for
-which no programs are generated the pages alone are judged.
+same programs before, so only programs that come out otherwise have to be computed. Programs are
+made for a pass once the pages leave one of its mutants. Of passes for which no programs are
+generated the pages alone are judged.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache, partial
@@ -44,6 +45,8 @@ UNDONE = "undone rewrites"
 SECONDS = 5
 # the same for the near misses of all pages of a pass
 WORDS_SECONDS = 30
+# the checks of a suite: by pages, by near misses, by programs
+KINDS = 3
 # the tests pin how often a pass fires, with room for other examples
 ENOUGH = 0.75
 EXACT = Numerics.BIT_EXACT
@@ -107,30 +110,40 @@ class Program:
 
 
 @dataclass
-class Suite:
+class Programs:
     """The programs for one pass, and what the right pass does to all of them together."""
 
-    name: str
-    programs: list[Program]
-    fired: Counter[str]
-    reasons: Counter[str]
-    texts: dict[str, str] = field(default_factory=dict[str, str])
+    every: list[Program] = field(default_factory=list[Program])
+    fired: Counter[str] = field(default_factory=Counter[str])
+    reasons: Counter[str] = field(default_factory=Counter[str])
 
-    def checks(self) -> Sequence[Callable[[], str]]:
-        """The checks, the quickest first.
+
+@dataclass
+class Suite:
+    """The pages of one pass, `count` generated programs, and what the right pass does to each."""
+
+    name: str
+    count: int
+    number: int
+    texts: dict[str, str]
+
+    def checks(self) -> Iterator[Callable[[], str]]:
+        """The checks, the quickest first; the right pass has to be in force between them.
 
         Each says what notices that the pass is wrong: "same" when it does nothing else, "" for no
         one.
         """
-        return self.by_pages, self.by_words, self.by_properties
+        yield self.by_pages
+        yield self.by_words
+        yield partial(self.by_properties, programs(self.name, self.count, self.number))
 
-    def by_properties(self) -> str:
+    def by_properties(self, programs: Programs) -> str:
         """crash, signature, numbers, bits, again, fires less, or a reason that is gone."""
-        if not self.programs:
+        if not programs.every:
             return "same"
         transform = transform_of(self.name)
         fired, reasons, same = Counter[str](), Counter[str](), True
-        for program in self.programs:
+        for program in programs.every:
             changed = program.module.clone()
             try:
                 with limit(SECONDS):
@@ -144,11 +157,11 @@ class Suite:
                     reasons.update(_reasons(outcomes))
             except Exception as error:
                 return f"crash: {type(error).__name__}"
-        less = [op for op, count in self.fired.items() if fired[op] < ENOUGH * count]
-        gone = self.reasons.keys() - reasons.keys()
+        less = [op for op, count in programs.fired.items() if fired[op] < ENOUGH * count]
+        gone = programs.reasons.keys() - reasons.keys()
         if less or gone:
             return f"fires less: {less[0]}" if less else f"reason gone: {min(gone)}"
-        return "same" if same and reasons == self.reasons else ""
+        return "same" if same and reasons == programs.reasons else ""
 
     def _judged(self, program: Program, changed: ModuleOp, transform: Transform) -> str:
         wrong = program.check(changed)
@@ -169,13 +182,16 @@ class Suite:
         return f"words: {min(other)}" if other else "same"
 
     def by_pages(self) -> str:
-        """page: the first case that comes out otherwise."""
-        for title, outcome in shown(self.name).items():
-            if _text(outcome) != self.texts[title]:
+        """page: the first case that comes out otherwise; it is asked first for the next mutant."""
+        outcomes = shown(self.name)
+        for title, text in self.texts.items():
+            if _text(outcomes[title]) != text:
+                self.texts = {title: text, **self.texts}
                 return f"page: {title}"
         return "same"
 
 
+@cache
 def shown(name: str) -> Mapping[str, Callable[[], str]]:
     """What happens in each case of the pages of a pass, or in each rewrite under validation."""
     if name == UNDONE:
@@ -212,9 +228,15 @@ def _reasons(outcomes: Sequence[Outcome]) -> list[str]:
 
 @cache
 def suite(name: str, count: int, number: int = 0) -> Suite:
-    """The programs for a pass: `count` generated ones, and those of the pages."""
-    made = Suite(name, [], Counter(), Counter())
-    made.texts = {title: _text(outcome) for title, outcome in shown(name).items()}
+    """What judges a pass: its pages, and `count` generated programs by seeds from `number` on."""
+    texts = {title: _text(outcome) for title, outcome in shown(name).items()}
+    return Suite(name, count, number, texts)
+
+
+@cache
+def programs(name: str, count: int, number: int) -> Programs:
+    """The programs for a pass: generated ones, those of the pages and others near them."""
+    made = Programs()
     plant = planted_for(name) if name != TOGETHER else _small_pictures()
     if not plant:
         return made
@@ -230,7 +252,7 @@ def suite(name: str, count: int, number: int = 0) -> Suite:
         changed = module.clone()
         outcomes = transform(changed)
         differentiates = any(isinstance(op, (Grad, Vjp)) for op in module.walk())
-        made.programs.append(Program(module, fingerprint(changed), exact and not differentiates))
+        made.every.append(Program(module, fingerprint(changed), exact and not differentiates))
         made.fired.update(_fired(outcomes))
         made.reasons.update(_reasons(outcomes))
     return made
