@@ -39,6 +39,7 @@ SIBLINGS: Sequence[Sequence[type[PdOp]]] = (
     (act.Softmax, act.LogSoftmax, act.Tanh),
     (norm.LayerNorm, act.Relu),
 )
+BINARY = (math.Add, math.Subtract, math.Multiply, math.Maximum)
 # properties that say which random numbers are drawn, or belong together with others
 _FIXED = frozenset({"rng_id", "seed", "parameters", "dtype", "values", "amsgrad", "lazy_mode"})
 _NUMBERS = {"p": (0.0, 0.5), "epsilon": (1e-5, 0.5), "momentum": (0.5,)}
@@ -170,7 +171,7 @@ def property_(draw: Draw, module: ModuleOp) -> bool:
     name = draw(st.sampled_from(_changeable(op)))
     values = op.attr_values()
     found = _other(draw, name, values[name])
-    return found != values[name] and _replace(op, type(op), {**values, name: found})
+    return found != values[name] and replace_op(op, type(op), {**values, name: found})
 
 
 def _changeable(op: PdOp) -> list[str]:
@@ -216,9 +217,9 @@ def sibling(draw: Draw, module: ModuleOp) -> bool:
     if not pairs:
         return False
     op, other = draw(st.sampled_from(pairs))
-    count = 2 if issubclass(other, math.Add | math.Subtract | math.Multiply | math.Maximum) else 1
+    count = 2 if issubclass(other, BINARY) else 1
     shared = {k: v for k, v in op.attr_values().items() if k in attr_kinds(other)}
-    return len(op.operands) >= count and _replace(op, other, shared, op.operands[:count])
+    return len(op.operands) >= count and replace_op(op, other, shared, op.operands[:count])
 
 
 def swap(draw: Draw, module: ModuleOp) -> bool:
@@ -228,7 +229,7 @@ def swap(draw: Draw, module: ModuleOp) -> bool:
     if not found:
         return False
     op = draw(st.sampled_from(found))
-    return _replace(op, type(op), op.attr_values(), op.operands[1::-1])
+    return replace_op(op, type(op), op.attr_values(), op.operands[1::-1])
 
 
 def share(draw: Draw, module: ModuleOp) -> bool:
@@ -291,7 +292,7 @@ def region(draw: Draw, module: ModuleOp) -> bool:
     return enclosed(module, start, stop, loop=draw(st.booleans()))
 
 
-def _replace(
+def replace_op(
     op: PdOp,
     kind: type[PdOp],
     attrs: Mapping[str, Any],

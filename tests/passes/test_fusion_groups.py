@@ -233,29 +233,6 @@ func.func @main(feed %x: tensor<4x4xf32>) -> (
     assert grouped(text) == [["tanh", "multiply"]]
 
 
-def test_a_member_of_one_group_is_copied_into_another() -> None:
-    """It is in two regions, and nowhere else; the copy may be made after the group."""
-    text = """
-func.func @main(feed %x: tensor<4x4xf32>, state %w: tensor<4x4xf32>) -> (
-  fetch "y": tensor<4x4xf32>, fetch "g": tensor<4x4xf32>
-) {
-  %r = pd.relu(%x)
-  %s = pd.add(%x, %w)
-  %y = pd.multiply(%s, %r)
-  %loss = pd.mean(%s)
-  %one = pd.full_like(%loss) {value = 1.0}
-  %g = pd.grad(of = [%loss], wrt = [%w], cotangents = [%one])
-  func.return %y, %g : tensor<4x4xf32>, tensor<4x4xf32>
-}
-"""
-    module = parse(text)
-    changed = module.clone()
-    GroupReductions(least=0).rewrite(changed)
-    assert grouped(text) == [["add", "relu", "multiply"], ["add", "mean"]]
-    assert [op.name for op in changed.walk()].count("pd.add") == 2
-    assert_same_results(module, changed, run=interpreted)
-
-
 def norm() -> Any:
     return nets.norms(1)
 

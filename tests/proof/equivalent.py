@@ -58,6 +58,9 @@ EQUIVALENT: dict[str, str] = {
     "fusion_groups.Grouping._readers: each, not `reader is not None`": _TYPES,
     "fold_batch_norm._Folded._check_bias: without `or len(shape) != rank`": "a sum has the rank of "
     "its operand of the highest rank, so the bias has no more dimensions",
+    # kernels of groups
+    "choose_group_kernel._choose: without `and isinstance(op, PdOp)`": _TYPES,
+    "choose_group_kernel._parts: without `and isinstance(op, PdOp)`": _TYPES,
     # Transformers
     "transformer_parts.ScaledPart.factor: without `or 0.0`": _TYPES,
     "fused_attention.Attention._layouts: without `or shape_of(start.type)[-1] == UNKNOWN`": "then "

@@ -26,15 +26,13 @@ from graphopt.ir.dialect.signature import signature_of
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.passes.engine.fusion import Applied, Outcome, sweep
 from graphopt.passes.engine.numerics import Numerics
-from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.registry import own_passes
-from graphopt.passes.table.schedule import select
 from graphopt.testing import Case, load_page, parse
 from graphopt.testing.mutations import TWISTS
-from graphopt_tests.proof import judge, told, undone
+from graphopt_tests.proof import changed, judge, told, undone
 from graphopt_tests.proof.corpus import FUSIONS, collect, planted_for
 from graphopt_tests.proof.shape import Fingerprint, fingerprint
-from graphopt_tests.proof.transforms import PASS_FLAGS, Transform, one_pass
+from graphopt_tests.proof.transforms import Transform, one_pass
 
 PAGES = sorted((Path(__file__).parents[1] / "passes").glob("*.md"))
 # all fusions together, as the pipeline runs them
@@ -45,8 +43,8 @@ UNDONE = "undone rewrites"
 SECONDS = 5
 # the same for the near misses of all pages of a pass
 WORDS_SECONDS = 30
-# the checks of a suite: by pages, by near misses, by programs
-KINDS = 3
+# the checks of a suite: by pages, by near misses, by changed ops, by programs
+KINDS = 4
 # the tests pin how often a pass fires, with room for other examples
 ENOUGH = 0.75
 EXACT = Numerics.BIT_EXACT
@@ -63,14 +61,7 @@ def transform_of(name: str) -> Transform:
     """The pass by itself, or all fusions."""
     if name != TOGETHER:
         return one_pass(own_passes()[name]()())
-    chosen = select(PassContext(dict.fromkeys(PASS_FLAGS, True)))
-    rules = [
-        (made.name, rule)
-        for _, made in chosen
-        if isinstance(made, tuple(FUSIONS.values()))
-        for rule in made.RULES
-    ]
-    return lambda module: sweep(module, rules)
+    return lambda module: sweep(module, told.rules_together())
 
 
 @dataclass
@@ -135,6 +126,7 @@ class Suite:
         """
         yield self.by_pages
         yield self.by_words
+        yield self.by_changes
         yield partial(self.by_properties, programs(self.name, self.count, self.number))
 
     def by_properties(self, programs: Programs) -> str:
@@ -144,13 +136,13 @@ class Suite:
         transform = transform_of(self.name)
         fired, reasons, same = Counter[str](), Counter[str](), True
         for program in programs.every:
-            changed = program.module.clone()
+            module = program.module.clone()
             try:
                 with limit(SECONDS):
-                    outcomes = transform(changed)
-                    if fingerprint(changed) != program.right:
+                    outcomes = transform(module)
+                    if fingerprint(module) != program.right:
                         same = False
-                        wrong = self._judged(program, changed, transform)
+                        wrong = self._judged(program, module, transform)
                         if wrong:
                             return wrong
                     fired.update(_fired(outcomes))
@@ -163,23 +155,36 @@ class Suite:
             return f"fires less: {less[0]}" if less else f"reason gone: {min(gone)}"
         return "same" if same and reasons == programs.reasons else ""
 
-    def _judged(self, program: Program, changed: ModuleOp, transform: Transform) -> str:
-        wrong = program.check(changed)
-        if not wrong and self.name in FUSIONS and _fired(transform(changed)):
+    def _judged(self, program: Program, module: ModuleOp, transform: Transform) -> str:
+        wrong = program.check(module)
+        if not wrong and self.name in FUSIONS and _fired(transform(module)):
             return "again"
         return wrong
 
     def by_words(self) -> str:
-        """words: the first near miss that is told otherwise; see `told`."""
-        if self.name not in FUSIONS:
+        """words: the first line that is told otherwise; see `told`."""
+        if self.name not in (*FUSIONS, TOGETHER):
             return "same"
         try:
             with limit(WORDS_SECONDS):
-                lines = told.near_misses(self.name)
+                lines = told.together() if self.name == TOGETHER else told.near_misses(self.name)
         except Exception as error:
             return f"crash: {type(error).__name__}"
-        other = set(lines).symmetric_difference(told.kept(self.name))
+        kept = told.kept_together() if self.name == TOGETHER else told.kept(self.name)
+        other = set(lines).symmetric_difference(kept)
         return f"words: {min(other)}" if other else "same"
+
+    def by_changes(self) -> str:
+        """changed: the first program with a changed op that comes out otherwise; see `changed`."""
+        if self.name not in changed.TITLES:
+            return "same"
+        try:
+            with limit(WORDS_SECONDS):
+                lines = changed.outcomes(self.name)
+        except Exception as error:
+            return f"crash: {type(error).__name__}"
+        other = set(lines).symmetric_difference(changed.kept(self.name))
+        return f"changed: {min(other)}" if other else "same"
 
     def by_pages(self) -> str:
         """page: the first case that comes out otherwise; it is asked first for the next mutant."""
@@ -249,10 +254,10 @@ def programs(name: str, count: int, number: int) -> Programs:
     modules += near_misses(name, count)
     exact = name != TOGETHER and getattr(own_passes()[name](), "numerics", None) is EXACT
     for module in modules:
-        changed = module.clone()
-        outcomes = transform(changed)
+        after = module.clone()
+        outcomes = transform(after)
         differentiates = any(isinstance(op, (Grad, Vjp)) for op in module.walk())
-        made.every.append(Program(module, fingerprint(changed), exact and not differentiates))
+        made.every.append(Program(module, fingerprint(after), exact and not differentiates))
         made.fired.update(_fired(outcomes))
         made.reasons.update(_reasons(outcomes))
     return made

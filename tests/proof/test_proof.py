@@ -10,10 +10,11 @@ import pytest
 
 from graphopt.passes.engine.fusion import Applied
 from graphopt.testing.mutations import TWISTS
+from graphopt_tests.proof import changed
 from graphopt_tests.proof.corpus import FUSIONS, OTHERS, all_pictures, collect, planted_for
 from graphopt_tests.proof.mutants import EQUIVALENT, Mutant, all_mutants, verdict
 from graphopt_tests.proof.properties import Prover
-from graphopt_tests.proof.told import KEPT, near_misses
+from graphopt_tests.proof.told import KEPT, KEPT_TOGETHER, near_misses, together
 from graphopt_tests.proof.transforms import passes
 
 # programs for each pass, and how often it does something in them at least
@@ -109,6 +110,22 @@ def test_near_misses_of_the_pages() -> None:
     if os.environ.get("GRAPHOPT_UPDATE_PAGES"):
         KEPT.write_text("\n".join(found) + "\n")
     assert found == KEPT.read_text().splitlines()
+
+
+def test_fusions_together_on_the_pages() -> None:
+    """Which fusion takes what, when all of them run on the programs of pages, is in the file."""
+    found = together()
+    if os.environ.get("GRAPHOPT_UPDATE_PAGES"):
+        KEPT_TOGETHER.write_text("\n".join(found) + "\n")
+    assert found == KEPT_TOGETHER.read_text().splitlines()
+
+
+def test_changed_ops_of_the_pages() -> None:
+    """What each pass makes of its programs with one op changed is what the file says."""
+    found = [line for name in changed.TITLES for line in changed.outcomes(name)]
+    if os.environ.get("GRAPHOPT_UPDATE_PAGES"):
+        changed.KEPT.write_text("\n".join(found) + "\n")
+    assert found == changed.KEPT.read_text().splitlines()
 
 
 def test_equivalent_mutants_exist() -> None:

@@ -1,20 +1,37 @@
-"""What is told of pictures that are nearly there: the near misses in the programs of the pages.
+"""What is told of the programs of the pages: near misses, and what all fusions together take.
 
-They are kept in `tests/data/near_misses.txt`. With GRAPHOPT_UPDATE_PAGES in the environment the
-test of them writes the file anew.
+Both are kept in `tests/data`. With GRAPHOPT_UPDATE_PAGES in the environment the tests of them write
+the files anew.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from graphopt.ir.dialect.op import PdOp
+from graphopt.passes.engine.fusion import Fusion, Reason, sweep
+from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.near_misses import NearMisses
+from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.schedule import select
 from graphopt.testing import Case, load_page, parse
 from graphopt_tests.proof.corpus import FUSIONS
+from graphopt_tests.proof.transforms import PASS_FLAGS
 
 TESTS = Path(__file__).parents[1]
 KEPT = TESTS / "data" / "near_misses.txt"
+KEPT_TOGETHER = TESTS / "data" / "fusions_together.txt"
+# the pages of fusions that others compete with
+SHARED = (
+    "fused-feedforward",
+    "fuse-gemm-epilogue",
+    "fuse-bn-add-act",
+    "fuse-bn-act",
+    "fuse-elewise-add-act",
+)
 
 
 @cache
@@ -39,3 +56,47 @@ def near_misses(name: str) -> list[str]:
 def kept(name: str) -> list[str]:
     """What the file says of a pass."""
     return [line for line in KEPT.read_text().splitlines() if line.startswith(f"{name} | ")]
+
+
+@cache
+def rules_together() -> list[tuple[str, Fusion]]:
+    """The rules of all fusions with the names of their passes, ranked as in the pipeline."""
+    chosen = select(PassContext(dict.fromkeys(PASS_FLAGS, True)))
+    return [
+        (made.name, rule)
+        for _, made in chosen
+        if isinstance(made, tuple(FUSIONS.values()))
+        for rule in made.RULES
+    ]
+
+
+@dataclass
+class Told:
+    """A watcher that notes in words what it is told."""
+
+    lines: list[str] = field(default_factory=list[str])
+
+    def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
+        """What a pass took, and what it made of it."""
+        taken, new = (" ".join(map(show_op, each)) for each in (ops, made))
+        self.lines.append(f"{rule} | {taken} | {new}")
+
+    def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
+        """The reason why a pass left an op."""
+        self.lines.append(f"{rule} | {show_op(op)} | {reason}")
+
+
+def together() -> list[str]:
+    """A line for all that fusions do when all of them run on a program, or why they do not."""
+    found: list[str] = []
+    for case in (case for case in fusion_cases() if case.pass_name in SHARED):
+        told = Told()
+        sweep(parse(case.before), rules_together(), [told])
+        found += [f"{case.pass_name} | {case.title} | {line}" for line in told.lines]
+    return found
+
+
+@cache
+def kept_together() -> list[str]:
+    """What the file says of all fusions together."""
+    return KEPT_TOGETHER.read_text().splitlines()

@@ -285,9 +285,9 @@ def _between(first: Operation | None, last: Operation) -> list[PdOp]:
     """The ops after one, or from the start of the block, up to another."""
     found: list[PdOp] = []
     at = last.prev_op
-    while at is not None and at is not first:
-        if isinstance(at, PdOp):
-            found.append(at)
+    while at is not first:
+        assert isinstance(at, PdOp)
+        found.append(at)
         at = at.prev_op
     return found[::-1]
 

@@ -161,10 +161,10 @@ class Attention(Fusion):
         found = found.swapaxes(2, 3) if swapped else found
         heads = found.shape[1]
         own = indices.shape[-1] // ((3 if joint else 1) * found.shape[3])
-        if own == 0 or indices.shape[-1] % own or (part == 0 and own != heads):
+        if own == 0 or indices.shape[-1] % own:
             return ()
         if joint:
-            if own != heads or indices.shape[-1] % (3 * heads):
+            if indices.shape[-1] % (3 * heads):
                 return ()
             ways = {n: heads_of(indices, heads, part, n) for n in LAYOUTS}
         else:

@@ -32,7 +32,6 @@ from graphopt.ir.dialect.ops.shape import (
     Unsqueeze,
 )
 from graphopt.ir.dialect.types import (
-    UNKNOWN,
     rank_of,
     resolve_shape,
     shape_of,
@@ -169,10 +168,9 @@ def _reshape(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
     """Only of the dimensions after batch and time."""
     have = shape_of(op.operands[0].type)
     found = resolve_shape(have, attrs["shape"])
-    tail = found[2:]
-    if found[:2] != have[:2] or UNKNOWN in tail:
+    if found[:2] != have[:2]:
         return None
-    return array.reshape(*ROWS, *tail) if _rows_lead(array) else None
+    return array.reshape(*ROWS, *found[2:]) if _rows_lead(array) else None
 
 
 def _rows_lead(array: Array) -> bool:
@@ -229,7 +227,7 @@ def _reshape_like(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | N
     fits = all(
         size in (0, -1) or (size,) == like[at : at + 1] for at, size in enumerate(wanted[:2])
     )
-    return array.reshape(*ROWS, wanted[2]) if fits and _rows_lead(array) else None
+    return array.reshape(*ROWS, wanted[2]) if fits else None
 
 
 def _unsqueeze(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
@@ -243,10 +241,8 @@ def _tile(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
 
 
 def _expand(op: PdOp, attrs: Attrs, index: int, array: Array) -> Array | None:
-    """Only of axes that have one element."""
+    """Only of axes that have one element; ValueError for new axes in front."""
     have, wanted = shape_of(op.operands[0].type), attrs["shape"]
-    if len(have) != len(wanted):
-        return None
     sizes = zip(have, wanted, array.shape, strict=True)
     shape = [own if size in (-1, was) else size if was == 1 else 0 for was, size, own in sizes]
     return np.broadcast_to(array, shape)

@@ -80,16 +80,15 @@ def _choose(group: FusionGroup, limits: Limits, log: RewriteLog) -> None:
         log.declined(group, NO_REDUCTION)
     frames: dict[Frame, list[PdOp]] = {}
     for op in combining:
-        reason, frame = _refusal(op), frame_of(op)
-        if reason is not None or frame is None:
-            log.declined(op, reason or OTHER_AXES)
+        frame = _frame_or_refusal(op)
+        if isinstance(frame, Reason):
+            log.declined(op, frame)
         else:
             frames.setdefault(frame, []).append(op)
     for frame, ops in frames.items():
         for rows in _parts(block, frame):
             found = [op for op in ops if op in rows.ops]
-            if found:
-                _replace(block, rows, frame, found, limits, log)
+            _replace(block, rows, frame, found, limits, log)
         restore_order(block)
 
 
@@ -98,8 +97,8 @@ def _combines(op: PdOp) -> bool:
     return isinstance(op, (*COMBINING, BatchNormBase, GroupNorm)) or op.has_trait(Reduction)
 
 
-def _refusal(op: PdOp) -> Reason | None:
-    """The reason why an op that combines elements is in no kernel."""
+def _frame_or_refusal(op: PdOp) -> Frame | Reason:
+    """The rows that an op combines the elements of, or the reason why it is in no kernel."""
     if not isinstance(op, COMBINING):
         return NO_ROW_FORM
     if not has_row_dtypes(op):
@@ -111,7 +110,7 @@ def _refusal(op: PdOp) -> Reason | None:
         return ROW_LENGTH
     if forms_of(op, frame) is None:
         return NO_ROW_FORM
-    return IS_KEPT if not _may_join(op, frame) else None
+    return frame if _may_join(op, frame) else IS_KEPT
 
 
 def _may_join(op: Operation, frame: Frame) -> bool:
@@ -120,9 +119,7 @@ def _may_join(op: Operation, frame: Frame) -> bool:
     A kept number for each row is computed again, with the row.
     """
     forms = forms_of(op, frame)
-    if forms is None or not all(form.rows for form in forms.results):
-        return False
-    return not is_kept(op) or WHOLE not in forms.results
+    return forms is not None and not (is_kept(op) and WHOLE in forms.results)
 
 
 def _parts(block: Block, frame: Frame) -> Sequence[Group]:
