@@ -56,7 +56,8 @@ def run_module(
     """
     import jax
 
-    from graphopt.lowering.replication import Plan, alone, by_op
+    from graphopt.lowering.plan import Plan
+    from graphopt.lowering.replication import alone, by_op
 
     inputs = stored(module, inputs)
     plan, device = Plan.of(module), jax.devices("cpu")[0]

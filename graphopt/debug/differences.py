@@ -110,7 +110,8 @@ def run_by_op(module: ModuleOp, inputs: Inputs, seed: int = 7) -> dict[str, Arra
     """
     import jax
 
-    from graphopt.lowering.replication import Plan, by_op
+    from graphopt.lowering.plan import Plan
+    from graphopt.lowering.replication import by_op
 
     plan, inputs = Plan.of(module), stored(module, inputs)
     with jax.enable_x64(True):

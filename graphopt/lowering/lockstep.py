@@ -16,7 +16,8 @@ from graphopt.ir.dialect.signature import FEED, STATE
 from graphopt.lowering.call import Array, Lanes
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate
-from graphopt.lowering.replication import Arrays, Plan, Replicated, home_of, repeated
+from graphopt.lowering.plan import Plan, Replicated, home_of
+from graphopt.lowering.replication import Arrays, repeated
 
 
 def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicated:

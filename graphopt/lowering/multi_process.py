@@ -17,7 +17,8 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from graphopt.errors import WorldError
-from graphopt.lowering.replication import Replicated, cut, mesh_of
+from graphopt.lowering.plan import Replicated
+from graphopt.lowering.replication import cut, mesh_of
 
 
 def all_devices(local: Sequence[Any]) -> tuple[Any, ...]:

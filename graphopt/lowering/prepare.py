@@ -1,4 +1,4 @@
-"""`@prepare` as a function: in NumPy on a CPU where all its ops have a rule here, else by XLA.
+"""`@prepare` as a function: in NumPy on a CPU where all its ops have a rule there, else by XLA.
 
 It mostly transposes and scales weights, once: milliseconds of work, for which XLA would compile a
 second or two, one kernel for each.
@@ -6,12 +6,10 @@ second or two, one kernel for each.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import jax
-import numpy as np
 from jax import numpy as jnp
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -26,19 +24,23 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.lowering.call import Array
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate_function
-from graphopt.lowering.ops.base import constant
+from graphopt.lowering.host_steps import HostSteps, Step
 
 Arrays: TypeAlias = "tuple[Array, ...]"
-HostArray: TypeAlias = "np.ndarray[Any, Any]"
-HostRule: TypeAlias = "Callable[..., HostArray]"
+
+
+def host_steps(module: ModuleOp, device: Any) -> HostSteps | None:
+    """The module's `@prepare` in NumPy; None where XLA must compute it."""
+    function = prepare_function(module)
+    assert function is not None
+    on_cpu = device.platform == "cpu"
+    return _steps(function) if on_cpu and all(map(on_host, function.body.block.ops)) else None
 
 
 def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
-    """The module's `@prepare`, from the arrays of its state to its results on one device."""
+    """The module's `@prepare` by XLA, from the arrays of its state to its results on one device."""
     function = prepare_function(module)
     assert function is not None
-    if device.platform == "cpu" and all(map(on_host, function.body.block.ops)):
-        return lambda state: jax.device_put(_evaluate(function, state), device)
     ports = function_signature(function).arguments
 
     def run(state: Arrays) -> Arrays:
@@ -49,20 +51,22 @@ def prepare(module: ModuleOp, device: Any) -> Callable[[Arrays], Arrays]:
     return jax.jit(run, out_shardings=jax.sharding.SingleDeviceSharding(device))
 
 
-def _evaluate(function: FuncOp, state: Sequence[Array]) -> tuple[HostArray, ...]:
-    """The results of a function whose ops all have a rule of NumPy."""
-    block = function.body.block
-    arrays: dict[SSAValue, HostArray] = dict(zip(block.args, map(np.asarray, state), strict=True))
-    with np.errstate(all="ignore"):
-        for op in block.ops:
-            if isinstance(op, ReturnOp):
-                # copies: a step that owns a parameter may overwrite its buffer
-                return tuple(np.array(arrays[value], order="C") for value in op.operands)
-            assert isinstance(op, PdOp)
-            rule, operands = rule_of(op), [arrays[value] for value in op.operands]
-            assert rule is not None
-            arrays[op.results[0]] = rule(op, *operands)
-    raise AssertionError("a function ends with a return")
+def _steps(function: FuncOp) -> HostSteps:
+    """A function whose ops all have a rule of NumPy."""
+    block, steps, results = function.body.block, list[Step](), ()
+    numbers: dict[SSAValue, int] = {value: at for at, value in enumerate(block.args)}
+    for op in block.ops:
+        operands = tuple(numbers[value] for value in op.operands)
+        if isinstance(op, ReturnOp):
+            results = operands
+            continue
+        assert isinstance(op, PdOp)
+        rule = rule_of(op)
+        assert rule is not None
+        name, parameters = rule
+        numbers[op.results[0]] = len(block.args) + len(steps)
+        steps.append((name, operands, parameters))
+    return HostSteps(len(block.args), tuple(steps), results)
 
 
 def on_host(op: Any) -> bool:
@@ -77,40 +81,22 @@ def on_host(op: Any) -> bool:
     return op.get_trait(Movement) is not None or dtype_of(op.results[0].type) in _EXACT
 
 
-def rule_of(op: PdOp) -> HostRule | None:
-    """The rule of NumPy for an op, called with the op and its operands; None without one."""
-    return _RULES.get(type(op), _same_order if keeps_order(op) else None)
-
-
-def _same_order(op: PdOp, x: HostArray) -> HostArray:
-    return x.reshape(shape_of(op.results[0].type))
-
-
-def _transpose(op: PdOp, x: HostArray) -> HostArray:
-    return x.transpose(op.attr("perm"))
-
-
-def _scale(op: PdOp, x: HostArray) -> HostArray:
-    factor, bias = constant(op.attr("scale"), x.dtype), constant(op.attr("bias"), x.dtype)
-    if bias == 0:
-        return x * factor
-    return x * factor + bias if op.attr("bias_after_scale") else (x + bias) * factor
-
-
-def _rsqrt(op: PdOp, x: HostArray) -> HostArray:
-    return constant(1.0, x.dtype) / np.sqrt(x)
-
-
-def _of_two(function: Callable[[HostArray, HostArray], HostArray]) -> HostRule:
-    return lambda op, x, y: function(x, y)
+def rule_of(op: PdOp) -> tuple[str, tuple[Any, ...]] | None:
+    """The rule of `host_steps` for an op, and what it takes besides arrays; None without one."""
+    if type(op) is Transpose:
+        return "transpose", (tuple(op.attr("perm")),)
+    if type(op) is Scale:
+        return "scale", (op.attr("scale"), op.attr("bias"), bool(op.attr("bias_after_scale")))
+    if keeps_order(op):
+        return "reshape", (tuple(shape_of(op.results[0].type)),)
+    name = _NAMES.get(type(op))
+    return None if name is None else (name, ())
 
 
 _EXACT = ("float32", "float64")
-_RULES: dict[type[PdOp], HostRule] = {
-    Transpose: _transpose,
-    Scale: _scale,
-    Rsqrt: _rsqrt,
-    Add: _of_two(operator.add),
-    Subtract: _of_two(operator.sub),
-    Multiply: _of_two(operator.mul),
+_NAMES: dict[type[PdOp], str] = {
+    Rsqrt: "rsqrt",
+    Add: "add",
+    Subtract: "subtract",
+    Multiply: "multiply",
 }

@@ -14,9 +14,7 @@ of replicas).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import jax
@@ -27,114 +25,15 @@ from jax.sharding import PartitionSpec as P
 from xdsl.dialects.builtin import ModuleOp
 
 import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
-from graphopt.ir.dialect.signature import (
-    FEED,
-    FETCH,
-    PREPARED,
-    STATE,
-    Port,
-    inputs_of,
-    signature_of,
-)
+from graphopt.ir.dialect.signature import Port
 from graphopt.lowering.call import Array
 from graphopt.lowering.collectives import ALONE, AXIS, GROUPS, Replicas
 from graphopt.lowering.evaluate import Context, evaluate
+from graphopt.lowering.plan import Plan, Replicated, home_of
 
 Arrays = tuple[Array, ...]
 # (state that is updated, state that is only read, feeds, key data) -> (fetches, new state)
 Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
-
-
-@dataclass(frozen=True)
-class Plan:
-    """The order in which arrays travel, and how many `steps` a call runs.
-
-    A feed in `stacked` has a batch for each step along its axis 1; all steps see the others alike.
-    The results of `@prepare` come after `read_only`, as `prepared`, when they are computed apart.
-    """
-
-    updated: tuple[Port, ...]
-    read_only: tuple[Port, ...]
-    feeds: tuple[Port, ...]
-    fetches: tuple[Port, ...]
-    written: tuple[Port, ...]
-    steps: int = 1
-    stacked: frozenset[str] = frozenset()
-    prepared: tuple[Port, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        module: ModuleOp,
-        steps: int = 1,
-        stacked: frozenset[str] = frozenset(),
-        *,
-        apart: bool = False,
-    ) -> Plan:
-        """The plan of a module; state that is read and written can be donated.
-
-        It travels in the order in which it is written: JAX gives the buffers of donated arguments
-        to results of the same shape in their order, and XLA copies what another value's buffer
-        has to hold. Each step also computes the results of `@prepare`, unless that is done `apart`.
-        """
-        signature = signature_of(module)
-        writes = dict.fromkeys(signature.writes)
-        arguments = signature.arguments if apart else inputs_of(module)
-        reads = {port.name: port for port in arguments if port.kind == STATE}
-        return cls(
-            updated=tuple(reads[name] for name in writes if name in reads),
-            read_only=tuple(port for name, port in reads.items() if name not in writes),
-            feeds=tuple(port for port in signature.arguments if port.kind == FEED),
-            fetches=tuple(port for port in signature.results if port.kind == FETCH),
-            written=tuple(port for port in signature.results if port.kind == STATE),
-            steps=steps,
-            stacked=stacked,
-            prepared=tuple(port for port in arguments if port.kind == PREPARED),
-        )
-
-    def feeds_of(self, feeds: Arrays, step: Any) -> Arrays:
-        """The feeds of one step, out of the feeds of a call."""
-        return tuple(
-            jax.tree.map(lambda a: jax.lax.dynamic_index_in_dim(a, step, 1, keepdims=False), feed)
-            if port.name in self.stacked
-            else feed
-            for port, feed in zip(self.feeds, feeds, strict=True)
-        )
-
-
-@dataclass(frozen=True)
-class Replicated:
-    """A jitted function of the `Replica` form and the devices of its state.
-
-    `name` is the mapper's, and `why` the reason for it; both are for reports. `place` gives the
-    sharding of a state port. Functions with the same `home` can pass state to each other without
-    moving it. With several `groups` of replicas each group has all parts of state in parts. One
-    that `donates` takes the buffers of the state that it updates. Without a `mapped` axis fetches
-    have no leading one either.
-    """
-
-    name: str
-    function: Any
-    replicas: int
-    place: Callable[[Port], Any]
-    home: Hashable
-    groups: int = 1
-    donates: bool = False
-    mapped: bool = True
-    why: str = ""
-
-    def rows(self, port: Port) -> int:
-        """The length of the leading axis of a state array, 0 without one."""
-        if not port.per_replica:
-            return 0
-        return self.replicas if port.shard_of is None else self.replicas // self.groups
-
-
-# one for each group of devices that programs run on; state that is on one must find it again
-@cache
-def home_of(*devices: Any) -> Hashable:
-    """The identity of a group of devices; compared with `is`."""
-    return object()
 
 
 def replica_function(

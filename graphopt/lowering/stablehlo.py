@@ -13,7 +13,8 @@ from graphopt.ir.dialect.signature import FEED, Port
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.locations import for_files
-from graphopt.lowering.replication import Plan, replica_function
+from graphopt.lowering.plan import Plan
+from graphopt.lowering.replication import replica_function
 
 
 def to_stablehlo(module: ModuleOp, *, unknown: int | None = None) -> str:

@@ -14,7 +14,7 @@ import numpy as np
 
 from graphopt.ir.program import LENGTHS, Program
 from graphopt.passes.padding.dims import Axes, CannotPad
-from graphopt.passes.padding.mask import Masked, count_name, mask_name
+from graphopt.passes.padding.masked import Masked, count_name, mask_name
 from graphopt.runtime.arrays import Array, Feed, Fetched, Stats, shapes_of
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.buckets import BATCH, OTHER_ROWS, ROWS, Buckets

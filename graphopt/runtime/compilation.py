@@ -21,7 +21,8 @@ from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.cleanup.settle_shapes import SettleShapes
 from graphopt.passes.engine.validation import Validator
 from graphopt.passes.padding.dims import Axes
-from graphopt.passes.padding.mask import Masked, mask_padding
+from graphopt.passes.padding.mask import mask_padding
+from graphopt.passes.padding.masked import Masked
 from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.manager import optimize

@@ -1,50 +1,33 @@
 """An optimised program, and the mapper that makes replicas of it.
 
 This module and those that it uses import JAX when they are loaded; the rest of the runtime does
-when the first program runs.
+when the first program runs. The lowering and the dialect are imported when a module is mapped: a
+program whose executable is on disk needs neither.
 """
 
 from __future__ import annotations
 
-import functools
-import os
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import jax
-from xdsl.dialects.builtin import ModuleOp, TensorType
-from xdsl.ir import Operation
 
-from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.differentiated import segment_of
-from graphopt.ir.dialect.index_bounds import IndexBound, assert_bounds, fed_bounds
-from graphopt.ir.dialect.ops.control import Fence, FusionGroup
-from graphopt.ir.dialect.ops.dynamic import draws
-from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.ops.random import RandomOp
-from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout
-from graphopt.ir.dialect.types import byte_count, show
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.ir.program.location import caller_level
-from graphopt.lowering import replication
-from graphopt.lowering.call import Call
-from graphopt.lowering.collectives import ALONE
-from graphopt.lowering.host import callers
-from graphopt.lowering.lockstep import lockstep
-from graphopt.lowering.multi_process import across
-from graphopt.lowering.ops.random import draws_in_parts
-from graphopt.lowering.replication import Plan, Replicated
-from graphopt.passes.padding.mask import Masked
-from graphopt.passes.table.flags import check_supported, refused
-from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.report import Report
-from graphopt.runtime.blame import check_depth
+from graphopt.lowering.plan import Plan, Replicated
+from graphopt.passes.padding.masked import Masked
 from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.flags import checks_all_ids, checks_nan_inf, hashes_dropout
 from graphopt.runtime.places import device_of, distinct_devices
 from graphopt.runtime.prepare import Prepare
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.passes.table.report import Report
 
 
 @dataclass
@@ -68,9 +51,23 @@ class Compiled:
     """The numbers that feeds may hold."""
     masked: Masked | None = None
     """The masks and counts that are fed in addition, where feeds have rows to spare."""
+    key: str | None = None
+    """The key of its executables on disk; None when that is made of the module."""
+
+    @cached_property
+    def size(self) -> int:
+        """The number of operators that XLA gets, about; derivatives count as two more programs."""
+        from graphopt.ir.dialect.ops.grad import Grad
+
+        ops = list(self.module.walk())
+        return len(ops) * (3 if any(isinstance(op, Grad) for op in ops) else 1)
 
     def mapped(self, count: int, *, even: bool) -> Replicated:
         """The module on `count` replicas, which get equally many rows when they are `even`."""
+        from graphopt.lowering import replication
+        from graphopt.lowering.lockstep import lockstep
+        from graphopt.lowering.multi_process import across
+
         compilation = self.compilation
         strategy = compilation.strategy
         donate = bool(strategy is None or strategy.enable_inplace)
@@ -107,10 +104,14 @@ class Compiled:
 
     def by_op(self) -> Replicated:
         """The module for one device, one XLA program for each op: sizes may depend on data."""
+        from graphopt.lowering import replication
+
         return replication.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
 
     def explained(self) -> Report:
         """The report including near misses, costs and blocks, computed on the first request."""
+        from graphopt.passes.table.manager import optimize
+
         if not self.report.detailed:
             # as it was compiled, whatever flags have been set since
             context, again = self.report.context, self.compilation.parsed
@@ -125,6 +126,11 @@ class Compiled:
         XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
         that are like it: those of one shape, and long ones of any shape.
         """
+        from graphopt.ir.dialect.ops.random import RandomOp
+        from graphopt.lowering.call import Call
+        from graphopt.lowering.collectives import ALONE
+        from graphopt.lowering.ops.random import draws_in_parts
+
         plan = self.plan
         if plan.feeds or plan.updated or plan.read_only or plan.fetches:
             return False
@@ -172,76 +178,3 @@ def choose_mapper(
             "mapper = 'pmap' runs in one process; in a job of several use 'shard_map' or 'auto'"
         )
     return asked, "it was requested"
-
-
-def compile_program(compilation: Compilation) -> Compiled:
-    """Parse and optimise a program; XLA compiles it when shapes are known.
-
-    UnsupportedError for a flag of the strategy that nothing can obey, and for branches and loops
-    nested so deep that Python could not follow. CannotPad for one that cannot do with rows to
-    spare, where it is to.
-    """
-    check_depth(compilation.program)
-    module, masked = compilation.masked()
-    if compilation.strategy is not None:
-        check_supported(compilation.strategy.pass_context().flags)
-    _check_memory(module)
-    context = compilation.pass_context()
-    if context.communicates:
-        for flag, text in refused(context).items():
-            warnings.warn(f"{flag}: {text}", stacklevel=caller_level())
-    bounds = fed_bounds(module)
-    if checks_all_ids():
-        assert_bounds(module)
-    report = optimize(module, context, again=compilation.parsed)
-    if hashes_dropout():
-        hash_dropout(module)
-    if checks_nan_inf():
-        check_finite(module)
-    is_random = any(draws(op) for op in module.walk())
-    has_barriers = any(map(_has_barrier, module.walk()))
-    plan = Plan.of(module, compilation.steps, compilation.stacked, apart=True)
-    return Compiled(
-        compilation,
-        module,
-        report,
-        plan,
-        is_random,
-        has_barriers,
-        callers(module),
-        checks_finite(module),
-        prepare=Prepare.of(module, device_of(compilation.places[0])),
-        bounds=bounds,
-        masked=masked,
-    )
-
-
-def _has_barrier(op: Operation) -> bool:
-    """True for an op that is lowered with a barrier."""
-    adds = isinstance(op, Grad) and bool(op.attr("addto"))
-    return adds or isinstance(op, (Fence, FusionGroup)) or segment_of(op) is not None
-
-
-def _check_memory(module: ModuleOp) -> None:
-    """ProgramError for a result that is much larger than the memory of this machine.
-
-    A little larger may do: XLA does not store what it fuses.
-    """
-    limit = 4 * _memory()
-    for op in module.walk():
-        for result in op.results:
-            if isinstance(result.type, TensorType) and byte_count(result.type) > limit:
-                name = result.name_hint or op.name
-                raise ProgramError(
-                    f"'{name}' of {op.name} is {show(result.type)}, which takes "
-                    f"{byte_count(result.type)} bytes; this machine has {_memory()}"
-                )
-
-
-@functools.cache
-def _memory() -> int:
-    """The bytes of memory of this machine; no limit where it does not say."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, OSError, ValueError):
-        return sys.maxsize

@@ -18,7 +18,7 @@ from graphopt.ir.program.location import caller_level
 from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.finite import take
 from graphopt.lowering.host import listening
-from graphopt.lowering.replication import Replicated
+from graphopt.lowering.plan import Replicated
 from graphopt.runtime.arrays import Array, Arrays, Feeds, HostArray
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.cache import use_cache

@@ -14,7 +14,7 @@ from graphopt.runtime.single import to_numpy
 from graphopt.runtime.slots import Slot, Tensor
 
 if TYPE_CHECKING:
-    from graphopt.lowering.replication import Replicated
+    from graphopt.lowering.plan import Replicated
 
 Result: TypeAlias = HostArray | Tensor
 Results: TypeAlias = list[Result] | list[list[Result]]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import IndexRangeError
-from graphopt.ir.dialect.index_bounds import IndexBound
+from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.runtime.arrays import HostArray
 from graphopt.runtime.flags import IDS, checks_ids
 

@@ -32,7 +32,7 @@ from graphopt.runtime.progress import (
 )
 
 if TYPE_CHECKING:
-    from graphopt.lowering.replication import Replicated
+    from graphopt.lowering.plan import Replicated
     from graphopt.runtime.executable import Executable, Executables
     from graphopt.runtime.scope import Scope
 

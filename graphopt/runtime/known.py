@@ -26,8 +26,8 @@ from jax.experimental import serialize_executable
 
 from graphopt.ir.dialect.text import text_of
 from graphopt.lowering.kernels.attention_heads import CORES
+from graphopt.lowering.plan import Replicated
 from graphopt.lowering.registry import RULES
-from graphopt.lowering.replication import Replicated
 from graphopt.runtime.cache import least_seconds, most_bytes, use_cache
 from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.places import device_of

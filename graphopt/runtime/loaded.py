@@ -10,12 +10,13 @@ from typing import Any
 import jax
 from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.lowering.replication import Plan, Replicated, home_of
-from graphopt.passes.padding.mask import Masked
+from graphopt.lowering.plan import Plan, Replicated, home_of
+from graphopt.passes.padding.masked import Masked
 from graphopt.passes.table.report import Report
 from graphopt.runtime.arrays import Arrays, HostArray
 from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiled import Compiled, compile_program
+from graphopt.runtime.compiled import Compiled
+from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.executable import Executable, Executables
 from graphopt.runtime.places import device_of
 from graphopt.runtime.prepare import Prepare

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor
-from graphopt.passes.padding.mask import Masked
+from graphopt.passes.padding.masked import Masked
 from graphopt.runtime.arrays import HostArray
 
 # the number of rows of each dimension: those of the data and those with padding

@@ -39,7 +39,7 @@ def executables_of(program: Program, compilation: Compilation, reason: str) -> E
     Raises as `compile_program`.
     """
     import_jax()
-    from graphopt.runtime.compiled import compile_program
+    from graphopt.runtime.compiling import compile_program
     from graphopt.runtime.executable import Executables
 
     if (shipped := _shipped.get(program)) is not None:

@@ -12,7 +12,7 @@ from graphopt.errors import ScopeError
 from graphopt.ir.dialect.signature import Port
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor
 from graphopt.lowering.multi_process import put
-from graphopt.lowering.replication import Replicated
+from graphopt.lowering.plan import Replicated
 from graphopt.runtime.arrays import Array, HostArray
 from graphopt.runtime.scope import Scope, stack_in
 from graphopt.runtime.slots import ArrayLayout, Item, Slot, Stack, in_parts

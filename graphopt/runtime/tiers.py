@@ -15,8 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any, Generic, TypeVar
 
-from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.lowering.replication import Replicated
+from graphopt.lowering.plan import Replicated
 from graphopt.runtime.background import submit
 from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.flags import AUTO, FULL, must_repeat, tier_flag
@@ -60,7 +59,7 @@ def tier_of(compiled: Compiled, replicated: Replicated) -> Tier:
         return Tier(FULL, reason)
     if asked != AUTO:
         return Tier(asked, "it was requested")
-    if _size(compiled) < SMALL:
+    if compiled.size < SMALL:
         return Tier(FULL, "it is small, and compiles quickly")
     if must_repeat():
         return Tier(FULL, "a flag requests the same bits in every run")
@@ -80,12 +79,6 @@ def _only_full(compiled: Compiled, replicated: Replicated) -> str:
     if compiled.calls_python:
         return "it calls Python"
     return ""
-
-
-def _size(compiled: Compiled) -> int:
-    """The number of operators that XLA gets, about."""
-    ops = list(compiled.module.walk())
-    return len(ops) * (3 if any(isinstance(op, Grad) for op in ops) else 1)
 
 
 def _seeded(compiled: Compiled) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import jax
@@ -11,7 +12,10 @@ import pytest
 from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.traits import Movement
-from graphopt.lowering.prepare import on_host, prepare, rule_of
+from graphopt.lowering.host_steps import RULES, HostSteps
+from graphopt.lowering.prepare import on_host, rule_of
+from graphopt.runtime.prepare import Prepare
+from graphopt.runtime.scope import Scope
 from graphopt_tests.ir.test_ops import COMPUTED
 from graphopt_tests.op_calls import build, flat
 from graphopt_tests.op_calls import rule_of as lowering_of
@@ -27,7 +31,8 @@ def test_rules_agree_with_the_lowering(op_class: type[PdOp], case: Any) -> None:
         (expected,) = map(np.asarray, lowering_of(op_class, case)(*flat(case)))
     rule = rule_of(op)
     assert rule is not None
-    found = rule(op, *flat(case))
+    name, parameters = rule
+    found = RULES[name](*flat(case), *parameters)
     assert (found.shape, found.dtype) == (expected.shape, expected.dtype)
     if op.get_trait(Movement) is None:
         np.testing.assert_array_max_ulp(found, expected, 1)
@@ -53,9 +58,46 @@ builtin.module {
 def test_xla_compiles_the_rest(name: str, compiled: bool) -> None:
     """One op without a rule is reason enough; the result is a copy either way."""
     device = jax.devices("cpu")[0]
-    function = prepare(parse_text(MODULE.replace("OP", name)), device)
-    assert hasattr(function, "lower") == compiled
+    prepare = Prepare.of(parse_text(MODULE.replace("OP", name)), device)
+    assert prepare is not None
+    assert (prepare.steps is None) == compiled
     weights = np.arange(1, 7, dtype="float32").reshape(2, 3)
-    (found,) = function((jax.device_put(weights, device),))
+    (found,) = prepare(Scope(), (jax.device_put(weights, device),))
     expected = {"rsqrt": lambda x: 1 / np.sqrt(x), "tanh": np.tanh}[name](weights.T)
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        [1, [["sqrt", [0], []]], [1]],
+        [1, [["rsqrt", [1], []]], [1]],
+        [1, [], [1]],
+        [1, [["rsqrt", [-1], []]], [0]],
+    ],
+)
+def test_a_record_with_other_steps_is_refused(record: Any) -> None:
+    """A rule that does not exist, or a value that is not there yet."""
+    with pytest.raises(ValueError, match=r"step|results"):
+        HostSteps.of_record(record)
+
+
+def test_steps_come_back_from_their_record() -> None:
+    """Through JSON."""
+    steps = HostSteps(
+        2,
+        (
+            ("transpose", (0,), ((1, 0),)),
+            ("scale", (2,), (2.0, 1.0, True)),
+            ("reshape", (1,), ((3, 2),)),
+            ("add", (3, 4), ()),
+        ),
+        (5, 2),
+    )
+    again = HostSteps.of_record(json.loads(json.dumps(steps.record())))
+    assert again == steps
+    x = np.arange(6, dtype="float32").reshape(2, 3)
+    y = x.ravel()
+    summed, turned = again((x, y))
+    np.testing.assert_array_equal(summed, x.T * 2 + 1 + y.reshape(3, 2))
+    np.testing.assert_array_equal(turned, x.T)

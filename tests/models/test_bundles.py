@@ -24,7 +24,7 @@ from graphopt.models.bundle.layout import MAGIC
 from graphopt.models.bundle.sizes import ranges_of
 from graphopt.models.bundle.write import check_pure
 from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiled import compile_program
+from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.machine import Machine
 
 HEAD = len(MAGIC) + 40

@@ -35,7 +35,8 @@ from graphopt.ir.dialect.traits import Elementwise, Rowwise
 from graphopt.ir.dialect.types import UNKNOWN, tensor
 from graphopt.ir.dialect.verify_ssa import verify_ssa
 from graphopt.passes.padding.dims import Axes, CannotPad, joined, reshaped
-from graphopt.passes.padding.mask import Masked, count_name, mask_name, mask_padding
+from graphopt.passes.padding.mask import mask_padding
+from graphopt.passes.padding.masked import Masked, count_name, mask_name
 from graphopt.passes.padding.rules import carry
 from graphopt.runtime.bucketed import _with_rows
 from graphopt.runtime.padded_rows import count_of, cut, mask_of

@@ -10,7 +10,8 @@ import pytest
 from graphopt.debug.compare import run_module
 from graphopt.ir.dialect.context import parse_text
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent, scaled, windows
-from graphopt.passes.padding.mask import mask_name, mask_padding
+from graphopt.passes.padding.mask import mask_padding
+from graphopt.passes.padding.masked import mask_name
 from graphopt.runtime.padded_rows import cut, mask_of, misfit, rows_of
 
 STEPS = [

@@ -13,7 +13,7 @@ from graphopt.debug.compare import random_inputs
 from graphopt.ir.dialect.signature import FEED, signature_of
 from graphopt.lowering import replication
 from graphopt.lowering.lockstep import lockstep
-from graphopt.lowering.replication import Plan, Replicated
+from graphopt.lowering.plan import Plan, Replicated
 from graphopt.passes.table.manager import optimize
 from graphopt_tests.runtime.nets import strategy
 

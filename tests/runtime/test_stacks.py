@@ -17,7 +17,7 @@ from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.signature import STATE, Port, signature_of, stack_name
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.dialect.types import tensor
-from graphopt.lowering.replication import Replicated, home_of
+from graphopt.lowering.plan import Replicated, home_of
 from graphopt.runtime.scope import Scope
 from graphopt.runtime.state import Bound, take
 

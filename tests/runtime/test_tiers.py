@@ -14,7 +14,8 @@ from xdsl.dialects.builtin import ModuleOp
 import graphopt as paddle
 from graphopt import static
 from graphopt.debug.compare import assert_same_results
-from graphopt.lowering.replication import Plan, alone
+from graphopt.lowering.plan import Plan
+from graphopt.lowering.replication import alone
 from graphopt.nn import functional as F
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue

@@ -6,13 +6,13 @@ For ids that a step computes there are optional asserts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import BlockArgument, Operation, SSAValue
 from xdsl.rewriter import InsertPoint, Rewriter
 
+from graphopt.ir.dialect.index_bound import IndexBound as IndexBound
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.callback import Assert
 from graphopt.ir.dialect.ops.creation import FullLike
@@ -34,16 +34,6 @@ from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of
 
 # ops whose result has the elements of the operand and no others
 _MOVING = (Reshape, Flatten, Squeeze, Unsqueeze, Transpose, Assign)
-
-
-@dataclass(frozen=True)
-class IndexBound:
-    """Numbers in [low, high), or the one that is `allowed`; `reader` is the op that reads them."""
-
-    low: int
-    high: int
-    allowed: int | None
-    reader: str
 
 
 def bound_of(op: Operation) -> tuple[SSAValue, IndexBound] | None:

@@ -15,11 +15,11 @@ from xdsl.dialects.func import FuncOp
 from xdsl.ir import Region
 
 from graphopt.ir.dialect.context import new_context
-from graphopt.ir.dialect.index_bounds import IndexBound
+from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.ir.dialect.signature import main_function, prepare_function
 from graphopt.ir.dialect.text import ModuleParser, ModulePrinter
 from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor
-from graphopt.passes.padding.mask import Masked
+from graphopt.passes.padding.masked import Masked
 from graphopt.runtime.machine import Machine
 
 Record = dict[str, Any]

@@ -32,7 +32,8 @@ from graphopt.runtime.arrays import Array
 from graphopt.runtime.bucketed import BucketedRunner
 from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiled import Compiled, compile_program
+from graphopt.runtime.compiled import Compiled
+from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.machine import this_machine
 from graphopt.runtime.places import Place, device_of
 

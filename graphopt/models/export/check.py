@@ -92,7 +92,8 @@ def module_outputs(
 
     from graphopt.ir.dialect.context import parse_text
     from graphopt.lowering.collectives import ALONE
-    from graphopt.lowering.replication import Plan, replica_function
+    from graphopt.lowering.plan import Plan
+    from graphopt.lowering.replication import replica_function
 
     module = parse_text(text)
     plan = Plan.of(module)

@@ -22,7 +22,8 @@ from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.signature import FEED, Port
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor
 from graphopt.lowering.collectives import ALONE
-from graphopt.lowering.replication import Plan, replica_function
+from graphopt.lowering.plan import Plan
+from graphopt.lowering.replication import replica_function
 
 if TYPE_CHECKING:
     from graphopt.models.saved import SavedModel

@@ -11,6 +11,7 @@ from typing import Any, Literal
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.passes.engine.reason import Reason as Reason
 
 # The ops that may define the value at some place of a pattern; None for any value.
 Producers = frozenset[type[Operation]] | None
@@ -134,21 +135,6 @@ class Result:
 
 
 Hole = Value | Node | Result
-
-
-@dataclass(frozen=True)
-class Reason:
-    """The reason why a rule declined: a stable name and a sentence about this very case.
-
-    `fix` is the smallest change of the program that would help; empty where none is known.
-    """
-
-    name: str
-    text: str
-    fix: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.name}: {self.text}"
 
 
 def wrong_attr(name: str, node: Node, op: PdOp, attr: str, wanted: Any) -> Reason:

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from graphopt.ir.dialect.types import UNKNOWN
-from graphopt.passes.engine.pattern import Reason
+from graphopt.passes.engine.reason import Reason
 
 
 @dataclass(frozen=True)
@@ -103,7 +102,7 @@ def factors_of(size: int, dim: Dim | None) -> Dim:
     """The factors of an axis; CannotPad when neither its size nor its padding is known."""
     if dim is not None:
         return dim
-    if size == UNKNOWN:
+    if size < 0:
         raise CannotPad("unknown-axis", "an axis of unknown size is reshaped with a padded one")
     return (size,)
 

@@ -15,6 +15,13 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
+import graphopt.passes.padding.computing
+import graphopt.passes.padding.images
+import graphopt.passes.padding.movement
+import graphopt.passes.padding.ordered
+import graphopt.passes.padding.recurrent
+import graphopt.passes.padding.sequences
+import graphopt.passes.padding.statistics  # noqa: F401
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.math import Where
@@ -24,33 +31,9 @@ from graphopt.ir.dialect.signature_edit import add_feed
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, tensor
 from graphopt.passes.engine.rewrite import insert, replace
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent
+from graphopt.passes.padding.masked import Masked, count_name, mask_name
 from graphopt.passes.padding.regions import carry_block
 from graphopt.passes.padding.rules import Carried, Padded, fill_of
-
-
-def mask_name(dim: Dim) -> str:
-    """The feed that says which rows of a dimension count, bool [rows]."""
-    return "*".join(map(str, dim)) + "@real"
-
-
-def count_name(dim: Dim) -> str:
-    """The feed that says how many rows of a dimension count, int64 []."""
-    return "*".join(map(str, dim)) + "@count"
-
-
-@dataclass(frozen=True)
-class Masked:
-    """A module's additional inputs: dimensions by mask and by count; its fetches' axes.
-
-    The extents must be positive, and those in `equal` pairs of one size: then the results are those
-    of the feeds without padding.
-    """
-
-    masks: tuple[Dim, ...]
-    counts: tuple[Dim, ...]
-    fetches: Mapping[str, Axes]
-    extents: frozenset[Extent] = frozenset()
-    equal: frozenset[tuple[Dim, Dim]] = frozenset()
 
 
 def mask_padding(module: ModuleOp, feeds: Mapping[str, Axes]) -> Masked:

@@ -16,7 +16,7 @@ from graphopt.errors import GraphoptError, ScopeError, UnsupportedError
 from graphopt.ir.dialect.types import show
 from graphopt.lowering import replication
 from graphopt.lowering.multi_process import across, all_devices
-from graphopt.lowering.replication import Replicated
+from graphopt.lowering.plan import Replicated
 from graphopt.runtime.arrays import Array, Fetched, HostArray
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.compilation import Compilation

@@ -15,9 +15,10 @@ import numpy as np
 
 from graphopt.errors import FeedError
 from graphopt.passes.padding.dims import Axes, CannotPad
-from graphopt.passes.padding.mask import Masked, count_name, mask_name
+from graphopt.passes.padding.masked import Masked, count_name, mask_name
 from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiled import Compiled, compile_program
+from graphopt.runtime.compiled import Compiled
+from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.padded_rows import Rows, count_of, cut, mask_of
 from graphopt.runtime.split import SplitFeed, side_by_side
 
