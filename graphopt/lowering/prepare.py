@@ -82,7 +82,7 @@ def on_host(op: Any) -> bool:
 
 
 def rule_of(op: PdOp) -> tuple[str, tuple[Any, ...]] | None:
-    """The rule of `host_steps` for an op, and what it takes besides arrays; None without one."""
+    """The rule of `host_steps` for an op, and its other arguments; None without one."""
     if type(op) is Transpose:
         return "transpose", (tuple(op.attr("perm")),)
     if type(op) is Scale:

@@ -8,7 +8,7 @@ program whose executable is on disk needs neither.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -53,6 +53,15 @@ class Compiled:
     """The masks and counts that are fed in addition, where feeds have rows to spare."""
     key: str | None = None
     """The key of its executables on disk; None when that is made of the module."""
+    note: Callable[[Compiled], None] | None = None
+    """Notes on disk what a later process has to know of this; called when executables are kept."""
+
+    @property
+    def text(self) -> str:
+        """The module as text."""
+        from graphopt.ir.dialect.text import text_of
+
+        return text_of(self.module)
 
     @cached_property
     def size(self) -> int:

@@ -193,6 +193,17 @@ def nan_inf_level() -> int:
     return _value(LEVEL)
 
 
+def changed() -> list[tuple[str, str]]:
+    """The flags that compiled programs depend on and that are not as they are by default."""
+    found = {f"{_PREFIX}{name}": flag.default for name, flag in FLAGS.items()}
+    names = [name for name in found if name not in _NOT_COMPILED]
+    return [(n, repr(v)) for n in names if (v := _value(n)) != found[n]]
+
+
+# flags about where programs are kept, how they are reported, and which of their forms runs
+_NOT_COMPILED = (CACHE, PROGRESS, FULL_TRACEBACK, TIER, CUDA_PLACE, LEVEL)
+
+
 def _known(name: str) -> Any:
     return FLAGS.get(name.removeprefix(_PREFIX))
 

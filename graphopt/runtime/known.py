@@ -2,7 +2,8 @@
 
 JAX finds what it has on disk by a lowered program, and tracing and lowering a model take longer
 than loading its executable. An entry here is found by the text of the optimised module, the types
-of its arguments and all else that a trace depends on. Entries are beside JAX's, in the directory
+of its arguments and all else that a trace depends on; where the program has a key (`program_key`),
+by that in place of the text. Entries are beside JAX's, in the directory
 of `cache.py`, and only where that is ours: like JAX's, they are code that is run.
 """
 
@@ -11,10 +12,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import os
-import tempfile
+import sys
 import time
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -24,16 +24,14 @@ from typing import Any
 import jax
 from jax.experimental import serialize_executable
 
-from graphopt.ir.dialect.text import text_of
-from graphopt.lowering.kernels.attention_heads import CORES
+from graphopt.lowering.cores import CORES
 from graphopt.lowering.plan import Replicated
-from graphopt.lowering.registry import RULES
 from graphopt.runtime.cache import least_seconds, most_bytes, use_cache
 from graphopt.runtime.compiled import Compiled
+from graphopt.runtime.entries import hashed, read_entry, remove_entry, write_entry
 from graphopt.runtime.places import device_of
 
 FOLDER = "steps"
-_HASH = 32
 # arrays, or their types, as a step takes them
 Arguments = tuple[Any, ...]
 # of XLA
@@ -52,6 +50,9 @@ class Known:
     device: Any
     arguments: Arguments
     results: Any
+    compiled: Compiled
+    key: str | None
+    """The key that the program had; one that has lost it is kept no more."""
 
     @classmethod
     def of(cls, compiled: Compiled, replicated: Replicated, arguments: Arguments) -> Known | None:
@@ -62,46 +63,42 @@ class Known:
         """
         directory = use_cache()
         kept = replicated.name == "alone" and not compiled.calls_python
-        if directory is None or not kept or not _rules_are_ours(len(RULES)):
+        if directory is None or not kept or not rules_are_ours():
             return None
         device = device_of(compiled.compilation.places[0])
         if device.platform != "cpu":
             return None
         plan = compiled.plan
         parts = (
-            text_of(compiled.module),
+            compiled.key or compiled.text,
             [(leaf.shape, str(leaf.dtype)) for leaf in jax.tree.leaves(arguments)],
             str(jax.tree.structure(arguments)),
             (plan.steps, sorted(plan.stacked), replicated.donates, device.id),
-            _settings(),
+            settings(),
         )
         results = tuple(plan.fetches), tuple(plan.written)
-        return cls(directory / FOLDER, _hashed(parts), device, arguments, results)
+        structure = jax.tree.structure(results)
+        folder, name = directory / FOLDER, hashed(parts)
+        return cls(folder, name, device, arguments, structure, compiled, compiled.key)
 
     def load(self, options: Options) -> Any:
         """The executable; None when there is none, or none that can be loaded."""
         file = self._file(options)
-        try:
-            content = file.read_bytes()
-        except OSError:
+        payload = read_entry(file)
+        if payload is None:
             return None
-        payload = content[_HASH:]
         try:
-            if hashlib.sha256(payload).digest() != content[:_HASH]:
-                raise ValueError("damaged")
             made = serialize_executable.deserialize_and_load(
                 payload,
                 jax.tree.structure((self.arguments, {})),
-                jax.tree.structure(self.results),
+                self.results,
                 backend="cpu",
                 execution_devices=[self.device],
             )
         except Exception:  # whatever it is, compiling again makes a good one
-            with suppress(OSError):
-                file.unlink()
+            remove_entry(file)
             return None
-        with suppress(OSError):
-            os.utime(file)
+        self._note()
         return made
 
     def save(self, options: Options, executable: jax.stages.Compiled) -> None:
@@ -110,16 +107,17 @@ class Known:
             payload, _, _ = serialize_executable.serialize(executable)
         except (AttributeError, NotImplementedError, PicklingError, TypeError, ValueError):
             return
-        with suppress(OSError):
-            self.folder.mkdir(exist_ok=True)
-            _make_room(self.folder, len(payload))
-            number, name = tempfile.mkstemp(dir=self.folder)
-            with os.fdopen(number, "wb") as file:
-                file.write(hashlib.sha256(payload).digest() + payload)
-            Path(name).replace(self._file(options))
+        if self.compiled.key != self.key:
+            return
+        if write_entry(self._file(options), payload, most_bytes()):
+            self._note()
+
+    def _note(self) -> None:
+        if self.compiled.note is not None:
+            self.compiled.note(self.compiled)
 
     def _file(self, options: Options) -> Path:
-        return self.folder / _hashed((self.name, sorted((options or {}).items())))
+        return self.folder / hashed((self.name, sorted((options or {}).items())))
 
 
 class Form:
@@ -155,41 +153,40 @@ def types_of(arguments: Arguments) -> Arguments:
     return jax.tree.map(type_of, arguments)
 
 
-def _hashed(value: Any) -> str:
-    return hashlib.sha256(repr(value).encode()).hexdigest()
-
-
-def _make_room(folder: Path, size: int) -> None:
-    """Remove what was used least lately, where there would be too much."""
-    entries = [(file.stat(), file) for file in folder.iterdir()]
-    entries.sort(key=lambda entry: entry[0].st_mtime)
-    size += sum(status.st_size for status, _ in entries)
-    for status, file in entries:
-        if size <= most_bytes():
-            break
-        file.unlink(missing_ok=True)
-        size -= status.st_size
+def rules_are_ours() -> bool:
+    """True unless another package has lowering rules; False where that is not known."""
+    registry = sys.modules.get("graphopt.lowering.registry")
+    return registry is None or _all_ours(len(registry.RULES))
 
 
 # `count` stands for the rules: a registry only grows
 @functools.lru_cache(1)
-def _rules_are_ours(count: int) -> bool:
-    return all(rule.__module__.startswith("graphopt.lowering.") for rule in RULES.values())
+def _all_ours(count: int) -> bool:
+    rules = sys.modules["graphopt.lowering.registry"].RULES
+    return all(rule.__module__.startswith("graphopt.lowering.") for rule in rules.values())
 
 
-def _settings() -> tuple[Any, ...]:
+def settings() -> tuple[Any, ...]:
     """The versions and settings that a trace and a compilation depend on."""
     config: Any = jax.config
     values = {name: str(value) for name, value in config.values.items() if "cache" not in name}
     flags = [os.environ.get(name, "") for name in ("XLA_FLAGS", "LIBTPU_INIT_ARGS")]
-    versions = jax.__version__, version("jaxlib"), _own_code()
-    return versions, sorted(values.items()), flags, CORES
+    return _versions(), sorted(values.items()), flags, CORES
 
 
 @functools.cache
+def _versions() -> tuple[str, ...]:
+    packages = ("jax", "jaxlib", "numpy", "ml_dtypes", "xdsl")
+    return sys.version, *map(version, packages), _own_code()
+
+
 def _own_code() -> str:
-    """A hash of the code that makes traces."""
+    """A hash of the code that makes modules and traces."""
     root, found = Path(__file__).parents[1], hashlib.sha256()
-    for file in sorted(file for room in ("ir", "lowering") for file in (root / room).rglob("*.py")):
-        found.update(file.read_bytes())
+    for room in ("ir", "lowering", "passes", "runtime"):
+        for folder, inner, names in os.walk(root / room):
+            inner.sort()
+            for name in sorted(name for name in names if name.endswith(".py")):
+                found.update(f"{os.path.relpath(folder, root)}/{name}\n".encode())
+                found.update(Path(folder, name).read_bytes())
     return found.hexdigest()

@@ -14,6 +14,7 @@ from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.jax_import import import_jax
 
 if TYPE_CHECKING:
+    from graphopt.runtime.compiled import Compiled
     from graphopt.runtime.executable import Executables
 
 
@@ -39,11 +40,17 @@ def executables_of(program: Program, compilation: Compilation, reason: str) -> E
     Raises as `compile_program`.
     """
     import_jax()
-    from graphopt.runtime.compiling import compile_program
     from graphopt.runtime.executable import Executables
+    from graphopt.runtime.summaries import compiled_or_known
 
     if (shipped := _shipped.get(program)) is not None:
         found = shipped.executables(compilation)
         if found is not None:
             return found
-    return Executables(compile_program(compilation), reason)
+    return Executables(compiled_or_known(compilation, _compile), reason)
+
+
+def _compile(compilation: Compilation) -> Compiled:
+    from graphopt.runtime.compiling import compile_program
+
+    return compile_program(compilation)

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import functools
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import numpy as np
 
 from graphopt.errors import ScopeError
-from graphopt.ir.dialect.signature import Port
-from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, tensor
+from graphopt.ir.dtypes import DType
 from graphopt.lowering.multi_process import put
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.arrays import Array, HostArray
 from graphopt.runtime.scope import Scope, stack_in
 from graphopt.runtime.slots import ArrayLayout, Item, Slot, Stack, in_parts
+
+if TYPE_CHECKING:
+    from graphopt.ir.dialect.signature import Port
 
 # what has the value of a port of state
 Holder = Slot | Stack
@@ -57,8 +59,7 @@ def scope_slot(scope: Scope, name: str) -> Slot:
 
 def layout_of(replicated: Replicated, port: Port) -> ArrayLayout:
     """The layout in which the arrays of a replicated module hold a port of state."""
-    whole = None if port.shard_of is None else shape_of(port.shard_of)
-    return ArrayLayout(replicated.rows(port), whole, port.order)
+    return ArrayLayout(replicated.rows(port), port.whole, port.order)
 
 
 def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) -> list[Array]:
@@ -154,10 +155,9 @@ def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayL
 def _checked(slot: Holder, port: Port) -> HostArray:
     """The value in a slot; ScopeError unless it is what the program declares."""
     if isinstance(slot, Stack) and slot.home is None:
-        item = tensor(shape_of(port.type)[1:], dtype_of(port.type))
         values = [member.numpy() for member in slot.members]
         for name, value in zip(port.stack_of, values, strict=True):
-            check_state(Port(port.kind, name, item), value)
+            _check_value(name, port.shape[1:], port.dtype, value)
         return np.stack(values)
     value = slot.numpy()
     check_state(port, value)
@@ -166,15 +166,18 @@ def _checked(slot: Holder, port: Port) -> HostArray:
 
 def check_state(port: Port, value: Array) -> None:
     """ScopeError unless the value has the shape and dtype that the program declares."""
-    declared = port.type if port.shard_of is None else port.shard_of
-    shape, dtype = shape_of(declared), dtype_of(declared)
+    shape = port.whole or port.shape
     if port.order:
         shape = tuple(shape[port.order.index(axis)] for axis in range(len(shape)))
+    _check_value(port.name, shape, port.dtype, value)
+
+
+def _check_value(name: str, shape: tuple[int, ...], dtype: DType, value: Array) -> None:
     fits = len(shape) == value.ndim and all(
-        want in (UNKNOWN, got) for want, got in zip(shape, value.shape, strict=True)
+        want in (-1, got) for want, got in zip(shape, value.shape, strict=True)
     )
     if not fits or value.dtype != dtype.numpy:
         raise ScopeError(
-            f"variable '{port.name}' is {dtype!s} {list(shape)} in the program, but the scope "
+            f"variable '{name}' is {dtype!s} {list(shape)} in the program, but the scope "
             f"holds {value.dtype.name} {list(value.shape)}; set an array of that dtype and shape"
         )

@@ -21,7 +21,8 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.func import FuncOp
 from xdsl.ir import Attribute
 
-from graphopt.ir.dialect.types import Tensor, shape_of, show
+from graphopt.ir.dialect.types import Tensor, dtype_of, shape_of, show
+from graphopt.ir.dtypes import DType
 
 FEED = "pd.feed"
 STATE = "pd.state"
@@ -88,6 +89,21 @@ class Port:
     def variables(self) -> tuple[str, ...]:
         """The names of the variables that this is."""
         return self.stack_of or (self.name,)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Its sizes; -1 for open ones."""
+        return shape_of(self.type)
+
+    @property
+    def dtype(self) -> DType:
+        """Its element type."""
+        return dtype_of(self.type)
+
+    @property
+    def whole(self) -> tuple[int, ...] | None:
+        """The sizes of the value that the replicas hold together; None where each has its own."""
+        return None if self.shard_of is None else shape_of(self.shard_of)
 
 
 @dataclass(frozen=True)

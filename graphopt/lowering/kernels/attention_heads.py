@@ -7,7 +7,6 @@ have more cores than a few heads keep busy.
 from __future__ import annotations
 
 import math
-import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ import jax
 from jax import lax
 from jax import numpy as jnp
 
+from graphopt.lowering.cores import CORES
 from graphopt.lowering.kernels.attention import Array, Operands, Weighing, at_once
 from graphopt.lowering.kernels.flash import (
     backward,
@@ -30,7 +30,6 @@ from graphopt.lowering.kernels.flash import (
 LONG = 512
 # scores of a tile that fit into the cache of a CPU core, with their temporaries
 SCORES = 2**17
-CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def attention(operands: Operands, how: Weighing) -> Array:

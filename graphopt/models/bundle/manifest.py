@@ -18,8 +18,6 @@ from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.ir.dialect.signature import main_function, prepare_function
 from graphopt.ir.dialect.text import ModuleParser, ModulePrinter
-from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor
-from graphopt.passes.padding.masked import Masked
 from graphopt.runtime.machine import Machine
 
 Record = dict[str, Any]
@@ -82,62 +80,3 @@ def bounds_of(record: Mapping[str, Any]) -> dict[str, tuple[IndexBound, ...]]:
         )
         for name, each in record.items()
     }
-
-
-def axes_record(axes: Mapping[str, Axes]) -> Record:
-    """The padded axes of feeds or fetches."""
-    return {name: [_dim_record(dim) for dim in each] for name, each in axes.items()}
-
-
-def axes_of(record: Mapping[str, Any]) -> dict[str, Axes]:
-    """The axes of a record."""
-    return {name: tuple(map(_dim_of, each)) for name, each in record.items()}
-
-
-def masked_record(masked: Masked) -> Record:
-    """The additional feeds of a masked program."""
-    return {
-        "masks": [_dim_record(dim) for dim in masked.masks],
-        "counts": [_dim_record(dim) for dim in masked.counts],
-        "fetches": axes_record(masked.fetches),
-        "extents": [asdict(extent) for extent in sorted(masked.extents, key=str)],
-        "equal": [[_dim_record(dim) for dim in pair] for pair in sorted(masked.equal, key=str)],
-    }
-
-
-def masked_of(record: Mapping[str, Any]) -> Masked:
-    """The additional feeds of a record."""
-    return Masked(
-        tuple(_padded(dim) for dim in record["masks"]),
-        tuple(_padded(dim) for dim in record["counts"]),
-        axes_of(record["fetches"]),
-        frozenset(_extent_of(extent) for extent in record["extents"]),
-        frozenset((_padded(one), _padded(other)) for one, other in record["equal"]),
-    )
-
-
-def _dim_record(dim: Dim | None) -> list[Any] | None:
-    if dim is None:
-        return None
-    return [asdict(factor) if isinstance(factor, Extent) else factor for factor in dim]
-
-
-def _dim_of(record: Sequence[Any] | None) -> Dim | None:
-    return None if record is None else _padded(record)
-
-
-def _padded(record: Sequence[Any]) -> Dim:
-    return tuple(map(_factor_of, record))
-
-
-def _factor_of(record: Any) -> Factor:
-    if isinstance(record, dict):
-        return _extent_of(record)
-    if not isinstance(record, str | int):
-        raise TypeError(f"expected a name or a number, found {record!r}")
-    return record
-
-
-def _extent_of(record: Mapping[str, Any]) -> Extent:
-    numbers = {key: int(value) for key, value in record.items() if key != "name"}
-    return Extent(str(record["name"]), **numbers)

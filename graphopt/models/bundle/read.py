@@ -18,6 +18,7 @@ from graphopt.ir.program import Program
 from graphopt.models.bundle import manifest
 from graphopt.models.bundle.layout import Bundle, as_format_error
 from graphopt.models.bundle.program import program_of
+from graphopt.passes.padding import records
 from graphopt.runtime.arrays import HostArray, shapes_of
 from graphopt.runtime.buckets import Buckets, automatic
 from graphopt.runtime.compilation import Compilation
@@ -76,7 +77,7 @@ class InBundle:
         self.version = program.version
         self.fetches = tuple(fetches)
         self.platform = str(record["platform"])
-        self.axes = manifest.axes_of(record["axes"]) or None
+        self.axes = records.axes_of(record["axes"]) or None
         self.entries: list[Mapping[str, Any]] = [dict(entry) for entry in record["executables"]]
         self.is_same_version = record["graphopt"] == OWN
         self.has_warned = False
@@ -113,7 +114,7 @@ class InBundle:
                 manifest.skeleton_of(text),
                 bool(record["random"]),
                 manifest.bounds_of(record["bounds"]),
-                None if masked is None else manifest.masked_of(masked),
+                None if masked is None else records.masked_of(masked),
             )
             outlined = Outlined(compilation, outline)
             self._check(outlined)

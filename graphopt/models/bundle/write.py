@@ -28,6 +28,7 @@ from graphopt.models.bundle.program import program_of
 from graphopt.models.bundle.sizes import Shapes
 from graphopt.models.export.paddle import saved_program
 from graphopt.models.saved import SavedModel
+from graphopt.passes.padding import records
 from graphopt.runtime.arrays import Array
 from graphopt.runtime.bucketed import BucketedRunner
 from graphopt.runtime.buckets import Buckets
@@ -83,8 +84,8 @@ def write_bundle(
         "skeleton": pieces.add(manifest.skeleton_text(compiled.module).encode()),
         "random": compiled.is_random,
         "bounds": manifest.bounds_record(compiled.bounds),
-        "axes": manifest.axes_record(compiled.compilation.axes or {}),
-        "masked": manifest.masked_record(masked) if masked is not None else None,
+        "axes": records.axes_record(compiled.compilation.axes or {}),
+        "masked": records.masked_record(masked) if masked is not None else None,
         "options": compiled.options() or {},
         "executables": entries,
     }

@@ -15,13 +15,6 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import FuncOp, ReturnOp
 from xdsl.ir import Operation, SSAValue
 
-import graphopt.passes.padding.computing
-import graphopt.passes.padding.images
-import graphopt.passes.padding.movement
-import graphopt.passes.padding.ordered
-import graphopt.passes.padding.recurrent
-import graphopt.passes.padding.sequences
-import graphopt.passes.padding.statistics  # noqa: F401
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.math import Where
@@ -30,6 +23,15 @@ from graphopt.ir.dialect.signature import FEED, STATE, main_function, signature_
 from graphopt.ir.dialect.signature_edit import add_feed
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, tensor
 from graphopt.passes.engine.rewrite import insert, replace
+
+# the rules register themselves
+from graphopt.passes.padding import computing as computing
+from graphopt.passes.padding import images as images
+from graphopt.passes.padding import movement as movement
+from graphopt.passes.padding import ordered as ordered
+from graphopt.passes.padding import recurrent as recurrent
+from graphopt.passes.padding import sequences as sequences
+from graphopt.passes.padding import statistics as statistics
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent
 from graphopt.passes.padding.masked import Masked, count_name, mask_name
 from graphopt.passes.padding.regions import carry_block

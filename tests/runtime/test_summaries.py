@@ -1,0 +1,244 @@
+"""Programs that an earlier process compiled run without a module, and never in place of others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.errors import ProgramError
+from graphopt.ir.program import Program
+from graphopt.nn import functional as F
+from graphopt.runtime import CPUPlace, known, shipped, summaries
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compiling import compile_program
+from graphopt.runtime.flags import WITHOUT
+from graphopt.runtime.program_key import key_of
+from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.summary import Summary
+from graphopt_tests.runtime.nets import Net, build
+
+X = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")
+
+
+@pytest.fixture(autouse=True)
+def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A directory of its own for each test, in which even what compiles quickly is kept."""
+    for module in (known, summaries):
+        monkeypatch.setattr(module, "use_cache", lambda: tmp_path)
+        monkeypatch.setattr(module, "most_bytes", lambda: 1 << 30)
+    monkeypatch.setattr(known, "least_seconds", lambda: 0.0)
+
+
+@pytest.fixture
+def no_module(monkeypatch: pytest.MonkeyPatch) -> Callable[[], None]:
+    """Called, lets nothing be parsed or optimised any more."""
+
+    def fail(compilation: Any) -> Any:
+        raise AssertionError("a program was parsed")
+
+    return lambda: monkeypatch.setattr(shipped, "_compile", fail)
+
+
+def files(folder: Path) -> list[Path]:
+    return sorted((folder / summaries.FOLDER).iterdir())
+
+
+def net(scale: float = 2.0) -> Net:
+    """A network that trains, with dropout and an embedding."""
+
+    def make() -> tuple[Any, Any]:
+        x = static.data("x", [None, 4], "float32")
+        ids = static.data("ids", [None], "int64")
+        hidden = F.dropout(static.nn.fc(x, 8, activation="relu"), 0.5) * scale
+        hidden = hidden + static.nn.embedding(ids, [6, 8])
+        loss = paddle.mean(paddle.square(hidden))
+        paddle.optimizer.Momentum(0.1, 0.9).minimize(loss)
+        return loss, hidden
+
+    with paddle.utils.unique_name.guard():
+        return build(make)
+
+
+def feed(rows: int = 5) -> dict[str, Any]:
+    return {"x": X[:rows], "ids": np.arange(rows)}
+
+
+def trained(scale: float = 2.0) -> list[Any]:
+    """The losses of three steps of a new network in a scope of its own."""
+    with static.scope_guard(static.Scope()):
+        paddle.seed(1)
+        made = net(scale)
+        return [made.run(feed(), made.loss)[0] for _ in range(3)]
+
+
+def folded() -> Program:
+    """An inference program with weights that are prepared apart."""
+    main, startup = static.Program(), static.Program()
+    with paddle.utils.unique_name.guard(), static.program_guard(main, startup):
+        x = static.data("x", [None, 3, 8, 8], "float32")
+        y = static.nn.conv2d(x, 4, 3, bias_attr=False)
+        static.nn.batch_norm(y, is_test=True, act="relu")
+    static.Executor().run(startup)
+    return main.clone(for_test=True)
+
+
+def test_a_known_program_is_not_parsed(no_module: Callable[[], None], tmp_path: Path) -> None:
+    """It trains to the same bits, and its feeds are checked as before."""
+    wanted = trained()
+    assert files(tmp_path)
+    with static.scope_guard(static.Scope()):
+        paddle.seed(1)
+        made = net()
+        no_module()
+        found = [made.run(feed(), made.loss)[0] for _ in range(3)]
+        np.testing.assert_array_equal(found, wanted)
+        with pytest.raises(IndexError, match="'ids' was fed 6"):
+            made.run({"x": X, "ids": np.arange(2, 7)}, made.loss)
+
+
+def test_prepared_weights_of_a_known_program(no_module: Callable[[], None]) -> None:
+    """They are computed from the parameters of the scope, and again when these change."""
+    image = np.random.default_rng(1).normal(size=(2, 3, 8, 8)).astype("float32")
+    with static.scope_guard(static.Scope()) as _, paddle.utils.unique_name.guard():
+        main = folded()
+        last = main.global_block().ops[-1].output("Out")[0]
+        wanted = static.Executor().run(main, {"x": image}, [last])[0]
+        no_module()
+        executor = static.Executor()
+        found = executor.run(main, {"x": image}, [last])[0]
+        np.testing.assert_array_equal(found, wanted)
+        weight = main.all_parameters()[0].name
+        holder = static.global_scope().find_var(weight).get_tensor()
+        holder.set(np.zeros_like(np.array(holder)), None)
+        assert not np.array_equal(executor.run(main, {"x": image}, [last])[0], wanted)
+
+
+def test_another_size_is_compiled(tmp_path: Path) -> None:
+    """From the program, which is parsed then."""
+    with static.scope_guard(static.Scope()):
+        paddle.seed(1)
+        made = net()
+        wanted = [made.run(feed(rows), made.loss)[0] for rows in (5, 3)]
+    trained()
+    for file in (tmp_path / known.FOLDER).iterdir():
+        file.unlink()
+    with static.scope_guard(static.Scope()):
+        paddle.seed(1)
+        made = net()
+        found = [made.run(feed(rows), made.loss)[0] for rows in (5, 3)]
+    np.testing.assert_array_equal(found, wanted)
+
+
+def test_a_program_that_changes_is_another_one() -> None:
+    """After a run and a change it has the results of the changed one."""
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [None, 4], "float32")
+        y = x * 2.0
+    for factor in (2.0, 3.0):
+        (scale,) = (op for op in main.global_block().ops if op.type == "scale")
+        scale._set_attr("scale", factor)
+        for _ in range(2):
+            found = static.Executor().run(main, {"x": X}, [y])[0]
+            np.testing.assert_allclose(found, X * factor, rtol=1e-6)
+
+
+@pytest.mark.parametrize("damage", [b"", b"short", None])
+def test_a_damaged_summary_is_made_again(
+    tmp_path: Path, damage: bytes | None, no_module: Callable[[], None]
+) -> None:
+    wanted = trained()
+    for file in files(tmp_path):
+        content = bytearray(file.read_bytes())
+        content[-1] ^= 1
+        file.write_bytes(bytes(content) if damage is None else damage)
+    np.testing.assert_array_equal(trained(), wanted)
+    made = net()
+    no_module()
+    made.run(feed(), made.loss)
+
+
+def test_a_summary_of_something_else_is_no_crash(tmp_path: Path) -> None:
+    """A whole file with other contents."""
+    from graphopt.runtime.entries import write_entry
+
+    wanted = trained()
+    for file in files(tmp_path):
+        write_entry(file, b'{"plan": 3}', 1 << 30)
+    np.testing.assert_array_equal(trained(), wanted)
+
+
+def doubled(scale: float = 2.0, dtype: str = "float32", *, name: str = "x") -> Program:
+    main = static.Program()
+    with paddle.utils.unique_name.guard(), static.program_guard(main, static.Program()):
+        _ = static.data(name, [None, 4], dtype) * scale
+    return main
+
+
+def key(program: Program, **options: Any) -> str | None:
+    given: dict[str, Any] = {"feeds": ("x",), "fetches": ("tmp_0",), "places": (CPUPlace(),)}
+    return key_of(Compilation(program, **{**given, **options}), "settings")
+
+
+def test_keys_are_of_the_content() -> None:
+    """Equal for programs of one content, and different for whatever makes another module."""
+    first = key(doubled())
+    assert first is not None and first == key(doubled())
+    others = [
+        key(doubled(2.0000001)),
+        key(doubled(dtype="float64")),
+        key(doubled(name="y")),
+        key(doubled(), feeds=()),
+        key(doubled(), fetches=("x",)),
+        key(doubled(), axes={"x": (("batch",), None)}),
+        key_of(Compilation(doubled(), ("x",), ("tmp_0",), None, (CPUPlace(),)), "others"),
+    ]
+    paddle.set_flags({WITHOUT: "dce"})
+    try:
+        others.append(key(doubled()))
+    finally:
+        paddle.set_flags({WITHOUT: ""})
+    assert len({first, *others}) == 1 + len(others)
+    assert key(doubled()) == first
+
+
+def test_programs_without_a_key() -> None:
+    """A strategy, several places, and attributes whose content is not known."""
+    assert key(doubled(), strategy=BuildStrategy()) is None
+    assert key(doubled(), places=()) is None
+    assert key(doubled(), data_parallel=True) is None
+    program = doubled()
+    program.global_block().ops[0].attrs["function"] = lambda: None
+    assert key(program) is None
+
+
+def test_a_summary_comes_back_from_its_text() -> None:
+    """As a step needs it, and as the same text."""
+    program = doubled()
+    compiled = compile_program(Compilation(program, ("x",), ("tmp_0",), None, (CPUPlace(),)))
+    summary = Summary.of(compiled)
+    assert summary is not None
+    again = Summary.of_text(summary.text())
+    assert again.text() == summary.text()
+    assert [port.name for port in again.plan.feeds] == ["x"]
+    assert again.plan.feeds[0].shape == compiled.plan.feeds[0].shape
+
+
+def test_a_program_changed_meanwhile_is_refused() -> None:
+    """Nothing is kept under the key of what the program was."""
+    program = doubled()
+    compilation = Compilation(program, ("x",), ("tmp_0",), None, (CPUPlace(),))
+    summary = Summary.of(compile_program(compilation))
+    assert summary is not None
+    made = summaries.Summarized(compilation, summary, "key", compile_program)
+    assert made.whole is not None and made.key is None  # "key" is not that of the content
+    made = summaries.Summarized(compilation, summary, "key", compile_program)
+    program.touch()
+    with pytest.raises(ProgramError, match="changed"):
+        _ = made.whole
