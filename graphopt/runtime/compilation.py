@@ -18,7 +18,7 @@ from graphopt.ir.dialect.context import new_context
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
 from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.passes.cleanup.settle_shapes import SettleShapes
+from graphopt.passes.cleanup.settle_shapes import SettlePadded
 from graphopt.passes.engine.validation import Validator
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.mask import mask_padding
@@ -77,7 +77,7 @@ class Compilation:
         if self.strategy is not None and self.strategy.sync_batch_norm:
             SyncBatchNorm().apply(new_context(), module)
         # what reads sizes off a tensor mostly reshapes by them, and says so without reading then
-        SettleShapes().apply(new_context(), module)
+        SettlePadded().apply(new_context(), module)
         dce(module)
         return module, mask_padding(module, self.axes)
 

@@ -102,3 +102,37 @@ def test_sparing_sizes() -> None:
         sparing(1.5)
     with pytest.raises(ValueError, match="reuse should be 1 or more"):
         automatic(reuse=0.5)
+
+
+def recognizer() -> Built:
+    """Columns of a picture as words, reshaped by sizes that the program reads; a mean over them."""
+    x = static.data("x", [None, 2, 4, None], "float32")
+    columns = F.relu(nn.Conv2D(2, 3, (4, 3), padding=(0, 1))(x))
+    size = paddle.shape(columns)
+    words = paddle.transpose(paddle.flatten(columns, 2, 3), [0, 2, 1])
+    zero, one, three = (paddle.full([1], n, "int32") for n in (0, 1, 3))
+    again = paddle.reshape(words * 2.0, paddle.concat([zero, one, size[3:4], three]))
+    mean = paddle.sum(columns, axis=3) / paddle.cast(size[3], "float32")
+    return [again, mean, size], lambda generator, rows, length: {
+        "x": generator.normal(size=(rows, 2, 4, length)).astype("float32")
+    }
+
+
+def test_sizes_as_values() -> None:
+    """A size that is a number of the program is that of the data, one of a reshape of the array."""
+    buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
+    assert assert_same(recognizer, buckets)["exact"] == []
+
+
+def test_tensors_of_a_size_that_is_read_run_exactly() -> None:
+    """Such a size must be a number when the program is compiled."""
+
+    def build() -> Built:
+        x = static.data("x", [None, None], "float32")
+        weight = static.create_parameter([1], "float32")
+        return [x * weight + paddle.zeros([paddle.shape(x)[1]])], lambda generator, rows, length: {
+            "x": generator.normal(size=(rows, length)).astype("float32")
+        }
+
+    _, _, stats = run(build, Buckets({"batch": one_of(4)}, others=one_of(8)))
+    assert any("size-of-tensor" in reason for reason in stats["exact"])

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -35,6 +35,8 @@ class SettleShapes(RewritePass):
 
     name = "settle-shapes"
     numerics = Numerics.BIT_EXACT
+    has_elements: ClassVar[bool] = False
+    """True where no tensor is empty: a 0 always copies a size then, and a -1 takes the rest."""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, known = RewriteLog(self.name, self.numerics), Known()
@@ -46,7 +48,7 @@ class SettleShapes(RewritePass):
                 continue
             if isinstance(op, Slice) and _read_from_source(op, known, log):
                 continue
-            made = _settled(op, known, log) if isinstance(op, Dynamic) else None
+            made = _settled(op, known, log, self.has_elements) if isinstance(op, Dynamic) else None
             if made is None or op.results[0] in kept or not log.allow(op):
                 known.see(op)
                 continue
@@ -62,6 +64,12 @@ class SettleShapes(RewritePass):
             done = replace(op, {op.results[0]: settled.results[0]}, log)
             known.see(settled if done else op)
         return log.outcomes
+
+
+class SettlePadded(SettleShapes):
+    """As settle-shapes, before padding: feeds with rows to spare are never empty."""
+
+    has_elements = True
 
 
 def _read_from_source(op: Slice, known: Known, log: RewriteLog) -> bool:
@@ -93,7 +101,7 @@ class _Plain(NamedTuple):
     operands: Sequence[SSAValue]
 
 
-def _settled(op: Dynamic, known: Known, log: RewriteLog) -> _Plain | None:
+def _settled(op: Dynamic, known: Known, log: RewriteLog, has_elements: bool) -> _Plain | None:
     """The plain op for one with known sizes; None for any other, and a reason if it reshapes."""
     made = {kind.name: kind for kind in (Reshape, Expand)}.get(op.attr("op"))
     if made is None or op.attr("dynamic") != ("shape",) or len(op.inputs) != 1:
@@ -103,7 +111,8 @@ def _settled(op: Dynamic, known: Known, log: RewriteLog) -> _Plain | None:
     if all(size is None for size in wanted):
         return None
     own, x = known.sizes(op.inputs[0]), op.inputs[0]
-    found = _Plain(made, _copying(own, wanted) if made is Reshape else _keeping(own, wanted), (x,))
+    shape = _copying(own, wanted, has_elements) if made is Reshape else _keeping(own, wanted)
+    found = _Plain(made, shape, (x,))
     if None in found.shape:
         like = _likeness(wanted) if made is Reshape else None
         if like is None:
@@ -139,17 +148,23 @@ def _keeping(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
     ]
 
 
-def _copying(own: Sizes, wanted: Sequence[Amount | None]) -> list[int | None]:
+def _copying(own: Sizes, wanted: Sequence[Amount | None], has_elements: bool) -> list[int | None]:
     """The shape that a plain reshape takes; None for a size that it cannot say."""
     shape = [
         size if isinstance(size, int) else 0 if own[at : at + 1] == (size,) else None
         for at, size in enumerate(wanted)
     ]
-    sizes = [size for size in wanted if size is not None]
+    copied = own if has_elements else ()
+    sizes = [
+        copied[at] if size == 0 and at < len(copied) else size
+        for at, size in enumerate(wanted)
+        if size is not None
+    ]
     if shape.count(None) == 1 and len(sizes) == len(wanted) and product(sizes) == product(own):
         at = shape.index(None)
         # where another size may be 0, a -1 says nothing
-        if all(size is not None and size > 0 for size in (*shape[:at], *shape[at + 1 :])):
+        others = (*shape[:at], *shape[at + 1 :])
+        if has_elements or all(size is not None and size > 0 for size in others):
             shape[at] = -1
     return shape
 

@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from functools import partial
+
+from xdsl.ir import SSAValue
+
+from graphopt.ir.dialect.ops.dynamic import Dynamic
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
+from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.ops.rearrange import Unbind
 from graphopt.ir.dialect.ops.shape import (
     Concat,
     Expand,
     Flatten,
     Reshape,
+    ShapeOf,
+    Slice,
     Split,
     Squeeze,
     Stack,
@@ -16,9 +25,10 @@ from graphopt.ir.dialect.ops.shape import (
     Unsqueeze,
 )
 from graphopt.ir.dialect.ops.sort import Topk
-from graphopt.ir.dialect.types import UNKNOWN, normalize_axes, normalize_axis
-from graphopt.passes.padding.dims import CannotPad, Dim, factors_of, joined, reshaped
-from graphopt.passes.padding.rules import Carried, Padded, carry, check_free, same, sizes_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axes, normalize_axis
+from graphopt.passes.engine.rewrite import insert
+from graphopt.passes.padding.dims import Axes, CannotPad, Dim, factors_of, joined, reshaped
+from graphopt.passes.padding.rules import Carried, Padded, Real, carry, check_free, same, sizes_of
 
 
 @carry.register(Embedding)
@@ -72,6 +82,44 @@ def _(op: Flatten, padded: Padded) -> Carried:
 def _(op: Transpose, padded: Padded) -> Carried:
     axes, perm = padded.of(op.operands[0]), list[int](op.attr("perm"))
     return Carried((tuple(axes[axis] for axis in perm),))
+
+
+@carry.register(ShapeOf)
+def _(op: ShapeOf, padded: Padded) -> Carried:
+    """The sizes of the data: where the program computes with a size, it is that without padding."""
+    axes = padded.of(op.input)
+    if not any(axes):
+        return Carried(((None,),))
+    if _sets_sizes(op.out):
+        raise CannotPad("size-of-tensor", "a tensor gets its size from it")
+    return Carried(((None,),), write=partial(_true_sizes, axes))
+
+
+def _sets_sizes(value: SSAValue) -> bool:
+    """True when an op whose attributes are values, such as the shape of a reshape, reads this."""
+    left, seen = [value], {value}
+    while left:
+        for use in left.pop().uses:
+            if isinstance(use.operation, Dynamic):
+                return True
+            new = set(use.operation.results) - seen
+            seen |= new
+            left += new
+    return False
+
+
+def _true_sizes(axes: Axes, op: ShapeOf, real: Real) -> Sequence[SSAValue]:
+    dtype, own = dtype_of(op.out.type), op.input
+    whole = insert(ShapeOf.make(own), op)
+    parts: list[SSAValue] = []
+    for at, dim in enumerate(axes):
+        if dim is None:
+            bounds = {"axes": (0,), "starts": (at,), "ends": (at + 1,)}
+            parts.append(insert(Slice.make(whole, **bounds), op))
+            continue
+        size = insert(Cast.make(real.count(dim), dtype=dtype), op)
+        parts.append(insert(Reshape.make(size, shape=(1,)), op))
+    return (insert(Concat.make(parts, axis=0), op),)
 
 
 @carry.register(Squeeze)
