@@ -2,7 +2,7 @@
 
 import sys
 
-from graphopt.cli.main import main
+from graphopt.cli.start import main
 
 if __name__ == "__main__":
     sys.exit(main())

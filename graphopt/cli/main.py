@@ -78,10 +78,6 @@ def main(args: Sequence[str] | None = None) -> int:
         from graphopt.cli.opt import main as opt
 
         return opt(given[1:])
-    if given[:1] == ["run"] and given[1:2] and given[1].endswith(".py"):
-        from graphopt.frontend.script import run_script
-
-        return run_script(given[1], given[2:])
     rest: list[str] = []
     if given[:1] == ["bisect"] and "--" in given:
         rest = given[given.index("--") + 1 :]

@@ -17,7 +17,7 @@ from graphopt.frontend.layer_helper import LayerHelper as _Layer
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import variable_of
 from graphopt.ir.program import Operator, Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 from graphopt.tensor.creation import assign
 
 

@@ -13,9 +13,16 @@ from typing import Any, cast
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.frontend.mode import current_op_attrs, require_static
-from graphopt.ir.program import Block, Operator, OpRole, Parameter, Variable, VarKind
+from graphopt.ir.program import (
+    Block,
+    Operator,
+    OpRole,
+    Parameter,
+    Variable,
+    VarKind,
+    is_sparse_lookup,
+)
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
-from graphopt.ir.translate.operators.sparse import is_sparse_lookup
 
 
 @dataclass(frozen=True)

@@ -25,8 +25,6 @@ from graphopt.ir.program import (
     default_startup_program,
     unique_name,
 )
-from graphopt.ir.translate.operators.registry import TRANSLATIONS
-from graphopt.ir.translate.operators.table import BY_TYPE
 
 Slots = Mapping[str, Any]
 
@@ -140,6 +138,9 @@ class LayerHelper:
             raise TypeError(
                 f"{self.layer_type}(): the activation must be a str, found {type(act).__name__}"
             )
+        from graphopt.ir.translate.operators.registry import TRANSLATIONS
+        from graphopt.ir.translate.operators.table import BY_TYPE
+
         if act not in BY_TYPE and act not in TRANSLATIONS:
             raise UnsupportedError(f"{self.layer_type}(): '{act}' is not a known activation")
         return self.emit(act, {"X": x})

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from graphopt.ir.program import LENGTHS, Operator, Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 
 Level = str | tuple[int, ...] | int
 Levels = tuple[Level, ...]

@@ -6,12 +6,14 @@ xDSL type, its NumPy type and the number that Paddle's files use for it.
 
 from __future__ import annotations
 
-from typing import Any, cast
+from functools import cache
+from typing import TYPE_CHECKING, Any, cast
 
 import ml_dtypes
 import numpy as np
-from xdsl.dialects import builtin
-from xdsl.ir import Attribute
+
+if TYPE_CHECKING:
+    from xdsl.ir import Attribute
 
 
 class DType(str):
@@ -27,7 +29,7 @@ class DType(str):
     @property
     def ir(self) -> Attribute:
         """The xDSL element type."""
-        return _IR[self]
+        return _element_types()[self]
 
     @property
     def code(self) -> int:
@@ -57,27 +59,54 @@ class DType(str):
         return f"paddle.{self!s}"
 
 
-# name, number in VarType.Type, xDSL element type, NumPy type
-_ROWS: tuple[tuple[str, int, Attribute, Any], ...] = (
-    ("bool", 0, builtin.i1, np.bool_),
-    ("int16", 1, builtin.IntegerType(16), np.int16),
-    ("int32", 2, builtin.i32, np.int32),
-    ("int64", 3, builtin.i64, np.int64),
-    ("float16", 4, builtin.f16, np.float16),
-    ("float32", 5, builtin.f32, np.float32),
-    ("float64", 6, builtin.f64, np.float64),
-    ("uint8", 20, builtin.IntegerType(8, builtin.Signedness.UNSIGNED), np.uint8),
-    ("int8", 21, builtin.IntegerType(8), np.int8),
-    ("bfloat16", 22, builtin.bf16, ml_dtypes.bfloat16),
-    ("complex64", 23, builtin.ComplexType(builtin.f32), np.complex64),
-    ("complex128", 24, builtin.ComplexType(builtin.f64), np.complex128),
+# name, number in VarType.Type, NumPy type
+_ROWS: tuple[tuple[str, int, Any], ...] = (
+    ("bool", 0, np.bool_),
+    ("int16", 1, np.int16),
+    ("int32", 2, np.int32),
+    ("int64", 3, np.int64),
+    ("float16", 4, np.float16),
+    ("float32", 5, np.float32),
+    ("float64", 6, np.float64),
+    ("uint8", 20, np.uint8),
+    ("int8", 21, np.int8),
+    ("bfloat16", 22, ml_dtypes.bfloat16),
+    ("complex64", 23, np.complex64),
+    ("complex128", 24, np.complex128),
 )
+
+
+# xDSL is imported when a program is translated, and not where its executable is on disk
+@cache
+def _element_types() -> dict[str, Attribute]:
+    """The xDSL element type of each name."""
+    from xdsl.dialects import builtin
+
+    return {
+        "bool": builtin.i1,
+        "int16": builtin.IntegerType(16),
+        "int32": builtin.i32,
+        "int64": builtin.i64,
+        "float16": builtin.f16,
+        "float32": builtin.f32,
+        "float64": builtin.f64,
+        "uint8": builtin.IntegerType(8, builtin.Signedness.UNSIGNED),
+        "int8": builtin.IntegerType(8),
+        "bfloat16": builtin.bf16,
+        "complex64": builtin.ComplexType(builtin.f32),
+        "complex128": builtin.ComplexType(builtin.f64),
+    }
+
+
+@cache
+def _from_element_types() -> dict[Attribute, DType]:
+    return {element: DType(name) for name, element in _element_types().items()}
+
+
 FLOATING = frozenset(("float16", "bfloat16", "float32", "float64"))
-_CODE = {name: code for name, code, _, _ in _ROWS}
-_IR = {name: ir for name, _, ir, _ in _ROWS}
-_NUMPY = {name: np.dtype(numpy_type) for name, _, _, numpy_type in _ROWS}
-_FROM_CODE = {code: DType(name) for name, code, _, _ in _ROWS}
-_FROM_IR: dict[Attribute, DType] = {ir: DType(name) for name, _, ir, _ in _ROWS}
+_CODE = {name: code for name, code, _ in _ROWS}
+_NUMPY = {name: np.dtype(numpy_type) for name, _, numpy_type in _ROWS}
+_FROM_CODE = {code: DType(name) for name, code, _ in _ROWS}
 _ALIASES = {"uint16": "bfloat16", "float": "float32", "double": "float64", "int": "int32"}
 
 bool_ = DType("bool")
@@ -122,6 +151,6 @@ def as_dtype(spec: object) -> DType:
 def from_ir(element: Attribute) -> DType:
     """The `DType` of an xDSL element type; TypeError when no `DType` corresponds."""
     try:
-        return _FROM_IR[element]
+        return _from_element_types()[element]
     except KeyError:
         raise TypeError(f"{element} is not an element type of the pd dialect") from None

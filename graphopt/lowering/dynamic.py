@@ -24,18 +24,9 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import ShapeOf
 from graphopt.lowering.call import Call
 from graphopt.lowering.collectives import ALONE, Replicas
+from graphopt.lowering.needs_data import NeedsData as NeedsData
 
 Numbers = np.ndarray[Any, Any]
-
-
-class NeedsData(UnsupportedError):
-    """A size depends on data; such a program cannot be one XLA program."""
-
-    def __init__(self, what: str) -> None:
-        super().__init__(
-            f"{what} depends on data: such a program runs op by op on one device, not over "
-            f"several devices or in a compiled export"
-        )
 
 
 def concrete(array: Any, what: str) -> Numbers:

@@ -18,6 +18,7 @@ from jax.sharding import PartitionSpec as P
 
 from graphopt.errors import WorldError
 from graphopt.lowering.plan import Replicated
+from graphopt.lowering.plan import put as put
 from graphopt.lowering.replication import cut, mesh_of
 
 
@@ -57,13 +58,6 @@ def across(replicated: Replicated, devices: Sequence[Any]) -> Replicated:
         f"{replicated.name} across {parts.share} processes" if parts.share > 1 else replicated.name
     )
     return replace(replicated, name=name, function=function)
-
-
-def put(value: np.ndarray[Any, Any], sharding: Any) -> Any:
-    """An array with this sharding; each process creates its own part."""
-    if sharding.is_fully_addressable:
-        return jax.device_put(value, sharding)
-    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])
 
 
 @dataclass(frozen=True)

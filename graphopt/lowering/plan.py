@@ -120,3 +120,10 @@ class Replicated:
 def home_of(*devices: Any) -> Hashable:
     """The identity of a group of devices; compared with `is`."""
     return object()
+
+
+def put(value: Any, sharding: Any) -> Any:
+    """An array with this sharding; each process creates its own part."""
+    if sharding.is_fully_addressable:
+        return jax.device_put(value, sharding)
+    return jax.make_array_from_callback(value.shape, sharding, lambda index: value[index])

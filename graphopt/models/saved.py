@@ -12,7 +12,6 @@ import numpy as np
 from graphopt.errors import FeedError
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.program import Program, Variable
-from graphopt.passes.table.explain import as_text
 from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compiled_program import CompiledProgram
@@ -138,6 +137,8 @@ class SavedModel:
         `module`.
         """
         compilation = self._compilation(build_strategy, None, portable=portable)
+        from graphopt.passes.table.explain import as_text
+
         return as_text(compilation.optimized(near=True).report)
 
     def _compilation(

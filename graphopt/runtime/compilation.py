@@ -1,7 +1,7 @@
 """A compilation: a program with feeds, fetches, strategy and places, and its optimised module.
 
 Whoever compiles, explains, exports or searches a program makes a `Compilation` first, so that all
-of them see the same passes. `compile_program` of `runtime/compiled.py` gives what executables are
+of them see the same passes. `compile_program` of `runtime/compiling.py` gives what executables are
 made of, and is the only part that always needs JAX.
 """
 
@@ -9,27 +9,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from xdsl.dialects.builtin import ModuleOp
-from xdsl.transforms.dead_code_elimination import dce
-
-from graphopt.ir.dialect.context import new_context
 from graphopt.ir.program import GRAD_SUFFIX, Program
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
-from graphopt.ir.translate.blocks.program import parse_program
-from graphopt.passes.cleanup.settle_shapes import SettlePadded
-from graphopt.passes.engine.validation import Validator
 from graphopt.passes.padding.dims import Axes
-from graphopt.passes.padding.mask import mask_padding
 from graphopt.passes.padding.masked import Masked
-from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.manager import optimize
-from graphopt.passes.table.report import Report
 from graphopt.runtime.flags import left_out
 from graphopt.runtime.places import Place, about
 from graphopt.runtime.strategies import BuildStrategy
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.passes.engine.validation import Validator
+    from graphopt.passes.table.report import Report
 
 
 class Optimized(NamedTuple):
@@ -70,16 +65,27 @@ class Compilation:
 
         UnsupportedError and ProgramError as `parse_program`.
         """
+        from graphopt.ir.translate.blocks.program import parse_program
+
         module = parse_program(self.program, self.feeds, self.fetches)
-        if self.axes is None:
-            return module, None
+        return (module, None) if self.axes is None else (module, self._mask(module, self.axes))
+
+    def _mask(self, module: ModuleOp, axes: Mapping[str, Axes]) -> Masked:
+        """Rewrite a module for feeds with rows to spare."""
+        from xdsl.transforms.dead_code_elimination import dce
+
+        from graphopt.ir.dialect.context import new_context
+        from graphopt.passes.cleanup.settle_shapes import SettlePadded
+        from graphopt.passes.padding.mask import mask_padding
+        from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
+
         # masked norms are written out, so that they must know before whose rows they count
         if self.strategy is not None and self.strategy.sync_batch_norm:
             SyncBatchNorm().apply(new_context(), module)
         # what reads sizes off a tensor mostly reshapes by them, and says so without reading then
         SettlePadded().apply(new_context(), module)
         dce(module)
-        return module, mask_padding(module, self.axes)
+        return mask_padding(module, axes)
 
     def pass_context(self) -> PassContext:
         """The PassContext for the passes."""
@@ -100,6 +106,8 @@ class Compilation:
         compares each rewrite with what it replaces. PassError when a pass fails, OSError when
         `debug_graphviz_path` cannot be written.
         """
+        from graphopt.passes.table.manager import optimize
+
         module = self.parsed()
         context = self.pass_context().quiet() if near else self.pass_context()
         report = optimize(module, context, near=near, again=self.parsed, validate=validate)

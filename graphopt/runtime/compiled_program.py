@@ -11,15 +11,12 @@ from typing import TYPE_CHECKING
 
 from graphopt.display.facts import WithFacts
 from graphopt.display.table import Page
-from graphopt.ir.dialect.text import text_of
 from graphopt.ir.program import Program
-from graphopt.passes.table.added import GivenPass, as_passes, of_block
 from graphopt.runtime.arrays import Feed, Stats, counters
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel, as_places
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.explain import Explanation, explain
 from graphopt.runtime.fetch import Results, as_result, merge_replicas
 from graphopt.runtime.losses import (
     check_customized_seed,
@@ -33,7 +30,9 @@ from graphopt.runtime.scope import Scope
 from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
 
 if TYPE_CHECKING:
+    from graphopt.passes.table.added import GivenPass
     from graphopt.runtime.compiled import Compiled
+    from graphopt.runtime.explain import Explanation
 
 
 class CompiledProgram(WithFacts):
@@ -58,6 +57,8 @@ class CompiledProgram(WithFacts):
                 "The type of program_to_graph parameter is wrong, expected Graph or Program, but "
                 f"received {type(program_or_graph)}"
             )
+        from graphopt.passes.table.added import as_passes, of_block
+
         self._source = program_or_graph
         self._program = program_or_graph.clone()
         self._program.lr_schedulers = program_or_graph.lr_schedulers
@@ -143,6 +144,8 @@ class CompiledProgram(WithFacts):
         """
         made = self._runner.executables() if self._runner is not None else []
         if form == "pd":
+            from graphopt.ir.dialect.text import text_of
+
             return "\n".join(text_of(compiled.module) for compiled in self._compiled())
         if form == "stablehlo":
             return "\n".join(executable.stablehlo() for executable in made)
@@ -193,6 +196,8 @@ class CompiledProgram(WithFacts):
 
     def explanations(self) -> list[Explanation]:
         """The same as objects, one for each set of feeds and fetches that was compiled."""
+        from graphopt.runtime.explain import Explanation
+
         return [Explanation(item.explained()) for item in self._compiled()]
 
     def _compiled(self) -> list[Compiled]:
@@ -270,6 +275,8 @@ class CompiledProgram(WithFacts):
 
     def _check_strict(self, names: tuple[str, ...]) -> None:
         """StrictError, before anything is compiled or changed, for a flag that does nothing."""
+        from graphopt.runtime.explain import explain
+
         explain(self, fetch_list=list(names), strict=True)
         self._strict = False
 

@@ -15,20 +15,16 @@ import jax
 import numpy as np
 
 from graphopt.ir.program.location import caller_level
-from graphopt.lowering.dynamic import NeedsData
-from graphopt.lowering.finite import take
-from graphopt.lowering.host import listening
+from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.arrays import Array, Arrays, Feeds, HostArray
 from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.cache import use_cache
-from graphopt.runtime.callbacks import finish
 from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.flags import AUTO, FAST, FULL
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.ids import check_ids
 from graphopt.runtime.known import Arguments, Form, Known, types_of
-from graphopt.runtime.not_finite import refuse_not_finite
 from graphopt.runtime.progress import FEED_SHAPE, NEW_PROGRAM, announced
 from graphopt.runtime.run_hook import Watcher, watcher
 from graphopt.runtime.scope import Scope
@@ -217,6 +213,9 @@ class Executable:
                 with scope.lock, jax.enable_x64(True):
                     fetches, written = function(*self._state(slots, scope), ordered, key)
         if self.compiled.checks_finite:
+            from graphopt.lowering.finite import take
+            from graphopt.runtime.not_finite import refuse_not_finite
+
             found = take((fetches, written))
             refuse_not_finite(found, self.compiled.compilation.program, self.compiled.module)
         if written:
@@ -233,6 +232,9 @@ class Executable:
         key: HostArray,
     ) -> Results:
         """The results of a function that calls Python, when all of that has ended well."""
+        from graphopt.lowering.host import listening
+        from graphopt.runtime.callbacks import finish
+
         confirm = self.confirm or _nobody
         with listening(self.compiled.callers) as run:
             with jax.enable_x64(True):

@@ -10,8 +10,7 @@ import numpy as np
 
 from graphopt.errors import ScopeError
 from graphopt.ir.dtypes import DType
-from graphopt.lowering.multi_process import put
-from graphopt.lowering.plan import Replicated
+from graphopt.lowering.plan import Replicated, put
 from graphopt.runtime.arrays import Array, HostArray
 from graphopt.runtime.scope import Scope, stack_in
 from graphopt.runtime.slots import ArrayLayout, Item, Slot, Stack, in_parts

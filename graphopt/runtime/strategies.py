@@ -6,15 +6,15 @@ Paddle pages: paddle.static.BuildStrategy, paddle.static.ExecutionStrategy.
 
 from __future__ import annotations
 
-from typing import Any
-
-from xdsl.passes import ModulePass
+from typing import TYPE_CHECKING, Any
 
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BuildFlags, GradientScaleStrategy, ReduceStrategy
-from graphopt.passes.table.schedule import select
 from graphopt.passes.table.settings import Setting, Settings, as_choice, as_count, as_size
 from graphopt.runtime.flags import MAPPERS, coalescing, left_out, mapper_flag
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
 
 
 class BuildStrategy(BuildFlags):
@@ -31,6 +31,8 @@ class BuildStrategy(BuildFlags):
 
     def _finalize_strategy_and_create_passes(self) -> list[str]:
         """Freeze the strategy and return the names of the passes that it selects, in order."""
+        from graphopt.passes.table.schedule import select
+
         object.__setattr__(self, "is_finalized", True)
         return [made.name for _, made in select(self.pass_context())]
 

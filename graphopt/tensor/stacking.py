@@ -11,7 +11,7 @@ import numpy as np
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
-from graphopt.ir.dialect.types import broadcast_shapes
+from graphopt.ir.dialect.shapes import broadcast_shapes
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign, full
 from graphopt.tensor.linalg import transpose

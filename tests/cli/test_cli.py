@@ -17,6 +17,7 @@ import numpy as np
 import pytest
 
 from graphopt import static
+from graphopt.cli import start
 from graphopt.cli.main import main
 from graphopt.ir.formats import read_program, write_program
 
@@ -230,5 +231,5 @@ def test_run_a_script(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None
     """Whatever ends in .py is a script, with the arguments behind it."""
     script = tmp_path / "train.py"
     script.write_text("import sys, paddle\nprint(paddle.__name__)\nsys.exit(int(sys.argv[2]))\n")
-    assert main(["run", str(script), "--epochs", "3"]) == 3
+    assert start.main(["run", str(script), "--epochs", "3"]) == 3
     assert capfd.readouterr().out == "graphopt\n"

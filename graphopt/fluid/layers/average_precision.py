@@ -10,7 +10,7 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 
 _FUNCTION = "detection_map"
 

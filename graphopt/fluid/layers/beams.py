@@ -13,7 +13,7 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import variable_of
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 
 
 def beam_search(

@@ -18,7 +18,7 @@ from graphopt.fluid.layers.random import (
 from graphopt.fluid.layers.reduction import reduce_max, reduce_prod, reduce_sum
 from graphopt.frontend import arguments
 from graphopt.frontend.missing import explain
-from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes
+from graphopt.ir.dialect.shapes import UNKNOWN, broadcast_shapes
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import assign
 from graphopt.tensor.logic import less_than

@@ -19,7 +19,7 @@ from graphopt.frontend.parameters import as_param_attr, as_weight_attr
 from graphopt.frontend.sequence_notes import Levels, levels_of, note
 from graphopt.frontend.sequences import of_one_level, variable_of
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 from graphopt.nn.functional.vision import unfold
 from graphopt.tensor.creation import assign, clone
 from graphopt.tensor.linalg import transpose

@@ -9,9 +9,8 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import as_param_attr, as_weight_attr
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
-from graphopt.ir.dialect.ops.sequence.recurrent import ACTIVATIONS
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 
 
 def _rows(input: Variable, width: int, function: str) -> dict[str, Variable]:
@@ -42,6 +41,8 @@ def _states(function: str, **given: tuple[Variable | None, int]) -> dict[str, Va
 
 
 def _activations(function: str, **given: str) -> dict[str, str]:
+    from graphopt.ir.dialect.ops.sequence.recurrent import ACTIVATIONS
+
     return {n: arguments.choice(value, n, function, ACTIVATIONS) for n, value in given.items()}
 
 

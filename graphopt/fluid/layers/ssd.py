@@ -17,7 +17,7 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import levels_of
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import cast, concat
 from graphopt.tensor.math import add, divide, maximum, multiply, scale

@@ -14,9 +14,8 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.parameters import as_weight_attr
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
-from graphopt.ir.dialect.ops.sequence.tagging import SCHEMES
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 
 
 def _steps(x: Variable, slot: str, length: Variable | None, function: str) -> dict[str, Any]:
@@ -89,6 +88,8 @@ def chunk_eval(
     Tags are int64 [rows, 1], or [sequences, steps] with `seq_length`; `chunk_scheme` is IOB, IOE,
     IOBES or plain. Each result is [1]. Paddle page: fluid.layers.chunk_eval.
     """
+    from graphopt.ir.dialect.ops.sequence.tagging import SCHEMES
+
     function = "chunk_eval"
     inputs = _steps(input, "Inference", seq_length, function)
     inputs["Label"] = arguments.variable(label, "label", function)

@@ -14,7 +14,7 @@ from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 from graphopt.tensor.attribute import shape as shape_of
 from graphopt.tensor.manipulation import cast, gather, reshape
 from graphopt.tensor.manipulation import slice as slice_

@@ -9,9 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, MutableSet
 from typing import Any
 
-from graphopt.ir.translate.operators.registry import TRANSLATIONS
-from graphopt.ir.translate.operators.table import BY_TYPE
-
 _WHITE = "conv2d einsum fused_gemm_epilogue matmul matmul_v2 max_pool2d_with_index mul"
 _ALSO_WHITE = (
     "fake_quantize_dequantize_abs_max fake_quantize_dequantize_moving_average_abs_max "
@@ -68,6 +65,9 @@ class AutoMixedPrecisionLists:
         custom_black_varnames: Iterable[str] | None = None,
         dtype: str = "float16",
     ) -> None:
+        from graphopt.ir.translate.operators.registry import TRANSLATIONS
+        from graphopt.ir.translate.operators.table import BY_TYPE
+
         self.amp_dtype = half_dtype(dtype)
         self.white_list: set[str] = set(WHITE | ALSO_WHITE)
         if self.amp_dtype == "float16":

@@ -6,7 +6,6 @@ known only when the program runs.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any, cast
@@ -15,12 +14,15 @@ from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
 
 from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.shapes import UNKNOWN as UNKNOWN
+from graphopt.ir.dialect.shapes import Shape as Shape
+from graphopt.ir.dialect.shapes import broadcast_dim as broadcast_dim
+from graphopt.ir.dialect.shapes import broadcast_shapes as broadcast_shapes
+from graphopt.ir.dialect.shapes import element_count as element_count
 from graphopt.ir.dtypes import DType, as_dtype, from_ir
 
-UNKNOWN = -1
 # TensorType is generic over its element; the dialect checks elements by `from_ir`, not by type.
 Tensor = TensorType[Attribute]
-Shape = tuple[int, ...]
 # the elements of a property as far as they are known; None: not even their number is
 Partial = tuple[int | None, ...] | None
 
@@ -80,39 +82,6 @@ def normalize_axes(axes: Sequence[int], rank: int) -> tuple[int, ...]:
     return tuple(sorted({normalize_axis(axis, rank) for axis in axes}))
 
 
-def broadcast_dim(a: int, b: int) -> int | None:
-    """The dimension that `a` and `b` broadcast to, None when they do not."""
-    if a == b or b == 1:
-        return a
-    if a == 1:
-        return b
-    if a == UNKNOWN:
-        return b
-    if b == UNKNOWN:
-        return a
-    return None
-
-
-def broadcast_shapes(*shapes: Shape) -> Shape:
-    """NumPy broadcasting with unknown dimensions; ProgramError when two known ones differ.
-
-    An unknown dimension against a known one other than 1 is taken to be equal to it.
-    """
-    rank = max((len(shape) for shape in shapes), default=0)
-    result: list[int] = [1] * rank
-    for shape in shapes:
-        for position, dim in enumerate(shape, start=rank - len(shape)):
-            merged = broadcast_dim(result[position], dim)
-            if merged is None:
-                raise ProgramError(
-                    "Broadcast dimension mismatch: shapes "
-                    + " and ".join(str(list(s)) for s in shapes)
-                    + f" differ at dimension {position} ({result[position]} against {dim})"
-                )
-            result[position] = merged
-    return tuple(result)
-
-
 def same_dtype(*types: Tensor) -> DType:
     """The one dtype of all operands; ProgramError when they differ."""
     first = dtype_of(types[0])
@@ -123,11 +92,6 @@ def same_dtype(*types: Tensor) -> DType:
                 "cast one of them"
             )
     return first
-
-
-def element_count(shape: Shape) -> int:
-    """The number of elements, UNKNOWN when a dimension is."""
-    return UNKNOWN if UNKNOWN in shape else math.prod(shape)
 
 
 # No machine holds a larger tensor; a program that declares one is broken or hostile.

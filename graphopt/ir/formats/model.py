@@ -11,6 +11,7 @@ from typing import TypeAlias
 from graphopt.errors import FormatError, UnsupportedError
 from graphopt.ir.formats.files import read_together, settle_at
 from graphopt.ir.formats.graph_check import check_program, column_names
+from graphopt.ir.formats.lengths import declare_lengths
 from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.parameters import read_combined, read_folder_with, stored_variables
 from graphopt.ir.formats.pir_json.reader import read_pir
@@ -18,7 +19,6 @@ from graphopt.ir.formats.protobuf.program_desc import read_program
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.formats.tensor_stream import Array, SavedTensor
 from graphopt.ir.program import Program
-from graphopt.ir.translate.operators.sequences import declare_lengths
 
 PathLike: TypeAlias = str | os.PathLike[str]
 

@@ -17,4 +17,5 @@ from graphopt.ir.program.program import Parameter as Parameter
 from graphopt.ir.program.program import Program as Program
 from graphopt.ir.program.program import Variable as Variable
 from graphopt.ir.program.program import is_gradient as is_gradient
+from graphopt.ir.program.program import is_sparse_lookup as is_sparse_lookup
 from graphopt.ir.program.program import saved_version as saved_version

@@ -5,6 +5,8 @@ from __future__ import annotations
 GRAD_SUFFIX = "@GRAD"
 # suffix of the feed with the lengths of a variable's sequences
 LENGTHS = "@lens"
+# the slot of operators of the front end with the lengths of their first input
+SLOT = "Lengths"
 # the name of a slot that is left empty
 EMPTY = "@EMPTY@"
 

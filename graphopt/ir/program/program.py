@@ -325,6 +325,12 @@ class Operator:
         return repr(self)
 
 
+def is_sparse_lookup(op: Operator) -> bool:
+    """True for a lookup whose gradient has only the rows that were looked up."""
+    is_lookup = op.type in ("lookup_table", "lookup_table_v2")
+    return is_lookup and bool(op.attrs.get("is_sparse")) and op.input("W") != [EMPTY]
+
+
 def is_gradient(op: Operator) -> bool:
     """True for an operator whose type says that it is the gradient of another."""
     return forward_type(op.type) is not None

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from graphopt.ir.program import EMPTY, GRAD_SUFFIX, Operator, OpRole, Program, VarKind
 from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.translate.inference import op_reads
-from graphopt.ir.translate.operators.table import BY_TYPE
 
 _FILLS = ("fill_constant", "fill_any_like", "full", "full_like")
 _LOSS_ROLE = 256
@@ -122,6 +121,8 @@ def _is_zero(op: Operator) -> bool:
 
 def _unread(program: Program) -> Iterator[str]:
     """The main output of each forward operator whose outputs are neither read nor kept."""
+    from graphopt.ir.translate.operators.table import BY_TYPE
+
     block = program.global_block()
     read = {name for each in program.blocks for op in each.ops for name in op_reads(op)}
     backward = int(OpRole.BACKWARD) | int(OpRole.OPTIMIZE) | int(OpRole.LR_SCHEDULE)

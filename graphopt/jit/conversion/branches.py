@@ -15,7 +15,7 @@ from graphopt.errors import GraphoptError
 from graphopt.frontend import nest
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.mode import get_default_dtype
-from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.dialect.shapes import UNKNOWN
 from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
 from graphopt.jit.conversion.conditions import Thunk, as_flag
 from graphopt.jit.conversion.jumps import RESULT

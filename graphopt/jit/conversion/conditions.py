@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from graphopt.errors import UnsupportedError
-from graphopt.ir.dialect.types import UNKNOWN, element_count
+from graphopt.ir.dialect.shapes import UNKNOWN, element_count
 from graphopt.ir.program import Variable
 from graphopt.ir.program.location import caller_location
 from graphopt.jit.conversion.unknown import known

@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+import sys
 import threading
 from collections.abc import Generator, Iterator, Mapping
 from contextlib import contextmanager
@@ -16,8 +17,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from weakref import finalize
-
-from xdsl.utils.exceptions import DiagnosticException, ParseError
 
 from graphopt.errors import FormatError, GraphoptError, LimitError
 from graphopt.ir.formats.limits import Limits
@@ -32,9 +31,7 @@ _TROUBLE = (
     ArithmeticError,
     AssertionError,
     AttributeError,
-    DiagnosticException,
     LookupError,
-    ParseError,
     RecursionError,
     TypeError,
     ValueError,
@@ -56,12 +53,20 @@ def as_format_error(path: Path) -> Generator[None]:
         yield
     except GraphoptError:
         raise
-    except _TROUBLE as error:
+    except Exception as error:
+        if not isinstance(error, _TROUBLE + _of_xdsl()):
+            raise
         text = str(error).strip().partition("\n")[0]
         reason = f"{type(error).__name__}: {text}" if text else type(error).__name__
         raise FormatError(
             f"{path}: a damaged bundle ({reason}); compile it again with `graphopt compile`"
         ) from error
+
+
+def _of_xdsl() -> tuple[type[Exception], ...]:
+    """The errors of xDSL; none of them where nothing has imported it."""
+    found = sys.modules.get("xdsl.utils.exceptions")
+    return () if found is None else (found.DiagnosticException, found.ParseError)
 
 
 @dataclass

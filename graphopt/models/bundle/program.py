@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from graphopt.ir.formats.graph_check import column_names
+from graphopt.ir.formats.lengths import declare_lengths
 from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.model import read_any_program
 from graphopt.ir.program import Program
-from graphopt.ir.translate.operators.sequences import declare_lengths
 
 
 def program_of(

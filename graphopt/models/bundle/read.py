@@ -15,7 +15,6 @@ from graphopt.frontend.version import OWN
 from graphopt.ir.formats.limits import Limits
 from graphopt.ir.formats.parameters import read_combined, stored_variables
 from graphopt.ir.program import Program
-from graphopt.models.bundle import manifest
 from graphopt.models.bundle.layout import Bundle, as_format_error
 from graphopt.models.bundle.program import program_of
 from graphopt.passes.padding import records
@@ -104,6 +103,7 @@ class InBundle:
         return self._executables(compilation) if fits else None
 
     def _executables(self, compilation: Compilation) -> Executables:
+        from graphopt.models.bundle import manifest
         from graphopt.runtime.loaded import LoadedExecutables, Outline, Outlined
 
         record, path = self.bundle.manifest, self.bundle.path
@@ -147,6 +147,7 @@ class InBundle:
 
         FormatError when either is damaged.
         """
+        from graphopt.models.bundle import manifest
         from graphopt.models.bundle.load import executable_of, from_stablehlo
         from graphopt.runtime.loaded import Loaded
 

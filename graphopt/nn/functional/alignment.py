@@ -11,7 +11,7 @@ from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 from graphopt.nn.functional.loss import reduced
 from graphopt.tensor.creation import zeros_like
 from graphopt.tensor.logic import isinf

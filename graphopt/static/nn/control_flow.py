@@ -14,7 +14,7 @@ from typing import Any
 from graphopt.errors import ProgramError
 from graphopt.frontend import arguments, nest
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.dialect.shapes import UNKNOWN
 from graphopt.ir.program import Variable, default_main_program, unique_name
 from graphopt.ir.program.location import caller_level
 from graphopt.static.debug import Assert as Assert

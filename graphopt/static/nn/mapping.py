@@ -15,7 +15,7 @@ from graphopt.frontend.parameters import as_param_attr, as_weight_attr
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
-from graphopt.ir.translate.operators.sequences import SLOT
+from graphopt.ir.program.kinds import SLOT
 from graphopt.tensor.creation import assign
 
 

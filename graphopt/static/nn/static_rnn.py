@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from graphopt.errors import ProgramError
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.ir.dialect.types import UNKNOWN
+from graphopt.ir.dialect.shapes import UNKNOWN
 from graphopt.ir.program import Block, Variable, default_main_program, undo, unique_name
 from graphopt.static.nn.sub_blocks import (
     append_block_op,

@@ -20,9 +20,9 @@ from graphopt.ir.dialect.ops.sequence.beam_search import BeamSearchDecode
 from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Stack
 from graphopt.ir.dialect.types import UNKNOWN, shape_of, show
 from graphopt.ir.program import Operator
+from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.translate.blocks.block import BlockParser, Elements, Handler
 from graphopt.ir.translate.blocks.undefined import zeros_like
-from graphopt.ir.translate.operators.sequences import SLOT
 
 _MOST_ELEMENTS = 100_000
 

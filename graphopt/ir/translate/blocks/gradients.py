@@ -20,7 +20,7 @@ from graphopt.ir.dialect.ops.grad import Grad, Vjp
 from graphopt.ir.dialect.ops.math import Add
 from graphopt.ir.dialect.ops.shape import Assign, Reshape, Squeeze
 from graphopt.ir.dialect.types import compatible, dtype_of, shape_of
-from graphopt.ir.program import Operator
+from graphopt.ir.program import Operator, is_sparse_lookup
 from graphopt.ir.translate.blocks.block import BlockParser
 from graphopt.ir.translate.gradients.backward_pass import Raised
 from graphopt.ir.translate.gradients.explicit import Link
@@ -28,7 +28,7 @@ from graphopt.ir.translate.gradients.flow import Contribution
 from graphopt.ir.translate.gradients.raising import GradientPlan
 from graphopt.ir.translate.gradients.versions import OpPosition, Value
 from graphopt.ir.translate.operators.emitter import Emitter
-from graphopt.ir.translate.operators.sparse import SPARSE_UPDATES, is_sparse_lookup
+from graphopt.ir.translate.operators.sparse import SPARSE_UPDATES
 from graphopt.ir.translate.operators.translator import errors_of
 from graphopt.ir.translate.operators.updates import sparse_update
 

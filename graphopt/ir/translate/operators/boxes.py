@@ -23,9 +23,9 @@ from graphopt.ir.dialect.ops.dynamic import Nonzero
 from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.ops.reduce import Cumsum
 from graphopt.ir.dialect.ops.shape import Slice
+from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
-from graphopt.ir.translate.operators.sequences import SLOT
 
 # the slot with the lengths of what earlier batches have found
 _STATES = "StateLengths"

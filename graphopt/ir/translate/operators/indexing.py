@@ -14,9 +14,10 @@ from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Where
 from graphopt.ir.dialect.ops.shape import ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
+from graphopt.ir.program import is_sparse_lookup
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
-from graphopt.ir.translate.operators.sparse import is_sparse_lookup, sparse_embedding
+from graphopt.ir.translate.operators.sparse import sparse_embedding
 
 
 @translates("lookup_table")

@@ -38,11 +38,10 @@ from graphopt.ir.dialect.ops.sequence.rows import (
 )
 from graphopt.ir.dialect.ops.sequence.tagging import SCHEMES, ChunkEval, CrfDecoding, LinearChainCrf
 from graphopt.ir.program import LENGTHS, Block, Operator, Program
+from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import TRANSLATIONS, translates
 
-# the slot of operators of the front end with the lengths of their first input
-SLOT = "Lengths"
 # operators whose results are dense
 _DENSE = ("sequence_pool", "sequence_pad", "reduce_sum", "reduce_mean", "reduce_max", "mean")
 

@@ -16,19 +16,13 @@ from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.math import Add, Subtract
 from graphopt.ir.dialect.ops.shape import Assign, StopGradient
-from graphopt.ir.program import EMPTY, Operator, VarKind
+from graphopt.ir.program import VarKind
 from graphopt.ir.translate.operators.emitter import Emitter
 
 Ids = Sequence[SSAValue]
 """The numbers of the rows of each lookup."""
 SPARSE_UPDATES = ("adam", "adamw")
 """Optimizers that Paddle computes in another way from a sparse gradient."""
-
-
-def is_sparse_lookup(op: Operator) -> bool:
-    """True for a lookup whose gradient has only the rows that were looked up."""
-    is_lookup = op.type in ("lookup_table", "lookup_table_v2")
-    return is_lookup and bool(op.attrs.get("is_sparse")) and op.input("W") != [EMPTY]
 
 
 def sparse_embedding(emit: Emitter, ids: SSAValue, table: SSAValue, padding: int) -> SSAValue:

@@ -1,0 +1,48 @@
+"""Shapes as tuples, in which a dimension may be unknown; the types of the dialect have them."""
+
+from __future__ import annotations
+
+import math
+
+from graphopt.errors import ProgramError
+
+UNKNOWN = -1
+Shape = tuple[int, ...]
+
+
+def broadcast_dim(a: int, b: int) -> int | None:
+    """The dimension that `a` and `b` broadcast to, None when they do not."""
+    if a == b or b == 1:
+        return a
+    if a == 1:
+        return b
+    if a == UNKNOWN:
+        return b
+    if b == UNKNOWN:
+        return a
+    return None
+
+
+def broadcast_shapes(*shapes: Shape) -> Shape:
+    """NumPy broadcasting with unknown dimensions; ProgramError when two known ones differ.
+
+    An unknown dimension against a known one other than 1 is taken to be equal to it.
+    """
+    rank = max((len(shape) for shape in shapes), default=0)
+    result: list[int] = [1] * rank
+    for shape in shapes:
+        for position, dim in enumerate(shape, start=rank - len(shape)):
+            merged = broadcast_dim(result[position], dim)
+            if merged is None:
+                raise ProgramError(
+                    "Broadcast dimension mismatch: shapes "
+                    + " and ".join(str(list(s)) for s in shapes)
+                    + f" differ at dimension {position} ({result[position]} against {dim})"
+                )
+            result[position] = merged
+    return tuple(result)
+
+
+def element_count(shape: Shape) -> int:
+    """The number of elements, UNKNOWN when a dimension is."""
+    return UNKNOWN if UNKNOWN in shape else math.prod(shape)
