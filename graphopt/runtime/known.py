@@ -154,16 +154,28 @@ def types_of(arguments: Arguments) -> Arguments:
 
 
 def rules_are_ours() -> bool:
-    """True unless another package has lowering rules; False where that is not known."""
-    registry = sys.modules.get("graphopt.lowering.registry")
-    return registry is None or _all_ours(len(registry.RULES))
+    """True unless another package has lowering rules or translations of operators.
+
+    A registry that is not imported has none.
+    """
+    return all(
+        _all_ours(name, len(rules))
+        for name, registry in _REGISTRIES.items()
+        if (rules := getattr(sys.modules.get(name), registry, None)) is not None
+    )
+
+
+_REGISTRIES = {
+    "graphopt.lowering.registry": "RULES",
+    "graphopt.ir.translate.operators.registry": "TRANSLATIONS",
+}
 
 
 # `count` stands for the rules: a registry only grows
-@functools.lru_cache(1)
-def _all_ours(count: int) -> bool:
-    rules = sys.modules["graphopt.lowering.registry"].RULES
-    return all(rule.__module__.startswith("graphopt.lowering.") for rule in rules.values())
+@functools.lru_cache(len(_REGISTRIES))
+def _all_ours(name: str, count: int) -> bool:
+    rules = getattr(sys.modules[name], _REGISTRIES[name])
+    return all(rule.__module__.startswith("graphopt.") for rule in rules.values())
 
 
 def settings() -> tuple[Any, ...]:

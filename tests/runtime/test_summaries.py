@@ -13,6 +13,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import ProgramError
 from graphopt.ir.program import Program
+from graphopt.ir.translate.operators import registry
 from graphopt.nn import functional as F
 from graphopt.runtime import CPUPlace, known, shipped, summaries
 from graphopt.runtime.compilation import Compilation
@@ -242,3 +243,10 @@ def test_a_program_changed_meanwhile_is_refused() -> None:
     program.touch()
     with pytest.raises(ProgramError, match="changed"):
         _ = made.whole
+
+
+def test_translations_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a translation from outside, of which the code is not in keys, nothing is kept."""
+    assert known.rules_are_ours()
+    monkeypatch.setitem(registry.TRANSLATIONS, "of_another", lambda emitter: None)
+    assert not known.rules_are_ours()
