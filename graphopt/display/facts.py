@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 
 from graphopt.display.table import Column, Page, Table
 
 
-class WithFacts:
+class WithFacts(ABC):
     """Base of objects whose `_facts`, words by name, are their representation."""
 
+    @abstractmethod
     def _facts(self) -> Mapping[str, str]:
         """The facts, in their order."""
-        raise NotImplementedError
 
     def __repr__(self) -> str:
         inner = ", ".join(f"{name}={words}" for name, words in self._facts().items())

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -103,12 +104,12 @@ class Page:
         return f"<div>{''.join(parts)}</div>"
 
 
-class Shown:
+class Shown(ABC):
     """Base of objects that print themselves: `page` is what they print."""
 
+    @abstractmethod
     def page(self) -> Page:
         """The tables of this object."""
-        raise NotImplementedError
 
     def __str__(self) -> str:
         return self.page().text()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from abc import ABC
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -40,7 +39,7 @@ from graphopt.tensor.math import scale
 Pairs = list[tuple[Parameter, Variable]]
 
 
-class Optimizer(WithFacts, ABC):
+class Optimizer(WithFacts):
     """Base of the optimizers (Paddle page: paddle.optimizer.Optimizer).
 
     `learning_rate` is a number, an LRScheduler, or a Variable that operators of the program

@@ -12,6 +12,7 @@ import graphopt as paddle
 import graphopt.fluid as fluid
 from graphopt.ir.program import unique_name
 from graphopt.runtime.buckets import sequences
+from graphopt_tests.runtime.bucket_runs import assert_close
 
 Build = Callable[[], list[Any]]
 Feed = Callable[[Any], dict[str, Any]]
@@ -57,13 +58,7 @@ def assert_same(build: Build, feed: Feed, steps: int = 4) -> Any:
     assert "rows" not in exact
     assert stats["exact"] == []
     assert stats["compiled_shapes"] < exact["compiled_shapes"]
-    for old, new in zip(wanted, found, strict=True):
-        for a, b in zip(old, new, strict=True):
-            assert (a.shape, a.dtype) == (b.shape, b.dtype)
-            np.testing.assert_allclose(b, a, rtol=1e-4, atol=1e-5)
-    assert changed.keys() == state.keys()
-    for name, array in state.items():
-        np.testing.assert_allclose(changed[name], array, rtol=1e-3, atol=1e-5, err_msg=name)
+    assert_close(wanted, state, found, changed)
     return stats
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +10,7 @@ from graphopt.display.facts import WithFacts
 from graphopt.frontend import arguments
 
 
-class LRScheduler(WithFacts, ABC):
+class LRScheduler(WithFacts):
     """Base of the schedules (Paddle page: paddle.optimizer.lr.LRScheduler).
 
     Calling a schedule gives the current rate; `step()` goes on to the next epoch. The executor
