@@ -75,15 +75,16 @@ class Compilation:
         from xdsl.transforms.dead_code_elimination import dce
 
         from graphopt.ir.dialect.context import new_context
-        from graphopt.passes.cleanup.settle_shapes import SettlePadded
+        from graphopt.passes.cleanup.settle_shapes import SettleShapes
         from graphopt.passes.padding.mask import mask_padding
         from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
 
         # masked norms are written out, so that they must know before whose rows they count
         if self.strategy is not None and self.strategy.sync_batch_norm:
             SyncBatchNorm().apply(new_context(), module)
-        # what reads sizes off a tensor mostly reshapes by them, and says so without reading then
-        SettlePadded().apply(new_context(), module)
+        # what reads sizes off a tensor mostly reshapes by them, and says so without reading then;
+        # feeds with rows to spare are never empty
+        SettleShapes(has_elements=True).apply(new_context(), module)
         dce(module)
         return mask_padding(module, axes)
 

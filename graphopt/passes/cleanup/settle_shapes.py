@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, NamedTuple
+from typing import NamedTuple
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import SSAValue
@@ -35,7 +35,7 @@ class SettleShapes(RewritePass):
 
     name = "settle-shapes"
     numerics = Numerics.BIT_EXACT
-    has_elements: ClassVar[bool] = False
+    has_elements: bool = False
     """True where no tensor is empty: a 0 always copies a size then, and a -1 takes the rest."""
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
@@ -64,12 +64,6 @@ class SettleShapes(RewritePass):
             done = replace(op, {op.results[0]: settled.results[0]}, log)
             known.see(settled if done else op)
         return log.outcomes
-
-
-class SettlePadded(SettleShapes):
-    """As settle-shapes, before padding: feeds with rows to spare are never empty."""
-
-    has_elements = True
 
 
 def _read_from_source(op: Slice, known: Known, log: RewriteLog) -> bool:
