@@ -68,7 +68,9 @@ def test_each_pass_is_measured() -> None:
     assert exact.unfused.abs == 0
     assert exact.float64 == numbers.unfused
     assert numbers.unfused is not None
-    assert 0 < numbers.unfused.ulp < 64
+    # gelu's negative side has few digits, and so many units in the last place of its own
+    assert 0 < numbers.unfused.abs < 1e-6
+    assert 0 < numbers.unfused.ulp < 512
     assert 1e-6 < approximate.unfused.abs < 1e-3
     assert approximate.float64 is not None
     assert approximate.float64.abs == pytest.approx(approximate.unfused.abs, rel=1e-2)
