@@ -44,7 +44,7 @@ def gelu(x: Array, approximate: bool) -> Array:
         # erf, as in Paddle's formula: with the derivative it takes 0.7 of the time of erfc on CPUs.
         # On the negative side the sum cancels, to an absolute error of 7e-7
         return 0.5 * x * (1 + lax.erf(math.sqrt(0.5) * x))
-    # float64 is asked for where digits count: erfc keeps those of the negative side
+    # float64 is for programs in which digits count: erfc keeps those of the negative side
     return 0.5 * x * lax.erfc(-math.sqrt(0.5) * x)
 
 

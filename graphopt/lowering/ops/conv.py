@@ -10,6 +10,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops import conv as ops
+from graphopt.lowering.kernels import onednn
 from graphopt.lowering.kernels.convolution import Window, convolve
 from graphopt.lowering.ops.activation import relu
 from graphopt.lowering.ops.base import Array, wide
@@ -40,15 +41,20 @@ def conv2d(
     data_format: str,
     algorithm: str,
     filter_format: str,
+    kernel: str = "",
 ) -> Array:
     sizes = ops.spatial_sizes(input.shape, data_format)
     dilations = ops.used_dilations(dilations, padding_algorithm)
-    kernel = ops.filter_sizes(filter.shape, filter_format)[2:]
-    pads = ops.explicit_pads(paddings, padding_algorithm, sizes, kernel, strides, dilations)
-    if algorithm:
+    positions = ops.filter_sizes(filter.shape, filter_format)[2:]
+    pads = ops.explicit_pads(paddings, padding_algorithm, sizes, positions, strides, dilations)
+    if algorithm or kernel:
         filters = filter if filter_format == "HWIO" else jnp.transpose(filter, (2, 3, 1, 0))
-        window = Window(kernel, strides, pads, dilations)
+        window = Window(positions, strides, pads, dilations)
         last = ops.is_channels_last(data_format)
+        if kernel == onednn.ONEDNN:
+            images = input if last else jnp.moveaxis(input, 1, 3)
+            out = onednn.convolve(images, filters, window, algorithm)
+            return out if last else jnp.moveaxis(out, 3, 1)
         return convolve(algorithm, input, filters, window, channels_last=last)
     return lax.conv_general_dilated(
         input,
@@ -56,7 +62,7 @@ def conv2d(
         strides,
         pads,
         rhs_dilation=dilations,
-        dimension_numbers=convolution_layouts(len(kernel), data_format, filter_format),
+        dimension_numbers=convolution_layouts(len(positions), data_format, filter_format),
         feature_group_count=groups,
     )
 

@@ -29,8 +29,9 @@ def fused_gemm_epilogue(
     activation: str,
     approximate: bool,
     act_attrs: DictionaryAttr,
+    kernel: str,
 ) -> Array:
-    linear = matmul(x, y, transpose_x, transpose_y) + bias
+    linear = matmul(x, y, transpose_x, transpose_y, kernel) + bias
     return _activate(activation, linear, act_attrs, approximate=approximate)
 
 

@@ -6,12 +6,15 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.linear import Bilinear, Kron, Matmul, RowConv
+from graphopt.lowering.kernels import onednn
 from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
 
 @lowers(Matmul)
-def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> Array:
+def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool, kernel: str = "") -> Array:
+    if kernel == onednn.ONEDNN:
+        return onednn.matmul(x, y, transpose_x, transpose_y)
     x = x.mT if transpose_x and x.ndim > 1 else x
     y = y.mT if transpose_y and y.ndim > 1 else y
     return jnp.matmul(x, y)

@@ -11,6 +11,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
+from graphopt.ir.dialect.ops.linear import check_kernel
 from graphopt.ir.dialect.traits import Rowwise
 from graphopt.ir.dialect.types import (
     UNKNOWN,
@@ -169,7 +170,8 @@ class Conv2dBase(PureOp, ABC):
 
     Over volumes, there is a depth before the height; the strides say how many dimensions.
     `algorithm` is how to compute it, empty for the backend's way; filters may also be stored as
-    [height, width, in / groups, out] (`filter_format` HWIO). Both come from passes.
+    [height, width, in / groups, out] (`filter_format` HWIO). Where a library is the `kernel`,
+    `algorithm` is only how to compute the gradient of the filter. All three come from passes.
     """
 
     traits = traits_def(Rowwise())
@@ -184,6 +186,7 @@ class Conv2dBase(PureOp, ABC):
     data_format = string("NCHW")
     algorithm = string("")
     filter_format = string("OIHW")
+    kernel = string("")
 
     @staticmethod
     def infer(
@@ -197,20 +200,24 @@ class Conv2dBase(PureOp, ABC):
         data_format: str,
         algorithm: str = "",
         filter_format: str = "OIHW",
+        kernel: str = "",
     ) -> Tensor:
         same_dtype(input, filter)
+        check_kernel(kernel)
+        if kernel and (groups != 1 or len(strides) != 2):
+            raise ProgramError(f"the kernel '{kernel}' is for images in one group")
         x, w = shape_of(input), filter_sizes(shape_of(filter), filter_format)
         check_convolution(x, w, len(strides), groups, (*w, 1, 1)[1], data_format)
         check_algorithm(algorithm, w, groups, strides, dilations)
         if w[0] != UNKNOWN and w[0] % groups:
             raise ProgramError(f"{w[0]} output channels cannot be split in {groups} groups")
-        kernel, spatial = w[2:], spatial_sizes(x, data_format)
+        positions, spatial = w[2:], spatial_sizes(x, data_format)
         dilations = used_dilations(dilations, padding_algorithm)
-        pads = explicit_pads(paddings, padding_algorithm, spatial, kernel, strides, dilations)
+        pads = explicit_pads(paddings, padding_algorithm, spatial, positions, strides, dilations)
         out = [
             UNKNOWN if k == UNKNOWN else window_output(size, d * (k - 1) + 1, stride, pad, False)
             for size, d, k, stride, pad in zip(
-                spatial, dilations, kernel, strides, pads, strict=True
+                spatial, dilations, positions, strides, pads, strict=True
             )
         ]
         return like(input, shape=with_spatial(x, w[0], out, data_format))

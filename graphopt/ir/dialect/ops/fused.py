@@ -12,7 +12,7 @@ from xdsl.irdl import irdl_op_definition, operand_def, result_def
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import dictionary, flag, number, string, strings
 from graphopt.ir.dialect.ops.base import Binary, OpaqueOp
-from graphopt.ir.dialect.ops.linear import matmul_type
+from graphopt.ir.dialect.ops.linear import check_kernel, matmul_type
 from graphopt.ir.dialect.ops.norm import BatchNormBase, check_vector
 from graphopt.ir.dialect.types import Tensor, compatible, shape_of
 
@@ -31,9 +31,18 @@ class FusedGemmEpilogue(OpaqueOp):
     activation = string("none")
     approximate = flag(False)
     act_attrs = dictionary({})
+    kernel = string("")
 
     @staticmethod
-    def infer(x: Tensor, y: Tensor, bias: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
+    def infer(
+        x: Tensor,
+        y: Tensor,
+        bias: Tensor,
+        transpose_x: bool,
+        transpose_y: bool,
+        kernel: str = "",
+    ) -> Tensor:
+        check_kernel(kernel)
         out = matmul_type(x, y, transpose_x, transpose_y)
         check_vector("bias", bias, shape_of(out)[-1])
         return out

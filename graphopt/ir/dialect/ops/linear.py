@@ -11,7 +11,7 @@ from xdsl.irdl import (
 )
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.attrs import flag
+from graphopt.ir.dialect.attrs import flag, string
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Rowwise
@@ -26,6 +26,12 @@ from graphopt.ir.dialect.types import (
     same_dtype,
     shape_of,
 )
+
+
+def check_kernel(kernel: str) -> None:
+    """ProgramError for a library that computes no op; empty is XLA."""
+    if kernel not in ("", "onednn"):
+        raise ProgramError(f"kernel must be 'onednn' or empty, found '{kernel}'")
 
 
 def matmul_type(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
@@ -61,7 +67,10 @@ def _has_rows(op: PdOp) -> bool:
 
 @irdl_op_definition
 class Matmul(PureOp):
-    """Matrix product with broadcast batch dimensions. Paddle: matmul_v2; mul for two matrices."""
+    """Matrix product with broadcast batch dimensions. Paddle: matmul_v2; mul for two matrices.
+
+    `kernel` is the library that computes it and its derivative, empty for XLA; a pass sets it.
+    """
 
     name = "pd.matmul"
     traits = traits_def(Rowwise(when=_has_rows))
@@ -70,9 +79,13 @@ class Matmul(PureOp):
     out = result_def(Tensor)
     transpose_x = flag(False)
     transpose_y = flag(False)
+    kernel = string("")
 
     @staticmethod
-    def infer(x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool) -> Tensor:
+    def infer(
+        x: Tensor, y: Tensor, transpose_x: bool, transpose_y: bool, kernel: str = ""
+    ) -> Tensor:
+        check_kernel(kernel)
         return matmul_type(x, y, transpose_x, transpose_y)
 
 

@@ -1,0 +1,207 @@
+"""Matrix products and convolutions by oneDNN, which is part of jaxlib for CPUs on x86.
+
+XLA runs custom calls of these names by oneDNN, on threads of its own. Nothing documents them, and a
+configuration that oneDNN does not know ends the process: `runtime/kernel_forms.py` tries each form
+in another process first. `passes/target/choose_kernel.py` chooses the ops. What is not of a form
+here is computed by XLA.
+
+An executable with such a call cannot be serialized.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from typing import Any
+
+import jax
+import numpy as np
+from jax import lax
+from jax import numpy as jnp
+
+from graphopt.lowering.kernels.convolution import FILTER_GRADIENTS, Window, xla_convolution
+from graphopt.lowering.kernels.onednn_here import why_not_here
+
+Array = jax.Array
+ONEDNN = "onednn"
+_PRODUCT, _CONVOLUTION = "__onednn$matmul", "__onednn$convolution"
+
+
+def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> Array:
+    """The matrix product of x [..., m, k] and y [k, n] or [..., k, n], in float32 or bfloat16.
+
+    In float32 oneDNN computes what has a transposed operand on the left, where XLA is slow: in a
+    program that trains, the gradient of y. In bfloat16 it computes all.
+    """
+    if not _has_form(x, y, transpose_x, transpose_y):
+        return plain(x, y, transpose_x, transpose_y)
+    if y.ndim == 2 and x.ndim > 2:
+        out: Array = _product(transpose_x, transpose_y, x.reshape(-1, x.shape[-1]), y)
+        return out.reshape(*x.shape[:-1], out.shape[-1])
+    return _product(transpose_x, transpose_y, x, y)
+
+
+def _has_form(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> bool:
+    if why_not_here() or x.dtype != y.dtype or x.dtype not in (jnp.float32, jnp.bfloat16):
+        return False
+    if x.ndim < 2 or y.ndim < 2 or x.size == 0 or y.size == 0 or (transpose_x and transpose_y):
+        return False
+    if y.ndim == 2:
+        return x.ndim == 2 or not transpose_x
+    return x.ndim == y.ndim and x.shape[:-2] == y.shape[:-2]
+
+
+def plain(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> Array:
+    """The matrix product by XLA."""
+    return jnp.matmul(x.mT if transpose_x else x, y.mT if transpose_y else y)
+
+
+def _product_by_kind(transpose_x: bool, transpose_y: bool, x: Array, y: Array) -> Array:
+    if transpose_x or x.dtype == jnp.bfloat16:
+        return _called_product(transpose_x, transpose_y)(x, y)
+    return plain(x, y, transpose_x, transpose_y)
+
+
+_product: Any = jax.custom_vjp(_product_by_kind, nondiff_argnums=(0, 1))
+
+
+def _product_forward(
+    transpose_x: bool, transpose_y: bool, x: Array, y: Array
+) -> tuple[Array, tuple[Array, Array]]:
+    return _product(transpose_x, transpose_y, x, y), (x, y)
+
+
+def _product_backward(
+    transpose_x: bool, transpose_y: bool, saved: tuple[Array, Array], cotangent: Array
+) -> tuple[Array, Array]:
+    x, y = saved
+    if transpose_x:
+        return _product(False, True, y, cotangent), _product(False, False, x, cotangent)
+    if transpose_y:
+        return _product(False, False, cotangent, y), _product(True, False, cotangent, x)
+    return _product(False, True, cotangent, y), _product(True, False, x, cotangent)
+
+
+_product.defvjp(_product_forward, _product_backward)
+
+
+@functools.cache
+def _called_product(transpose_x: bool, transpose_y: bool) -> Any:
+    """The custom call of a product, which is XLA's again under `vmap`."""
+    config = json.dumps(
+        {"onednn_matmul_config": {"transpose_a": transpose_x, "transpose_b": transpose_y}}
+    )
+
+    def call(x: Array, y: Array) -> Array:
+        rows, columns = x.shape[-1 if transpose_x else -2], y.shape[-2 if transpose_y else -1]
+        return _custom_call(_PRODUCT, (*x.shape[:-2], rows, columns), config, x, y)
+
+    return _or_plain(call, lambda x, y: plain(x, y, transpose_x, transpose_y))
+
+
+def convolve(x: Array, w: Array, window: Window, algorithm: str = "") -> Array:
+    """The convolution of images [batch, height, width, channels], in one group and float32.
+
+    Filters are [height, width, in, out]. The gradient of the images is one, too, for strides of 1.
+    `algorithm` says how to compute the gradient of the filter: a key of `FILTER_GRADIENTS`, or
+    empty for XLA's way.
+    """
+    sizes = (*x.shape, *w.shape, *out_sizes(x.shape[1:3], window))
+    if why_not_here() or x.dtype != jnp.float32 or w.dtype != jnp.float32 or 0 in sizes:
+        return xla_convolution(x, w, window)
+    return _convolution(window, algorithm, x, w)
+
+
+def out_sizes(sizes: tuple[int, ...], window: Window) -> tuple[int, ...]:
+    """The height and width of the result of images of these."""
+    geometry = zip(sizes, window.kernel, window.strides, window.pads, window.dilations, strict=True)
+    return tuple(
+        max((size + sum(pad) - dilation * (kernel - 1) - 1) // stride + 1, 0)
+        for size, kernel, stride, pad, dilation in geometry
+    )
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1))
+def _convolution(window: Window, algorithm: str, x: Array, w: Array) -> Array:
+    return _called_convolution(window)(x, w)
+
+
+def _convolution_forward(
+    window: Window, algorithm: str, x: Array, w: Array
+) -> tuple[Array, tuple[Array, Array]]:
+    return _convolution(window, algorithm, x, w), (x, w)
+
+
+def _convolution_backward(
+    window: Window, algorithm: str, saved: tuple[Array, Array], cotangent: Array
+) -> tuple[Array, Array]:
+    x, w = saved
+    reach = [d * (k - 1) for d, k in zip(window.dilations, window.kernel, strict=True)]
+    pads = tuple(
+        (own - before, own - after) for own, (before, after) in zip(reach, window.pads, strict=True)
+    )
+    if set(window.strides) == {1} and min(map(min, pads)) >= 0:
+        mirrored = lax.rev(w, (0, 1)).swapaxes(2, 3)
+        back = Window(window.kernel, window.strides, pads, window.dilations)
+        of_images = convolve(cotangent, mirrored, back)
+    else:
+        (of_images,) = jax.vjp(lambda images: xla_convolution(images, w, window), x)[1](cotangent)
+    if algorithm:
+        return of_images, FILTER_GRADIENTS[algorithm](x, cotangent, window)
+    (of_filter,) = jax.vjp(lambda filters: xla_convolution(x, filters, window), w)[1](cotangent)
+    return of_images, of_filter
+
+
+_convolution.defvjp(_convolution_forward, _convolution_backward)
+
+
+@functools.lru_cache(1024)
+def _called_convolution(window: Window) -> Any:
+    """The custom call of a convolution, which is XLA's again under `vmap`."""
+
+    def texts(numbers: Any) -> list[str]:
+        return [str(number) for number in numbers]
+
+    images = {"batch_dim": "0", "feature_dim": "3", "spatial_dims": ["1", "2"]}
+    filters = {"input_feature_dim": "2", "output_feature_dim": "3", "spatial_dims": ["0", "1"]}
+    around = {
+        "size": [],
+        "pad_left": texts(before for before, _ in window.pads),
+        "pad_right": texts(after for _, after in window.pads),
+        "strides": texts(window.strides),
+        "window_dilations": texts(window.dilations),
+    }
+    said: dict[str, Any] = {
+        "dims": "4",
+        "feature_groups": "1",
+        "input": {"data": images},
+        "kernel": {"filter": filters},
+        "output": {"data": images},
+        "window": around,
+    }
+    config = json.dumps({"onednn_conv_config": said})
+
+    def call(x: Array, w: Array) -> Array:
+        shape = (x.shape[0], *out_sizes(x.shape[1:3], window), w.shape[3])
+        return _custom_call(_CONVOLUTION, shape, config, x, w)
+
+    return _or_plain(call, lambda x, w: xla_convolution(x, w, window))
+
+
+def _custom_call(name: str, shape: tuple[int, ...], config: str, *operands: Array) -> Array:
+    result = jax.ShapeDtypeStruct(shape, np.dtype(operands[0].dtype))
+    return jax.ffi.ffi_call(name, result, custom_call_api_version=1, legacy_backend_config=config)(
+        *operands
+    )
+
+
+def _or_plain(call: Any, other: Any) -> Any:
+    """A function of arrays that is `other` under `vmap`, for which oneDNN has no form."""
+    made = jax.custom_batching.custom_vmap(call)
+
+    @made.def_vmap
+    def _(axis_size: int, batched: list[bool], *operands: Array) -> tuple[Array, bool]:
+        axes = [0 if each else None for each in batched]
+        return jax.vmap(other, in_axes=axes, axis_size=axis_size)(*operands), True
+
+    return made

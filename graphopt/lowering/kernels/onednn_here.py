@@ -1,0 +1,20 @@
+"""The builds of jaxlib that have oneDNN and were seen to run its custom calls; without JAX."""
+
+from __future__ import annotations
+
+import functools
+import platform
+import sys
+from importlib.metadata import version
+
+JAXLIBS = ("0.10.2",)
+
+
+@functools.cache
+def why_not_here() -> str:
+    """The reason why this machine has no kernels of oneDNN; "" where it may have them."""
+    if sys.platform != "linux" or platform.machine() not in ("x86_64", "AMD64"):
+        return f"jaxlib has oneDNN on Linux on x86, not on {sys.platform} on {platform.machine()}"
+    if version("jaxlib") not in JAXLIBS:
+        return f"it was seen to work in jaxlib {', '.join(JAXLIBS)}, here is {version('jaxlib')}"
+    return ""

@@ -1,0 +1,152 @@
+"""Products and convolutions by oneDNN: the numbers and derivatives are those of XLA.
+
+Where jaxlib has no oneDNN, XLA computes both sides.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from jax import lax
+from jax import numpy as jnp
+from jax.sharding import AxisType, PartitionSpec
+
+from graphopt.lowering.kernels import onednn, onednn_here
+from graphopt.lowering.kernels.convolution import Window, xla_convolution
+
+Array = np.ndarray[Any, Any]
+PRODUCTS = [
+    ((7, 5), (5, 3), False, False),
+    ((7, 5), (3, 5), False, True),
+    ((5, 7), (5, 3), True, False),
+    ((2, 3, 7, 5), (5, 3), False, False),
+    ((2, 3, 7, 5), (2, 3, 5, 4), False, False),
+    ((2, 7, 5), (2, 4, 5), False, True),
+    ((2, 5, 7), (2, 5, 4), True, False),
+    ((1, 1), (1, 1), True, False),
+    # not of a form
+    ((5, 7), (3, 5), True, True),
+    ((5,), (5, 3), False, False),
+    ((2, 5, 7), (5, 3), True, False),
+    ((0, 5), (5, 3), False, False),
+]
+WINDOWS = [
+    (Window((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1)), "rows"),
+    (Window((3, 3), (2, 2), ((1, 1), (1, 1)), (1, 1)), "patches"),
+    (Window((3, 2), (1, 1), ((0, 2), (1, 0)), (2, 1)), ""),
+    # padded by more than a filter reaches: the gradient of the images is XLA's
+    (Window((3, 3), (1, 1), ((3, 3), (2, 2)), (1, 1)), ""),
+    (Window((3, 3), (2, 1), ((0, 1), (1, 1)), (2, 2)), "patches"),
+]
+
+
+def derivatives(function: Callable[..., Any], *operands: Any) -> list[Array]:
+    """The result, the gradients of a sum of its sines, and those of the same of the gradients."""
+    every = range(len(operands))
+
+    def loss(*values: Any) -> Any:
+        return jnp.sum(jnp.sin(function(*values)))
+
+    def slope(*values: Any) -> Any:
+        return sum(jnp.sum(jnp.sin(g)) for g in jax.grad(loss, every)(*values))
+
+    computed = jax.jit(
+        lambda *v: (function(*v), jax.grad(loss, every)(*v), jax.grad(slope, every)(*v))
+    )
+    return [np.asarray(leaf, "float64") for leaf in jax.tree.leaves(computed(*operands))]
+
+
+def drawn(*shapes: tuple[int, ...], dtype: str = "float32") -> list[Any]:
+    random = np.random.default_rng(0)
+    return [jnp.asarray(random.normal(size=shape), dtype) for shape in shapes]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize(("x", "y", "left", "right"), PRODUCTS)
+def test_products(
+    x: tuple[int, ...], y: tuple[int, ...], left: bool, right: bool, dtype: str
+) -> None:
+    """Of odd sizes, with each operand transposed, in batches, and of forms that oneDNN has not."""
+    operands = drawn(x, y, dtype=dtype)
+
+    def plain(a: Any, b: Any) -> Any:
+        return jnp.matmul(a.mT if left and a.ndim > 1 else a, b.mT if right and b.ndim > 1 else b)
+
+    found = derivatives(lambda a, b: onednn.matmul(a, b, left, right), *operands)
+    error = 2e-5 if dtype == "float32" else 0.05
+    for own, wanted in zip(found, derivatives(plain, *operands), strict=True):
+        np.testing.assert_allclose(own, wanted, rtol=error, atol=error)
+
+
+@pytest.mark.parametrize(("window", "algorithm"), WINDOWS)
+def test_convolutions(window: Window, algorithm: str) -> None:
+    """With strides, holes, uneven padding, and each way to compute the filter's gradient."""
+    operands = drawn((2, 9, 8, 5), (*window.kernel, 5, 6))
+    found = derivatives(lambda x, w: onednn.convolve(x, w, window, algorithm), *operands)
+    wanted = derivatives(lambda x, w: xla_convolution(x, w, window), *operands)
+    for own, right in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(own, right, atol=3e-5 * max(np.max(np.abs(right)), 1))
+
+
+def test_maps() -> None:
+    """Under vmap XLA computes; in shard_map each device has its own call."""
+    (x,) = drawn((4, 6, 5))
+    found = jax.vmap(lambda a: onednn.matmul(a, a, True, False))(x)
+    np.testing.assert_allclose(found, x.mT @ x, rtol=1e-5, atol=1e-5)
+    mesh = jax.make_mesh((4,), ("d",), axis_types=(AxisType.Auto,))
+    mapped = jax.shard_map(
+        lambda a: lax.psum(onednn.matmul(a[0], a[0], True, False), "d"),
+        mesh=mesh,
+        in_specs=PartitionSpec("d"),
+        out_specs=PartitionSpec(),
+        check_vma=False,
+    )
+    np.testing.assert_allclose(jax.jit(mapped)(x), (x.mT @ x).sum(0), rtol=1e-5, atol=1e-5)
+
+
+def step(x: Any, w: Any, f: Any) -> tuple[Any, ...]:
+    """The results and derivatives of a product and a convolution."""
+    window = Window((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+
+    def both(x: Any, w: Any, f: Any) -> Any:
+        images = onednn.matmul(x, w, False, False).reshape(2, 16, 16, -1)
+        return onednn.convolve(images, f, window)
+
+    out, back = jax.vjp(both, x, w, f)
+    return out, *back(out)
+
+
+def test_two_threads() -> None:
+    """Steps of two threads at a time give the same bits each time."""
+    operands = drawn((512, 24), (24, 16), (3, 3, 16, 8))
+    compiled = jax.jit(step)
+    wanted = [np.asarray(each) for each in compiled(*operands)]
+    differing: list[int] = []
+
+    def run() -> None:
+        for at in range(25):
+            found = compiled(*operands)
+            pairs = zip(found, wanted, strict=True)
+            if not all(np.array_equal(np.asarray(own), right) for own, right in pairs):
+                differing.append(at)
+
+    threads = [threading.Thread(target=run) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not differing
+
+
+def test_elsewhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On machines without oneDNN, no call of it is made of a marked op."""
+    operands = drawn((512, 24), (24, 16), (3, 3, 16, 8))
+    assert onednn_here.why_not_here() or "__onednn$" in jax.jit(step).lower(*operands).as_text()
+    monkeypatch.setattr(onednn, "why_not_here", lambda: "not here")
+    jax.clear_caches()
+    assert "__onednn$" not in jax.jit(lambda *v: step(*v)).lower(*operands).as_text()
