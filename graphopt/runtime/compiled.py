@@ -45,6 +45,8 @@ class Compiled:
     """The ops that call Python: what that raises must leave the state as it was."""
     checks_finite: bool = False
     """True with FLAGS_check_nan_inf, which may refuse a step; that then stores nothing."""
+    is_kept: bool = True
+    """False with kernels of oneDNN: XLA fails to serialize such executables, so none is on disk."""
     prepare: Prepare | None = None
     """The values that are computed apart from the steps."""
     bounds: Mapping[str, tuple[IndexBound, ...]] = field(default_factory=dict[str, Any])

@@ -11,8 +11,10 @@ from xdsl.dialects.builtin import ModuleOp, TensorType
 from xdsl.ir import Operation
 
 from graphopt.errors import ProgramError
+from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.index_bounds import assert_bounds, fed_bounds
+from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Fence, FusionGroup
 from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.grad import Grad
@@ -67,6 +69,7 @@ def compile_program(compilation: Compilation) -> Compiled:
         has_barriers,
         callers(module),
         checks_finite(module),
+        is_kept=not any(map(has_kernel, module.walk())),
         prepare=Prepare.of(module, device_of(compilation.places[0])),
         bounds=bounds,
         masked=masked,
@@ -77,6 +80,11 @@ def _has_barrier(op: Operation) -> bool:
     """True for an op that is lowered with a barrier."""
     adds = isinstance(op, Grad) and bool(op.attr("addto"))
     return adds or isinstance(op, (Fence, FusionGroup)) or segment_of(op) is not None
+
+
+def has_kernel(op: Operation) -> bool:
+    """True for an op that a library computes, not XLA."""
+    return isinstance(op, PdOp) and "kernel" in attr_kinds(type(op)) and bool(op.attr("kernel"))
 
 
 def _check_memory(module: ModuleOp) -> None:

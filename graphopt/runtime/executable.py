@@ -283,13 +283,14 @@ class Executable:
 
         self.form = tier = tier_of(self.compiled, self.replicated)
         known = Known.of(self.compiled, self.replicated, arguments)
-        full = Form(known, lowered, options)
+        kept = self.compiled.is_kept
+        full = Form(known, lowered, options, kept=kept)
         if tier.name != FAST and (found := full.load()) is not None:
             self.form = Tier(FULL, "it was on disk")
             return found
         if tier.name == FULL:
             return full.make()
-        quick = Form(known, lowered, quickly(options))
+        quick = Form(known, lowered, quickly(options), kept=kept)
         function = quick.load() or quick.make()
         if tier.name == AUTO:
             self.form = self.successor = Successor(full.make)

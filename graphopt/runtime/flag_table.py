@@ -65,6 +65,14 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "the generator of dropouts: `threefry`, or `hash`, which is about ten times quicker to "
         "draw and drops other elements (not Paddle's)",
     ),
+    "graphopt_kernels": (
+        "off",
+        "with `auto`, oneDNN, which is part of jaxlib on x86, computes products and convolutions "
+        "on CPUs where it is quicker than XLA. Each form is first tried in another process, in the "
+        "background; programs that are compiled after that have it, and `explain` says what was "
+        "refused. Nothing of a program with such ops can be kept for the next process, which "
+        "compiles it again (not Paddle's)",
+    ),
     "graphopt_mapper": (
         "auto",
         "what makes one replica of a data-parallel program several, from the next compilation on: "

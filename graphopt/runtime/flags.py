@@ -37,6 +37,7 @@ FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
 IDS = "FLAGS_graphopt_check_ids"
 TIER = "FLAGS_graphopt_tier"
 FAST, FULL, AUTO = TIERS = ("fast", "full", "auto")
+KERNELS = "FLAGS_graphopt_kernels"
 # Paddle's requests for the same bits in every run
 REPEATS = ("FLAGS_cpu_deterministic", "FLAGS_cudnn_deterministic")
 CUDA_PLACE = "FLAGS_graphopt_cuda_place"
@@ -116,6 +117,27 @@ def tier_flag() -> str:
     if name not in TIERS:
         raise ValueError(f"{TIER} should be {FAST}, {FULL} or {AUTO}, found {name!r}")
     return name
+
+
+def uses_kernels() -> bool:
+    """True when oneDNN may compute ops on CPUs; ValueError for another setting."""
+    setting = str(_value(KERNELS))
+    if setting not in (AUTO, "off"):
+        raise ValueError(f"{KERNELS} should be {AUTO} or off, found {setting!r}")
+    return setting == AUTO and not _for_files.get()
+
+
+@contextmanager
+def for_other_machines() -> Generator[None]:
+    """Programs that are compiled here are written to files, and have no kernels but XLA's."""
+    token = _for_files.set(True)
+    try:
+        yield
+    finally:
+        _for_files.reset(token)
+
+
+_for_files: ContextVar[bool] = ContextVar("_for_files", default=False)
 
 
 @contextmanager

@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import functools
 import hashlib
+import math
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -63,7 +65,7 @@ class Known:
         """
         directory = use_cache()
         kept = replicated.name == "alone" and not compiled.calls_python
-        if directory is None or not kept or not rules_are_ours():
+        if directory is None or not (kept and compiled.is_kept) or not rules_are_ours():
             return None
         device = device_of(compiled.compilation.places[0])
         if device.platform != "cpu":
@@ -121,12 +123,21 @@ class Known:
 
 
 class Form:
-    """One form of a step: its options of XLA, the disk it may be on, and what it is made of."""
+    """One form of a step: its options of XLA, the disk it may be on, and what it is made of.
+
+    What is not to be `kept` is not written by JAX either.
+    """
 
     def __init__(
-        self, known: Known | None, lowered: Callable[[], jax.stages.Lowered], options: Options
+        self,
+        known: Known | None,
+        lowered: Callable[[], jax.stages.Lowered],
+        options: Options,
+        *,
+        kept: bool = True,
     ) -> None:
         self._known = known
+        self._kept = kept
         self._lowered = lowered
         self._options = options
 
@@ -137,10 +148,22 @@ class Form:
     def make(self) -> Any:
         """The executable, compiled now, and kept if that takes long."""
         lowered, start = self._lowered(), time.monotonic()
-        made = lowered.compile(dict(self._options) if self._options else None)
+        options = dict(self._options) if self._options else None
+        with nullcontext() if self._kept else nothing_kept():
+            made = lowered.compile(options)
         if self._known is not None and time.monotonic() - start >= least_seconds():
             self._known.save(self._options, made)
         return made
+
+
+@contextmanager
+def nothing_kept() -> Generator[None]:
+    """JAX writes no executable that this thread compiles here."""
+    # JAX has no public name for a setting of one thread
+    from jax._src import config
+
+    with config.persistent_cache_min_compile_time_secs(math.inf):
+        yield
 
 
 def types_of(arguments: Arguments) -> Arguments:

@@ -35,6 +35,7 @@ from graphopt.runtime.buckets import Buckets
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.compiling import compile_program
+from graphopt.runtime.flags import for_other_machines
 from graphopt.runtime.machine import this_machine
 from graphopt.runtime.places import Place, device_of
 
@@ -65,7 +66,8 @@ def write_bundle(
     """
     saved, variables = saved_program(model)
     program, feed_names, fetch_names = program_of(saved, str(path))
-    steps, notes = _steps(program, feed_names, tuple(fetch_names), sets, place, buckets)
+    with for_other_machines():
+        steps, notes = _steps(program, feed_names, tuple(fetch_names), sets, place, buckets)
     if not steps:
         raise ValueError(f"nothing to compile: {'; '.join(notes) or 'no sizes are given'}")
     compiled = steps[0].compiled

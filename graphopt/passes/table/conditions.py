@@ -54,6 +54,10 @@ def kernel(*libraries: str) -> When:
     return When(ANY_PROGRAM, lambda context: context.attention_kernel in libraries)
 
 
+ASKS_FOR_KERNELS = When(ANY_PROGRAM, lambda context: context.kernels is not None)
+"""A flag lets other kernels than XLA's compute ops on CPUs."""
+
+
 def reduces(reduction: str) -> When:
     """Several replicas combine their gradients in this way."""
     return When(
@@ -122,6 +126,11 @@ def seed(context: PassContext) -> Options:
 def library(context: PassContext) -> Options:
     """The library whose kernel for attention the devices have."""
     return {"kernel": context.attention_kernel}
+
+
+def tried(context: PassContext) -> Options:
+    """The forms of kernels that were tried, and the reason why there are no more."""
+    return {"forms": context.kernels or (), "why": context.no_kernels}
 
 
 def kind_of_device(context: PassContext) -> Options:

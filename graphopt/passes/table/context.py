@@ -29,6 +29,10 @@ class PassContext:
     """The platform of the run: cpu, gpu or tpu. Empty when the program is to run anywhere."""
     attention_kernel: str = ""
     """The library with a kernel for attention on the devices: cudnn, pallas, or empty."""
+    kernels: tuple[str, ...] | None = None
+    """The forms of oneDNN's kernels that were tried on this machine; None for without them."""
+    no_kernels: str = ""
+    """The reason why there are no more of them."""
     recompute: bool = False
     """The program says itself that derivatives compute activations again."""
     without: frozenset[str] = frozenset()

@@ -16,6 +16,7 @@ from pathlib import Path
 from xdsl.passes import ModulePass
 
 from graphopt.passes.table.conditions import (
+    ASKS_FOR_KERNELS,
     RECOMPUTES,
     REPLICATED,
     SCALED,
@@ -38,6 +39,7 @@ from graphopt.passes.table.conditions import (
     rolling,
     seed,
     stacking,
+    tried,
 )
 from graphopt.passes.table.context import PassContext
 
@@ -147,6 +149,9 @@ ROWS: tuple[Row, ...] = (
         "any place would do: no other pass looks at how a convolution is computed"),
     Row(TARGET, "target", "choose-pooling", on("cpu"),
         "as choose-convolution"),
+    Row(TARGET, "target", "choose-kernel", on("cpu") & ASKS_FOR_KERNELS,
+        "after choose-convolution, whose quicker algorithms stay, and assign-layout",
+        options=tried),
     Row(TARGET, "storage", "roll-layers", on("cpu"),
         "after the fusions and sharing, which make layers alike and short", options=rolling),
     Row(TARGET, "target", "prepare-weights", on("cpu") & ~REPLICATED,

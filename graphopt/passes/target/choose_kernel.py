@@ -1,0 +1,134 @@
+"""The library that computes products and convolutions on CPUs, where oneDNN is quicker than XLA.
+
+The rules come from measurements on x86 with the oneDNN of jaxlib 0.10. Products are as quick by
+XLA, unless their left operand is transposed (0.5 to 0.7 of the time by oneDNN, of 256 terms or
+more): that is the gradient of the right operand. In bfloat16 all take half, where the processor has
+instructions for it. Convolutions take 0.75 to 0.9, and their gradients of images with them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+
+from graphopt.ir.dialect.differentiated import differentiated
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.conv import Conv2d, filter_sizes, is_channels_last
+from graphopt.ir.dialect.ops.fused import FusedGemmEpilogue
+from graphopt.ir.dialect.ops.linear import Matmul
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
+from graphopt.passes.engine.fusion import Outcome, Reason
+from graphopt.passes.engine.numerics import Numerics
+from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
+
+ONEDNN = "onednn"
+# a form is a kind of op and of layout that oneDNN is configured for
+PRODUCT, BATCHED, HALF, CONVOLUTION = FORMS = ("product", "batched", "half", "convolution")
+# fewer terms of each sum, or a thinner matrix, and XLA is as quick
+TERMS, SIDE = 256, 16
+# of the two multiplied sizes of the result: below, the call costs more than it saves
+ELEMENTS = 32 * 32
+# a filter meets so many numbers at each place or more
+MET, CHANNELS, POSITIONS = 64, 16, 7 * 7
+# assumed where the size of a batch is not known
+BATCH = 8
+
+NOT_TRAINED = Reason("not-trained", "XLA is as quick where no operand is transposed on the left")
+BOTH_TRANSPOSED = Reason("both-transposed", "both operands are transposed")
+BATCHES = Reason("batches", "its matrices are not multiplied one by one or all by one")
+DTYPE = Reason("kernel-dtype", "kernels of oneDNN are for float32 and bfloat16")
+HALF_IMAGES = Reason("half-images", "convolutions in bfloat16 were not measured")
+CHANNELS_FIRST = Reason("channels-first", "its images do not have the channels last")
+OWN_ALGORITHM = Reason("own-algorithm", "it has an algorithm that is quicker")
+IN_GROUPS = Reason("in-groups", "its channels are in groups")
+FEW_TERMS = Reason("few-terms", "its sums are too short, or its matrices too thin")
+
+
+@dataclass(frozen=True)
+class ChooseKernel(RewritePass):
+    """Let oneDNN compute products and convolutions that it computes quicker than XLA on CPUs.
+
+    `forms` are those that were tried on this machine; `why` is the reason where others were not.
+    """
+
+    name = "choose-kernel"
+    numerics = Numerics.REASSOCIATING
+    forms: tuple[str, ...] = FORMS
+    why: str = "it was not tried on this machine"
+
+    def rewrite(self, module: ModuleOp) -> list[Outcome]:
+        log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
+        for op in list(module.walk()):
+            rule = _RULES.get(type(op))
+            if rule is None or not isinstance(op, PdOp) or op.attr("kernel"):
+                continue
+            found = rule(op, op in trained)
+            if isinstance(found, str) and found not in self.forms:
+                found = Reason("no-kernel", f"oneDNN's form '{found}' is not used: {self.why}")
+            if isinstance(found, Reason):
+                log.declined(op, found)
+            else:
+                change(op, {"kernel": ONEDNN}, log)
+        return log.outcomes
+
+
+def _of_product(op: PdOp, trained: bool) -> str | Reason:
+    """The form of a product, or the reason to leave it to XLA."""
+    dtype = str(dtype_of(op.operands[0].type))
+    if dtype not in ("float32", "bfloat16"):
+        return DTYPE
+    x, y = (shape_of(value.type) for value in op.operands[:2])
+    left, right = op.attr("transpose_x"), op.attr("transpose_y")
+    if left and right:
+        return BOTH_TRANSPOSED
+    one = len(y) == 2 and (len(x) == 2 or (len(x) > 2 and not left))
+    if not one and (len(y) < 3 or x[:-2] != y[:-2]):
+        return BATCHES
+    if dtype == "float32" and not (left or trained):
+        return NOT_TRAINED
+    terms, rows, columns = _multiplied(x, y, left=left, right=right, one=one)
+    if dtype == "bfloat16" and not trained:
+        terms, rows = rows, terms  # forward, where no rows are summed
+    if terms < (TERMS if one else SIDE) or min(rows, columns) < SIDE or rows * columns < ELEMENTS:
+        return FEW_TERMS
+    if dtype == "bfloat16":
+        return HALF
+    return PRODUCT if one else BATCHED
+
+
+def _multiplied(
+    x: tuple[int, ...], y: tuple[int, ...], *, left: bool, right: bool, one: bool
+) -> tuple[int, int, int]:
+    """The terms, rows and columns of the product whose left operand is transposed."""
+    # of x^T y forward, and else of the gradient of y
+    sums = x[-2:-1] if left or not one else x[:-1]
+    columns = y[-2] if right else y[-1]
+    known = [BATCH if size == UNKNOWN else size for size in (*sums, x[-1], columns)]
+    return product(known[:-2]), known[-2], known[-1]
+
+
+def _of_convolution(op: PdOp, trained: bool) -> str | Reason:
+    """The form of a convolution of images, or the reason to leave it to XLA."""
+    dtype = str(dtype_of(op.operands[0].type))
+    if dtype != "float32":
+        return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
+    if op.attr("groups") != 1:
+        return IN_GROUPS
+    if op.attr("algorithm") not in ("", "rows", "patches"):
+        return OWN_ALGORITHM
+    if not is_channels_last(op.attr("data_format")):
+        return CHANNELS_FIRST
+    outs, own, *kernel = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))
+    positions = product(kernel)
+    if positions > POSITIONS or outs < CHANNELS or own * positions < MET:
+        return FEW_TERMS
+    return CONVOLUTION
+
+
+_RULES: Mapping[type, Callable[[PdOp, bool], str | Reason]] = {
+    Matmul: _of_product,
+    FusedGemmEpilogue: _of_product,
+    Conv2d: _of_convolution,
+}

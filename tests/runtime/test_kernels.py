@@ -1,0 +1,197 @@
+"""FLAGS_graphopt_kernels: verdicts on oneDNN's kernels, and programs without and with them."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from jax._src import config
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.passes.target.choose_kernel import BATCHED, CONVOLUTION, FORMS, HALF, PRODUCT
+from graphopt.runtime import kernel_forms, kernel_trial
+from graphopt.runtime.flags import for_other_machines
+from graphopt.runtime.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
+from graphopt.runtime.compiling import has_kernel
+from graphopt.runtime.known import nothing_kept
+from graphopt.testing import parse
+
+GRADIENT = "kernels.w@GRAD"
+GOOD: dict[str, str] = dict.fromkeys(FORMS, "")
+SAYS = "import os, sys\nfor form in sys.argv[1:]:\n    print('begins', form, flush=True)\n"
+DIES = SAYS + "    if form == 'batched': os.kill(os.getpid(), 4)\n    print('ends', form, '')"
+
+
+@pytest.fixture(autouse=True)
+def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Kernels are asked for, on a machine that may have them and has no verdict."""
+    monkeypatch.setattr(kernel_forms, "why_not_here", lambda: "")
+    monkeypatch.setattr(kernel_forms, "_own", {})
+    monkeypatch.setattr(kernel_forms, "instructions", lambda: frozenset({"avx512_bf16"}))
+    monkeypatch.setattr(kernel_forms, "_trial", Recorder)
+    Recorder.started = 0
+    old = paddle.get_flags(["FLAGS_graphopt_kernels", "FLAGS_graphopt_cache_dir"])
+    paddle.set_flags({"FLAGS_graphopt_kernels": "auto", "FLAGS_graphopt_cache_dir": str(tmp_path)})
+    yield
+    paddle.set_flags(old)
+
+
+class Recorder:
+    """In the place of a trial: it counts how often one is asked for."""
+
+    started = 0
+
+    def start(self) -> None:
+        Recorder.started += 1
+
+
+def training() -> tuple[static.Program, Any]:
+    """A program that trains a layer, and its loss."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [256, 32], "float32")
+        w = static.create_parameter([32, 32], "float32", "kernels.w")
+        loss = paddle.mean(paddle.matmul(x, w) ** 2)
+        static.append_backward(loss)
+    return main, loss
+
+
+def refusals(program: static.Program, loss: Any) -> list[str]:
+    rows = paddle.explain(program, fetch_list=[loss, GRADIENT]).refusals()
+    return [row.text for row in rows if row.kind == "no-kernel"]
+
+
+def test_off() -> None:
+    """Without the flag no verdict is looked for, and the pass does not run."""
+    paddle.set_flags({"FLAGS_graphopt_kernels": "off"})
+    assert kernels() is None
+    assert Recorder.started == 0
+    main, loss = training()
+    assert "choose-kernel" not in {row.pass_name for row in paddle.explain(main).table()}
+    assert refusals(main, loss) == []
+    paddle.set_flags({"FLAGS_graphopt_kernels": "on"})
+    with pytest.raises(ValueError, match="should be auto or off, found 'on'"):
+        kernels()
+
+
+def test_no_verdict_yet() -> None:
+    """XLA computes, a trial is started, and explain says so."""
+    main, loss = training()
+    (reason,) = refusals(main, loss)
+    assert "oneDNN's form 'product' is not used: it is being tried in the background" in reason
+    assert Recorder.started >= 1
+
+
+def test_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There is no trial where there is no oneDNN, nor for files, nor where bits must repeat."""
+    write_verdicts(GOOD)
+    with for_other_machines():
+        assert kernels() is None
+    paddle.set_flags({"FLAGS_cpu_deterministic": True})
+    found = kernels()
+    paddle.set_flags({"FLAGS_cpu_deterministic": False})
+    assert found is not None and not found.forms and "the same bits" in found.why
+    monkeypatch.setattr(kernel_forms, "why_not_here", lambda: "jaxlib has none on this machine")
+    (reason,) = refusals(*training())
+    assert reason.endswith("jaxlib has none on this machine")
+    assert Recorder.started == 0
+
+
+def test_verdicts_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """On disk for other processes; a damaged file counts as none."""
+    write_verdicts({**GOOD, HALF: "wrong numbers"})
+    monkeypatch.setattr(kernel_forms, "_own", {})
+    found = kernels()
+    assert found is not None
+    assert (found.forms, found.why) == ((PRODUCT, BATCHED, CONVOLUTION), "half: wrong numbers")
+    (file,) = tmp_path.rglob("onednn-*.json")
+    file.write_text('{"product": ""}', "utf-8")
+    monkeypatch.setattr(kernel_forms, "_own", {})
+    assert read_verdicts() is None
+
+
+def test_a_trial_that_crashes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form that ends its process is refused; the others are tried by another one."""
+    monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", DIES))
+    Trial().work()
+    assert read_verdicts() == {**GOOD, BATCHED: "its trial ended with signal 4"}
+    monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", "raise SystemExit(3)"))
+    Trial().work()
+    assert read_verdicts() == dict.fromkeys(FORMS, "its trial ended with 3")
+    main, loss = training()
+    (reason,) = refusals(main, loss)
+    assert "product: its trial ended with 3" in reason
+    assert np.isfinite(run(main, loss)).all()
+
+
+def test_a_trial_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is kept of a trial that the end of the process stops."""
+    trial = Trial()
+    trial.stop()
+    trial.work()
+    assert read_verdicts() is None
+
+
+def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products in bfloat16 need instructions for them."""
+    monkeypatch.setattr(kernel_forms, "instructions", lambda: frozenset({"avx2"}))
+    monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", DIES))
+    Trial().work()
+    verdicts = read_verdicts()
+    assert verdicts is not None
+    assert verdicts[HALF] == "the processor has no instructions for bfloat16"
+
+
+def test_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A form whose numbers are not XLA's is refused."""
+    assert kernel_trial.wrong(PRODUCT) == ""
+    (own, xla, shapes, dtype), *_ = kernel_trial._cases()[PRODUCT]
+    case = (lambda *v: own(*v) * 1.001, xla, shapes, dtype)
+    monkeypatch.setattr(kernel_trial, "_cases", lambda: {PRODUCT: [case]})
+    assert "away from XLA's numbers" in kernel_trial.wrong(PRODUCT)
+
+
+def run(main: static.Program, loss: Any) -> Any:
+    """The loss and the gradient of one step."""
+    x = np.random.default_rng(0).normal(size=(256, 32)).astype("float32")
+    scope = static.Scope()
+    with static.scope_guard(scope):
+        scope.var("kernels.w").get_tensor().set(np.eye(32, dtype="float32") * 0.5)
+        fetches = [loss, GRADIENT]
+        found: Any = static.Executor().run(main, {"x": x}, fetches)
+        return np.concatenate([each.ravel() for each in found])
+
+
+def test_a_program_with_kernels() -> None:
+    """It computes the numbers of one without."""
+    main, loss = training()
+    wanted = run(main, loss)
+    write_verdicts(GOOD)
+    main, loss = training()
+    assert paddle.explain(main, fetch_list=[loss, GRADIENT]).applied("choose-kernel") == 1
+    np.testing.assert_allclose(run(main, loss), wanted, rtol=1e-5, atol=1e-6)
+
+
+def test_what_is_kept() -> None:
+    """A module is kept on disk unless one of its ops has a kernel; JAX then writes none either."""
+    text = """
+    func.func @main(
+      feed %x: tensor<4x4xf32>
+    ) -> (fetch "y": tensor<4x4xf32>) {{
+      %y = pd.matmul(%x, %x) {{{} transpose_x = true}}
+      func.return %y : tensor<4x4xf32>
+    }}
+    """
+    assert not any(map(has_kernel, parse(text.format("")).walk()))
+    assert any(map(has_kernel, parse(text.format('kernel = "onednn",')).walk()))
+    least = config.persistent_cache_min_compile_time_secs
+    before = least.value
+    with nothing_kept():
+        assert least.value == math.inf
+    assert least.value == before
