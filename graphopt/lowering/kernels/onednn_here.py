@@ -7,7 +7,7 @@ import platform
 import sys
 from importlib.metadata import version
 
-JAXLIBS = ("0.10.2",)
+JAXLIBS = ("0.10.2", "0.12.0.1")
 
 
 @functools.cache
