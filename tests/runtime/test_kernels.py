@@ -16,9 +16,9 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.passes.target.choose_kernel import BATCHED, CONVOLUTION, FORMS, HALF, PRODUCT
 from graphopt.runtime import kernel_forms, kernel_trial
+from graphopt.runtime.compiling import has_kernel
 from graphopt.runtime.flags import for_other_machines
 from graphopt.runtime.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
-from graphopt.runtime.compiling import has_kernel
 from graphopt.runtime.known import nothing_kept
 from graphopt.testing import parse
 
