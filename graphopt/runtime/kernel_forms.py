@@ -27,7 +27,7 @@ from graphopt.lowering.kernels.onednn_here import why_not_here
 from graphopt.passes.target.choose_kernel import FORMS, HALF
 from graphopt.runtime.background import submit
 from graphopt.runtime.cache_place import machine_directory
-from graphopt.runtime.flags import must_repeat, uses_kernels
+from graphopt.runtime.flags import must_repeat
 from graphopt.runtime.kernel_trial import BEGINS, ENDS
 from graphopt.runtime.machine import instructions
 
@@ -47,14 +47,8 @@ class Kernels(NamedTuple):
     why: str = ""
 
 
-def kernels() -> Kernels | None:
-    """The forms of this machine; None where no flag requests kernels.
-
-    The first call on a machine has them tried in the background. ValueError for an unknown setting
-    of the flag.
-    """
-    if not uses_kernels():
-        return None
+def kernels() -> Kernels:
+    """The forms of this machine, which the first call on it has tried in the background."""
     if reason := why_not_here():
         return Kernels(why=reason)
     if must_repeat():

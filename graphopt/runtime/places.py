@@ -18,9 +18,8 @@ from typing import Any, ClassVar, SupportsIndex
 from graphopt.errors import DeviceError, OperandError, ProgramError
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.distributed.group import join
-from graphopt.runtime.flags import CUDA_PLACE, replaces_gpus
+from graphopt.runtime.flags import CUDA_PLACE, replaces_gpus, uses_kernels
 from graphopt.runtime.jax_import import import_jax
-from graphopt.runtime.kernel_forms import kernels
 
 # platform -> what pip installs it with, and the modules that JAX then finds
 _PLUGINS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -173,7 +172,10 @@ def _no_device(place: Place, count: int) -> DeviceError:
 
 def about(platform: str) -> dict[str, Any]:
     """The facts about the devices of a platform for passes: fields of their `PassContext`."""
-    if platform == "cpu" and (found := kernels()) is not None:
+    if platform == "cpu" and uses_kernels():
+        from graphopt.runtime.kernel_forms import kernels
+
+        found = kernels()
         return {"platform": platform, "kernels": found.forms, "no_kernels": found.why}
     if platform not in ("gpu", "tpu"):  # those that have kernels for attention
         return {"platform": platform}

@@ -15,7 +15,7 @@ from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Program, Variable
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.entries import hashed
-from graphopt.runtime.flags import changed, checks_all_ids, checks_nan_inf
+from graphopt.runtime.flags import changed, checks_all_ids, checks_nan_inf, uses_kernels
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
@@ -40,6 +40,8 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
         and compilation.steps == 1
         and not checks_nan_inf()
         and not checks_all_ids()
+        # which kernels there are is known only later
+        and not uses_kernels()
     )
     if not plain:
         return None

@@ -17,7 +17,7 @@ from graphopt import static
 from graphopt.passes.target.choose_kernel import BATCHED, CONVOLUTION, FORMS, HALF, PRODUCT
 from graphopt.runtime import kernel_forms, kernel_trial
 from graphopt.runtime.compiling import has_kernel
-from graphopt.runtime.flags import for_other_machines
+from graphopt.runtime.flags import for_other_machines, uses_kernels
 from graphopt.runtime.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
 from graphopt.runtime.known import nothing_kept
 from graphopt.testing import parse
@@ -70,14 +70,14 @@ def refusals(program: static.Program, loss: Any) -> list[str]:
 def test_off() -> None:
     """Without the flag no verdict is looked for, and the pass does not run."""
     paddle.set_flags({"FLAGS_graphopt_kernels": "off"})
-    assert kernels() is None
+    assert not uses_kernels()
     assert Recorder.started == 0
     main, loss = training()
     assert "choose-kernel" not in {row.pass_name for row in paddle.explain(main).table()}
     assert refusals(main, loss) == []
     paddle.set_flags({"FLAGS_graphopt_kernels": "on"})
     with pytest.raises(ValueError, match="should be auto or off, found 'on'"):
-        kernels()
+        uses_kernels()
 
 
 def test_no_verdict_yet() -> None:
@@ -92,11 +92,11 @@ def test_other_machines(monkeypatch: pytest.MonkeyPatch) -> None:
     """There is no trial where there is no oneDNN, nor for files, nor where bits must repeat."""
     write_verdicts(GOOD)
     with for_other_machines():
-        assert kernels() is None
+        assert not uses_kernels()
     paddle.set_flags({"FLAGS_cpu_deterministic": True})
     found = kernels()
     paddle.set_flags({"FLAGS_cpu_deterministic": False})
-    assert found is not None and not found.forms and "the same bits" in found.why
+    assert not found.forms and "the same bits" in found.why
     monkeypatch.setattr(kernel_forms, "why_not_here", lambda: "jaxlib has none on this machine")
     (reason,) = refusals(*training())
     assert reason.endswith("jaxlib has none on this machine")
@@ -108,7 +108,6 @@ def test_verdicts_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     write_verdicts({**GOOD, HALF: "wrong numbers"})
     monkeypatch.setattr(kernel_forms, "_own", {})
     found = kernels()
-    assert found is not None
     assert (found.forms, found.why) == ((PRODUCT, BATCHED, CONVOLUTION), "half: wrong numbers")
     (file,) = tmp_path.rglob("onednn-*.json")
     file.write_text('{"product": ""}', "utf-8")
