@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import jax
-from xdsl.dialects.builtin import ModuleOp
 
-from graphopt.lowering.plan import Plan, Replicated, home_of
-from graphopt.passes.padding.masked import Masked
-from graphopt.passes.table.report import Report
+from graphopt.lowering.plan import Replicated, home_of
 from graphopt.runtime.arrays import Arrays, HostArray
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiled import Compiled
-from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.executable import Executable, Executables
 from graphopt.runtime.places import device_of
-from graphopt.runtime.prepare import Prepare
 from graphopt.runtime.progress import FEED_SHAPE
 from graphopt.runtime.step_calls import FedArrays, Results, Step
+from graphopt.runtime.summaries import Summarized
 
 SHIPPED = "from a bundle"
 
@@ -43,46 +35,6 @@ class Loaded:
         return tuple([shards[0] for shards in arrays]), ()
 
 
-@dataclass(frozen=True)
-class Outline:
-    """All that a step needs to know of the module that it was compiled from.
-
-    `skeleton` is that module with the types of `@main` alone.
-    """
-
-    skeleton: ModuleOp
-    is_random: bool
-    bounds: Mapping[str, Any]
-    masked: Masked | None
-
-
-class Outlined(Compiled):
-    """A Compiled known by its outline, whose module is made when something needs it."""
-
-    def __init__(self, compilation: Compilation, outline: Outline) -> None:
-        self.compilation = compilation
-        self.plan = Plan.of(outline.skeleton, apart=True)
-        self.is_random = outline.is_random
-        self.callers = {}
-        self.checks_finite = False
-        self.prepare = Prepare.of(outline.skeleton, device_of(compilation.places[0]))
-        self.bounds = outline.bounds
-        self.masked = outline.masked
-
-    @cached_property
-    def whole(self) -> Compiled:
-        """The program, compiled here."""
-        return compile_program(self.compilation)
-
-    @cached_property
-    def module(self) -> ModuleOp:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.whole.module
-
-    @cached_property
-    def report(self) -> Report:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.whole.report
-
-
 class LoadedExecutables(Executables):
     """Executables of one program: those of a file for its shapes, compiled ones for others.
 
@@ -91,10 +43,10 @@ class LoadedExecutables(Executables):
     """
 
     def __init__(
-        self, compiled: Outlined, steps: Mapping[Hashable, Callable[[], Step | None]]
+        self, compiled: Summarized, steps: Mapping[Hashable, Callable[[], Step | None]]
     ) -> None:
         super().__init__(compiled, SHIPPED)
-        self._outlined = compiled
+        self._summarized = compiled
         self._steps = steps
         self.shapes = 1
 
@@ -118,4 +70,4 @@ class LoadedExecutables(Executables):
 
     def _made(self, replicated: Replicated) -> Executable:
         self.shapes += 1
-        return Executable(self._outlined.whole, replicated, FEED_SHAPE)
+        return Executable(self._summarized.whole, replicated, FEED_SHAPE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import platform
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -33,6 +34,16 @@ class Machine(NamedTuple):
         if lacking := sorted(other.instructions - self.instructions):
             return f"the processor has no {', '.join(lacking)}"
         return ""
+
+    def record(self) -> dict[str, Any]:
+        """The machine as JSON has it."""
+        return {**self._asdict(), "instructions": sorted(self.instructions)}
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Machine:
+        """The machine of a record; whatever a malformed one leads to is raised."""
+        names = frozenset(map(str, record["instructions"]))
+        return cls(str(record["processor"]), names, str(record["compiler"]))
 
 
 def this_machine(device: Any) -> Machine:

@@ -14,7 +14,6 @@ from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.jax_import import import_jax
 
 if TYPE_CHECKING:
-    from graphopt.runtime.compiled import Compiled
     from graphopt.runtime.executable import Executables
 
 
@@ -47,10 +46,4 @@ def executables_of(program: Program, compilation: Compilation, reason: str) -> E
         found = shipped.executables(compilation)
         if found is not None:
             return found
-    return Executables(compiled_or_known(compilation, _compile), reason)
-
-
-def _compile(compilation: Compilation) -> Compiled:
-    from graphopt.runtime.compiling import compile_program
-
-    return compile_program(compilation)
+    return Executables(compiled_or_known(compilation), reason)

@@ -6,7 +6,7 @@ runs passes nor traces. The module is made when something else needs it: another
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import json
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -31,10 +31,16 @@ if TYPE_CHECKING:
     from graphopt.passes.table.report import Report
 
 FOLDER = "programs"
-Compile = Callable[[Compilation], Compiled]
 
 
-def compiled_or_known(compilation: Compilation, compile_program: Compile) -> Compiled:
+def compile_program(compilation: Compilation) -> Compiled:
+    """Parse and optimise a program, for which the passes are imported now."""
+    from graphopt.runtime import compiling
+
+    return compiling.compile_program(compilation)
+
+
+def compiled_or_known(compilation: Compilation) -> Compiled:
     """The program compiled, or as an earlier process did; raises as `compile_program`."""
     directory = use_cache()
     key = None
@@ -44,7 +50,7 @@ def compiled_or_known(compilation: Compilation, compile_program: Compile) -> Com
         return compile_program(compilation)
     file = directory / FOLDER / key
     if (summary := _read(file)) is not None:
-        return Summarized(compilation, summary, key, compile_program)
+        return Summarized(compilation, summary, key)
     compiled = compile_program(compilation)
     compiled.key, compiled.note = key, lambda made: _write(file, made)
     return compiled
@@ -55,41 +61,49 @@ def _read(file: Path) -> Summary | None:
     if payload is None:
         return None
     try:
-        return Summary.of_text(payload)
+        return Summary.of_record(json.loads(payload))
     except Exception:  # whatever it is, compiling again makes a good one
         remove_entry(file)
         return None
 
 
 def _write(file: Path, compiled: Compiled) -> None:
-    summary = Summary.of(compiled)
-    if summary is not None and not file.exists():
-        write_entry(file, summary.text(), most_bytes())
+    prepare = compiled.prepare
+    if compiled.calls_python or compiled.per_replica or compiled.starts_alike:
+        return
+    if (prepare is None or prepare.steps is not None) and not file.exists():
+        write_entry(file, json.dumps(Summary.of(compiled).record()).encode(), most_bytes())
 
 
 class Summarized(Compiled):
-    """A Compiled known by its summary, whose module is made when something needs it."""
+    """A Compiled known by its summary, whose module is made when something needs it.
+
+    `prepare` computes what XLA has to compute of `@prepare`; a summary has steps of NumPy.
+    """
 
     def __init__(
-        self, compilation: Compilation, summary: Summary, key: str, compile_program: Compile
+        self,
+        compilation: Compilation,
+        summary: Summary,
+        key: str | None = None,
+        prepare: Prepare | None = None,
     ) -> None:
-        device = device_of(compilation.places[0])
+        if summary.steps is not None:
+            device = device_of(compilation.places[0])
+            prepare = Prepare.on_host(summary.reads, summary.steps, device)
         super().__init__(
             compilation,
             *(None, None),  # pyright: ignore[reportArgumentType]
             summary.plan,
             summary.is_random,
             summary.has_barriers,
-            prepare=None
-            if summary.steps is None
-            else Prepare.on_host(summary.reads, summary.steps, device),
+            prepare=prepare,
             bounds=summary.bounds,
             masked=summary.masked,
             key=key,
         )
         del self.module, self.report
         self.size = summary.size
-        self._compile = compile_program
         self._version = compilation.program.version
 
     @cached_property
@@ -99,7 +113,7 @@ class Summarized(Compiled):
         After a change of flags it is another module than the summary's, and is kept no more.
         """
         program = self.compilation.program
-        made = self._compile(self.compilation)
+        made = compile_program(self.compilation)
         if program.version != self._version:
             raise ProgramError("the program was changed while a form of it was compiled")
         if key_of(self.compilation, settings()) != self.key:

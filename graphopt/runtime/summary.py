@@ -5,7 +5,6 @@ Nothing here imports the dialect or the passes.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, cast
@@ -57,13 +56,12 @@ class Summary:
     steps: HostSteps | None
 
     @classmethod
-    def of(cls, compiled: Compiled) -> Summary | None:
-        """That of a program on one device; None where more is needed."""
+    def of(cls, compiled: Compiled) -> Summary:
+        """That of a program on one device, which does not call Python.
+
+        `steps` are None where XLA computes `@prepare`.
+        """
         plan, prepare = compiled.plan, compiled.prepare
-        if compiled.calls_python or compiled.per_replica or compiled.starts_alike:
-            return None
-        if prepare is not None and prepare.steps is None:
-            return None
         return cls(
             *(plan, compiled.is_random, compiled.has_barriers, compiled.size, compiled.bounds),
             compiled.masked,
@@ -71,9 +69,9 @@ class Summary:
             None if prepare is None else prepare.steps,
         )
 
-    def text(self) -> bytes:
-        """The summary as JSON."""
-        record = {
+    def record(self) -> dict[str, Any]:
+        """The summary as JSON has it."""
+        return {
             "plan": {name: list(map(_port_record, getattr(self.plan, name))) for name in _GROUPS},
             "random": self.is_random,
             "barriers": self.has_barriers,
@@ -83,12 +81,10 @@ class Summary:
             "reads": list(map(_port_record, self.reads)),
             "steps": None if self.steps is None else self.steps.record(),
         }
-        return json.dumps(record).encode()
 
     @classmethod
-    def of_text(cls, text: bytes) -> Summary:
-        """The summary of a text; whatever a malformed one leads to is raised."""
-        record = json.loads(text)
+    def of_record(cls, record: Mapping[str, Any]) -> Summary:
+        """The summary of a record; whatever a malformed one leads to is raised."""
         masked, steps = record["masked"], record["steps"]
         updated, read_only, feeds, fetches, written, prepared = (
             _ports(record["plan"][name]) for name in _GROUPS

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import json
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -302,6 +304,39 @@ def test_sizes_that_do_not_fit(
     assert command(["compile", str(model), "--sizes", sizes, "-o", str(path)]) == 1
     assert words in capsys.readouterr().err
     assert not path.exists()
+
+
+def test_values_of_parameters_that_xla_computes(tmp_path: Path) -> None:
+    """NumPy has no rule for exp, so the bundle has the program of what is computed once."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), static.scope_guard(static.Scope()):
+        x = static.data("x", [None, 3], "float32")
+        out = paddle.matmul(x, paddle.exp(paddle.create_parameter([3, 3], "float32")))
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        static.save_inference_model(str(tmp_path / "exp"), [x], [out], exe, program=main)
+    rows = np.ones((2, 3), "float32")
+    bundle = bundle_of(tmp_path / "exp", tmp_path, "x=2x3")
+    rest, manifest = parts(bundle)
+    assert manifest["prepare"]["size"] > 0
+    found, wanted = (import_model(path).run({"x": rows}) for path in (bundle, tmp_path / "exp"))
+    np.testing.assert_array_equal(found[0], wanted[0])
+
+
+def test_a_bundle_needs_no_dialect(exact: Path) -> None:
+    """It runs without xDSL and without the passes."""
+    code = (
+        "import sys, numpy as np\n"
+        "from graphopt.inference import Config, create_predictor\n"
+        f"predictor = create_predictor(Config({str(exact)!r}))\n"
+        "given = {'ids': np.zeros((2, 5), 'int64'), 'mask': np.ones((2, 5), 'float32')}\n"
+        "for name, array in given.items():\n"
+        "    predictor.get_input_handle(name).copy_from_cpu(array)\n"
+        "predictor.run()\n"
+        "print(*(m for m in sys.modules if m.partition('.')[0] == 'xdsl'))\n"
+    )
+    found = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not found.stdout.strip()
 
 
 def test_a_program_that_trains_is_refused() -> None:

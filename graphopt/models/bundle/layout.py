@@ -21,7 +21,7 @@ from weakref import finalize
 from graphopt.errors import FormatError, GraphoptError, LimitError
 from graphopt.ir.formats.limits import Limits
 
-MAGIC = b"graphopt bundle 1\n"
+MAGIC = b"graphopt bundle 2\n"
 # beyond this no manifest is read
 MOST_MANIFEST = 1 << 26
 _SIZE, _HASH = 8, 32

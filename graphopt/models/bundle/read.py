@@ -22,14 +22,15 @@ from graphopt.runtime.arrays import HostArray, shapes_of
 from graphopt.runtime.buckets import Buckets, automatic
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.flags import checks_all_ids, checks_nan_inf
-from graphopt.runtime.machine import this_machine
+from graphopt.runtime.machine import Machine, this_machine
 from graphopt.runtime.places import device_of
 from graphopt.runtime.shipped import ship
 
 if TYPE_CHECKING:
     from graphopt.runtime.executable import Executables
-    from graphopt.runtime.loaded import Outlined
+    from graphopt.runtime.prepare import Prepare
     from graphopt.runtime.step_calls import Step
+    from graphopt.runtime.summary import Summary
 
 
 class Opened(NamedTuple):
@@ -103,27 +104,20 @@ class InBundle:
         return self._executables(compilation) if fits else None
 
     def _executables(self, compilation: Compilation) -> Executables:
-        from graphopt.models.bundle import manifest
-        from graphopt.runtime.loaded import LoadedExecutables, Outline, Outlined
+        from graphopt.runtime.loaded import LoadedExecutables
+        from graphopt.runtime.summaries import Summarized
+        from graphopt.runtime.summary import Summary
 
-        record, path = self.bundle.manifest, self.bundle.path
-        with as_format_error(path):
-            text = self.bundle.piece(record["skeleton"], "the skeleton").decode()
-            masked = record["masked"]
-            outline = Outline(
-                manifest.skeleton_of(text),
-                bool(record["random"]),
-                manifest.bounds_of(record["bounds"]),
-                None if masked is None else records.masked_of(masked),
-            )
-            outlined = Outlined(compilation, outline)
-            self._check(outlined)
-            device = device_of(compilation.places[0])
+        record, device = self.bundle.manifest, device_of(compilation.places[0])
+        with as_format_error(self.bundle.path):
+            summary = Summary.of_record(record["summary"])
+            self._check(summary)
+            compiled = Summarized(compilation, summary, prepare=self._prepare(device))
             steps: dict[Hashable, Callable[[], Step | None]] = {
                 (_shapes_of(entry["feeds"]),): partial(self._load, entry, device)
                 for entry in self.entries
             }
-            found = LoadedExecutables(outlined, steps)
+            found = LoadedExecutables(compiled, steps)
             found.sizes = [
                 {str(dim): int(size) for dim, size in entry["sizes"].items()}
                 for entry in self.entries
@@ -131,29 +125,37 @@ class InBundle:
             ]
         return found
 
-    def _check(self, outlined: Outlined) -> None:
+    def _prepare(self, device: Any) -> Prepare | None:
+        """The `@prepare` that XLA computes, if there is one."""
+        text = self.bundle.piece(self.bundle.manifest["prepare"], "@prepare").decode()
+        if not text:
+            return None
+        from graphopt.models.bundle.prepare import prepare_of
+
+        return prepare_of(text, device)
+
+    def _check(self, summary: Summary) -> None:
         """ValueError unless the records are of one program."""
-        plan, masked = outlined.plan, outlined.masked
+        plan, masked = summary.plan, summary.masked
         if tuple(port.name for port in plan.fetches) != self.fetches or plan.written:
-            raise ValueError("the skeleton has other results than the program")
+            raise ValueError("the summary has other results than the program")
         if (masked is None) != (self.axes is None):
             raise ValueError("masks without padded axes, or padded axes without masks")
         names = {port.name for port in plan.feeds}
         if any(not names <= set(entry["feeds"]) for entry in self.entries):
-            raise ValueError("an executable without the feeds of the skeleton")
+            raise ValueError("an executable without the feeds of the summary")
 
     def _load(self, entry: Mapping[str, Any], device: Any) -> Step | None:
         """A step from the bundle; None when XLA here takes neither its executable nor its program.
 
         FormatError when either is damaged.
         """
-        from graphopt.models.bundle import manifest
         from graphopt.models.bundle.load import executable_of, from_stablehlo
         from graphopt.runtime.loaded import Loaded
 
         bundle = self.bundle
         with as_format_error(bundle.path):
-            built_on = manifest.machine_of(bundle.manifest["machine"])
+            built_on = Machine.of_record(bundle.manifest["machine"])
             options = {str(k): v for k, v in bundle.manifest["options"].items()}
         reason = this_machine(device).runs(built_on)
         if not reason:

@@ -21,9 +21,9 @@ from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.locations import for_files
 from graphopt.lowering.replication import replica_function
-from graphopt.models.bundle import manifest
 from graphopt.models.bundle.layout import Pieces
 from graphopt.models.bundle.load import compiled_stablehlo
+from graphopt.models.bundle.prepare import prepare_text
 from graphopt.models.bundle.program import program_of
 from graphopt.models.bundle.sizes import Shapes
 from graphopt.models.export.paddle import saved_program
@@ -38,6 +38,7 @@ from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.flags import for_other_machines
 from graphopt.runtime.machine import this_machine
 from graphopt.runtime.places import Place, device_of
+from graphopt.runtime.summary import Summary
 
 
 class Step(NamedTuple):
@@ -75,19 +76,16 @@ def write_bundle(
     pieces, device = Pieces(), device_of(place)
     tensors = b"".join(write_tensor(model.parameters[v.name]) for v in variables)
     entries = [_entry(step, pieces, device) for step in steps]
-    masked = compiled.masked
     record: dict[str, Any] = {
         "graphopt": OWN,
         "platform": place.platform,
-        "machine": manifest.machine_record(this_machine(device)),
+        "machine": this_machine(device).record(),
         "padding": None if buckets is None else {"share": padding, "reuse": buckets.reuse},
         "program": pieces.add(saved),
         "parameters": pieces.add(tensors),
-        "skeleton": pieces.add(manifest.skeleton_text(compiled.module).encode()),
-        "random": compiled.is_random,
-        "bounds": manifest.bounds_record(compiled.bounds),
+        "summary": Summary.of(compiled).record(),
+        "prepare": pieces.add(prepare_text(compiled).encode()),
         "axes": records.axes_record(compiled.compilation.axes or {}),
-        "masked": records.masked_record(masked) if masked is not None else None,
         "options": compiled.options() or {},
         "executables": entries,
     }
