@@ -317,7 +317,7 @@ def test_values_of_parameters_that_xla_computes(tmp_path: Path) -> None:
         static.save_inference_model(str(tmp_path / "exp"), [x], [out], exe, program=main)
     rows = np.ones((2, 3), "float32")
     bundle = bundle_of(tmp_path / "exp", tmp_path, "x=2x3")
-    rest, manifest = parts(bundle)
+    _, manifest = parts(bundle)
     assert manifest["prepare"]["size"] > 0
     found, wanted = (import_model(path).run({"x": rows}) for path in (bundle, tmp_path / "exp"))
     np.testing.assert_array_equal(found[0], wanted[0])
