@@ -30,6 +30,7 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.schedule import steps
+from graphopt.passes.target.choose_kernel import FORMS
 from graphopt.runtime.compilation import pass_context_for
 from graphopt.testing import load_page, parse
 from graphopt_tests.frontend.programs import fresh
@@ -56,6 +57,8 @@ def setup_of(name: str) -> PassContext:
     if name in KERNELS:
         platform, kernel = KERNELS[name]
         return PassContext({}, platform=platform, attention_kernel=kernel)
+    if name == "choose-kernel":
+        return PassContext({}, platform="cpu", kernels=FORMS)
     flag = FLAGS.get(name)
     if name == "choose-group-kernel":
         return PassContext({str(flag): True}, platform="gpu")

@@ -170,6 +170,7 @@ def test_every_pass_has_a_class() -> None:
         "choose-attention",
         "choose-convolution",
         "choose-group-kernel",
+        "choose-kernel",
         "choose-pooling",
         "store-filters",
     }
