@@ -6,6 +6,7 @@ A directory that the user gave JAX, or a cache switched off, is respected.
 from __future__ import annotations
 
 import functools
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -55,3 +56,23 @@ def most_bytes() -> int:
     """The bytes of a directory at most."""
     config: Any = jax.config
     return config.jax_compilation_cache_max_size
+
+
+class _Found(threading.local):
+    count = 0
+
+
+_found = _Found()
+
+
+def times_found() -> int:
+    """The number of programs that this thread has had from JAX's cache, and not compiled."""
+    return _found.count
+
+
+def _note(event: str, **_: str | int) -> None:
+    if event == "/jax/compilation_cache/cache_hits":
+        _found.count += 1
+
+
+jax.monitoring.register_event_listener(_note)

@@ -28,7 +28,7 @@ from jax.experimental import serialize_executable
 
 from graphopt.lowering.cores import CORES
 from graphopt.lowering.plan import Replicated
-from graphopt.runtime.cache import least_seconds, most_bytes, use_cache
+from graphopt.runtime.cache import least_seconds, most_bytes, times_found, use_cache
 from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.entries import hashed, read_entry, remove_entry, write_entry
 from graphopt.runtime.places import device_of
@@ -147,11 +147,13 @@ class Form:
 
     def make(self) -> Any:
         """The executable, compiled now, and kept if that takes long."""
-        lowered, start = self._lowered(), time.monotonic()
+        lowered, start, found = self._lowered(), time.monotonic(), times_found()
         options = dict(self._options) if self._options else None
         with nullcontext() if self._kept else nothing_kept():
             made = lowered.compile(options)
-        if self._known is not None and time.monotonic() - start >= least_seconds():
+        # what XLA has loaded it writes without its code, and fails in the next process
+        is_whole = times_found() == found
+        if self._known is not None and is_whole and time.monotonic() - start >= least_seconds():
             self._known.save(self._options, made)
         return made
 

@@ -7,8 +7,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 import graphopt as paddle
 from graphopt import static
@@ -150,3 +152,37 @@ def test_a_quick_form_from_disk_has_a_successor(monkeypatch: pytest.MonkeyPatch)
         assert form in list(executor.stats["tiers"])[-1]
     for output in outputs:
         close(output, np.asarray(outputs[0]))
+
+
+@pytest.fixture
+def caches_of_jax(tmp_path: Path) -> Iterator[None]:
+    """JAX keeps all that it compiles, in a directory of its own."""
+    wanted = {
+        "jax_compilation_cache_dir": str(tmp_path / "jax"),
+        "jax_persistent_cache_min_compile_time_secs": 0.0,
+        "jax_persistent_cache_min_entry_size_bytes": -1,
+    }
+    before = {name: getattr(jax.config, name) for name in wanted}
+    for name, value in wanted.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+    yield
+    for name, value in before.items():
+        jax.config.update(name, value)
+    compilation_cache.reset_cache()
+
+
+def test_what_jax_has_loaded_is_not_kept(caches_of_jax: None, tmp_path: Path) -> None:
+    """After an upgrade JAX still has programs that have no entry here.
+
+    XLA writes an executable that it has loaded without its code: with such an entry each later
+    process failed in the first step, "Function ... not found".
+    """
+    (tmp_path / FOLDER).mkdir()
+    wanted, _ = trained()
+    for entry in entries(tmp_path):
+        entry.unlink()
+    for _ in range(2):
+        jax.clear_caches()
+        close(trained()[0], wanted)
+        assert entries(tmp_path) == []
