@@ -157,7 +157,8 @@ def test_a_quick_form_from_disk_has_a_successor(monkeypatch: pytest.MonkeyPatch)
 @pytest.fixture
 def caches_of_jax(tmp_path: Path) -> Iterator[None]:
     """JAX keeps all that it compiles, in a directory of its own."""
-    wanted = {
+    wanted: dict[str, Any] = {
+        "jax_enable_compilation_cache": True,
         "jax_compilation_cache_dir": str(tmp_path / "jax"),
         "jax_persistent_cache_min_compile_time_secs": 0.0,
         "jax_persistent_cache_min_entry_size_bytes": -1,
