@@ -54,9 +54,9 @@ def normalized(given: Sequence[str], passes: Collection[str]) -> list[str]:
     return found
 
 
-def parser() -> argparse.ArgumentParser:
-    """A parser with all arguments, for looking at them."""
-    made = argparse.ArgumentParser()
+def parser(epilog: str = "") -> argparse.ArgumentParser:
+    """A parser with all arguments, for looking at them; the help ends with `epilog`."""
+    made = argparse.ArgumentParser(epilog=epilog)
     declare(made)
     return made
 
@@ -65,6 +65,7 @@ def declare(parser: argparse.ArgumentParser) -> None:
     """Declare all arguments, those that xDSL's driver reads included."""
     parser.prog = "graphopt-opt"
     parser.usage = "%(prog)s [options] [FILE]"
+    parser.description = "Reads a program, runs passes on it and prints it."
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     _input(parser.add_argument_group("input"))
     _passes(parser.add_argument_group("passes"))

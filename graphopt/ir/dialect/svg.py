@@ -2,7 +2,7 @@
 
 The layout is in layers: an op is one row below the lowest of what it reads, a value without
 operands is one row above its first reader, and each row is in the order of the mean position of
-its neighbours. Edges are straight and may run under boxes. The ops of a region are in the rows
+its neighbours. Edges are straight lines under the boxes. The ops of a region are in the rows
 above the op that has it, joined to it by a dashed edge.
 """
 

@@ -1,7 +1,7 @@
 """The pass table: the passes in their order, when each runs, and why in that place.
 
 `schedule.py` makes the steps of a run from the rows that apply; `flags.py` says what the flags are.
-A pass is imported when its row applies.
+A pass is imported when its row applies, and xDSL with the first of them.
 """
 
 from __future__ import annotations
@@ -12,8 +12,7 @@ from enum import Enum
 from importlib import import_module
 from inspect import isclass
 from pathlib import Path
-
-from xdsl.passes import ModulePass
+from typing import TYPE_CHECKING
 
 from graphopt.passes.table.conditions import (
     ASKS_FOR_KERNELS,
@@ -42,6 +41,9 @@ from graphopt.passes.table.conditions import (
     tried,
 )
 from graphopt.passes.table.context import PassContext
+
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
 
 
 class Phase(Enum):
@@ -84,6 +86,8 @@ class Row:
 
     def load(self) -> type[ModulePass]:
         """The class of the pass; its module is imported now."""
+        from xdsl.passes import ModulePass
+
         module = import_module(f"graphopt.passes.{self.room}.{self.path.stem}")
         found = (c for c in vars(module).values() if isclass(c) and issubclass(c, ModulePass))
         return {getattr(made, "name", ""): made for made in found}[self.pass_name]

@@ -9,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import TypeVar
-
-from xdsl.passes import ModulePass
+from typing import TYPE_CHECKING, TypeVar
 
 from graphopt.errors import PassError
 from graphopt.passes.table.order import ROWS
 
+if TYPE_CHECKING:
+    from xdsl.passes import ModulePass
+
 GROUP = "graphopt.passes"
-Loader = Callable[[], type[ModulePass]]
-P = TypeVar("P", bound=type[ModulePass])
+Loader = Callable[[], "type[ModulePass]"]
+P = TypeVar("P", bound="type[ModulePass]")
 
 # the ones of xDSL that make sense on our programs: pass name -> (module, class)
 _XDSL = {
@@ -82,6 +83,8 @@ def _origin(point: EntryPoint) -> str:
 
 def _entry_loader(point: EntryPoint) -> Loader:
     def load() -> type[ModulePass]:
+        from xdsl.passes import ModulePass
+
         try:
             found = point.load()
         except Exception as error:
