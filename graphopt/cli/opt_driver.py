@@ -24,6 +24,7 @@ from graphopt.cli.report_options import platform_of
 from graphopt.cli.universe import UNIVERSE
 from graphopt.errors import GraphoptError
 from graphopt.passes.table.instrumentation import Together
+from graphopt.passes.table.parts import PARSE, Part
 from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.registry import all_passes
 
@@ -141,7 +142,10 @@ class OptMain(xDSLOptMain):
             if self.args.verify_diagnostics and file_extension == "mlir":
                 expected = expected_in(data.decode("utf-8"))
             if not expected:
-                return super().parse_chunk(BytesIO(data), file_extension, start_offset)
+                start = time.perf_counter()
+                made = super().parse_chunk(BytesIO(data), file_extension, start_offset)
+                self.parse = Part(PARSE, time.perf_counter() - start)
+                return made
             self._check_errors(BytesIO(data), file_extension, expected, start_offset)
             return None
 
@@ -178,15 +182,14 @@ class OptMain(xDSLOptMain):
     def apply_passes(self, prog: ModuleOp) -> None:
         from graphopt.cli.reporting import bisection, validation
 
-        start = time.perf_counter()
         self._watch_stages(prog)
         with bisection(self.args), validation(self.args) as validated:
             reports = [self._apply_strategy(prog)] if self._wants_table() else []
             reports += [self._apply_named(prog)] if self.pipeline.passes or not reports else []
         if self.stages is not None:
             title = f"program {len(self.programs) + 1}"
-            seconds = time.perf_counter() - start
-            self.programs.append(self.stages.optimization(title, reports[0], seconds))
+            reports[0].parts.append(self.parse)
+            self.programs.append(self.stages.optimization(title, reports[0]))
         self.undone += len(validated.failed) if validated is not None else 0
 
     def _watch_stages(self, module: ModuleOp) -> None:

@@ -54,7 +54,14 @@ def main(arguments: argparse.Namespace) -> int:
     # a script runs its startup program first, and people want to see the other
     found.sort(key=lambda each: not any(port.kind == FEED for port in inputs_of(each.module)))
     programs = [
-        optimization(each.origin, each.module.clone, each.context or context) for each in found
+        optimization(
+            each.origin,
+            each.module.clone,
+            context if each.report is None else each.report.context,
+            compiled=each.report,
+            parts=each.parts,
+        )
+        for each in found
     ]
     output = arguments.output or "report.html"
     write_report(output, programs, Path(arguments.program).name)

@@ -5,8 +5,9 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import sys
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,9 @@ from graphopt.models.feeds import BATCH, OTHER, Sizes, load_arrays
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import Step
 from graphopt.passes.engine.fusion import FusionPass
-from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.parts import PARSE, Part
 from graphopt.passes.table.pipeline import passes_of
+from graphopt.passes.table.report import Report
 from graphopt.passes.table.schedule import steps as steps_of
 from graphopt.runtime.compilation import pass_context_for
 from graphopt.runtime.strategy_text import strategy_of
@@ -42,8 +44,10 @@ class Subject:
     """Parameters, or all inputs of a script's step."""
     steps: tuple[Step, ...] | None = None
     seed: int = 7
-    context: PassContext | None = None
-    """The context of the passes, of a program that a script ran."""
+    report: Report | None = None
+    """The report of the passes, of a program that a script ran."""
+    parts: tuple[Part, ...] = ()
+    """The time of reading it, of a program from a file."""
 
 
 def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subject]:
@@ -56,11 +60,14 @@ def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subjec
         return _of_script(path, arguments, plain)
     if arguments:
         raise ValueError(f"arguments ({' '.join(arguments)}) are for scripts; {path} is not one")
+    start = time.perf_counter()
     if path == "-":
-        return [_of_text(sys.stdin.read(), "<stdin>")]
-    if path.endswith(".mlir"):
-        return [_of_text(Path(path).read_text("utf-8"), path)]
-    return [_of_model(path)]
+        found = _of_text(sys.stdin.read(), "<stdin>")
+    elif path.endswith(".mlir"):
+        found = _of_text(Path(path).read_text("utf-8"), path)
+    else:
+        found = _of_model(path)
+    return [replace(found, parts=(Part(PARSE, time.perf_counter() - start),))]
 
 
 def _of_text(text: str, source: str) -> Subject:
@@ -95,10 +102,10 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         module = compiled.compilation.parsed()
         ports = {port.name: port for port in signature_of(module).arguments}
         known = {name: _one(np.array(a), ports[name]) for name, a in inputs.items()}
-        context = compiled.report.context.alone().quiet()
-        steps, seed = tuple(steps_of(context)), int(key[0])
+        report = compiled.report
+        steps, seed = tuple(steps_of(report.context.alone().quiet())), int(key[0])
         origin = f"program {len(found) + 1} of {path}"
-        found[id(compiled)] = compiled, Subject(origin, module, known, steps, seed, context)
+        found[id(compiled)] = compiled, Subject(origin, module, known, steps, seed, report)
 
     with watching(watch):
         status = run_script(path, arguments)

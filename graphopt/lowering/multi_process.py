@@ -95,17 +95,29 @@ class Function:
     jitted: Any
     parts: ProcessShares
 
-    def lower(self, *arguments: Any) -> Any:
+    def trace(self, *arguments: Any) -> Traced:
         """As of a jitted function: the result of `compile` is called like this one."""
-        return Lowered(self.jitted.lower(*self.parts.arguments(*arguments)), self.parts)
+        return Traced(self.jitted.trace(*self.parts.arguments(*arguments)), self.parts)
 
     def __call__(self, *arguments: Any) -> Any:
         return _called(self.jitted, self.parts, arguments)
 
 
 @dataclass(frozen=True)
+class Traced:
+    """The result of `Function.trace`."""
+
+    traced: Any
+    parts: ProcessShares
+
+    def lower(self) -> Lowered:
+        """The lowered function."""
+        return Lowered(self.traced.lower(), self.parts)
+
+
+@dataclass(frozen=True)
 class Lowered:
-    """The result of `Function.lower`."""
+    """The result of `Traced.lower`."""
 
     lowered: Any
     parts: ProcessShares

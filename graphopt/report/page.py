@@ -17,11 +17,12 @@ from importlib.resources import files
 from typing import Any
 
 from graphopt.display.table import Column, Page, Table
-from graphopt.display.units import milliseconds, quantity, size
+from graphopt.display.units import quantity, size
 from graphopt.passes.table.explain import as_page, as_text
 from graphopt.report.difference import Difference
 from graphopt.report.graph import FED, OP, Graph, Node
 from graphopt.report.stages import Optimization, Stage
+from graphopt.report.times import time_bar, time_table
 
 _ASSETS = files("graphopt.report") / "assets"
 # fields of nodes that are left out where they are empty
@@ -93,7 +94,7 @@ def _program(each: Optimization) -> dict[str, Any]:
         ],
         "overview": as_page(each.report).html(),
         "explain": as_text(each.report, "all"),
-        "numbers": _numbers(each).html(),
+        "numbers": _numbers(each),
     }
 
 
@@ -119,10 +120,11 @@ def _node(node: Node) -> dict[str, Any]:
 # -- numbers ---------------------------------------------------------------------------------------
 
 
-def _numbers(each: Optimization) -> Page:
-    """Sizes and counts before and after the passes, and the time of each pass."""
+def _numbers(each: Optimization) -> str:
+    """The compile time part by part, and sizes and counts before and after the passes."""
     first, last = each.stages[0].graph, each.stages[-1].graph
-    return Page([_totals(each, first, last), _kinds(first, last), _times(each)])
+    tables = [_totals(each, first, last), _kinds(first, last), time_table(each.report)]
+    return time_bar(each.report) + Page(tables).html()
 
 
 def _totals(each: Optimization, first: Graph, last: Graph) -> Table:
@@ -147,18 +149,6 @@ def _kinds(first: Graph, last: Graph) -> Table:
     names = sorted({*before, *after}, key=lambda name: -max(before[name], after[name]))
     rows = [[name, str(before[name]), str(after[name])] for name in names]
     return Table((Column("op"), Column("before", right=True), _AFTER), rows, "ops")
-
-
-def _times(each: Optimization) -> Table:
-    """The time of each sweep and pass; passes that share a sweep share its time."""
-    seen: dict[object, tuple[str, float]] = {}
-    for number, ran in enumerate(each.report.ran):
-        key = ("sweep", ran.sweep) if ran.sweep else number
-        names = f"{seen[key][0]}, {ran.pass_name}" if key in seen else ran.pass_name
-        seen[key] = names, ran.seconds
-    rows = [[names, milliseconds(seconds)] for names, seconds in seen.values()]
-    rows.append(["all, with verifying", milliseconds(each.seconds)])
-    return Table((Column("pass", wraps=True), Column("ms", right=True)), rows, "time of passes")
 
 
 def _count(graph: Graph) -> int:

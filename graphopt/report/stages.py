@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from difflib import unified_diff
@@ -13,7 +12,9 @@ from graphopt.ir.dialect.text import text_of
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.parts import Part
 from graphopt.passes.table.report import Report
+from graphopt.passes.table.times import timed_as
 from graphopt.report.graph import Graph, graph_of
 from graphopt.report.origins import Origins
 
@@ -60,28 +61,35 @@ class Stages(Instrumentation):
         self.found.append(Stage(name, graph_of(module, self.origins), tuple(diff)))
         self.text = text
 
-    def optimization(self, title: str, report: Report, seconds: float) -> Optimization:
+    def optimization(self, title: str, report: Report) -> Optimization:
         """The stages with the report of the passes."""
-        return Optimization(title, self.found, report, seconds)
+        return Optimization(title, self.found, report)
 
 
 @dataclass(frozen=True)
 class Optimization:
-    """A program with its stages, the report of its passes, and the time they took."""
+    """A program with its stages and the report of its passes."""
 
     title: str
     stages: Sequence[Stage]
     report: Report
-    seconds: float
 
 
-def optimization(title: str, again: Callable[[], ModuleOp], context: PassContext) -> Optimization:
+def optimization(
+    title: str,
+    again: Callable[[], ModuleOp],
+    context: PassContext,
+    *,
+    compiled: Report | None = None,
+    parts: Sequence[Part] = (),
+) -> Optimization:
     """The passes of a context on the module that `again` makes, stage by stage.
 
-    Raises as `optimize`; no files of graphs are written.
+    Times are those of the report that a program was `compiled` with, where there is one, and of
+    `parts`. Raises as `optimize`; no files of graphs are written.
     """
     module, stages = again(), Stages()
     stages.start(module)
-    start = time.perf_counter()
     report = optimize(module, context.quiet(), near=True, again=again, watch=stages)
-    return stages.optimization(title, report, time.perf_counter() - start)
+    report.parts += parts
+    return stages.optimization(title, report if compiled is None else timed_as(report, compiled))

@@ -7,6 +7,7 @@ made of, and is the only part that always needs JAX.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -16,6 +17,7 @@ from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.masked import Masked
 from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.parts import PARSE, Part
 from graphopt.runtime.flags import left_out
 from graphopt.runtime.places import Place, about
 from graphopt.runtime.strategies import BuildStrategy
@@ -109,9 +111,12 @@ class Compilation:
         """
         from graphopt.passes.table.manager import optimize
 
+        start = time.perf_counter()
         module = self.parsed()
+        parse = Part(PARSE, time.perf_counter() - start)
         context = self.pass_context().quiet() if near else self.pass_context()
         report = optimize(module, context, near=near, again=self.parsed, validate=validate)
+        report.parts.append(parse)
         return Optimized(module, report)
 
 

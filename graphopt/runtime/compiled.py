@@ -20,6 +20,7 @@ from graphopt.ir.dialect.index_bound import IndexBound
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.plan import Plan, Replicated
 from graphopt.passes.padding.masked import Masked
+from graphopt.passes.table.parts import Part
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.places import device_of, distinct_devices
 from graphopt.runtime.prepare import Prepare
@@ -55,6 +56,8 @@ class Compiled:
     """The masks and counts that are fed in addition, where feeds have rows to spare."""
     key: str | None = None
     """The key of its executables on disk; None when that is made of the module."""
+    parts: list[Part] = field(default_factory=list[Part])
+    """The parts of the compilation but the passes, noted when they are done; the report's, too."""
     note: Callable[[Compiled], None] | None = None
     """Notes on disk what a later process has to know of this; called when executables are kept."""
 
@@ -122,11 +125,13 @@ class Compiled:
     def explained(self) -> Report:
         """The report including near misses, costs and blocks, computed on the first request."""
         from graphopt.passes.table.manager import optimize
+        from graphopt.passes.table.times import timed_as
 
         if not self.report.detailed:
             # as it was compiled, whatever flags have been set since
             context, again = self.report.context, self.compilation.parsed
             found = optimize(again(), context.quiet(), near=True, again=again)
+            found = timed_as(found, self.report)
             self.report = replace(found, context=context, validation=self.report.validation)
         return self.report
 

@@ -171,6 +171,7 @@ class CompiledProgram(WithFacts):
                 f"program {number}" if several else title,
                 each.compilation.parsed,
                 each.report.context,
+                compiled=each.report,
             )
             for number, each in enumerate(compiled, 1)
         ]

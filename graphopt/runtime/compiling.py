@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import sys
+import time
 import warnings
 
 from xdsl.dialects.builtin import ModuleOp, TensorType
@@ -25,6 +26,7 @@ from graphopt.lowering.host import callers
 from graphopt.lowering.plan import Plan
 from graphopt.passes.table.flags import check_supported, refused
 from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.parts import PARSE, Part
 from graphopt.runtime.blame import check_depth
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compiled import Compiled
@@ -41,7 +43,9 @@ def compile_program(compilation: Compilation) -> Compiled:
     spare, where it is to.
     """
     check_depth(compilation.program)
+    start = time.perf_counter()
     module, masked = compilation.masked()
+    parse = Part(PARSE, time.perf_counter() - start)
     if compilation.strategy is not None:
         check_supported(compilation.strategy.pass_context().flags)
     _check_memory(module)
@@ -53,6 +57,7 @@ def compile_program(compilation: Compilation) -> Compiled:
     if checks_all_ids():
         assert_bounds(module)
     report = optimize(module, context, again=compilation.parsed)
+    report.parts.append(parse)
     if hashes_dropout():
         hash_dropout(module)
     if checks_nan_inf():
@@ -73,6 +78,7 @@ def compile_program(compilation: Compilation) -> Compiled:
         prepare=Prepare.of(module, device_of(compilation.places[0])),
         bounds=bounds,
         masked=masked,
+        parts=report.parts,
     )
 
 

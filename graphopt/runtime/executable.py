@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 import warnings
 import weakref
@@ -22,9 +21,10 @@ from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.cache import use_cache
 from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.flags import AUTO, FAST, FULL
+from graphopt.runtime.forms import Form, Lowering
 from graphopt.runtime.generator import default_generator
 from graphopt.runtime.ids import check_ids
-from graphopt.runtime.known import Arguments, Form, Known, types_of
+from graphopt.runtime.known import Arguments, Known, types_of
 from graphopt.runtime.progress import FEED_SHAPE, NEW_PROGRAM, announced
 from graphopt.runtime.run_hook import Watcher, watcher
 from graphopt.runtime.scope import Scope
@@ -258,39 +258,34 @@ class Executable:
         self, updated: Arrays, read_only: Arrays, ordered: FedArrays, key: HostArray
     ) -> Step:
         use_cache()
-        if not hasattr(self.replicated.function, "lower"):
+        if not hasattr(self.replicated.function, "trace"):
             return self.replicated.function
         arguments: Arguments = (updated, read_only, ordered, key)
         if self.replicated.name == "alone":  # a second form may be lowered later: keep no arrays
             arguments = types_of(arguments)
         try:
             with announced(lambda: self._described(ordered)):
-                return self._first_form(arguments)
+                return self._first_form(arguments, self._sizes(ordered))
         except NeedsData:
             if self.replicated.name != "alone":
                 raise
             self.replicated = self.compiled.by_op()
             return self.replicated.function
 
-    def _first_form(self, arguments: Arguments) -> Step:
-        """The form that runs first, for arguments like these."""
-        lower, options = self.replicated.function.lower, self.compiled.options()
-
-        @functools.cache
-        def lowered() -> jax.stages.Lowered:
-            with jax.enable_x64(True):
-                return lower(*arguments)
-
+    def _first_form(self, arguments: Arguments, sizes: str) -> Step:
+        """The form that runs first, for arguments like these; `sizes` are those of the feeds."""
+        options = self.compiled.options()
+        lowering = Lowering(self.replicated.function, arguments, self.compiled.parts, sizes)
         self.form = tier = tier_of(self.compiled, self.replicated)
         known = Known.of(self.compiled, self.replicated, arguments)
         kept = self.compiled.is_kept
-        full = Form(known, lowered, options, kept=kept)
+        full = Form(known, lowering, options, kept=kept)
         if tier.name != FAST and (found := full.load()) is not None:
             self.form = Tier(FULL, "it was on disk")
             return found
         if tier.name == FULL:
             return full.make()
-        quick = Form(known, lowered, quickly(options), kept=kept)
+        quick = Form(known, lowering, quickly(options), "quick form", kept=kept)
         function = quick.load() or quick.make()
         if tier.name == AUTO:
             self.form = self.successor = Successor(full.make)
@@ -299,13 +294,17 @@ class Executable:
     def _described(self, ordered: FedArrays) -> str:
         """The program that is compiled, with its size, the shapes of its feeds and the reason."""
         count = sum(1 for _ in self.compiled.module.walk())
-        shapes = ", ".join(
+        sizes = self._sizes(ordered)
+        feeds = f" with feeds {sizes}" if sizes else ""
+        return f"compiling a program of {count} operators{feeds} ({self.reason})"
+
+    def _sizes(self, ordered: FedArrays) -> str:
+        """The feeds with their shapes, without masks and lengths."""
+        return ", ".join(
             f"{name} {list(array.shape)}"
             for name, array in zip(self.fed, ordered, strict=True)
-            if not isinstance(array, list) and "@" not in name  # neither masks nor lengths
+            if not isinstance(array, list) and "@" not in name
         )
-        feeds = f" with feeds {shapes}" if shapes else ""
-        return f"compiling a program of {count} operators{feeds} ({self.reason})"
 
     def _slots(self, scope: Scope) -> BoundState:
         """The slots of the state, which are looked up by name when there are new variables."""

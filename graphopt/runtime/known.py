@@ -11,12 +11,9 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import math
 import os
 import sys
-import time
-from collections.abc import Callable, Generator, Mapping
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -28,7 +25,7 @@ from jax.experimental import serialize_executable
 
 from graphopt.lowering.cores import CORES
 from graphopt.lowering.plan import Replicated
-from graphopt.runtime.cache import least_seconds, most_bytes, times_found, use_cache
+from graphopt.runtime.cache import most_bytes, use_cache
 from graphopt.runtime.compiled import Compiled
 from graphopt.runtime.entries import hashed, read_entry, remove_entry, write_entry
 from graphopt.runtime.places import device_of
@@ -120,52 +117,6 @@ class Known:
 
     def _file(self, options: Options) -> Path:
         return self.folder / hashed((self.name, sorted((options or {}).items())))
-
-
-class Form:
-    """One form of a step: its options of XLA, the disk it may be on, and what it is made of.
-
-    What is not to be `kept` is not written by JAX either.
-    """
-
-    def __init__(
-        self,
-        known: Known | None,
-        lowered: Callable[[], jax.stages.Lowered],
-        options: Options,
-        *,
-        kept: bool = True,
-    ) -> None:
-        self._known = known
-        self._kept = kept
-        self._lowered = lowered
-        self._options = options
-
-    def load(self) -> Any:
-        """The executable on disk, or None."""
-        return None if self._known is None else self._known.load(self._options)
-
-    def make(self) -> Any:
-        """The executable, compiled now, and kept if that takes long."""
-        lowered, start, found = self._lowered(), time.monotonic(), times_found()
-        options = dict(self._options) if self._options else None
-        with nullcontext() if self._kept else nothing_kept():
-            made = lowered.compile(options)
-        # what XLA has loaded it writes without its code, and fails in the next process
-        is_whole = times_found() == found
-        if self._known is not None and is_whole and time.monotonic() - start >= least_seconds():
-            self._known.save(self._options, made)
-        return made
-
-
-@contextmanager
-def nothing_kept() -> Generator[None]:
-    """JAX writes no executable that this thread compiles here."""
-    # JAX has no public name for a setting of one thread
-    from jax._src import config
-
-    with config.persistent_cache_min_compile_time_secs(math.inf):
-        yield
 
 
 def types_of(arguments: Arguments) -> Arguments:

@@ -126,7 +126,10 @@ class Summarized(Compiled):
 
     @cached_property
     def report(self) -> Report:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.whole.report
+        found = self.whole.report
+        found.parts += self.parts
+        self.parts = found.parts
+        return found
 
     def mapped(self, count: int, *, even: bool) -> Replicated:
         device = device_of(self.compilation.places[0])

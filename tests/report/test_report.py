@@ -153,7 +153,10 @@ def test_of_a_compiled_program(tmp_path: Path) -> None:
         compiled.report(tmp_path / "r.html")
     static.Executor().run(compiled, {"x": np.ones((2, 4), "float32")}, [y])
     compiled.report(tmp_path / "r.html", "mine")
-    assert data_of((tmp_path / "r.html").read_text("utf-8"))["title"] == "mine"
+    data = data_of((tmp_path / "r.html").read_text("utf-8"))
+    assert data["title"] == "mine"
+    for kind in ("parse", "passes", "trace", "lower", "XLA"):
+        assert f'<i class="{kind}"' in data["programs"][0]["numbers"]
     compiled.report(tmp_path / "r.json")
     assert json.loads((tmp_path / "r.json").read_text("utf-8"))["graphs"]
 

@@ -15,7 +15,7 @@ from jax.experimental.compilation_cache import compilation_cache
 import graphopt as paddle
 from graphopt import static
 from graphopt.nn import functional as F
-from graphopt.runtime import known, tiers
+from graphopt.runtime import forms, known, tiers
 from graphopt.runtime.flags import TIER
 from graphopt.runtime.known import FOLDER
 from graphopt_tests.runtime.nets import Net, build, close
@@ -28,7 +28,7 @@ CHECK = "FLAGS_check_nan_inf"
 def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A directory of its own for each test, in which even what compiles quickly is kept."""
     monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
-    monkeypatch.setattr(known, "least_seconds", lambda: 0.0)
+    monkeypatch.setattr(forms, "least_seconds", lambda: 0.0)
     monkeypatch.setattr(known, "most_bytes", lambda: 1 << 30)
 
 
@@ -66,7 +66,7 @@ def no_trace(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     def fail(self: Any) -> Any:
         raise AssertionError("a program was compiled")
 
-    monkeypatch.setattr(known.Form, "make", fail)
+    monkeypatch.setattr(forms.Form, "make", fail)
     yield
 
 

@@ -19,6 +19,7 @@ from graphopt.passes.table.order import ROWS
 from graphopt.passes.table.overview import overview
 from graphopt.passes.table.report import Ran, Report
 from graphopt.passes.table.rows import BlockRow, block_rows, refusal_rows
+from graphopt.passes.table.times import time_line, time_rows
 
 SCHEMA = 1
 EVERYTHING = "all"
@@ -125,6 +126,8 @@ def as_text(report: Report, flag: str = "") -> str:
     flag = "" if flag == EVERYTHING else flag
     _check_name(report, flag)
     lines = [_first_line(report)]
+    if not flag:
+        lines += filter(None, [time_line(report)])
     for ran in report.ran:
         if flag in ("", ran.flag, ran.pass_name):
             lines += _pass_lines(report, ran)
@@ -262,6 +265,7 @@ def as_json(report: Report) -> dict[str, Any]:
         "cost": {"before": asdict(report.cost_before), "after": asdict(report.cost_after)}
         if report.detailed
         else None,
+        "times": [asdict(row) for row in time_rows(report)],
         "measured": asdict(report.measured) if report.measured is not None else None,
         "refusals": [asdict(row) for row in refusal_rows(report)],
         "blocks": [_block(row) for row in block_rows(report)],

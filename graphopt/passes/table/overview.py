@@ -17,9 +17,9 @@ from graphopt.passes.table.rows import (
     RefusalRow,
     block_rows,
     pass_rows,
-    pass_seconds,
     refusal_rows,
 )
+from graphopt.passes.table.times import pass_seconds, time_line
 
 _MOST_LINES = 4
 _MOST_REFUSALS = 10
@@ -32,7 +32,7 @@ def overview(report: Report, head: Sequence[str], notes: Sequence[str]) -> Page:
     rows = [row for row in pass_rows(report) if row.fired or row.asked or _is_refused(row, report)]
     return Page(
         [
-            "\n".join([*head, *_cost_line(report)]),
+            "\n".join(filter(None, [*head, *_cost_line(report), time_line(report)])),
             _pass_table(rows, report),
             _refusal_table(refusal_rows(report), {row.pass_name for row in rows if row.asked}),
             _block_table(block_rows(report)),

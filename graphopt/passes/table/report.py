@@ -13,6 +13,7 @@ from graphopt.passes.engine.near_misses import NearMiss
 from graphopt.passes.engine.numerics import Numerics
 from graphopt.passes.engine.validation import Validation
 from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.parts import Part
 
 
 @dataclass(frozen=True)
@@ -71,6 +72,8 @@ class Report:
     """The reasons why gradient operators stayed operators, one per backward pass."""
     notes: tuple[str, ...] = ()
     """Other facts about this program."""
+    parts: list[Part] = field(default_factory=list[Part])
+    """The parts of the compilation but the passes, noted when they are done."""
     measured: Measured | None = None
     """The times of steps, where they were requested."""
     validation: Validation | None = None

@@ -124,11 +124,6 @@ def pass_rows(report: Report) -> list[PassRow]:
     return rows
 
 
-def pass_seconds(report: Report) -> float:
-    """The time of all passes; a sweep that several shared counts once."""
-    return sum(row.seconds or 0.0 for row in pass_rows(report))
-
-
 def _is_asked(report: Report, ran: Ran) -> bool:
     if ran.flag in BUILD_FLAGS:
         return ran.flag in report.context.asked

@@ -1,0 +1,72 @@
+"""The time of a compilation: each part once, under one name in all reports."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.parts import LOWER, PARSE, TRACE, XLA, Part
+from graphopt.passes.table.report import Ran, Report
+from graphopt.passes.table.rows import pass_rows
+from graphopt.passes.table.times import (
+    PASSES,
+    by_kind,
+    pass_seconds,
+    time_line,
+    time_rows,
+    timed_as,
+)
+
+
+def ran(name: str, seconds: float, sweep: int) -> Ran:
+    return Ran("any strategy", name, seconds, sweep=sweep)
+
+
+def test_a_shared_sweep_counts_once() -> None:
+    """Fusions that share a sweep are one part; parts are in the order of the compilation."""
+    report = Report(PassContext({}), ran=[ran("a", 2, 1), ran("b", 2, 1), ran("c", 1, 2)])
+    report.parts += [Part(XLA, 5, "x [2]"), Part(PARSE, 3), Part(XLA, 7, "x [4]")]
+    rows = time_rows(report)
+    assert [(row.kind, row.of, row.seconds) for row in rows] == [
+        (PARSE, "", 3), (PASSES, "a, b", 2), (PASSES, "c", 1), (XLA, "x [2]", 5), (XLA, "x [4]", 7),
+    ]  # fmt: skip
+    assert by_kind(rows) == {PARSE: 3, PASSES: 3, XLA: 12}
+    assert pass_seconds(report) == sum(row.seconds or 0 for row in pass_rows(report)) == 3
+    line = "compile time: 18000.0 ms (parse 3000.0, passes 3000.0, XLA 12000.0)"
+    assert time_line(report) == line
+
+
+def test_times_are_those_of_the_compilation() -> None:
+    """A second run, which looks for near misses, has the times of the first one."""
+    first = Report(PassContext({}), ran=[ran("a", 2, 1)], parts=[Part(PARSE, 3)])
+    second = Report(PassContext({}), ran=[ran("a", 9, 1)], detailed=True)
+    assert time_rows(timed_as(second, first)) == time_rows(first)
+    other = Report(PassContext({}), ran=[ran("b", 9, 1)])
+    assert pass_seconds(timed_as(other, first)) == 9
+
+
+@pytest.mark.smoke
+def test_of_a_program_that_ran() -> None:
+    """Each size is traced, lowered and compiled; `explain` and its JSON have the same rows."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [-1, 4], "float32")
+        y = paddle.nn.functional.relu(paddle.add(x, x))
+    compiled = static.CompiledProgram(main)
+    assert "compile time before XLA: " in paddle.explain(main, fetch_list=[y]).text()
+    executor = static.Executor()
+    for rows in (2, 4):
+        executor.run(compiled, {"x": np.ones((rows, 4), "float32")}, [y])
+    (explanation,) = compiled.explanations()
+    times = explanation.to_json()["times"]
+    parts = [(row["kind"], row["of"]) for row in times if row["kind"] != PASSES]
+    assert parts == [
+        (PARSE, ""),
+        *((kind, f"x [{rows}, 4]") for rows in (2, 4) for kind in (TRACE, LOWER, XLA)),
+    ]
+    assert all(row["seconds"] > 0 for row in times)
+    assert "compile time: " in explanation.text()
+    assert "compile time: " in compiled.explain("all")
