@@ -191,3 +191,23 @@ def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     first, second = data_of(out.read_text("utf-8"))["programs"]
     kinds = [{node.get("k") for node in each["stages"][0]["nodes"]} for each in (first, second)]
     assert kinds == [{"op", "feed", "fetch"}, {"op"}]
+
+
+def test_a_data_parallel_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page has the passes of all its devices, and what these send."""
+    script, out = tmp_path / "script.py", tmp_path / "out.html"
+    monkeypatch.setenv("CPU_NUM", "2")
+    script.write_text(
+        "import numpy as np, paddle\nfrom paddle import static\npaddle.enable_static()\n"
+        "x = static.data('x', [-1, 4], 'float32')\nloss = paddle.mean(static.nn.fc(x, 3))\n"
+        "paddle.optimizer.SGD(0.1).minimize(loss)\nmain = static.default_main_program()\n"
+        "exe = static.Executor()\nexe.run(static.default_startup_program())\n"
+        "both = static.CompiledProgram(main).with_data_parallel(loss.name)\n"
+        "exe.run(both, {'x': np.ones((2, 4), 'float32')}, [loss])\n",
+        "utf-8",
+    )
+    assert graphopt(["report", str(script), "-o", str(out)]) == 0
+    first, _ = data_of(out.read_text("utf-8"))["programs"]
+    assert "collectives of a step on 2 devices" in first["overview"]
+    assert {"all_reduce"} < {node["n"] for node in first["stages"][-1]["nodes"]}
+    assert '<i class="XLA"' in first["numbers"]

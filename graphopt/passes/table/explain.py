@@ -266,6 +266,11 @@ def as_json(report: Report) -> dict[str, Any]:
         if report.detailed
         else None,
         "times": [asdict(row) for row in time_rows(report)],
+        "collectives": [
+            {"after": each.after, **asdict(found)}
+            for each in report.traffic
+            for found in each.collectives
+        ],
         "measured": asdict(report.measured) if report.measured is not None else None,
         "refusals": [asdict(row) for row in refusal_rows(report)],
         "blocks": [_block(row) for row in block_rows(report)],

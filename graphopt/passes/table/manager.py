@@ -25,6 +25,7 @@ from graphopt.passes.engine import bisect
 from graphopt.passes.engine import validation as instance
 from graphopt.passes.engine.blocks import BlockLog
 from graphopt.passes.engine.checks import Checks
+from graphopt.passes.engine.communication import Ring, communication
 from graphopt.passes.engine.compared import Compared
 from graphopt.passes.engine.costs import Cost, cost_of, cost_of_module
 from graphopt.passes.engine.crash import ON_PURPOSE, Crash, Step
@@ -35,7 +36,7 @@ from graphopt.passes.engine.rewrite import RewritePass
 from graphopt.passes.parallel.shard_updates import sharding_notes
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
-from graphopt.passes.table.report import Ran, Report
+from graphopt.passes.table.report import Ran, Report, Traffic
 from graphopt.passes.table.schedule import LAST, ORIGINAL, steps
 
 # a pass and its flag
@@ -191,7 +192,17 @@ class Run:
             each = self.checks.each
             crash = Crash(tuple(self.steps), error, self.again, _again(each), each, self.limit)
             raise crash.reported() from error
+        self._count_collectives(names)
         self.watch.after(names, self.module)
+
+    def _count_collectives(self, names: Sequence[str]) -> None:
+        """Keep what replicas send after these passes, where that has changed."""
+        context, traffic = self.report.context, self.report.traffic
+        if not self.near or not context.communicates:
+            return
+        now = communication(self.module, Ring(context.replicas, context.trainers))
+        if now != (traffic[-1].collectives if traffic else ()):
+            traffic.append(Traffic(", ".join(names), now))
 
     def _rewrite(self, flag: str, made: RewritePass) -> None:
         before, start = self.count, time.perf_counter()

@@ -34,6 +34,7 @@ def overview(report: Report, head: Sequence[str], notes: Sequence[str]) -> Page:
         [
             "\n".join(filter(None, [*head, *_cost_line(report), time_line(report)])),
             _pass_table(rows, report),
+            _traffic_table(report),
             _refusal_table(refusal_rows(report), {row.pass_name for row in rows if row.asked}),
             _block_table(block_rows(report)),
             "\n".join(notes),
@@ -103,6 +104,30 @@ def _gains(saved: Cost) -> list[str]:
 
 def _signed(text: str) -> str:
     return text if text.startswith("-") else f"+{text}"
+
+
+# -- collectives -----------------------------------------------------------------------------------
+
+_TRAFFIC_COLUMNS = (
+    Column("after"),
+    Column("op"),
+    Column("count", right=True),
+    Column("payload", right=True),
+    Column("sent by a device", right=True),
+)
+
+
+def _traffic_table(report: Report) -> Table:
+    """The collectives of a step after each step of the passes that changed them."""
+    rows = [
+        [each.after, found.op, str(found.count), size(found.payload), size(found.sent)]
+        for each in report.traffic
+        for found in each.collectives
+    ]
+    ranks = report.context.ranks
+    return Table(
+        _TRAFFIC_COLUMNS, rows, f"collectives of a step on {ranks} devices" if rows else ""
+    )
 
 
 # -- refusals --------------------------------------------------------------------------------------

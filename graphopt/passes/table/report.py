@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from graphopt.passes.engine.blocks import CodeBlock
+from graphopt.passes.engine.communication import Communication
 from graphopt.passes.engine.costs import Cost
 from graphopt.passes.engine.fusion import Applied, Declined, Outcome
 from graphopt.passes.engine.near_misses import NearMiss
@@ -41,6 +42,14 @@ class Ran:
 
 
 @dataclass(frozen=True)
+class Traffic:
+    """The collectives of the program after some passes, which changed them."""
+
+    after: str
+    collectives: tuple[Communication, ...]
+
+
+@dataclass(frozen=True)
 class Measured:
     """The milliseconds of a step, and those that each flag saves: without it a step takes longer.
 
@@ -72,6 +81,8 @@ class Report:
     """The reasons why gradient operators stayed operators, one per backward pass."""
     notes: tuple[str, ...] = ()
     """Other facts about this program."""
+    traffic: list[Traffic] = field(default_factory=list[Traffic])
+    """The collectives between replicas, with details: after each step that changed them."""
     parts: list[Part] = field(default_factory=list[Part])
     """The parts of the compilation but the passes, noted when they are done."""
     measured: Measured | None = None

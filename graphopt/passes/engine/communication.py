@@ -1,0 +1,101 @@
+"""The collectives of a module: how many there are, and the bytes that a device sends for them.
+
+Bytes are those of rings, as in docs/explanation/communication.md, before XLA joins collectives.
+Of an unknown size one counts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
+
+from graphopt.ir.dialect.ops.comm import AllGather, AllReduce, ReduceScatter
+from graphopt.ir.dialect.ops.control import Layers
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.ops.norm import BatchNorm
+from graphopt.ir.dialect.types import shape_of
+from graphopt.passes.engine.costs import bytes_of
+
+# the sums over the rows of all replicas that a batch norm takes: of the values, and of the squares
+_SUMS_OF_NORM = 2
+
+
+@dataclass(frozen=True)
+class Communication:
+    """The collectives of one kind of op in a step.
+
+    `payload` are the bytes of their values, each once, and `sent` those that a device sends.
+    """
+
+    op: str
+    count: int
+    payload: int
+    sent: int
+
+
+@dataclass(frozen=True)
+class Ring:
+    """Groups of replicas, one group for each process: a collective inside, and across."""
+
+    replicas: int
+    groups: int = 1
+
+    def sent(self, op: Operation, payload: int) -> int:
+        """The bytes that a device sends for a collective op, or for the sums of a batch norm."""
+        inside = payload * (self.replicas - 1) // self.replicas
+        if isinstance(op, AllGather):
+            return inside
+        if isinstance(op, ReduceScatter):
+            return inside + _around(payload // self.replicas, self.groups)
+        ranks = self.replicas
+        if not (isinstance(op, AllReduce) and op.attr("of_parts")):
+            ranks *= self.groups
+        return _around(payload, ranks)
+
+
+def _around(payload: int, ranks: int) -> int:
+    """A sum that all of them get: its parts are reduced around the ring, and gathered."""
+    return 2 * payload * (ranks - 1) // ranks
+
+
+def communication(module: ModuleOp, ring: Ring) -> tuple[Communication, ...]:
+    """The collectives of a module, a record for each kind of op."""
+    trains = any(isinstance(op, Grad) for op in module.walk())
+    found: dict[str, Communication] = {}
+    for op in module.walk():
+        for payload in _payloads(op, trains=trains):
+            times = _times(op)
+            old = found.get(op.name, Communication(op.name, 0, 0, 0))
+            found[op.name] = Communication(
+                op.name,
+                old.count + times,
+                old.payload + payload * times,
+                old.sent + ring.sent(op, payload) * times,
+            )
+    return tuple(found.values())
+
+
+def _payloads(op: Operation, *, trains: bool) -> Iterator[int]:
+    """The bytes of each collective of an op."""
+    if isinstance(op, AllReduce):
+        yield sum(map(bytes_of, op.operands))
+    elif isinstance(op, AllGather):
+        yield sum(map(bytes_of, op.results))
+    elif isinstance(op, ReduceScatter):
+        yield bytes_of(op.operands[0])
+    elif isinstance(op, BatchNorm) and op.attr("sync") and not op.keeps_statistics:
+        sums = _SUMS_OF_NORM * (2 if trains else 1)
+        yield from [bytes_of(op.operands[1])] * sums
+
+
+def _times(op: Operation) -> int:
+    """The number of layers of a loop around an op that runs once for each."""
+    count, parent = 1, op.parent_op()
+    while parent is not None:
+        if isinstance(parent, Layers):
+            count *= max(shape_of(parent.stacks[0].type)[0], 1)
+        parent = parent.parent_op()
+    return count

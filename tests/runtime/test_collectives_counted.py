@@ -1,0 +1,114 @@
+"""The collectives that reports count: those of the StableHLO that XLA is given, byte by byte."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.program import Variable
+from graphopt.passes.engine.communication import Ring, communication
+from graphopt.runtime import CompiledProgram
+from graphopt.testing import parse
+from graphopt_tests.runtime.nets import Net, build, strategy
+
+ReduceStrategy = static.BuildStrategy.ReduceStrategy
+FEED = {"x": np.arange(48, dtype="float32").reshape(4, 3, 2, 2) / 48}
+
+
+@pytest.fixture(autouse=True)
+def _two_devices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CPU_NUM", "2")
+
+
+def net(*, norm: bool = False) -> Net:
+    """A convolution and a linear layer, with a norm between them if there is to be one."""
+
+    def make() -> tuple[Variable, Variable]:
+        x = static.data("x", [None, 3, 2, 2], "float32")
+        h = paddle.nn.Conv2D(3, 4, 1)(x)
+        h = paddle.nn.BatchNorm2D(4)(h) if norm else h
+        out = paddle.nn.Linear(16, 5)(paddle.flatten(h, 1))
+        loss = paddle.mean(paddle.square(out))
+        paddle.optimizer.Momentum(0.1, 0.9).minimize(loss)
+        return loss, out
+
+    return build(make)
+
+
+def sent_to_xla(text: str) -> dict[str, tuple[int, int]]:
+    """The number and the bytes of the whole values of each kind of collective in StableHLO."""
+    found: Counter[str] = Counter()
+    payload: Counter[str] = Counter()
+    pattern = r'"stablehlo\.(all_reduce|all_gather|reduce_scatter)"'
+    types = r"\(tensor<([\dx]*)f32>\) -> tensor<([\dx]*)f32>"
+    for kind, rest in zip(*[iter(re.split(pattern, text)[1:])] * 2, strict=True):
+        sizes = re.search(types, rest)
+        assert sizes is not None
+        counts = [math.prod(map(int, filter(None, each.split("x")))) for each in sizes.groups()]
+        found[kind] += 1
+        payload[kind] += 4 * max(counts)
+    return {kind: (found[kind], payload[kind]) for kind in found}
+
+
+def explained(program: CompiledProgram) -> list[dict[str, Any]]:
+    """The collectives after the last pass, as the JSON of the only report has them."""
+    (explanation,) = program.explanations()
+    assert "collectives of a step on 2 devices" in explanation.text()
+    rows = explanation.to_json()["collectives"]
+    return [row for row in rows if row["after"] == rows[-1]["after"]]
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        {"fuse_all_reduce_ops": True},
+        {"fuse_all_reduce_ops": False},
+        {"reduce_strategy": ReduceStrategy.Reduce, "fuse_broadcast_ops": True},
+    ],
+)
+def test_the_counts_are_those_of_xla(flags: dict[str, Any]) -> None:
+    """After the last pass; padding of parts aside, which has less than one element a device."""
+    made = net()
+    program = CompiledProgram(made.main).with_data_parallel(made.loss.name, strategy(**flags))
+    made.run(FEED, made.loss, program)
+    rows = {row["op"].removeprefix("pd."): row for row in explained(program)}
+    found = sent_to_xla(program.text("stablehlo"))
+    assert {kind: count for kind, (count, _) in found.items()} == {
+        kind: row["count"] for kind, row in rows.items()
+    }
+    for kind, row in rows.items():
+        assert 0 <= found[kind][1] - row["payload"] <= 8 * 4 * row["count"]
+
+
+def test_a_synchronised_norm_counts_with_its_derivative() -> None:
+    """As in XLA's own text, where sums that the derivative would take again are gone."""
+    made = net(norm=True)
+    flags = strategy(sync_batch_norm=True)
+    program = CompiledProgram(made.main).with_data_parallel(made.loss.name, flags)
+    made.run(FEED, made.loss, program)
+    rows = explained(program)
+    types = re.findall(r"= (\S+|\([^)]*\)) all-reduce\(", program.text("hlo"))
+    arrays = [array for each in types for array in re.findall(r"f32\[([\d,]*)\]", each)]
+    assert sum(row["count"] for row in rows) == len(arrays)
+    sizes = [4 * math.prod(map(int, filter(None, array.split(",")))) for array in arrays]
+    assert sum(row["payload"] for row in rows) == sum(sizes)
+
+
+def test_a_device_sends_around_the_ring() -> None:
+    """By the formulas, for one process and for two; one device sends nothing."""
+    module = parse(
+        'func.func @main(%g: tensor<16xf32> {pd.kind = "feed", pd.name = "g"}) { '
+        "%t = pd.all_reduce(%g) %p = pd.reduce_scatter(%g) {parts = 4} func.return }"
+    )
+    sent = {ring: [c.sent for c in communication(module, ring)] for ring in RINGS}
+    assert sent == {Ring(1): [0, 0], Ring(4): [96, 48], Ring(4, 2): [112, 48 + 16]}
+
+
+RINGS = (Ring(1), Ring(4), Ring(4, 2))
