@@ -63,17 +63,15 @@ def main(arguments: argparse.Namespace) -> int:
 
 def _graph(path: str, flags: str | None, platform: str) -> Graph:
     """The graph of a program; of several that a script runs, that of the last one with feeds."""
-    from graphopt.debug.program_source import subjects
+    from graphopt.cli.report import fed_first
     from graphopt.ir.dialect.signature import FEED, inputs_of
     from graphopt.report.graph import graph_of
     from graphopt.report.origins import Origins
     from graphopt.report.stages import optimization
     from graphopt.runtime.compilation import pass_context_for
     from graphopt.runtime.strategy_text import strategy_of
-    from graphopt.utils import unique_name
 
-    with unique_name.guard():  # names of a second script begin with 0 as well
-        found = subjects(path, [], plain=True)
+    found = fed_first(path, [])
     fed = [each for each in found if any(p.kind == FEED for p in inputs_of(each.module))]
     subject = (fed or found)[-1]
     if flags is None:

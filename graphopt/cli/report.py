@@ -9,10 +9,15 @@ Explorer opens.
 from __future__ import annotations
 
 import argparse
+from itertools import zip_longest
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import add_platform, platform_of
+
+if TYPE_CHECKING:
+    from graphopt.debug.program_source import Subject
 
 EXAMPLE = "graphopt report resnet18/model.pdmodel -o resnet18.html"
 
@@ -29,6 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "-o", "--output", metavar="FILE", help="the page, or .json (default: report.html)"
     )
     parser.add_argument(
+        "--against",
+        metavar="OTHER",
+        help="compare with this program, as graphopt diff does, on the page as well",
+    )
+    parser.add_argument(
         "--build-strategy",
         metavar="FLAG=VALUE,...",
         help="the passes of these flags (a bare flag means 1); a script has its own",
@@ -39,9 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Write the page."""
-    from graphopt.debug.program_source import load_imports, subjects
-    from graphopt.ir.dialect.signature import FEED, inputs_of
-    from graphopt.report.stages import optimization
+    from graphopt.debug.program_source import load_imports
+    from graphopt.report.stages import Other, optimization
     from graphopt.report.write import write_report
     from graphopt.runtime.compilation import pass_context_for
     from graphopt.runtime.strategy_text import strategy_of
@@ -50,20 +59,34 @@ def main(arguments: argparse.Namespace) -> int:
     text = arguments.build_strategy
     strategy = None if text is None else strategy_of(text)
     context = pass_context_for(strategy, platform_of(arguments))
-    found = subjects(arguments.program, arguments.arguments, plain=True)
-    # a script runs its startup program first, and people want to see the other
-    found.sort(key=lambda each: not any(port.kind == FEED for port in inputs_of(each.module)))
+    found = fed_first(arguments.program, arguments.arguments)
+    others = fed_first(arguments.against, []) if arguments.against else []
     programs = [
         optimization(
             each.origin,
             each.module.clone,
-            context if each.report is None else each.report.context,
+            each.context_or(context),
             compiled=each.report,
             parts=each.parts,
+            other=other and Other(other.origin, other.module.clone, other.context_or(context)),
         )
-        for each in found
+        for each, other in zip_longest(found, others[: len(found)])
     ]
     output = arguments.output or "report.html"
     write_report(output, programs, Path(arguments.program).name)
     print(f"written: {output}")
     return 0
+
+
+def fed_first(path: str, arguments: list[str]) -> list[Subject]:
+    """The programs of a file or script; those with feeds come before startup programs.
+
+    Names that a script makes begin at 0, also where another script ran before.
+    """
+    from graphopt.debug.program_source import subjects
+    from graphopt.ir.dialect.signature import FEED, inputs_of
+    from graphopt.utils import unique_name
+
+    with unique_name.guard():
+        found = subjects(path, arguments, plain=True)
+    return sorted(found, key=lambda each: all(p.kind != FEED for p in inputs_of(each.module)))

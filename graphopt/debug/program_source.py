@@ -24,6 +24,7 @@ from graphopt.models.feeds import BATCH, OTHER, Sizes, load_arrays
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import Step
 from graphopt.passes.engine.fusion import FusionPass
+from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.parts import PARSE, Part
 from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.report import Report
@@ -48,6 +49,10 @@ class Subject:
     """The report of the passes, of a program that a script ran."""
     parts: tuple[Part, ...] = ()
     """The time of reading it, of a program from a file."""
+
+    def context_or(self, given: PassContext) -> PassContext:
+        """The context that a script ran it with; the given one where no script did."""
+        return given if self.report is None else self.report.context
 
 
 def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subject]:

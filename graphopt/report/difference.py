@@ -40,6 +40,13 @@ class Difference(Shown):
     ports: list[str] = field(default_factory=list[str])
     """Sentences about feeds, fetches and state."""
 
+    def mark(self) -> None:
+        """Note each change at its nodes, in both graphs."""
+        for change in self.changes:
+            words = change.words or _replacement(change)
+            for node in (*change.before, *change.after):
+                node.change, node.difference = change.kind, words
+
     @property
     def is_empty(self) -> bool:
         """True for two programs of the same ops, feeds, fetches and state."""
@@ -184,6 +191,12 @@ def _moved(found: Difference, gone: Sequence[Node], added: Sequence[Node]) -> No
 
 def _identity(node: Node) -> Hashable:
     return node.name, node.result, tuple(node.types)
+
+
+def _replacement(change: Change) -> str:
+    """The ops before and after a fusion; empty for other changes."""
+    before, after = _kinds(change.before), _kinds(change.after)
+    return f"{before} -> {after}" if change.kind == FUSED else ""
 
 
 def _kinds(nodes: Sequence[Node]) -> str:

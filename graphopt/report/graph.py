@@ -59,6 +59,10 @@ class Node:
     traffic: int = 0
     written: int = 0
     """The bytes of its results; unknown sizes count as one."""
+    change: str = ""
+    """The kind of its change against another program, where there is one."""
+    difference: str = ""
+    """The change in words."""
 
 
 @dataclass

@@ -21,7 +21,7 @@ from graphopt.display.units import quantity, size
 from graphopt.passes.table.explain import as_page, as_text
 from graphopt.report.difference import Difference
 from graphopt.report.graph import FED, OP, Graph, Node
-from graphopt.report.stages import Optimization, Stage
+from graphopt.report.stages import Against, Optimization, Stage
 from graphopt.report.times import time_bar, time_table
 
 _ASSETS = files("graphopt.report") / "assets"
@@ -29,7 +29,7 @@ _ASSETS = files("graphopt.report") / "assets"
 _SHORT = {
     "kind": "k", "name": "n", "result": "r", "attributes": "a", "types": "t", "inputs": "i",
     "state": "s", "line": "l", "cluster": "c", "made": "m", "rebuilt": "o", "flops": "f",
-    "traffic": "b",
+    "traffic": "b", "change": "g", "difference": "w",
 }  # fmt: skip
 
 
@@ -45,9 +45,7 @@ def page(programs: Sequence[Optimization], title: str) -> str:
 
 def difference_page(found: Difference, title: str) -> str:
     """The page of two programs and their difference; ops that are not the same have colours."""
-    for change in found.changes:
-        for node in (*change.before, *change.after):
-            node.made = change.kind
+    found.mark()
     stages = (Stage("first program", found.before), Stage("second program", found.after))
     program = {
         "title": title,
@@ -86,16 +84,27 @@ def _packed(data: Any) -> str:
 
 
 def _program(each: Optimization) -> dict[str, Any]:
+    stages = [
+        _stage(stage, f"{number}. after {stage.name}" if number else stage.name)
+        for number, stage in enumerate(each.stages)
+    ]
+    if (against := each.against) is not None:
+        there = _stage(Stage(against.title, against.as_read.before), f"against {against.title}")
+        stages = [there, {**stages[0], "diff": list(against.diff)}, *stages[1:]]
     return {
         "title": each.title,
-        "stages": [
-            _stage(stage, f"{number}. after {stage.name}" if number else stage.name)
-            for number, stage in enumerate(each.stages)
-        ],
+        "stages": stages,
+        "against": "" if against is None else _against(against).html(),
         "overview": as_page(each.report).html(),
         "explain": as_text(each.report, "all"),
         "numbers": _numbers(each),
     }
+
+
+def _against(against: Against) -> Page:
+    """The differences to another program, as `graphopt diff` prints them."""
+    as_read, after = against.as_read.page().parts, against.after_passes.page().parts
+    return Page([f"against {against.title}, as read", *as_read, "after the passes of both", *after])
 
 
 def _stage(stage: Stage, label: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from difflib import unified_diff
 
 from xdsl.dialects.builtin import ModuleOp
@@ -15,10 +15,12 @@ from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.parts import Part
 from graphopt.passes.table.report import Report
 from graphopt.passes.table.times import timed_as
+from graphopt.report.difference import Difference, difference
 from graphopt.report.graph import Graph, graph_of
 from graphopt.report.origins import Origins
 
 FIRST = "before passes"
+CONTEXT_LINES = 2
 
 
 @dataclass(frozen=True)
@@ -55,10 +57,10 @@ class Stages(Instrumentation):
             return
         name = ", ".join(names)
         self.origins.after(name, module)
-        diff = list(unified_diff(self.text.split("\n"), text.split("\n"), lineterm="", n=2))[2:]
+        diff = changed_lines(self.text, text)
         if len(self.found) == self.most:
             self.found.pop()
-        self.found.append(Stage(name, graph_of(module, self.origins), tuple(diff)))
+        self.found.append(Stage(name, graph_of(module, self.origins), diff))
         self.text = text
 
     def optimization(self, title: str, report: Report) -> Optimization:
@@ -66,13 +68,42 @@ class Stages(Instrumentation):
         return Optimization(title, self.found, report)
 
 
+def changed_lines(before: str, after: str) -> tuple[str, ...]:
+    """The lines of a unified diff of two texts, without its head."""
+    pair = before.split("\n"), after.split("\n")
+    return tuple(unified_diff(*pair, lineterm="", n=CONTEXT_LINES))[2:]
+
+
+@dataclass(frozen=True)
+class Other:
+    """A program to compare with: its title, its module, made again at each call, its passes."""
+
+    title: str
+    again: Callable[[], ModuleOp]
+    context: PassContext
+
+
+@dataclass(frozen=True)
+class Against:
+    """The differences to another program: as read, and after the passes of both.
+
+    `diff` are the lines that differ in the texts as read.
+    """
+
+    title: str
+    as_read: Difference
+    after_passes: Difference
+    diff: tuple[str, ...]
+
+
 @dataclass(frozen=True)
 class Optimization:
-    """A program with its stages and the report of its passes."""
+    """A program with its stages and the report of its passes, and what it is compared with."""
 
     title: str
     stages: Sequence[Stage]
     report: Report
+    against: Against | None = None
 
 
 def optimization(
@@ -82,14 +113,29 @@ def optimization(
     *,
     compiled: Report | None = None,
     parts: Sequence[Part] = (),
+    other: Other | None = None,
 ) -> Optimization:
     """The passes of a context on the module that `again` makes, stage by stage.
 
     Times are those of the report that a program was `compiled` with, where there is one, and of
-    `parts`. Raises as `optimize`; no files of graphs are written.
+    `parts`. With `other` the differences to that program are noted. Raises as `optimize`; no files
+    of graphs are written.
     """
     module, stages = again(), Stages()
     stages.start(module)
     report = optimize(module, context.quiet(), near=True, again=again, watch=stages)
     report.parts += parts
-    return stages.optimization(title, report if compiled is None else timed_as(report, compiled))
+    report = report if compiled is None else timed_as(report, compiled)
+    found = stages.optimization(title, report)
+    return found if other is None else replace(found, against=_against(other, found, again))
+
+
+def _against(other: Other, found: Optimization, again: Callable[[], ModuleOp]) -> Against:
+    """The differences to another program, noted at the nodes of both."""
+    there = optimization(other.title, other.again, other.context)
+    as_read = difference(there.stages[0].graph, found.stages[0].graph)
+    after_passes = difference(there.stages[-1].graph, found.stages[-1].graph)
+    after_passes.mark()
+    as_read.mark()  # last: a program without passes has one graph
+    diff = changed_lines(text_of(other.again()), text_of(again()))
+    return Against(other.title, as_read, after_passes, diff)

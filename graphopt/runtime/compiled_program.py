@@ -153,14 +153,25 @@ class CompiledProgram(WithFacts):
             return "\n".join(executable.hlo() for executable in made)
         raise ValueError(f"form must be 'pd', 'stablehlo' or 'hlo', found {form!r}")
 
-    def report(self, path: str | PathLike[str], title: str = "CompiledProgram") -> None:
+    def report(
+        self,
+        path: str | PathLike[str],
+        title: str = "CompiledProgram",
+        *,
+        against: Program | CompiledProgram | None = None,
+    ) -> None:
         """Write a page with the graph before and after each pass, and the report of the passes.
 
         Of the programs compiled so far. A path that ends in `.json` gets the data for Model
-        Explorer. RuntimeError before the first run, OSError when the path cannot be written.
+        Explorer. With `against`, another program, the page has the differences to that one as well:
+        its fetches are those of the same names, or else its outputs.
+
+        RuntimeError before the first run, TypeError when `against` is no program, OSError when the
+        path cannot be written.
         """
         from graphopt.report.stages import optimization
         from graphopt.report.write import write_report
+        from graphopt.runtime.against import other_for
 
         compiled = self._compiled()
         if not compiled:
@@ -172,6 +183,7 @@ class CompiledProgram(WithFacts):
                 each.compilation.parsed,
                 each.report.context,
                 compiled=each.report,
+                other=None if against is None else other_for(against, each.compilation),
             )
             for number, each in enumerate(compiled, 1)
         ]

@@ -18,7 +18,7 @@
   let stage = program.stages[0];
   let unfolded = new Set(); // paths of clusters, which stay unfolded in other stages
   let chosen = -1; // the node whose details are shown
-  let passes = []; // those that made ops, for their colours
+  let origins = []; // the passes that made ops, and changes against another program: by colour
   let drawn = 0; // counts drawings, so that a slow layout does not replace a newer one
   const view = {x: 0, y: 0, scale: 1, width: 1, height: 1};
 
@@ -113,7 +113,8 @@
     made.append(...children);
     return made;
   };
-  const hue = pass => `${(passes.indexOf(pass) * 67 + 210) % 360}`;
+  const originOf = node => (node.g ? node.g : node.m ? `made by ${node.m}` : "");
+  const hue = origin => `${(origins.indexOf(origin) * 67 + 210) % 360}`;
 
   const text = (words, x, y, small) =>
     element("text", {x, y, "text-anchor": "middle", ...(small ? {class: "small"} : {})}, words);
@@ -122,10 +123,10 @@
     const kind = node.k === "op" ? "" : "port";
     const group = element("g", {
       id: `n${at}`, tabindex: 0, role: "button", "data-node": at,
-      class: [kind, node.m ? "made" : "", at === chosen ? "chosen" : ""].join(" ").trim(),
+      class: [kind, originOf(node) ? "made" : "", at === chosen ? "chosen" : ""].join(" ").trim(),
       "aria-label": `${node.n} ${node.r || ""}`,
     });
-    if (node.m) group.style.setProperty("--hue", hue(node.m));
+    if (originOf(node)) group.style.setProperty("--hue", hue(originOf(node)));
     group.append(element("rect", {width: made.width, height: made.height}));
     group.append(text(titleOf(node), made.width / 2, node.r ? 17 : 18));
     if (node.r) group.append(text(node.r, made.width / 2, 31, true));
@@ -184,7 +185,7 @@
 
   const draw = async ({fit = false, focus = null} = {}) => {
     const turn = ++drawn;
-    passes = [...new Set(program.stages.flatMap(each => each.nodes.map(node => node.m).filter(Boolean)))];
+    origins = [...new Set(program.stages.flatMap(each => each.nodes.map(originOf).filter(Boolean)))];
     $("busy").hidden = false;
     elk ??= new ELK({workerFactory: () => new Worker(workerUrl)});
     let result;
@@ -195,11 +196,11 @@
     }
     if (turn !== drawn) return;
     render(result);
-    const used = passes.filter(pass => stage.nodes.some(node => node.m === pass));
-    $("legend").replaceChildren(...used.map(pass => {
+    const used = origins.filter(origin => stage.nodes.some(node => originOf(node) === origin));
+    $("legend").replaceChildren(...used.map(origin => {
       const [row, colour] = [document.createElement("div"), document.createElement("i")];
-      colour.style.setProperty("--hue", hue(pass));
-      row.append(colour, `made by ${pass}`);
+      colour.style.setProperty("--hue", hue(origin));
+      row.append(colour, origin);
       return row;
     }));
     if (fit) fitView();
@@ -296,6 +297,7 @@
     const node = stage.nodes[at];
     const rows = [
       ["result", node.r], ["type", (node.t || []).join("\n")], ["line", node.l],
+      ["against", [node.g, node.w].filter(Boolean).join(": ")],
       ["made by", node.m], ["rebuilt by", node.o], ["state", (node.s || []).join("\n")],
       ...Object.entries(node.a || {}),
       ["FLOPs", node.f ? number(node.f).trim() : ""], ["traffic", node.b ? `${number(node.b)}B` : ""],
@@ -347,7 +349,7 @@
     const words = $("search").value.trim().toLowerCase();
     const found = [];
     stage.nodes.forEach((node, at) => {
-      const all = [node.n, node.r, node.l, node.m, ...(node.s || [])].filter(Boolean).join(" ").toLowerCase();
+      const all = [node.n, node.r, node.l, node.m, node.g, ...(node.s || [])].filter(Boolean).join(" ").toLowerCase();
       if (words && all.includes(words)) found.push(at);
     });
     const list = $("matches");
@@ -408,6 +410,8 @@
     program = data.programs[at];
     options($("stage"), program.stages.map(each => each.name));
     $("view-overview").innerHTML = program.overview;
+    $("view-against").innerHTML = program.against || "";
+    document.querySelector("[data-view=against]").hidden = !program.against;
     $("view-numbers").innerHTML = program.numbers;
     const pre = document.createElement("pre");
     pre.textContent = program.explain;
