@@ -127,8 +127,9 @@ format: $(VENV)/.dev ## mend what can be mended of style and formatting
 	$(BIN)/ruff format
 
 .PHONY: types
-types: $(VENV)/.dev ## check types (strict in graphopt/ir and graphopt/passes)
+types: $(VENV)/.dev ## check types (strict in graphopt/ir and graphopt/passes), and users' scripts by mypy too
 	$(BIN)/basedpyright --pythonpath $(BIN)/python
+	$(BIN)/mypy --python-executable $(BIN)/python --cache-dir $(VENV)/.mypy_cache
 
 .PHONY: docs
 docs: $(VENV)/.dev ## write the reference pages and the stub of variables anew from the code

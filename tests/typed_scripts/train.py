@@ -1,7 +1,7 @@
 """A script of a user as a type checker reads it.
 
-`make types` checks it: what is right has a type, and each mistake below is an error, which its
-comment expects; a comment without an error would be an error itself.
+`make types` checks it by basedpyright and by mypy: what is right has a type, and each mistake below
+is an error, which its two comments expect; a comment without an error would be an error itself.
 """
 
 # pyright: reportUnnecessaryTypeIgnoreComment=error
@@ -35,12 +35,13 @@ def network(x: Variable, y: Variable) -> Variable:
 
 def mistakes(x: Variable) -> None:
     """Misspelt names are errors where they stand."""
-    x.maen()  # pyright: ignore[reportAttributeAccessIssue]
-    x.reshape()  # pyright: ignore[reportCallIssue]
-    x.mean(axes=1)  # pyright: ignore[reportCallIssue]
+    x.maen()  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    x.reshape()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    x.mean(axes=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     strategy = static.BuildStrategy()
-    strategy.fuse_bn_act_op = True  # pyright: ignore[reportAttributeAccessIssue]
-    static.ExecutionStrategy().num_thread = 2  # pyright: ignore[reportAttributeAccessIssue]
+    strategy.fuse_bn_act_op = True  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
+    execution = static.ExecutionStrategy()
+    execution.num_thread = 2  # type: ignore[attr-defined]  # pyright: ignore[reportAttributeAccessIssue]
 
 
 def train() -> None:
