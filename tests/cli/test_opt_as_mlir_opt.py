@@ -15,6 +15,7 @@ from graphopt.cli.main import main as graphopt
 from graphopt.cli.main import parser
 from graphopt.cli.opt import main
 from graphopt.cli.pass_summaries import summaries
+from graphopt.passes.table import registry
 from graphopt.passes.table.registry import all_passes
 
 MODEL = Path(__file__).parents[1] / "data" / "models" / "infer_lenet" / "model.pdmodel"
@@ -155,9 +156,9 @@ def test_misspelt(arg: str, hint: str, file: str, capsys: pytest.CaptureFixture[
 
 
 def test_every_pass_has_a_line() -> None:
-    """`--help` says what each pass does, in one sentence."""
+    """`--help` says what each pass does, in one sentence; those that tests add aside."""
     found = summaries()
-    assert set(found) >= set(all_passes())
+    assert set(found) >= set(all_passes()) - set(registry._registered)
     assert [name for name, words in found.items() if not words] == []
 
 

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import combinations
+from itertools import combinations, pairwise
 from xml.etree import ElementTree
 
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.ir.dialect.layered_layout import GAP, WIDEST
 from graphopt.ir.dialect.svg import to_svg
+from graphopt.ir.dialect.text import text_of
 from graphopt.testing import parse
 
 SVG = "{http://www.w3.org/2000/svg}"
@@ -53,18 +59,94 @@ def test_ops_and_edges() -> None:
     assert text == to_svg(parse(REGIONS))
     groups = [g.attrib["class"] for g in root.iter(f"{SVG}g")]
     assert (groups.count("op"), groups.count("port")) == (5, 3)
-    lines = list(root.iter(f"{SVG}line"))
+    lines = list(root.iter(f"{SVG}polyline"))
     assert (len(lines), sum("class" in line.attrib for line in lines)) == (9, 2)
     titles = [title.text or "" for title in root.iter(f"{SVG}title")]
     assert any(t.startswith("pd.exp\n%e\n[-1, 4] float32") for t in titles)
     assert "x<&" in [each.text for each in root.iter(f"{SVG}text")]
 
 
-def test_boxes_are_apart() -> None:
-    """No box is on another, and each edge goes down."""
-    for program in (REGIONS, chain(20)):
-        root = ElementTree.fromstring(to_svg(parse(program)))
-        for a, b in combinations(boxes(root), 2):
-            assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
-        for line in root.iter(f"{SVG}line"):
-            assert float(line.attrib["y1"]) < float(line.attrib["y2"])
+def training(layers: int) -> str:
+    """The text of a training step, whose updates are in one row or several."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [-1, 4], "float32")
+        h = x
+        for _ in range(layers):
+            h = paddle.add(paddle.nn.functional.relu(paddle.nn.Linear(4, 4)(h)), h)
+        loss = paddle.mean(h)
+        paddle.optimizer.Momentum(0.1).minimize(loss)
+    return text_of(static.CompiledProgram(main)._compilation(("x",), (loss.name,)).parsed())
+
+
+def points_of(line: ElementTree.Element) -> list[tuple[float, float]]:
+    """The points of an edge."""
+    pairs = (point.split(",") for point in line.attrib["points"].split())
+    return [(float(x), float(y)) for x, y in pairs]
+
+
+def crosses(a: tuple[float, float], b: tuple[float, float], box: tuple[float, ...]) -> bool:
+    """True where a line downwards, at most vertical, has a point inside of a box."""
+    left, top, right, bottom = box
+    upper, lower = max(a[1], top), min(b[1], bottom)
+    if upper >= lower:  # they share a height at most
+        return False
+    at = [a[0] + (b[0] - a[0]) * (y - a[1]) / (b[1] - a[1]) for y in (upper, lower)]
+    return max(at) > left and min(at) < right
+
+
+PROGRAMS = {"regions": REGIONS, "chain": chain(20), "training": training(12)}
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_boxes_are_apart(program: str) -> None:
+    """No box is on another, and each edge goes down, and around boxes."""
+    root = ElementTree.fromstring(to_svg(parse(PROGRAMS[program])))
+    found = boxes(root)
+    for a, b in combinations(found, 2):
+        assert a[2] <= b[0] or b[2] <= a[0] or a[3] <= b[1] or b[3] <= a[1]
+    for line in root.iter(f"{SVG}polyline"):
+        for a, b in pairwise(points_of(line)):
+            assert a[1] < b[1]
+            assert not any(crosses(a, b, box) for box in found)
+
+
+def test_a_row_is_no_wider_than_a_screen() -> None:
+    """The updates of many parameters are in several rows."""
+    root = ElementTree.fromstring(to_svg(parse(PROGRAMS["training"])))
+    widths: dict[float, list[float]] = {}
+    for left, top, right, _ in boxes(root):
+        widths.setdefault(top, []).append(right - left)
+    assert max(sum(row) + GAP * (len(row) - 1) for row in widths.values()) <= WIDEST
+    assert sum(len(row) > 3 for row in widths.values()) > 1
+
+
+def test_what_is_fed_goes_straight_down() -> None:
+    """Also where branches join, and where parameters come in from the side."""
+    root = ElementTree.fromstring(to_svg(parse(training(2))))
+    middles = {
+        words[0]: (left + right) / 2
+        for (left, _, right, _), words in zip(boxes(root), texts(root), strict=True)
+    }
+    line = [middles[name] for name in ("pd.matmul", "pd.relu", "pd.add", "pd.mean")]
+    assert max(line) - min(line) < 5
+
+
+def texts(root: ElementTree.Element) -> list[list[str]]:
+    """The lines of each box."""
+    return [[text.text or "" for text in g.iter(f"{SVG}text")] for g in root.iter(f"{SVG}g")]
+
+
+def test_state_is_in_the_tooltips() -> None:
+    """The ops that read and write it name it; it has no box."""
+    root = ElementTree.fromstring(to_svg(parse(training(1))))
+    titles = [title.text or "" for title in root.iter(f"{SVG}title")]
+    weight = next(w for t in titles for w in t.split() if w.endswith(".w_0"))
+    assert any(t.startswith("pd.matmul") and f"reads {weight} [4, 4]" in t for t in titles)
+    assert any(t.startswith("pd.momentum") and f"writes {weight} [4, 4]" in t for t in titles)
+    assert not any(weight in words for words in texts(root))
+
+
+def test_a_thousand_ops() -> None:
+    """With an edge from the first to all others; 3,000 take two seconds."""
+    assert to_svg(parse(chain(1000))).count("<rect") == 1002

@@ -336,11 +336,11 @@ class BuildFlags(Settings):
     debug_graphviz_path = BuildFlag(
         "",
         as_text,
-        obeyed="the IR is written as Graphviz and as text",
+        obeyed="the IR is written as Graphviz, as a drawing and as text",
         pattern="the program before the passes, after the fusions, and at the end",
         effect="none on the program",
-        observe="`<path>_original_graph`, `_fused_graph`, `_multi_devices_graph`, with `.dot` and "
-        "`.mlir`",
+        observe="`<path>_original_graph`, `_fused_graph`, `_multi_devices_graph`, with `.dot`, "
+        "`.svg` and `.mlir`",
     )
 
 

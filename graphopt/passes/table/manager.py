@@ -20,6 +20,7 @@ from graphopt.ir.dialect.dot import to_dot
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
 from graphopt.ir.dialect.signature import kept_gradients
+from graphopt.ir.dialect.svg import to_svg
 from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine import bisect
 from graphopt.passes.engine import validation as instance
@@ -355,7 +356,7 @@ def _by_name(forms: Counter[tuple[str, int]]) -> Counter[str]:
 
 
 def _dump(module: ModuleOp, path: str, suffix: str) -> None:
-    """Write the graph under Paddle's name for this stage, and the IR beside it."""
+    """Write the graph under Paddle's name for this stage, as a drawing and as IR beside it."""
     if not path:
         return
     folder = Path(path + suffix).parent
@@ -365,4 +366,5 @@ def _dump(module: ModuleOp, path: str, suffix: str) -> None:
             "before the program runs"
         )
     Path(f"{path}{suffix}.dot").write_text(to_dot(module), "utf-8")
+    Path(f"{path}{suffix}.svg").write_text(to_svg(module), "utf-8")
     Path(path + suffix + ".mlir").write_text(text_of(module) + "\n", "utf-8")

@@ -362,16 +362,18 @@ def donated(flag: str, _: Path) -> None:
 
 @observes("debug_graphviz_path")
 def files(flag: str, folder: Path) -> None:
-    """Three graphs and three texts, of the moments that their names say."""
+    """Three graphs, drawings and texts, of the moments that their names say."""
     run(nets.linear_relu, debug_graphviz_path=str(folder / "g"), fuse_gemm_epilogue=True)
     stages = ("_original_graph", "_fused_graph", "_multi_devices_graph")
-    wanted = {f"g{stage}{end}" for stage in stages for end in (".dot", ".mlir")}
+    wanted = {f"g{stage}{end}" for stage in stages for end in (".dot", ".svg", ".mlir")}
     assert {path.name for path in folder.iterdir()} == wanted
     for stage in stages:
         ops = ops_of(parse((folder / f"g{stage}.mlir").read_text("utf-8")))
         assert ops["fused_gemm_epilogue"] == (stage != "_original_graph")
         dot = (folder / f"g{stage}.dot").read_text("utf-8")
         assert dot.startswith("digraph G {") and dot.count('[label="pd.') == ops.total()
+        drawing = (folder / f"g{stage}.svg").read_text("utf-8")
+        assert drawing.startswith("<svg") and drawing.count('<g class="op">') == ops.total()
 
 
 # -- what nothing can obey -------------------------------------------------------------------------
