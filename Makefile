@@ -73,6 +73,10 @@ test-slow: $(VENV)/.dev ## run the slow tests: exports of every model, every mod
 test-pages: $(VENV)/.browser ## test the report's page in headless Chromium, which the system must have
 	$(BIN)/python -m pytest -m slow tests/report/test_in_browser.py
 
+.PHONY: test-notebooks
+test-notebooks: $(VENV)/.notebook ## run a notebook and test what its cells show
+	$(BIN)/python -m pytest -m slow tests/display/test_in_notebook.py
+
 .PHONY: conformance
 conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/reference/conformance.md
 	$(BIN)/python -m graphopt.conformance tests/conformance/cases -j $(WORKERS) \
@@ -173,6 +177,10 @@ $(VENV)/.dev: pyproject.toml $(CONSTRAINTS) | $(BIN)/pip
 
 $(VENV)/.browser: pyproject.toml | $(VENV)/.dev
 	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable '.[browser]'
+	@touch $@
+
+$(VENV)/.notebook: pyproject.toml | $(VENV)/.dev
+	$(BIN)/python $(PIP_INSTALL) --constraint $(CONSTRAINTS) --editable '.[notebook]'
 	@touch $@
 
 $(LATEST_VENV)/.dev: pyproject.toml constraints-latest.txt | $(LATEST_BIN)/pip

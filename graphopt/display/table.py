@@ -43,6 +43,11 @@ class Table:
     title: str = ""
     whole: bool = False
 
+    @property
+    def is_empty(self) -> bool:
+        """True for a table without rows and title, which is nothing to show."""
+        return not self.title and not self.rows
+
     def text(self, width: int = WIDEST, *, colour: bool = False) -> str:
         """The table for a terminal, no line wider than `width`."""
         columns, rows = self._shown()
@@ -100,6 +105,7 @@ class Page:
         parts = [
             part.html() if isinstance(part, Table) else f"<pre>{escape(part)}</pre>"
             for part in self.parts
+            if part and not (isinstance(part, Table) and part.is_empty)
         ]
         return f"<div>{''.join(parts)}</div>"
 

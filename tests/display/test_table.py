@@ -80,3 +80,9 @@ def test_sizes(number: int, words: str) -> None:
     """Three digits at most, and a unit."""
     assert size(number) == words
     assert quantity(4_100_000_000) + "FLOP" == "4.1 GFLOP"
+
+
+def test_nothing_is_no_element() -> None:
+    """Parts of a page without content are not there."""
+    assert Page(["", Table((), ()), "a"]).html() == "<div><pre>a</pre></div>"
+    assert Page(["", Table((), ()), "a"]).text() == "a"

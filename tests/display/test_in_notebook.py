@@ -1,0 +1,79 @@
+"""A notebook that is really run: what its cells show is HTML, and a summary is text.
+
+Needs the extra `notebook`: `make test-notebooks`.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+nbformat = pytest.importorskip("nbformat", reason="needs the extra `notebook`")
+nbclient = pytest.importorskip("nbclient", reason="needs the extra `notebook`")
+pytest.importorskip("ipykernel", reason="needs the extra `notebook`")
+pytestmark = pytest.mark.slow
+ROOT = Path(__file__).parents[2]
+
+BEGIN = """
+import numpy as np
+import graphopt as paddle
+from graphopt import static
+paddle.enable_static()
+x = static.data("x", [None, 4], "float32")
+loss = paddle.mean(paddle.nn.functional.relu(static.nn.fc(x, 3)))
+adam = paddle.optimizer.Adam(1e-3)
+adam.minimize(loss)
+main = static.default_main_program()
+strategy = static.BuildStrategy()
+strategy.fuse_gemm_epilogue = True
+program = static.CompiledProgram(main, strategy)
+executor = static.Executor()
+executor.run(static.default_startup_program())
+executor.run(program, {"x": np.ones((2, 4), "float32")}, [loss])
+"""
+# what a cell ends with, and a part of the HTML that it shows
+SHOWN = {
+    "main": "pd_grad",
+    "program": "fuse_gemm_epilogue",
+    "program.explanations()[0]": "compile time",
+    "paddle.explain(main, strategy)": "fuse_gemm_epilogue",
+    "static.global_scope()": "fc_0.w_0",
+    "adam": "Adam",
+    "strategy": "fuse_gemm_epilogue",
+    "static.ExecutionStrategy()": "mapper",
+    "executor": "Executor",
+    "paddle.optimizer.lr.StepDecay(0.1, 10)": "StepDecay",
+}
+
+
+@pytest.fixture(scope="module")
+def outputs() -> dict[str, list[Any]]:
+    """The outputs of a cell for each object, and of one for a summary."""
+    cells = [BEGIN, *SHOWN, "paddle.summary(main)"]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+    paths = [str(ROOT), os.environ.get("PYTHONPATH", "")]
+    environment = os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3")
+    client.execute(env=environment)
+    return {cell.source: list(cell.outputs) for cell in notebook.cells}
+
+
+@pytest.mark.parametrize("expression", SHOWN)
+def test_an_object_is_shown_as_html(expression: str, outputs: dict[str, list[Any]]) -> None:
+    """One result, with tables in it; as text it is there for other front ends."""
+    (found,) = (each for each in outputs[expression] if each.output_type == "execute_result")
+    html = found.data["text/html"]
+    assert html.startswith("<div>") and "<table>" in html
+    assert SHOWN[expression] in html
+    assert "<pre></pre>" not in html and "<p></p>" not in html
+    assert found.data["text/plain"]
+
+
+def test_a_summary_is_printed(outputs: dict[str, list[Any]]) -> None:
+    """As in Paddle, whose function returns the counts."""
+    printed, returned = outputs["paddle.summary(main)"]
+    assert "matmul-1" in printed.text
+    assert "'total_params': 15" in returned.data["text/plain"]
