@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -48,7 +48,7 @@ class Subject:
     report: Report | None = None
     """The report of the passes, of a program that a script ran."""
     parts: tuple[Part, ...] = ()
-    """The time of reading it, of a program from a file."""
+    """The time of reading it without its parameters, of a program from a file."""
 
     def context_or(self, given: PassContext) -> PassContext:
         """The context that a script ran it with; the given one where no script did."""
@@ -65,14 +65,11 @@ def subjects(path: str, arguments: Sequence[str], *, plain: bool) -> list[Subjec
         return _of_script(path, arguments, plain)
     if arguments:
         raise ValueError(f"arguments ({' '.join(arguments)}) are for scripts; {path} is not one")
-    start = time.perf_counter()
     if path == "-":
-        found = _of_text(sys.stdin.read(), "<stdin>")
-    elif path.endswith(".mlir"):
-        found = _of_text(Path(path).read_text("utf-8"), path)
-    else:
-        found = _of_model(path)
-    return [replace(found, parts=(Part(PARSE, time.perf_counter() - start),))]
+        return [_of_text(sys.stdin.read(), "<stdin>")]
+    if path.endswith(".mlir"):
+        return [_of_text(Path(path).read_text("utf-8"), path)]
+    return [_of_model(path)]
 
 
 def _of_text(text: str, source: str) -> Subject:
@@ -80,18 +77,23 @@ def _of_text(text: str, source: str) -> Subject:
         found = replay_file.read(text, source)
         found.module.verify()
         return Subject(source, found.module, found.arrays(), steps_of_file(found), found.seed)
+    start = time.perf_counter()
     module = parse_text(text, source)
+    parse = Part(PARSE, time.perf_counter() - start)
     module.verify()
-    return Subject(source, module, {})
+    return Subject(source, module, {}, parts=(parse,))
 
 
 def _of_model(path: str) -> Subject:
     from graphopt.ir.translate.blocks.program import parse_program
     from graphopt.models.model import read_interface, read_parameters
 
+    start = time.perf_counter()
     read = read_interface(path)
     module = parse_program(read.program, read.feed_names, read.fetch_names)
-    return Subject(str(read.path), module, read_parameters(read, None) or {})
+    parse = Part(PARSE, time.perf_counter() - start)
+    known = read_parameters(read, None) or {}
+    return Subject(str(read.path), module, known, parts=(parse,))
 
 
 def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject]:

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from typing import cast
 
+import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
@@ -172,11 +174,20 @@ def _returned(body: Block) -> Iterator[SSAValue]:
 _LONGEST = 300
 
 
+def _shown(value: object) -> str:
+    """An attribute in few characters: of a float32 number those that no other one has."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(_shown, cast('Sequence[object]', value)))}]"
+    if isinstance(value, float) and np.float32(value) == value:
+        return repr(float(str(np.float32(value))))
+    return repr(value)
+
+
 def _attributes(op: Operation) -> dict[str, str]:
     """The attributes that an op states, and not its defaults; long ones are cut."""
     found: dict[str, str] = {}
     for name, value in op.attr_values().items() if isinstance(op, PdOp) else ():
         if name in op.properties:
-            text = repr(value)
+            text = _shown(value)
             found[name] = text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…"
     return found

@@ -104,7 +104,9 @@ def _program(each: Optimization) -> dict[str, Any]:
 def _against(against: Against) -> Page:
     """The differences to another program, as `graphopt diff` prints them."""
     as_read, after = against.as_read.page().parts, against.after_passes.page().parts
-    return Page([f"against {against.title}, as read", *as_read, "after the passes of both", *after])
+    read = f"since {against.title}, in the programs as read"
+    passed = f"since {against.title}, after the passes of each"
+    return Page([read, *as_read, passed, *after])
 
 
 def _stage(stage: Stage, label: str) -> dict[str, Any]:
@@ -132,7 +134,8 @@ def _node(node: Node) -> dict[str, Any]:
 def _numbers(each: Optimization) -> str:
     """The compile time part by part, and sizes and counts before and after the passes."""
     first, last = each.stages[0].graph, each.stages[-1].graph
-    tables = [_totals(each, first, last), _kinds(first, last), time_table(each.report)]
+    tables = [_totals(each, first, last), _costliest(last), _kinds(first, last)]
+    tables.append(time_table(each.report))
     return time_bar(each.report) + Page(tables).html()
 
 
@@ -150,14 +153,51 @@ def _totals(each: Optimization, first: Graph, last: Graph) -> Table:
 
 
 _AFTER = Column("after", right=True)
+_COSTS = (Column("FLOPs", right=True), Column("traffic", right=True))
+_MOST_COSTLY = 10
 
 
 def _kinds(first: Graph, last: Graph) -> Table:
     """The number of ops of each kind."""
     before, after = (Counter(n.name for n in g.nodes if n.kind == OP) for g in (first, last))
+    flops, traffic = Counter[str](), Counter[str]()
+    for node in last.nodes:
+        flops[node.name] += node.flops
+        traffic[node.name] += node.traffic
     names = sorted({*before, *after}, key=lambda name: -max(before[name], after[name]))
-    rows = [[name, str(before[name]), str(after[name])] for name in names]
-    return Table((Column("op"), Column("before", right=True), _AFTER), rows, "ops")
+    rows = [
+        [name, str(before[name]), str(after[name]), *_cost(flops[name], traffic[name])]
+        for name in names
+    ]
+    columns = (Column("op"), Column("before", right=True), _AFTER, *_COSTS)
+    return Table(columns, rows, "ops, with the cost of those after")
+
+
+def _costliest(graph: Graph) -> Table:
+    """The ops with the most FLOPs, then those with the most traffic."""
+    ops = [node for node in graph.nodes if node.flops or node.traffic]
+    ops.sort(key=lambda node: (-node.flops, -node.traffic))
+    rows = [
+        [
+            node.name,
+            node.result or ", ".join(node.state[:1]),
+            _place(graph, node.cluster),
+            node.line,
+            *_cost(node.flops, node.traffic),
+        ]
+        for node in ops[:_MOST_COSTLY]
+    ]
+    columns = (Column("op"), Column("result or state"), Column("in"), Column("line"), *_COSTS)
+    return Table(columns, rows, "the costliest ops" if rows else "")
+
+
+def _place(graph: Graph, cluster: int) -> str:
+    """The layer or block that a node is in, without its ops; empty for none."""
+    return graph.clusters[cluster].label.partition(":")[0] if cluster >= 0 else ""
+
+
+def _cost(flops: int, traffic: int) -> list[str]:
+    return [quantity(flops).strip() if flops else "", size(traffic) if traffic else ""]
 
 
 def _count(graph: Graph) -> int:

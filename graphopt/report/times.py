@@ -29,8 +29,9 @@ def time_bar(report: Report) -> str:
         for kind, seconds in kinds.items()
     ]
     line = escape(time_line(report))
+    head = f"<h2>{line.partition(' (')[0]}</h2>"
     bar = f'<div class="bar" role="img" aria-label="{line}">{"".join(segments)}</div>'
-    return f'<div class="times">{bar}<div class="names">{"".join(names)}</div></div>'
+    return f'<div class="times">{head}{bar}<div class="names">{"".join(names)}</div></div>'
 
 
 def time_table(report: Report) -> Table:

@@ -45,6 +45,7 @@ SHOWN = {
     "strategy": "fuse_gemm_epilogue",
     "static.ExecutionStrategy()": "mapper",
     "executor": "Executor",
+    "main.summary()": "matmul-1",
     "paddle.optimizer.lr.StepDecay(0.1, 10)": "StepDecay",
 }
 

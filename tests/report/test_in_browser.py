@@ -19,9 +19,10 @@ from graphopt import static
 from graphopt.debug.program_source import subjects
 from graphopt.nn import functional as F
 from graphopt.report.page import page
-from graphopt.report.stages import Optimization, optimization
+from graphopt.report.stages import Optimization, Other, optimization
 from graphopt.runtime.compilation import pass_context_for
 from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.strategy_text import strategy_of
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra `browser`")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
@@ -76,9 +77,20 @@ def imported() -> Optimization:
     return optimization("saved", subject.module.clone, pass_context_for(None, "cpu"))
 
 
+def compared() -> Optimization:
+    """The saved model against itself without its fusions."""
+    (subject,) = subjects(str(MODELS / "infer_resnet18" / "model.pdmodel"), [], plain=True)
+    fused = pass_context_for(strategy_of("fuse_bn_act_ops,fuse_bn_add_act_ops"), "")
+    other = Other("plain", subject.module.clone, pass_context_for(None, ""))
+    return optimization("compared", subject.module.clone, fused, other=other)
+
+
 # an op of each
-WORDS = {"resnet": "conv2d", "transformer": "grad", "long_chain": "exp", "imported": "conv2d"}
-PROGRAMS = {each.__name__: each for each in (resnet, transformer, long_chain, imported)}
+WORDS = {
+    "resnet": "conv2d", "transformer": "grad", "long_chain": "exp", "imported": "conv2d",
+    "compared": "conv2d",
+}  # fmt: skip
+PROGRAMS = {each.__name__: each for each in (resnet, transformer, long_chain, imported, compared)}
 
 
 @pytest.fixture(scope="module", params=PROGRAMS)
@@ -157,6 +169,8 @@ def test_a_page(browser: Browser) -> None:
     assert browser.drawn() > 2
     last = browser.driver.execute_script("return document.getElementById('stage').value")
     assert int(last) > 0
+    legend = browser.driver.execute_script("return document.getElementById('legend').textContent")
+    assert legend.startswith("fused") == (browser.text("h1") == "compared")
     browser.redrawn(lambda: browser.click("#earlier"))
     word = WORDS[browser.text("h1")]
     browser.redrawn(lambda: browser.type("#search", f"{word}\n"))
@@ -172,6 +186,14 @@ def test_a_page(browser: Browser) -> None:
     assert "flag or pass" in browser.text("#view-overview")
     browser.click("[data-view=numbers]")
     assert "parameters and other state" in browser.text("#view-numbers")
+    bar = browser.driver.find_element("css selector", ".bar")
+    segments = bar.find_elements("css selector", "i")
+    assert segments and sum(each.size["width"] for each in segments) > 0.9 * bar.size["width"]
+    against = browser.driver.find_element("css selector", "[data-view=against]")
+    assert against.is_displayed() == (browser.text("h1") == "compared")
+    if against.is_displayed():
+        against.click()
+        assert "fused_batch_norm_act" in browser.text("#view-against")
     wide = browser.driver.execute_script(
         "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
@@ -180,7 +202,7 @@ def test_a_page(browser: Browser) -> None:
 
 def test_without_a_mouse(browser: Browser) -> None:
     """Clusters unfold, and details open, by the keyboard."""
-    clusters = browser.driver.find_elements("css selector", "#canvas g[data-cluster]")
+    clusters = browser.driver.find_elements("css selector", "#canvas g.folded")
     if clusters:
         before = browser.drawn()
         browser.redrawn(lambda: clusters[0].send_keys("\n"))

@@ -17,6 +17,8 @@ from graphopt import static
 from graphopt.cli.main import main as graphopt
 from graphopt.cli.opt import main as opt
 from graphopt.debug.program_source import subjects
+from graphopt.display.units import quantity
+from graphopt.ir.dialect.context import parse_text
 from graphopt.report.graph import FED, FETCHED, OP, Graph
 from graphopt.report.model_explorer import model_explorer_json
 from graphopt.report.page import page
@@ -121,6 +123,32 @@ def test_the_page_is_self_contained(resnet: Optimization) -> None:
     names = [stage["name"].rpartition("after ")[2] for stage in program["stages"]]
     assert names == [stage.name for stage in resnet.stages]
     assert "fuse_bn_act_ops" in program["overview"]
+
+
+def test_the_costliest_ops_have_a_name_and_a_place(resnet: Optimization) -> None:
+    """Also where a saved model has no lines; the cost of a kind is the sum of its ops."""
+    found = re.sub(r"<[^>]*>+", "|", data_of(page([resnet], "x"))["programs"][0]["numbers"])
+    found = re.sub(r"\|+", "|", found)
+    assert "|the costliest ops|op|result or state|in|FLOPs|traffic|" in found
+    assert re.search(r"\|conv2d\|conv2d_0.tmp\|layer 1\|", found)
+    kinds = found.partition("|ops, with the cost of those after|")[2]
+    nodes = resnet.stages[-1].graph.nodes
+    flops = sum(node.flops for node in nodes if node.name == "conv2d")
+    assert f"|conv2d|20|20|{quantity(flops)}|" in kinds
+
+
+def test_numbers_of_float32_are_short() -> None:
+    """A saved model has 0.01 as the nearest float32; other numbers, and lists, are as they are."""
+    text = """func.func @main(feed %x: tensor<?x8xf32>) -> (fetch "y": tensor<?x8xf32>) {
+  %a = pd.leaky_relu(%x) {negative_slope = 0.009999999776482582}
+  %y = pd.scale(%a) {scale = 0.1, bias = 2.0}
+  func.return %y : tensor<?x8xf32>
+}
+"""
+    graph = optimization("p", lambda: parse_text(text), pass_context_for(None, "")).stages[0].graph
+    relu, scale = (node for node in graph.nodes if node.kind == OP)
+    assert relu.attributes == {"negative_slope": "0.01"}
+    assert (scale.attributes["scale"], scale.attributes["bias"]) == ("0.1", "2.0")
 
 
 def test_no_program_is_refused() -> None:

@@ -113,7 +113,7 @@ def as_page(report: Report) -> Page:
     notes = [*_flags_without_pass(report), *_notes(report)]
     if report.validation is not None:
         notes += report.validation.lines()
-    return overview(report, [_first_line(report)], notes)
+    return overview(report, _head(report), notes)
 
 
 def as_text(report: Report, flag: str = "") -> str:
@@ -125,7 +125,7 @@ def as_text(report: Report, flag: str = "") -> str:
         return as_page(report).text()
     flag = "" if flag == EVERYTHING else flag
     _check_name(report, flag)
-    lines = [_first_line(report)]
+    lines = [_first_line(report)] if flag else _head(report)
     if not flag:
         lines += filter(None, [time_line(report)])
     for ran in report.ran:
@@ -142,6 +142,12 @@ def as_text(report: Report, flag: str = "") -> str:
 def _first_line(report: Report) -> str:
     target = report.context.platform or "any platform (portable: no pass for a kind of device)"
     return f"{report.ops_before} ops before, {report.ops_after} after, for {target}"
+
+
+def _head(report: Report) -> list[str]:
+    """The first line, and one about ops that do not run in each step."""
+    once = f"{report.prepared} of those after run once: they read parameters alone"
+    return [_first_line(report), *([once] if report.prepared else [])]
 
 
 def _flags_without_pass(report: Report, flag: str = "") -> Iterator[str]:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import Operation
 from xdsl.passes import ModulePass
 from xdsl.transforms.dead_code_elimination import DeadCodeElimination, dce
 
@@ -19,7 +20,7 @@ from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.dot import to_dot
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.base import DataSizedOp
-from graphopt.ir.dialect.signature import kept_gradients
+from graphopt.ir.dialect.signature import kept_gradients, prepare_function
 from graphopt.ir.dialect.svg import to_svg
 from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine import bisect
@@ -271,6 +272,8 @@ class Run:
         """The report, with the facts that are known only at the end."""
         self.report.validation = instance.current()
         self.report.after = _ops(self.module)
+        prepare = prepare_function(self.module)
+        self.report.prepared = 0 if prepare is None else _ops(prepare).total()
         self.report.data_sized = tuple(
             sorted({op.name for op in self.module.walk() if isinstance(op, DataSizedOp)})
         )
@@ -335,7 +338,7 @@ def _difference(before: Counter[str], after: Counter[str]) -> str:
     return ", ".join(changes) or "no op added or removed"
 
 
-def _ops(module: ModuleOp) -> Counter[str]:
+def _ops(module: Operation) -> Counter[str]:
     return Counter(op.name for op in module.walk() if op.name.startswith("pd."))
 
 

@@ -76,6 +76,8 @@ class Report:
     cost_after: Cost = field(default_factory=Cost)
     before: Counter[str] = field(default_factory=Counter[str])
     after: Counter[str] = field(default_factory=Counter[str])
+    prepared: int = 0
+    """Of the ops after, those that are computed from parameters once, and not in each step."""
     data_sized: tuple[str, ...] = ()
     kept_gradients: tuple[str, ...] = ()
     """The reasons why gradient operators stayed operators, one per backward pass."""

@@ -133,13 +133,21 @@
     return group;
   };
 
+  // of a folded cluster: the first change against another program inside of it
+  const changeIn = cluster => {
+    const found = stage.nodes.find(node => node.g && around(node.c).includes(cluster));
+    return found ? found.g : "";
+  };
+
   const drawCluster = (made, cluster) => {
     const {label} = stage.clusters[cluster];
     const open = isOpen(cluster);
+    const change = open ? "" : changeIn(cluster);
     const group = element("g", {
       id: `c${cluster}`, tabindex: 0, role: "button", "data-cluster": cluster,
-      class: open ? "cluster" : "cluster folded", "aria-expanded": open, "aria-label": label,
+      class: open ? "cluster" : change ? "cluster folded made" : "cluster folded", "aria-expanded": open, "aria-label": label,
     });
+    if (change) group.style.setProperty("--hue", hue(change));
     group.append(element("title", {}, label));
     group.append(element("rect", {width: made.width, height: made.height}));
     if (open) {
@@ -383,15 +391,19 @@
     return option;
   }));
 
-  const showDiff = () => {
+  const linesOf = diff => {
     const lines = document.createElement("div");
     lines.className = "lines";
-    for (const line of stage.diff) {
+    for (const line of diff) {
       const row = document.createElement("div");
       row.className = {"+": "plus", "-": "minus", "@": "place"}[line[0]] || "";
       row.textContent = line;
       lines.append(row);
     }
+    return lines;
+  };
+  const showDiff = () => {
+    const lines = linesOf(stage.diff);
     if (!stage.diff.length) lines.textContent = "This is the program before all passes.";
     $("view-diff").replaceChildren(lines);
   };
@@ -406,11 +418,23 @@
     showDiff();
     return draw(options);
   };
+  // few changes against another program are not hidden in folded clusters
+  const showChanges = () => {
+    for (stage of program.stages) {
+      const changed = stage.nodes.filter(node => node.g);
+      if (changed.length > 20) continue;
+      for (const node of changed) around(node.c).forEach(cluster => unfolded.add(pathOf(cluster)));
+    }
+  };
   const setProgram = at => {
     program = data.programs[at];
     options($("stage"), program.stages.map(each => each.name));
     $("view-overview").innerHTML = program.overview;
     $("view-against").innerHTML = program.against || "";
+    if (program.against) {
+      $("view-against").append(linesOf(program.stages[1].diff));
+      showChanges();
+    }
     document.querySelector("[data-view=against]").hidden = !program.against;
     $("view-numbers").innerHTML = program.numbers;
     const pre = document.createElement("pre");
