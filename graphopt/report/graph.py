@@ -172,13 +172,16 @@ def _returned(body: Block) -> Iterator[SSAValue]:
 
 # characters of an attribute; constants may have many
 _LONGEST = 300
+# what a float32 holds
+_LARGEST = float(np.finfo(np.float32).max)
 
 
 def _shown(value: object) -> str:
     """An attribute in few characters: of a float32 number those that no other one has."""
-    if isinstance(value, list | tuple):
-        return f"[{', '.join(map(_shown, cast('Sequence[object]', value)))}]"
-    if isinstance(value, float) and np.float32(value) == value:
+    if isinstance(value, tuple):
+        parts = [*map(_shown, cast("Sequence[object]", value))]
+        return f"({', '.join(parts)}{',' if len(parts) == 1 else ''})"
+    if isinstance(value, float) and abs(value) < _LARGEST and np.float32(value) == value:
         return repr(float(str(np.float32(value))))
     return repr(value)
 
