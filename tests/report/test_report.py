@@ -141,7 +141,7 @@ def test_numbers_of_float32_are_short() -> None:
     """A saved model has 0.01 as the nearest float32; other numbers are as they are."""
     text = """func.func @main(feed %x: tensor<?x8xf32>) -> (fetch "y": tensor<?x8xf32>) {
   %a = pd.leaky_relu(%x) {negative_slope = 0.009999999776482582}
-  %y = pd.scale(%a) {scale = 0.1, bias = 1e300}
+  %y = pd.scale(%a) {scale = 0.1, bias = 1.0e300}
   func.return %y : tensor<?x8xf32>
 }
 """
