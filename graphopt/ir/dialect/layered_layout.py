@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 GAP, JOINT, WIDEST, SWEEPS = 24.0, 6.0, 1600.0, 8
-# how firmly a box with a dominator keeps its place, against joints and boxes without one
+# how firmly a box of the main line keeps its place, against joints, and boxes beside it
 FIRM = 100.0
 
 Edge = tuple[int, int]
@@ -34,6 +34,11 @@ class Node:
     x: float = 0.0
     above: list[int] = field(default_factory=list[int])
     below: list[int] = field(default_factory=list[int])
+
+    @property
+    def is_main(self) -> bool:
+        """True for a box that a fed one leads to."""
+        return bool(self.above) and not self.aside
 
 
 @dataclass(frozen=True)
@@ -147,7 +152,7 @@ def _final(nodes: Sequence[Node], node: Node) -> float:
     """The place that a box should have, when the order of its row is settled."""
     if node.dominator >= 0:
         return nodes[node.dominator].x
-    return _mean(nodes, node, down=node.joint)
+    return _mean(nodes, node, down=node.joint or node.is_main)
 
 
 def _mean(nodes: Sequence[Node], node: Node, *, down: bool) -> float:
@@ -169,7 +174,7 @@ def _spread(row: Sequence[Node], wanted: Sequence[float]) -> None:
         offsets.append(offsets[-1] + step if number else 0.0)
     pools: list[tuple[float, float, int]] = []
     for node, place, offset in zip(row, wanted, offsets, strict=True):
-        weight, count = (FIRM if node.dominator >= 0 else 1.0), 1
+        weight, count = (FIRM if node.is_main else 1.0), 1
         total = (place - offset) * weight
         while pools and pools[-1][0] / pools[-1][1] > total / weight:
             other, heavy, many = pools.pop()

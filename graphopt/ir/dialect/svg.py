@@ -113,7 +113,9 @@ class _Drawing:
             for region in op.regions:
                 for index, argument in enumerate(region.block.args):
                     name = argument.name_hint or f"argument {index}"
-                    self.node_of[argument] = self.add([name], [show(argument.type)], port=True)
+                    node = self.add([name], [show(argument.type)], port=True)
+                    self.node_of[argument] = node
+                    self.fed.add(node)
                 inner += self.block(region.block)
             node = self.add(_lines(op), _tooltip(op))
             for value in op.operands:
