@@ -19,10 +19,12 @@ from graphopt.cli.opt import main as opt
 from graphopt.debug.program_source import subjects
 from graphopt.display.units import quantity
 from graphopt.ir.dialect.context import parse_text
+from graphopt.passes.table.report import PARSE, XLA, Part, Report
 from graphopt.report.graph import FED, FETCHED, OP, Graph
 from graphopt.report.model_explorer import model_explorer_json
 from graphopt.report.page import page
 from graphopt.report.stages import FIRST, Optimization, optimization
+from graphopt.report.times import time_bar, time_table
 from graphopt.runtime.compilation import pass_context_for
 from graphopt.runtime.strategy_text import strategy_of
 
@@ -135,6 +137,17 @@ def test_the_costliest_ops_have_a_name_and_a_place(resnet: Optimization) -> None
     nodes = resnet.stages[-1].graph.nodes
     flops = sum(node.flops for node in nodes if node.name == "conv2d")
     assert f"|conv2d|20|20|{quantity(flops)}|" in kinds
+
+
+def test_the_time_of_many_sizes() -> None:
+    """A program that met many sizes has one row for each kind of part; untimed ones have no bar."""
+    report = Report(pass_context_for(None, ""))
+    assert time_bar(report) == ""
+    report.parts += [Part(PARSE, 0.5), *(Part(XLA, 0.25, f"x [{n}]") for n in range(8))]
+    assert [list(row) for row in time_table(report).rows] == [
+        ["parse", "", "500.0"], ["XLA", "8 sizes", "2000.0"], ["in all", "", "2500.0"],
+    ]  # fmt: skip
+    assert 'class="XLA" style="flex-grow:2000000"' in time_bar(report)
 
 
 def test_numbers_of_float32_are_short() -> None:

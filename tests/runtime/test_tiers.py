@@ -19,6 +19,7 @@ from graphopt.lowering.replication import alone
 from graphopt.nn import functional as F
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
+from graphopt.passes.table.times import PASSES, time_rows
 from graphopt.reference.stored import by_variable, stored
 from graphopt.runtime import executable, generator, tiers
 from graphopt.runtime.flags import TIER, full_form
@@ -180,6 +181,18 @@ def test_programs_with_one_form() -> None:
         paddle.set_flags({"FLAGS_cpu_deterministic": False})
     tiers.SMALL = 1000
     assert "small" in reason(network())
+
+
+def test_the_time_of_each_form() -> None:
+    """Both are made from one lowered program: traced once, compiled twice."""
+    net = network()
+    for _ in range(3):
+        net.run(feed(), net.loss)
+    (compiled,) = (c for c in net.executor._runner.all_compiled() if c.plan.feeds)
+    rows = [(row.kind, row.of) for row in time_rows(compiled.report) if row.kind != PASSES]
+    made = [("trace", "x [6, 4]"), ("lower", "x [6, 4]")]
+    forms = [("XLA", "x [6, 4], quick form"), ("XLA", "x [6, 4]")]
+    assert rows == [("parse", ""), *made, *forms]
 
 
 def test_an_unknown_form() -> None:
