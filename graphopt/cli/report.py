@@ -18,6 +18,8 @@ from graphopt.cli.report_options import add_platform, platform_of
 
 if TYPE_CHECKING:
     from graphopt.debug.program_source import Subject
+    from graphopt.passes.table.report import Report
+    from graphopt.runtime.strategies import BuildStrategy
 
 EXAMPLE = "graphopt report resnet18/model.pdmodel -o resnet18.html"
 
@@ -43,6 +45,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FLAG=VALUE,...",
         help="the passes of these flags (a bare flag means 1); a script has its own",
     )
+    parser.add_argument(
+        "--run",
+        action="store_true",
+        help="run a saved model once, on random inputs: the compile time then has JAX and XLA too",
+    )
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="N | NAME=AxBxC",
+        help="for --run: a size for all unknown dimensions, or the shape of an input",
+    )
     add_platform(parser)
     add_import(parser)
 
@@ -59,6 +73,7 @@ def main(arguments: argparse.Namespace) -> int:
     text = arguments.build_strategy
     strategy = None if text is None else strategy_of(text)
     context = pass_context_for(strategy, platform_of(arguments))
+    run = _run(arguments, strategy)
     found = fed_first(arguments.program, arguments.arguments)
     others = fed_first(arguments.against, []) if arguments.against else []
     programs = [
@@ -66,7 +81,7 @@ def main(arguments: argparse.Namespace) -> int:
             each.origin,
             each.module.clone,
             each.context_or(context),
-            compiled=each.report,
+            compiled=run or each.report,
             parts=each.parts,
             other=other and Other(other.origin, other.module.clone, other.context_or(context)),
         )
@@ -76,6 +91,22 @@ def main(arguments: argparse.Namespace) -> int:
     write_report(output, programs, Path(arguments.program).name)
     print(f"written: {output}")
     return 0
+
+
+def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Report | None:
+    """The report of the run of `--run`; ValueError where there is nothing to run, or not here."""
+    if not arguments.run:
+        if arguments.dim:
+            raise ValueError("--dim is for --run")
+        return None
+    if arguments.program == "-" or arguments.program.endswith((".py", ".mlir")):
+        raise ValueError("--run is for saved models; scripts run anyway, and .mlir files do not")
+    if arguments.platform is not None:
+        raise ValueError("--run is on this machine: leave --platform out")
+    from graphopt.debug.made_up_run import report_of_run
+    from graphopt.models.feeds import sizes_of
+
+    return report_of_run(arguments.program, strategy, sizes_of(arguments.dim))
 
 
 def fed_first(path: str, arguments: list[str]) -> list[Subject]:

@@ -218,6 +218,26 @@ def test_commands(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(json.loads(capsys.readouterr().out)["graphs"]) == 2
 
 
+def test_a_saved_model_that_is_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """With `--run` the compile time has all parts, for the sizes of `--dim`."""
+    model, out = str(MODELS / "infer_lenet" / "model.pdmodel"), tmp_path / "out.html"
+    assert graphopt(["report", model, "-o", str(out)]) == 0
+    assert '<i class="XLA"' not in data_of(out.read_text("utf-8"))["programs"][0]["numbers"]
+    assert graphopt(["report", model, "-o", str(out), "--run", "--dim", "3"]) == 0
+    numbers = data_of(out.read_text("utf-8"))["programs"][0]["numbers"]
+    for kind in ("parse", "passes", "trace", "lower", "XLA"):
+        assert f'<i class="{kind}"' in numbers
+    assert "x [3, 1, 28, 28]" in numbers
+    capsys.readouterr()
+    for given, text in (
+        ([model, "--dim", "3"], "--dim is for --run"),
+        (["x.mlir", "--run"], "--run is for saved models"),
+        ([model, "--run", "--platform", "cpu"], "leave --platform out"),
+    ):
+        assert graphopt(["report", *given]) == 1
+        assert text in capsys.readouterr().err
+
+
 def test_a_script(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The script's programs are shown, those with feeds first."""
     script, out = tmp_path / "script.py", tmp_path / "out.html"
