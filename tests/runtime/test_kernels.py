@@ -18,8 +18,8 @@ from graphopt.passes.target.choose_kernel import BATCHED, CONVOLUTION, FORMS, HA
 from graphopt.runtime import kernel_forms, kernel_trial
 from graphopt.runtime.compiling import has_kernel
 from graphopt.runtime.flags import for_other_machines, uses_kernels
+from graphopt.runtime.forms import nothing_kept
 from graphopt.runtime.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
-from graphopt.runtime.known import nothing_kept
 from graphopt.testing import parse
 
 GRADIENT = "kernels.w@GRAD"

@@ -16,7 +16,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.program import Program
 from graphopt.ir.translate.operators import registry
 from graphopt.nn import functional as F
-from graphopt.runtime import CPUPlace, known, summaries
+from graphopt.runtime import CPUPlace, forms, known, summaries
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.flags import WITHOUT
@@ -34,7 +34,7 @@ def _on_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for module in (known, summaries):
         monkeypatch.setattr(module, "use_cache", lambda: tmp_path)
         monkeypatch.setattr(module, "most_bytes", lambda: 1 << 30)
-    monkeypatch.setattr(known, "least_seconds", lambda: 0.0)
+    monkeypatch.setattr(forms, "least_seconds", lambda: 0.0)
 
 
 @pytest.fixture
