@@ -147,7 +147,7 @@ class Executable:
             lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), self.function.args_info[0]
         )
         with jax.enable_x64(True):
-            return self.replicated.function.lower(*types).as_text()
+            return self.replicated.function.trace(*types).lower().as_text()
 
     def hlo(self) -> str:
         """The output of XLA; "" as for `stablehlo`."""

@@ -146,11 +146,11 @@ class Summarized(Compiled):
 
 
 class _Later:
-    """The function of a step, made when it is lowered."""
+    """The function of a step, made when it is traced."""
 
     def __init__(self, compiled: Summarized) -> None:
         self._compiled = compiled
 
-    def lower(self, *arguments: Any) -> jax.stages.Lowered:
+    def trace(self, *arguments: Any) -> jax.stages.Traced:
         """As `jax.jit` of the function does."""
-        return self._compiled.whole.mapped(1, even=True).function.lower(*arguments)
+        return self._compiled.whole.mapped(1, even=True).function.trace(*arguments)
