@@ -8,16 +8,19 @@ script, so that the same program gives the same bytes everywhere.
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Generator
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
 
 import jax
-from xdsl.dialects.builtin import FileLineColLoc
+from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import Operation
 
 _FOR_FILES = ContextVar("_FOR_FILES", default=False)
+_NUMBERS: ContextVar[Mapping[Operation, int] | None] = ContextVar("_NUMBERS", default=None)
+_NUMBER = re.compile(r"\bpd\.\w+#(\d+)")
 
 
 @contextmanager
@@ -33,8 +36,28 @@ def for_files() -> Generator[None]:
         _FOR_FILES.reset(token)
 
 
+@contextmanager
+def numbered(module: ModuleOp) -> Generator[tuple[Operation, ...]]:
+    """Give each op of the module a number, its place here, by which `number_in` finds its parts."""
+    ops = tuple(module.walk())
+    token = _NUMBERS.set({op: number for number, op in enumerate(ops)})
+    try:
+        yield ops
+    finally:
+        _NUMBERS.reset(token)
+
+
+def number_in(name: str) -> int | None:
+    """The number of the op that a part of a compiled program belongs to, by its name there."""
+    found = _NUMBER.findall(name)
+    return int(found[-1]) if found else None
+
+
 def scope_of(op: Operation) -> str:
     """The name under which the parts of an op appear in the compiled program."""
+    numbers = _NUMBERS.get()
+    if numbers is not None and op in numbers:
+        return f"{op.name}#{numbers[op]}"
     if not _FOR_FILES.get():
         return op.name
     words = [op.name]

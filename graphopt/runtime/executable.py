@@ -132,12 +132,16 @@ class Executable:
     def make_ready(self, feeds: Feeds, scope: Scope) -> Step:
         """The function, compiled for these feeds unless it is."""
         if self.function is None:
-            ordered = tuple([feeds[name] for name in self.fed])
-            with scope.lock:
-                updated, read_only = self._state(self._slots(scope), scope)
             with jax.enable_x64(True):
-                self.function = self._compile(updated, read_only, ordered, _NO_KEY)
+                self.function = self._compile(*self.arguments(feeds, scope))
         return self.function
+
+    def arguments(self, feeds: Feeds, scope: Scope) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
+        """The arguments of a step: state that it updates, state that it reads, feeds, a key."""
+        ordered = tuple([feeds[name] for name in self.fed])
+        with scope.lock:
+            updated, read_only = self._state(self._slots(scope), scope)
+        return updated, read_only, ordered, _NO_KEY
 
     def stablehlo(self) -> str:
         """The input of XLA; "" before the first step, and for ops that run one by one."""

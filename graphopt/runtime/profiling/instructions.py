@@ -1,0 +1,174 @@
+"""The instructions of a compiled program, in the text that XLA writes: their ops and operations."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from math import prod
+from typing import NamedTuple
+
+from graphopt.lowering.locations import number_in
+
+_HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
+_LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\([^=]*?\)|\S+) (?P<rest>.*)$")
+_OPCODE = re.compile(r"^(?P<opcode>[\w\-]+)\((?P<operands>[^)]*)\)")
+_DIMS = re.compile(r"\w+\[([\d,]*)\]")
+_CALLED = re.compile(r"\b(calls|to_apply|body|condition|branch_computations)=\{?([^,}\s]+)")
+_OP_NAME = re.compile(r'op_name="([^"]*)"')
+_TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
+# those that only lead to other instructions, which have events of their own
+CONTROL = frozenset({"while", "call", "conditional"})
+
+
+class Part(NamedTuple):
+    """The ops that instructions belong to: by number, and whether they are of the derivative."""
+
+    number: int
+    is_gradient: bool
+
+
+@dataclass
+class Instruction:
+    """One line of a computation."""
+
+    opcode: str
+    dims: tuple[int, ...]
+    operands: tuple[str, ...]
+    called: tuple[str, ...]
+    part: Part | None
+    trips: int
+    text: str
+
+
+@dataclass
+class Instructions:
+    """All instructions of a module, by their names, which are unique in it."""
+
+    by_name: dict[str, Instruction] = field(default_factory=dict[str, Instruction])
+    computations: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
+
+    @classmethod
+    def of(cls, text: str) -> Instructions:
+        """Those of a text of XLA."""
+        found, current = cls(), list[str]()
+        for line in text.splitlines():
+            if head := _HEAD.match(line):
+                current = found.computations.setdefault(head["name"], [])
+            elif (parts := _LINE.match(line)) and (made := _instruction(parts)) is not None:
+                found.by_name[parts["name"]] = made
+                current.append(parts["name"])
+        return found
+
+    def shares(self, name: str) -> Mapping[Part, float]:
+        """The parts that an instruction computes, with shares that sum to 1; empty if unknown.
+
+        A fusion with products or convolutions is theirs. Others are shared by the elements that
+        their instructions write.
+        """
+        weights: Counter[Part] = Counter()
+        products: Counter[Part] = Counter()
+        for inner, instruction in self._inside(name):
+            if instruction.part is None:
+                continue
+            weights[instruction.part] += prod(instruction.dims)
+            products[instruction.part] += self.flops_alone(inner)
+        chosen = products if products.total() else weights
+        if not chosen.total():
+            part = self._neighbour(name)
+            return {} if part is None else {part: 1.0}
+        total = chosen.total()
+        return {part: weight / total for part, weight in chosen.items() if weight}
+
+    def is_control(self, name: str) -> bool:
+        """True for an instruction that only leads to others."""
+        found = self.by_name.get(name)
+        return found is not None and found.opcode in CONTROL
+
+    def flops(self) -> Counter[Part]:
+        """The floating-point operations of products and convolutions of one run, by part.
+
+        2 for each multiplication and addition. A loop counts as often as it runs, once where XLA
+        does not know.
+        """
+        found: Counter[Part] = Counter()
+        entry = next(reversed(self.computations), None)
+        if entry is not None:
+            self._count(entry, 1, found)
+        return found
+
+    def _count(self, computation: str, times: int, found: Counter[Part]) -> None:
+        for name in self.computations.get(computation, ()):
+            instruction = self.by_name[name]
+            if instruction.part is not None and (flops := self.flops_alone(name)):
+                found[instruction.part] += times * flops
+            for called in instruction.called:
+                self._count(called, times * instruction.trips, found)
+
+    def flops_alone(self, name: str) -> int:
+        """The operations of a product or convolution; 0 for any other instruction."""
+        it = self.by_name[name]
+        if it.opcode not in ("dot", "convolution") or len(it.operands) < 2:
+            return 0
+        left, right = (self.by_name[each].dims for each in it.operands[:2])
+        if it.opcode == "dot":
+            axes = _numbers(it.text, "lhs_contracting_dims")
+            return 2 * prod(it.dims) * prod(left[axis] for axis in axes)
+        labels = re.search(r"dim_labels=\w+_(\w+)->", it.text)
+        if labels is None or not right:
+            return 0
+        return 2 * prod(it.dims) * prod(right) // max(right[labels[1].index("o")], 1)
+
+    def _inside(self, name: str) -> Iterator[tuple[str, Instruction]]:
+        """An instruction, or those of the computation that it fuses."""
+        instruction = self.by_name.get(name)
+        if instruction is None:
+            return
+        if not instruction.called or instruction.opcode in CONTROL:
+            yield name, instruction
+            return
+        inner = [each for called in instruction.called for each in self.computations.get(called, ())]
+        for each in inner:
+            yield from self._inside(each)
+        if all(self.by_name[each].part is None for each in inner):
+            yield name, instruction
+
+    def _neighbour(self, name: str) -> Part | None:
+        """The part of what an instruction reads: a copy that XLA adds belongs to who wrote it."""
+        seen, queue = {name}, [name]
+        while queue:
+            instruction = self.by_name.get(queue.pop(0))
+            if instruction is None:
+                continue
+            for operand in instruction.operands:
+                if operand in seen or operand not in self.by_name:
+                    continue
+                if (part := self.by_name[operand].part) is not None:
+                    return part
+                seen.add(operand)
+                queue.append(operand)
+        return None
+
+
+def _instruction(parts: re.Match[str]) -> Instruction | None:
+    rest = parts["rest"]
+    opcode = _OPCODE.match(rest)
+    if opcode is None:
+        return None
+    dims, name, trips = _DIMS.search(parts["type"]), _OP_NAME.search(rest), _TRIPS.search(rest)
+    number = None if name is None else number_in(name[1])
+    return Instruction(
+        opcode["opcode"],
+        tuple(map(int, filter(None, dims[1].split(",")))) if dims else (),
+        tuple(re.findall(r"%([\w.\-]+)", opcode["operands"])),
+        tuple(found[1].lstrip("%") for found in _CALLED.findall(rest)),
+        None if number is None or name is None else Part(number, "transpose(" in name[1]),
+        int(trips[1]) if trips else 1,
+        rest,
+    )
+
+
+def _numbers(text: str, key: str) -> tuple[int, ...]:
+    found = re.search(rf"\b{key}=\{{([\d,]*)\}}", text)
+    return tuple(map(int, filter(None, found[1].split(",")))) if found else ()

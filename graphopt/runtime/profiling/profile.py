@@ -1,0 +1,150 @@
+"""The profile of a program: the time of a step by op, by line of the script, by kind of op."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import Any, Literal, get_args
+
+from graphopt.display.table import Cell, Column, Page, Shown, Table
+from graphopt.display.units import milliseconds, quantity, several
+from graphopt.runtime.profiling.files import perfetto_json, speedscope_json
+from graphopt.runtime.profiling.rows import Event, OpTime
+
+By = Literal["op", "line", "kind"]
+_MOST = 30
+
+
+@dataclass(frozen=True)
+class Profile(Shown):
+    """The time of a step by op; it prints itself.
+
+    `rows` are the ops of the optimised program, the slowest first. Where several of them run at the
+    same time, each has a part of it, so that all times are parts of `seconds`, the time of a step
+    from NumPy feeds to NumPy fetches. `idle` is the part in which XLA computed nothing: feeds,
+    fetches, the executor. `other` is that of instructions of no op. `peak` is the measured number
+    of floating-point operations a second, and `events` are all instructions of all steps.
+    """
+
+    rows: tuple[OpTime, ...]
+    seconds: float
+    idle: float
+    other: float
+    steps: int
+    peak: float
+    events: Sequence[Event]
+
+    @property
+    def attributed(self) -> float:
+        """The share of a step's time that belongs to ops, to 1."""
+        return sum(row.seconds for row in self.rows) / self.seconds
+
+    def table(self, by: By = "op") -> tuple[OpTime, ...]:
+        """The rows, or their sums by line of the script or by kind of op; the slowest first.
+
+        ValueError for another way.
+        """
+        if by == "op":
+            return self.rows
+        if by not in get_args(By):
+            raise ValueError(f"by should be one of {', '.join(get_args(By))}, found {by!r}")
+        found: dict[str, OpTime] = {}
+        for row in self.rows:
+            key = row.line if by == "line" else row.op
+            old = found.get(key)
+            one = replace(row, variable="", **({"op": ""} if by == "line" else {"line": ""}))
+            found[key] = one if old is None else _sum(old, one)
+        return _sorted(found.values())
+
+    def page(self) -> Page:
+        """The table by op."""
+        return self.page_by("op")
+
+    def page_by(self, by: By, most: int = _MOST) -> Page:
+        """A table with `most` rows; all of them for 0."""
+        rows = self.table(by)
+        shown = rows[: most or None]
+        rest = rows[len(shown) :]
+        cells = [self._cells(row) for row in shown]
+        if rest:
+            seconds = sum(row.seconds for row in rest)
+            cells.append(self._named(f"{several(len(rest), 'other')}", seconds))
+        if self.other:
+            cells.append(self._named("instructions of no op", self.other))
+        cells.append(self._named("feeds, fetches, executor", self.idle))
+        columns = (
+            Column("op"),
+            Column("variable"),
+            Column("line"),
+            Column("ms", right=True),
+            Column("of it gradient", right=True),
+            Column("% of step", right=True),
+            Column("FLOP/s", right=True),
+            Column("% of peak", right=True),
+        )
+        head = (
+            f"a step takes {milliseconds(self.seconds)} ms, of which {100 * self.attributed:.1f} % "
+            f"belong to ops (mean of {several(self.steps, 'step')}; this machine computes "
+            f"{quantity(round(self.peak))}FLOP/s in a product of matrices)"
+        )
+        return Page([head, Table(columns, cells)])
+
+    def _cells(self, row: OpTime) -> list[str | Cell]:
+        rate = row.flops / row.seconds if row.seconds else 0.0
+        return [
+            *(row.op, row.variable, _short(row.line)),
+            f"{row.seconds * 1e3:.3f}",
+            f"{row.gradient * 1e3:.3f}" if row.gradient else "",
+            f"{100 * row.seconds / self.seconds:.1f}",
+            f"{quantity(round(rate))}FLOP/s" if row.flops else "",
+            f"{100 * rate / self.peak:.0f}" if row.flops else "",
+        ]
+
+    def _named(self, name: str, seconds: float) -> list[str | Cell]:
+        share = f"{100 * seconds / self.seconds:.1f}"
+        return [Cell(name, "dim"), "", "", f"{seconds * 1e3:.3f}", "", share, "", ""]
+
+    def to_json(self) -> dict[str, Any]:
+        """The profile as plain data; times are seconds of one step."""
+        rows = [asdict(row) for row in self.rows]
+        whole = {name: getattr(self, name) for name in ("seconds", "idle", "other", "steps")}
+        return {"schema": 1, **whole, "peak_flops": self.peak, "ops": rows}
+
+    def speedscope(self, path: str | os.PathLike[str]) -> None:
+        """Write a file that speedscope opens: line, op and direction on top of each other.
+
+        OSError when it cannot be written.
+        """
+        _write(path, speedscope_json(self.rows, self.idle, self.other))
+
+    def perfetto(self, path: str | os.PathLike[str]) -> None:
+        """Write the events of all steps for Perfetto and Chrome's tracing; OSError as above."""
+        _write(path, perfetto_json(self.events))
+
+
+def _write(path: str | os.PathLike[str], text: str) -> None:
+    with open(path, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
+def _sum(one: OpTime, other: OpTime) -> OpTime:
+    return replace(
+        one,
+        forward=one.forward + other.forward,
+        gradient=one.gradient + other.gradient,
+        flops=one.flops + other.flops,
+    )
+
+
+def _sorted(rows: Iterable[OpTime]) -> tuple[OpTime, ...]:
+    return tuple(sorted(rows, key=lambda row: -row.seconds))
+
+
+def _short(line: str) -> str:
+    """A line as seen from the current folder."""
+    file, colon, number = line.rpartition(":")
+    if not colon:
+        return line
+    near = os.path.relpath(file) if os.path.isabs(file) else file
+    return f"{near if len(near) < len(file) else file}:{number}"

@@ -1,0 +1,86 @@
+"""The events of JAX's profiler during some steps: which instruction of XLA ran when."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import jax
+
+from graphopt.errors import UnsupportedError
+
+STEP = "graphopt step"
+
+
+class Span(NamedTuple):
+    """An instruction that ran, from its start to its end in nanoseconds."""
+
+    name: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class Recording:
+    """Steps, and the instructions of the program that ran in them; both by time."""
+
+    steps: Sequence[Span]
+    instructions: Sequence[Span]
+
+
+def record(step: Callable[[], object], count: int) -> Recording:
+    """Run `count` steps under the profiler, each to its end.
+
+    The profiler is stopped however that ends. RuntimeError when one is running already.
+    UnsupportedError where there are no events of instructions, as on a device whose profiler
+    writes others.
+    """
+    with tempfile.TemporaryDirectory(prefix="graphopt-profile-") as folder:
+        with _tracing(folder):
+            for _ in range(count):
+                with jax.profiler.TraceAnnotation(STEP):
+                    step()
+        found = [*Path(folder).rglob("*.xplane.pb")]
+        events = [event for file in found for event in _events(file)]
+    steps = sorted(span for span, _ in events if span.name == STEP)
+    ends = {stats["_c"]: span.end for span, stats in events if span.name.startswith("end: ")}
+    spans = [
+        Span(str(stats["hlo_op"]), span.start, max(span.end, ends.get(stats.get("_p"), 0)))
+        for span, stats in events
+        if "hlo_op" in stats
+    ]
+    if len(steps) != count or not spans:
+        raise UnsupportedError(
+            "JAX's profiler has no events of XLA's instructions here, so there are no times by op"
+        )
+    return Recording(steps, sorted(spans, key=lambda span: span.start))
+
+
+@contextmanager
+def _tracing(folder: str) -> Generator[None]:
+    options = jax.profiler.ProfileOptions()
+    options.python_tracer_level = 0  # its events cost more than the steps of a small program
+    jax.profiler.start_trace(folder, profiler_options=options)
+    try:
+        yield
+    finally:
+        jax.profiler.stop_trace()
+
+
+def _events(file: Path) -> list[tuple[Span, dict[str, Any]]]:
+    data = jax.profiler.ProfileData.from_file(str(file))
+    return [
+        (Span(event.name, event.start_ns, event.end_ns), dict(event.stats))
+        for plane in data.planes
+        for line in plane.lines
+        for event in line.events
+        if event.name == STEP or event.name.startswith("end: ") or _is_instruction(event)
+    ]
+
+
+def _is_instruction(event: Any) -> bool:
+    return any(name == "hlo_op" for name, _ in event.stats)

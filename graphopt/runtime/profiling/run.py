@@ -1,0 +1,144 @@
+"""Profiling a program: compiled once more with the numbers of its ops, and run on copies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+import jax
+import numpy as np
+from xdsl.ir import Operation
+
+from graphopt.errors import UnsupportedError
+from graphopt.lowering.dynamic import NeedsData
+from graphopt.lowering.locations import numbered
+from graphopt.passes.engine.naming import source_line
+from graphopt.runtime.arrays import HostArray
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compiling import compile_program
+from graphopt.runtime.executable import Executable
+from graphopt.runtime.known import types_of
+from graphopt.runtime.profiling.instructions import Instructions, Part
+from graphopt.runtime.profiling.peak import peak_flops
+from graphopt.runtime.profiling.profile import Profile
+from graphopt.runtime.profiling.recording import Recording, record
+from graphopt.runtime.profiling.rows import Event, OpTime
+from graphopt.runtime.profiling.spread import IDLE, spread
+from graphopt.runtime.progress import announced
+from graphopt.runtime.scope import Scope
+
+_WARM_UP = 2
+
+
+def profiled(
+    compilation: Compilation,
+    state: Mapping[str, HostArray],
+    feeds: Mapping[str, HostArray],
+    steps: int = 5,
+) -> Profile:
+    """Compile a program for one device and run it under JAX's profiler.
+
+    It trains copies of `state`, which has a value for each variable that a step reads, by name.
+    Raises ValueError for a number of steps below 1, UnsupportedError for a program that XLA cannot
+    compile as a whole or whose device has no events by instruction, and as `compile_program`.
+    """
+    if steps < 1:
+        raise ValueError(f"steps should be 1 or more, found {steps}")
+    alone = replace(compilation, data_parallel=False, places=compilation.places[:1])
+    compiled = compile_program(alone)
+    scope = Scope()
+    for name, array in state.items():
+        scope.var(name).put(np.array(array))
+    executable = Executable(compiled, compiled.mapped(1, even=True), "it is profiled")
+    lower = getattr(executable.replicated.function, "lower", None)
+    if lower is None:
+        raise UnsupportedError("a startup program runs op by op; profile the program that trains")
+    types = types_of(executable.arguments(feeds, scope))
+    with announced(lambda: "compiling a program with the numbers of its ops"):
+        try:
+            with numbered(compiled.module) as ops, _names_are_kept(), jax.enable_x64(True):
+                executable.function = lower(*types).compile(compiled.options())
+        except NeedsData as error:
+            raise UnsupportedError(f"the program runs op by op, as {error}") from None
+
+    def step() -> None:
+        for fetch in executable(feeds, scope):
+            np.asarray(fetch)
+
+    for _ in range(_WARM_UP):
+        step()
+    instructions = Instructions.of(executable.hlo())
+    return _profile(record(step, steps), instructions, ops)
+
+
+@contextmanager
+def _names_are_kept() -> Generator[None]:
+    """An executable on disk is not taken for one whose parts have other names."""
+    name = "jax_compilation_cache_include_metadata_in_key"
+    before = getattr(jax.config, name)
+    jax.config.update(name, True)
+    try:
+        yield
+    finally:
+        jax.config.update(name, before)
+
+
+def _profile(
+    recording: Recording, instructions: Instructions, ops: Sequence[Operation]
+) -> Profile:
+    """The profile of what was recorded."""
+    count = len(recording.steps)
+    times = spread(recording.steps, recording.instructions, instructions.is_control)
+    by_part: defaultdict[Part, float] = defaultdict(float)
+    other = 0.0
+    for name, time in times.items():
+        shares = instructions.shares(name)
+        for part, share in shares.items():
+            by_part[part] += time * share
+        if name != IDLE and not shares:
+            other += time
+    flops = instructions.flops()
+    scale = 1e-9 / count
+
+    def row(number: int) -> OpTime:
+        forward, gradient = (Part(number, is_gradient) for is_gradient in (False, True))
+        return OpTime(
+            ops[number].name,
+            _variable(ops[number]),
+            source_line(ops[number].location),
+            by_part[forward] * scale,
+            by_part[gradient] * scale,
+            flops[forward] + flops[gradient],
+        )
+
+    rows = [row(number) for number in sorted({part.number for part in by_part})]
+    return Profile(
+        tuple(sorted(rows, key=lambda row: -row.seconds)),
+        sum(step.end - step.start for step in recording.steps) * scale,
+        times.get(IDLE, 0.0) * scale,
+        other * scale,
+        count,
+        peak_flops(),
+        _events(recording, instructions, ops),
+    )
+
+
+def _events(
+    recording: Recording, instructions: Instructions, ops: Sequence[Operation]
+) -> tuple[Event, ...]:
+    start = recording.steps[0].start
+    found: list[Event] = []
+    for span in recording.instructions:
+        shares = instructions.shares(span.name)
+        largest = max(shares, key=lambda part: shares[part], default=None)
+        op = None if largest is None else ops[largest.number]
+        label = "" if op is None else f"{op.name} {_variable(op)}".rstrip()
+        line = "" if op is None else source_line(op.location)
+        found.append(Event(label, line, span.name, span.start - start, span.end - start))
+    return tuple(found)
+
+
+def _variable(op: Operation) -> str:
+    return next((result.name_hint for result in op.results if result.name_hint), "") or ""
