@@ -11,8 +11,6 @@ from collections.abc import Iterable, Mapping
 from statistics import median
 from typing import Any
 
-import numpy as np
-
 from graphopt.ir.program import Program
 from graphopt.ir.translate.interface import output_names
 from graphopt.passes.table.report import Measured
@@ -21,7 +19,7 @@ from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.flags import full_form
 from graphopt.runtime.places import likely_place
-from graphopt.runtime.scope import Scope, global_scope
+from graphopt.runtime.scope import Scope, global_scope, values_in
 from graphopt.runtime.strategies import BuildStrategy
 
 _WARM_UP, _ROUNDS = 2, 9
@@ -68,11 +66,9 @@ class _Step:
     def __init__(self, program: CompiledProgram, feed: Mapping[str, Any], fetches: Any) -> None:
         self.program, self.feed, self.fetches = program, feed, fetches
         self.executor, self.scope = Executor(likely_place()), Scope()
-        source = global_scope()
-        for variable in program._program.list_vars():
-            slot = source.find_var(variable.name) if variable.persistable else None
-            if slot is not None and slot.is_initialized():
-                self.scope.var(variable.name).put(np.array(slot.numpy()))
+        names = [v.name for v in program._program.list_vars() if v.persistable]
+        for name, value in values_in(global_scope(), names).items():
+            self.scope.var(name).put(value)
 
     def __call__(self) -> float:
         start = time.perf_counter()

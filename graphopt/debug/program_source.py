@@ -29,7 +29,8 @@ from graphopt.passes.table.parts import PARSE, Part
 from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.report import Report
 from graphopt.passes.table.schedule import steps as steps_of
-from graphopt.runtime.compilation import pass_context_for
+from graphopt.runtime.compilation import Compilation, pass_context_for
+from graphopt.runtime.places import likely_place
 from graphopt.runtime.strategy_text import strategy_of
 
 Array = np.ndarray[Any, Any]
@@ -49,6 +50,8 @@ class Subject:
     """The report of the passes, of a program that a script ran."""
     parts: tuple[Part, ...] = ()
     """The time of reading it without its parameters, of a program from a file."""
+    compilation: Compilation | None = None
+    """The compilation, of a program that has operators."""
 
     def context_or(self, given: PassContext) -> PassContext:
         """The context that a script ran it with; the given one where no script did."""
@@ -92,8 +95,10 @@ def _of_model(path: str) -> Subject:
     read = read_interface(path)
     module = parse_program(read.program, read.feed_names, read.fetch_names)
     parse = Part(PARSE, time.perf_counter() - start)
+    names = tuple(read.feed_names), tuple(read.fetch_names)
+    compilation = Compilation(read.program, *names, None, (likely_place(),))
     known = read_parameters(read, None) or {}
-    return Subject(str(read.path), module, known, parts=(parse,))
+    return Subject(str(read.path), module, known, parts=(parse,), compilation=compilation)
 
 
 def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject]:
@@ -112,7 +117,10 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         report = compiled.report
         steps, seed = tuple(steps_of(report.context.alone().quiet())), int(key[0])
         origin = f"program {len(found) + 1} of {path}"
-        found[id(compiled)] = compiled, Subject(origin, module, known, steps, seed, report)
+        subject = Subject(
+            origin, module, known, steps, seed, report, compilation=compiled.compilation
+        )
+        found[id(compiled)] = compiled, subject
 
     with watching(watch):
         status = run_script(path, arguments)

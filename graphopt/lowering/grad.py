@@ -23,6 +23,7 @@ from graphopt.ir.dialect.regions import values_read
 from graphopt.lowering.call import Environment, Lanes, jitted_pullback, pullback
 from graphopt.lowering.dynamic import call_of
 from graphopt.lowering.evaluate import Context, evaluate_op, operands_by_lane
+from graphopt.lowering.locations import gradient_scope_of
 from graphopt.lowering.recompute import Replay
 from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.regions import pull_back
@@ -102,7 +103,7 @@ def _step_back(
     operands = operands_by_lane(op, env, context.lanes)
     keys = context.keys_at(op, operands)
     seeds = [[cotangents[op.results[i]][lane] for i in outs] for lane in range(context.lanes)]
-    with jax.named_scope(f"{op.name}_grad"):
+    with jax.named_scope(gradient_scope_of(op)):
         pull = (jitted_pullback if call.is_memoized else pullback)(call, ins, outs)
         if call.communicates:
             by_lane = pull(operands, keys, seeds)

@@ -20,7 +20,7 @@ from xdsl.ir import Operation
 
 _FOR_FILES = ContextVar("_FOR_FILES", default=False)
 _NUMBERS: ContextVar[Mapping[Operation, int] | None] = ContextVar("_NUMBERS", default=None)
-_NUMBER = re.compile(r"\bpd\.\w+#(\d+)")
+_NUMBER = re.compile(r"\bpd\.(\w+)#(\d+)")
 
 
 @contextmanager
@@ -47,17 +47,22 @@ def numbered(module: ModuleOp) -> Generator[tuple[Operation, ...]]:
         _NUMBERS.reset(token)
 
 
-def number_in(name: str) -> int | None:
-    """The number of the op that a part of a compiled program belongs to, by its name there."""
+def number_in(name: str) -> tuple[int, bool] | None:
+    """The number of the op that a part of a compiled program belongs to, by its name there.
+
+    With it True for a part of the op's derivative.
+    """
     found = _NUMBER.findall(name)
-    return int(found[-1]) if found else None
+    if not found:
+        return None
+    op, number = found[-1]
+    return int(number), op.endswith("_grad") or "transpose(" in name
 
 
 def scope_of(op: Operation) -> str:
     """The name under which the parts of an op appear in the compiled program."""
-    numbers = _NUMBERS.get()
-    if numbers is not None and op in numbers:
-        return f"{op.name}#{numbers[op]}"
+    if (number := _number_of(op)) is not None:
+        return f"{op.name}#{number}"
     if not _FOR_FILES.get():
         return op.name
     words = [op.name]
@@ -67,6 +72,17 @@ def scope_of(op: Operation) -> str:
     if isinstance(op.location, FileLineColLoc):
         words.append(f"at {_relative(op.location.filename.data)}:{op.location.line.data}")
     return " ".join(words)
+
+
+def gradient_scope_of(op: Operation) -> str:
+    """The same for the parts of the derivative of an op."""
+    number = _number_of(op)
+    return f"{op.name}_grad" if number is None else f"{op.name}_grad#{number}"
+
+
+def _number_of(op: Operation) -> int | None:
+    numbers = _NUMBERS.get()
+    return None if numbers is None else numbers.get(op)
 
 
 def _relative(file: str) -> str:

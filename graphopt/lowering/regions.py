@@ -36,6 +36,7 @@ from graphopt.ir.dialect.types import dtype_of, rank_of
 from graphopt.lowering.call import Array, Environment, Lanes
 from graphopt.lowering.dynamic import NeedsData, traced_numbers
 from graphopt.lowering.evaluate import Context, evaluate_block
+from graphopt.lowering.locations import gradient_scope_of
 from graphopt.lowering.loops import Step, fixed_loop, open_loop, stepped_loop
 from graphopt.lowering.region_derivatives import Wanted
 from graphopt.lowering.registry import evaluates
@@ -114,7 +115,7 @@ def pull_back(
             else jnp.zeros_like(env[op.results[i]][lane])
             for i in wanted.outs
         ]
-        with jax.named_scope(f"{op.name}_grad"):
+        with jax.named_scope(gradient_scope_of(op)):
             by_lane.append(pullback(seeds))
     read = values_read(op)
     gradients: dict[SSAValue, Lanes] = {}

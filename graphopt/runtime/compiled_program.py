@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from os import PathLike
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from graphopt.display.facts import WithFacts
 from graphopt.display.table import Page
@@ -17,7 +17,7 @@ from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.data_parallel import DataParallel, as_places
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.fetch import Results, as_result, merge_replicas
+from graphopt.runtime.fetch import Results, as_result, fetch_names, merge_replicas
 from graphopt.runtime.losses import (
     check_customized_seed,
     check_loss_name,
@@ -26,13 +26,14 @@ from graphopt.runtime.losses import (
 )
 from graphopt.runtime.places import Place, likely_place
 from graphopt.runtime.runner import Runner
-from graphopt.runtime.scope import Scope
+from graphopt.runtime.scope import Scope, global_scope, values_in
 from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
 
 if TYPE_CHECKING:
     from graphopt.passes.table.added import GivenPass
     from graphopt.runtime.compiled import Compiled
     from graphopt.runtime.explain import Explanation
+    from graphopt.runtime.profiling.profile import Profile
 
 
 class CompiledProgram(WithFacts):
@@ -188,6 +189,35 @@ class CompiledProgram(WithFacts):
             for number, each in enumerate(compiled, 1)
         ]
         write_report(path, programs, title)
+
+    def profile(self, feed: Feed, fetch_list: Any = None, steps: int = 5) -> Profile:
+        """The time of a step by op and by line of the script, on one device.
+
+        The program is compiled once more, and some steps of it run under JAX's profiler, on copies
+        of the values in its scope: the startup program has run. `fetch_list` are the variables that
+        a run fetches, by default the losses and the values without readers.
+
+        Raises as `Executor.run` for the feed, FetchError for an unknown fetch, RuntimeError while
+        JAX's profiler is in use, and UnsupportedError for a program that XLA cannot compile as a
+        whole or where the profiler of the device does not name instructions.
+        """
+        from graphopt.ir.translate.interface import output_names
+        from graphopt.runtime.feed import single_feed
+        from graphopt.runtime.profiling.run import profiled
+
+        place = self._bound[1] if self._bound is not None else likely_place()
+        scope = self._bound[0] if self._bound is not None else global_scope()
+        names = output_names(self._program) if fetch_list is None else fetch_names(fetch_list)
+        feeds = single_feed(self._program, feed)
+        compilation = Compilation(
+            self._program,
+            tuple(sorted(feeds)),
+            tuple(names),
+            self._strategy.with_passes(self._added),
+            (place,),
+        )
+        state = [v.name for v in self._program.list_vars() if v.persistable]
+        return profiled(compilation, values_in(scope, state), feeds, steps)
 
     def _facts(self) -> Mapping[str, str]:
         """The program, its strategy and places, and what was compiled and run."""

@@ -6,12 +6,14 @@ and a write replaces the slot. Paddle pages: paddle.static.global_scope, scope_g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from math import prod
 from threading import RLock
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary
+
+import numpy as np
 
 from graphopt.display.facts import WithFacts
 from graphopt.display.table import Column, Page, Table
@@ -97,6 +99,16 @@ class Scope(WithFacts):
         left = len(largest) - len(rows)
         more = [f"and {several(left, 'smaller one')}"] if left else []
         return Page([Table(columns, rows, repr(self)), *more])
+
+
+def values_in(scope: Scope, names: Iterable[str]) -> dict[str, np.ndarray[Any, Any]]:
+    """Copies of the variables of these names that a scope, or one around it, has values of."""
+    slots = {name: scope.find_var(name) for name in names}
+    return {
+        name: np.array(slot.numpy())
+        for name, slot in slots.items()
+        if slot is not None and slot.is_initialized()
+    }
 
 
 def stack_in(scope: Scope, names: tuple[str, ...]) -> Stack | None:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from math import prod
 from typing import NamedTuple
 
@@ -128,27 +129,47 @@ class Instructions:
         if not instruction.called or instruction.opcode in CONTROL:
             yield name, instruction
             return
-        inner = [each for called in instruction.called for each in self.computations.get(called, ())]
+        inner = [
+            each for called in instruction.called for each in self.computations.get(called, ())
+        ]
         for each in inner:
             yield from self._inside(each)
         if all(self.by_name[each].part is None for each in inner):
             yield name, instruction
 
     def _neighbour(self, name: str) -> Part | None:
-        """The part of what an instruction reads: a copy that XLA adds belongs to who wrote it."""
+        """The part that a copy of XLA's belongs to: the one that wrote it, else one that reads it.
+
+        The copies of a step's arguments have no writer.
+        """
+        return self._nearest(name, self._operands) or self._nearest(name, self._readers)
+
+    def _nearest(self, name: str, next_to: Callable[[str], Sequence[str]]) -> Part | None:
         seen, queue = {name}, [name]
-        while queue:
-            instruction = self.by_name.get(queue.pop(0))
-            if instruction is None:
-                continue
-            for operand in instruction.operands:
-                if operand in seen or operand not in self.by_name:
+        for each in queue:
+            for other in next_to(each):
+                if other in seen or other not in self.by_name:
                     continue
-                if (part := self.by_name[operand].part) is not None:
+                if (part := self.by_name[other].part) is not None:
                     return part
-                seen.add(operand)
-                queue.append(operand)
+                seen.add(other)
+                queue.append(other)
         return None
+
+    def _operands(self, name: str) -> Sequence[str]:
+        found = self.by_name.get(name)
+        return () if found is None else found.operands
+
+    def _readers(self, name: str) -> Sequence[str]:
+        return self._users.get(name, ())
+
+    @cached_property
+    def _users(self) -> Mapping[str, Sequence[str]]:
+        found: defaultdict[str, list[str]] = defaultdict(list)
+        for name, instruction in self.by_name.items():
+            for operand in instruction.operands:
+                found[operand].append(name)
+        return found
 
 
 def _instruction(parts: re.Match[str]) -> Instruction | None:
@@ -163,7 +184,7 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
         tuple(map(int, filter(None, dims[1].split(",")))) if dims else (),
         tuple(re.findall(r"%([\w.\-]+)", opcode["operands"])),
         tuple(found[1].lstrip("%") for found in _CALLED.findall(rest)),
-        None if number is None or name is None else Part(number, "transpose(" in name[1]),
+        None if number is None else Part(*number),
         int(trips[1]) if trips else 1,
         rest,
     )

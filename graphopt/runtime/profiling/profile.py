@@ -16,7 +16,7 @@ By = Literal["op", "line", "kind"]
 _MOST = 30
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Profile(Shown):
     """The time of a step by op; it prints itself.
 
@@ -62,7 +62,7 @@ class Profile(Shown):
         return self.page_by("op")
 
     def page_by(self, by: By, most: int = _MOST) -> Page:
-        """A table with `most` rows; all of them for 0."""
+        """A table with `most` rows, all of them for 0; `gradient` is a part of `ms`."""
         rows = self.table(by)
         shown = rows[: most or None]
         rest = rows[len(shown) :]
@@ -78,7 +78,7 @@ class Profile(Shown):
             Column("variable"),
             Column("line"),
             Column("ms", right=True),
-            Column("of it gradient", right=True),
+            Column("gradient", right=True),
             Column("% of step", right=True),
             Column("FLOP/s", right=True),
             Column("% of peak", right=True),
@@ -142,9 +142,5 @@ def _sorted(rows: Iterable[OpTime]) -> tuple[OpTime, ...]:
 
 
 def _short(line: str) -> str:
-    """A line as seen from the current folder."""
-    file, colon, number = line.rpartition(":")
-    if not colon:
-        return line
-    near = os.path.relpath(file) if os.path.isabs(file) else file
-    return f"{near if len(near) < len(file) else file}:{number}"
+    """A line without the folders of its file."""
+    return line.replace("\\", "/").rpartition("/")[2]

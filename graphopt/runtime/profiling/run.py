@@ -15,7 +15,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.locations import numbered
 from graphopt.passes.engine.naming import source_line
-from graphopt.runtime.arrays import HostArray
+from graphopt.runtime.arrays import Feeds, HostArray
 from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.executable import Executable
@@ -27,6 +27,7 @@ from graphopt.runtime.profiling.recording import Recording, record
 from graphopt.runtime.profiling.rows import Event, OpTime
 from graphopt.runtime.profiling.spread import IDLE, spread
 from graphopt.runtime.progress import announced
+from graphopt.runtime.runner import write_learning_rates
 from graphopt.runtime.scope import Scope
 
 _WARM_UP = 2
@@ -35,12 +36,12 @@ _WARM_UP = 2
 def profiled(
     compilation: Compilation,
     state: Mapping[str, HostArray],
-    feeds: Mapping[str, HostArray],
+    feeds: Feeds,
     steps: int = 5,
 ) -> Profile:
     """Compile a program for one device and run it under JAX's profiler.
 
-    It trains copies of `state`, which has a value for each variable that a step reads, by name.
+    It trains `state`, which has a value for each variable that a step reads, by name.
     Raises ValueError for a number of steps below 1, UnsupportedError for a program that XLA cannot
     compile as a whole or whose device has no events by instruction, and as `compile_program`.
     """
@@ -50,7 +51,9 @@ def profiled(
     compiled = compile_program(alone)
     scope = Scope()
     for name, array in state.items():
-        scope.var(name).put(np.array(array))
+        scope.var(name).put(array)
+    if alone.program.lr_schedulers:
+        write_learning_rates(alone.program, scope)
     executable = Executable(compiled, compiled.mapped(1, even=True), "it is profiled")
     lower = getattr(executable.replicated.function, "lower", None)
     if lower is None:
@@ -85,9 +88,7 @@ def _names_are_kept() -> Generator[None]:
         jax.config.update(name, before)
 
 
-def _profile(
-    recording: Recording, instructions: Instructions, ops: Sequence[Operation]
-) -> Profile:
+def _profile(recording: Recording, instructions: Instructions, ops: Sequence[Operation]) -> Profile:
     """The profile of what was recorded."""
     count = len(recording.steps)
     times = spread(recording.steps, recording.instructions, instructions.is_control)
@@ -141,4 +142,6 @@ def _events(
 
 
 def _variable(op: Operation) -> str:
-    return next((result.name_hint for result in op.results if result.name_hint), "") or ""
+    """The name of the first result, or of the last operand: a layer's weight, where it has one."""
+    values = (*op.results, *reversed(op.operands))
+    return next((value.name_hint for value in values if value.name_hint), "")

@@ -21,7 +21,7 @@ def spread(
     """
     found: defaultdict[str, float] = defaultdict(float)
     for step in steps:
-        inside = [span for span in spans if span.start < step.end and span.end > step.start]
+        inside = [span for span in spans if max(span.start, step.start) < min(span.end, step.end)]
         _add_step(found, step, inside, leads)
     return found
 

@@ -1,0 +1,90 @@
+"""graphopt profile: the time of a step by op, by line of the script, by kind of op.
+
+A script is run, and then each of its programs that are fed once more, with the feed of its first
+step, on one device; a model runs on random inputs, or on those of a file. The program trains
+copies, so nothing changes but the time.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+EXAMPLE = "graphopt profile train.py --by line"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments of `graphopt profile`."""
+    parser.add_argument(
+        "program", metavar="MODEL | SCRIPT.py", help="a saved model, or a script to run"
+    )
+    parser.add_argument(
+        "arguments", nargs="*", metavar="ARGS", help="the arguments of the script, after --"
+    )
+    parser.add_argument("--steps", type=int, default=5, help="the number of steps (default 5)")
+    parser.add_argument(
+        "--by", choices=("op", "line", "kind"), default="op", help="the rows (default op)"
+    )
+    parser.add_argument(
+        "--rows", type=int, default=30, metavar="N", help="the most rows, 0 for all (default 30)"
+    )
+    parser.add_argument(
+        "--build-strategy",
+        metavar="FLAG=VALUE,...",
+        help="for a model: the passes of these flags (a bare flag means 1)",
+    )
+    parser.add_argument("--data", metavar="X.npz", help="inputs by name; the others are random")
+    parser.add_argument(
+        "--dim",
+        action="append",
+        default=[],
+        metavar="N | NAME=AxBxC",
+        help="for random inputs: a size for all unknown dimensions, or the shape of an input",
+    )
+    parser.add_argument("--seed", type=int, default=0, help="seed of the random inputs (default 0)")
+    parser.add_argument("--speedscope", metavar="FILE", help="write a profile for speedscope")
+    parser.add_argument(
+        "--perfetto", metavar="FILE", help="write all events, for Perfetto and Chrome's tracing"
+    )
+    parser.add_argument("--json", metavar="FILE", help="write the profile as data")
+
+
+def main(arguments: argparse.Namespace) -> int:
+    """Print a table for each program; files are of the one whose steps take longest."""
+    from graphopt.debug.program_source import complete, subjects
+    from graphopt.display.table import for_stream
+    from graphopt.models.feeds import sizes_of
+    from graphopt.runtime.profiling.run import profiled
+    from graphopt.runtime.strategy_text import strategy_of
+
+    if arguments.program.endswith(".mlir") or arguments.program == "-":
+        raise ValueError("graphopt profile takes a saved model or a script, not text of the IR")
+    found = subjects(arguments.program, arguments.arguments, plain=True)
+    fed = [each for each in found if each.compilation is not None and each.compilation.feeds]
+    if not fed:
+        raise ValueError(
+            f"{arguments.program} ran no program that is fed; there is nothing to time"
+        )
+    profiles = []
+    for subject in fed:
+        compilation = subject.compilation
+        assert compilation is not None
+        inputs, made_up = complete(subject, arguments.data, sizes_of(arguments.dim), arguments.seed)
+        if arguments.build_strategy is not None and compilation.strategy is None:
+            compilation = replace(compilation, strategy=strategy_of(arguments.build_strategy))
+        feeds = {name: inputs.pop(name) for name in compilation.feeds}
+        made = profiled(compilation, inputs, feeds, arguments.steps)
+        profiles.append(made)
+        print(subject.origin + (f", with random {', '.join(made_up)}" if made_up else ""))
+        print(for_stream(made.page_by(arguments.by, arguments.rows), sys.stdout), end="\n\n")
+    slowest = max(profiles, key=lambda made: made.seconds)
+    if arguments.speedscope:
+        slowest.speedscope(arguments.speedscope)
+    if arguments.perfetto:
+        slowest.perfetto(arguments.perfetto)
+    if arguments.json:
+        Path(arguments.json).write_text(json.dumps(slowest.to_json(), indent=1), "utf-8")
+    return 0

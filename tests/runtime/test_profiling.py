@@ -1,0 +1,208 @@
+"""The time of a step by op: each moment belongs to something, and the program is left as it was."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.cli.main import main as command
+from graphopt.errors import UnsupportedError
+from graphopt.runtime.profiling.instructions import Instructions, Part
+from graphopt.runtime.profiling.profile import Profile
+from graphopt.runtime.profiling.recording import Span, record
+from graphopt.runtime.profiling.spread import IDLE, spread
+
+FEED = {"x": np.ones((64, 32), "float32"), "y": np.zeros((64, 1), "int64")}
+SCRIPT = """
+import numpy as np
+import paddle
+from paddle import static
+
+paddle.enable_static()
+x = static.data("x", [None, 3], "float32")
+loss = paddle.mean(paddle.tanh(static.nn.fc(x, 4)))
+paddle.optimizer.SGD(0.1).minimize(loss)
+exe = static.Executor()
+exe.run(static.default_startup_program())
+for _ in range(2):
+    exe.run(feed={"x": np.ones((5, 3), "float32")}, fetch_list=[loss])
+"""
+HLO = """HloModule jit_replica, is_scheduled=true
+
+%fused (p: f32[8,4]) -> f32[8,4] {
+  %p = f32[8,4]{1,0} parameter(0)
+  %n = f32[8,4]{1,0} negate(%p), metadata={op_name="jit(replica)/pd.scale#3/neg"}
+  ROOT %t = f32[8,4]{1,0} tanh(%n), metadata={op_name="jit(replica)/pd.tanh#4/jit(f)/tanh"}
+}
+
+%body (s: (s32[], f32[8,4])) -> (s32[], f32[8,4]) {
+  %s = (s32[], f32[8,4]{1,0}) parameter(0)
+  %x = f32[8,4]{1,0} get-tuple-element(%s), index=1
+  %w = f32[4,6]{1,0} constant({...})
+  ROOT %d = f32[8,6]{1,0} dot(%x, %w), lhs_contracting_dims={1}, metadata={op_name="pd.grad#9/pd.matmul_grad#2"}
+}
+
+ENTRY %main (a: f32[8,4]) -> f32[8,4] {
+  %a = f32[8,4]{1,0} parameter(0), metadata={op_name="fed[0]"}
+  %loop = (s32[], f32[8,4]{1,0}) while(%a), body=%body, backend_config={"known_trip_count":{"n":"5"}}
+  %f = f32[8,4]{1,0} fusion(%a), kind=kLoop, calls=%fused
+  %copy.2 = f32[8,4]{1,0} copy(%a)
+  %g = f32[8,4]{1,0} negate(%copy.2), metadata={op_name="jit(replica)/pd.tanh#4/neg"}
+  ROOT %copy.1 = f32[8,4]{1,0} copy(%d)
+}
+"""
+
+
+def test_instructions_are_shared_by_their_ops() -> None:
+    """By elements in a fusion; a copy belongs to what it copies; a loop only leads to others."""
+    found = Instructions.of(HLO)
+    assert found.shares("f") == {Part(3, False): 0.5, Part(4, False): 0.5}
+    assert found.shares("d") == {Part(2, True): 1.0}
+    assert found.shares("copy.1") == {Part(2, True): 1.0}
+    assert found.shares("copy.2") == {Part(4, False): 1.0}
+    assert found.shares("nowhere") == {}
+    assert found.flops() == {Part(2, True): 5 * 2 * 8 * 6 * 4}
+    assert found.is_control("loop") and not found.is_control("f")
+
+
+def test_each_moment_is_given_away_once() -> None:
+    """What runs at one time shares it; a loop has what is left of its time."""
+    step = Span("step", 0.0, 10.0)
+    spans = [Span("a", -1, 4), Span("b", 2, 6), Span("loop", 1, 9), Span("none", 3, 3)]
+    found = spread([step], spans, lambda name: name == "loop")
+    assert found == {"a": 3.0, "b": 3.0, "loop": 3.0, IDLE: 1.0}
+    assert spread([], spans, lambda name: False) == {}
+
+
+@pytest.fixture(scope="module")
+def profile() -> Iterator[tuple[Profile, Any, Any]]:
+    """A network that trains, profiled, and its parameter before and after."""
+    paddle.enable_static()
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), static.scope_guard(static.Scope()):
+        x, y = static.data("x", [None, 32], "float32"), static.data("y", [None, 1], "int64")
+        hidden = static.nn.fc(x, 64, activation="relu", weight_attr="profiled.w")
+        loss = paddle.nn.functional.cross_entropy(static.nn.fc(hidden, 10), y)
+        paddle.optimizer.Adam(0.01).minimize(loss)
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        slot = static.global_scope().find_var("profiled.w")
+        before = np.array(slot.get_tensor())
+        made = static.CompiledProgram(main).profile(FEED, [loss], steps=3)
+        yield made, before, np.array(slot.get_tensor())
+
+
+def test_all_of_a_step_is_told(profile: tuple[Profile, Any, Any]) -> None:
+    """Ops, the rest and the time in between sum to a step; nearly all instructions have an op."""
+    found, _, _ = profile
+    times = sum(row.seconds for row in found.rows)
+    assert times + found.idle + found.other == pytest.approx(found.seconds)
+    assert found.attributed == pytest.approx(times / found.seconds)
+    assert found.other < 0.05 * (found.seconds - found.idle)
+    assert found.seconds > 0 and found.peak > 0 and found.steps == 3
+
+
+def test_rows_are_ops_with_lines(profile: tuple[Profile, Any, Any]) -> None:
+    """Forward and gradient are told apart; each way to sum has all of the time."""
+    found, _, _ = profile
+    rows = {(row.op, row.variable): row for row in found.rows}
+    names = {op for op, _ in rows}
+    assert {"pd.matmul", "pd.cross_entropy_with_softmax", "pd.adam"} <= names
+    product = max((row for row in found.rows if row.op == "pd.matmul"), key=lambda row: row.flops)
+    # forward, and the gradient of the weight: there is none of the feed
+    assert product.flops == 2 * (2 * 64 * 32 * 64)
+    assert product.forward > 0 and product.gradient > 0
+    assert "test_profiling.py:" in product.line
+    for by in ("line", "kind"):
+        summed = found.table(by)
+        assert sum(row.seconds for row in summed) == pytest.approx(
+            sum(row.seconds for row in found.rows)
+        )
+        assert len(summed) < len(found.rows)
+    with pytest.raises(ValueError, match="one of op, line, kind, found 'ops'"):
+        found.table("ops")  # pyright: ignore[reportArgumentType]
+
+
+def test_nothing_is_trained(profile: tuple[Profile, Any, Any]) -> None:
+    """The steps work on copies."""
+    _, before, after = profile
+    np.testing.assert_array_equal(before, after)
+
+
+def test_it_shows_itself(profile: tuple[Profile, Any, Any]) -> None:
+    """As text, as a notebook's table, and as data."""
+    found, _, _ = profile
+    assert "belong to ops" in str(found) and "pd.matmul" in str(found)
+    assert "feeds, fetches" in str(found)
+    assert "<table>" in found._repr_html_()
+    assert "others" in found.page_by("op", 2).text()
+    data = json.loads(json.dumps(found.to_json()))
+    assert data["schema"] == 1 and len(data["ops"]) == len(found.rows)
+
+
+def test_files_for_viewers(profile: tuple[Profile, Any, Any], tmp_path: Path) -> None:
+    """Speedscope's weights sum to a step; Perfetto's events have names and do not overlap."""
+    found, _, _ = profile
+    found.speedscope(tmp_path / "a.json")
+    found.perfetto(tmp_path / "b.json")
+    data = json.loads((tmp_path / "a.json").read_text())
+    (one,) = data["profiles"]
+    assert one["type"] == "sampled" and len(one["samples"]) == len(one["weights"])
+    assert sum(one["weights"]) == pytest.approx(found.seconds)
+    frames = data["shared"]["frames"]
+    assert all(0 <= number < len(frames) for sample in one["samples"] for number in sample)
+    events = json.loads((tmp_path / "b.json").read_text())["traceEvents"]
+    assert any(event["name"].startswith("pd.matmul") for event in events)
+    ends: dict[int, float] = {}
+    for event in events:
+        assert event["ph"] == "X" and event["dur"] >= 0
+        assert event["ts"] >= ends.get(event["tid"], 0) - 1e-6
+        ends[event["tid"]] = event["ts"] + event["dur"]
+
+
+def test_a_step_that_raises_ends_the_recording() -> None:
+    """The next one starts."""
+
+    def fail() -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        record(fail, 1)
+    with pytest.raises(UnsupportedError, match="no events of XLA's instructions"):
+        record(lambda: None, 1)
+    jitted = jax.jit(lambda x: x + 1)
+    jitted(1.0)
+    assert record(lambda: jitted(1.0).block_until_ready(), 2).steps
+
+
+def test_what_cannot_be_profiled() -> None:
+    """No steps, and a startup program."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), static.scope_guard(static.Scope()):
+        static.nn.fc(static.nn.fc(static.data("x", [None, 3], "float32"), 3), 3)
+        with pytest.raises(ValueError, match="1 or more, found 0"):
+            static.CompiledProgram(main).profile({"x": np.ones((1, 3), "float32")}, steps=0)
+        with pytest.raises(UnsupportedError, match="startup program"):
+            static.CompiledProgram(startup).profile({}, [])
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A script is run, and its training program is profiled; files are written."""
+    script, data = tmp_path / "train.py", tmp_path / "profile.json"
+    script.write_text(SCRIPT)
+    # the script builds its program in the default one
+    with static.program_guard(static.Program(), static.Program()):
+        assert command(["profile", str(script), "--steps", "2", "--json", str(data)]) == 0
+    said = capsys.readouterr().out
+    assert "a step takes" in said and "pd.tanh" in said and "train.py:8" in said
+    assert json.loads(data.read_text())["steps"] == 2
+    assert command(["profile", str(tmp_path / "a.mlir")]) == 1
+    assert "not text of the IR" in capsys.readouterr().err
