@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 
 def size(count: int) -> str:
     """A number of bytes with a unit."""
     return f"{count} bytes" if abs(count) < 1000 else _scaled(count, ("kB", "MB", "GB", "TB"))
+
+
+def bytes_of(text: str) -> int:
+    """The number of bytes of a text such as `8GB`, `512 MB`; ValueError for another one."""
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kMGT]?)B?\s*", text)
+    if found is None:
+        raise ValueError(f"expected a number of bytes such as 8GB or 512MB, found {text!r}")
+    return round(float(found[1]) * 1000 ** ("", *"kMGT").index(found[2]))
 
 
 def quantity(count: int) -> str:

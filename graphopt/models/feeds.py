@@ -12,6 +12,7 @@ import numpy as np
 from graphopt.errors import FeedError
 
 if TYPE_CHECKING:
+    from graphopt.ir.program import Program
     from graphopt.models.model import ImportedModel
 
 Sizes = int | dict[str, tuple[int, ...]] | None
@@ -58,15 +59,20 @@ def random_feed(model: ImportedModel, sizes: Sizes, seed: int) -> dict[str, np.n
     """Random inputs of the right shapes; unknown dimensions become 2 rows, and 32 elsewhere."""
     rng = np.random.default_rng(seed)
     block = model.program.global_block()
-    unknown = sorted(set(sizes if isinstance(sizes, dict) else ()) - set(model.feed_names))
+    shapes = shapes_for(model.program, model.feed_names, sizes)
+    return {n: _random(rng, shape, block.var(n).dtype.numpy) for n, shape in shapes.items()}
+
+
+def shapes_for(program: Program, names: Sequence[str], sizes: Sizes) -> dict[str, tuple[int, ...]]:
+    """The shapes of the inputs of these names, unknown dimensions as for `random_feed`.
+
+    ValueError for a shape of another input, or one that does not fit.
+    """
+    unknown = sorted(set(sizes if isinstance(sizes, dict) else ()) - set(names))
     if unknown:
-        raise ValueError(
-            f"--dim {unknown[0]}=...: the model's inputs are {', '.join(model.feed_names)}"
-        )
-    return {
-        name: _random(rng, _shape(name, block.var(name).shape, sizes), block.var(name).dtype.numpy)
-        for name in model.feed_names
-    }
+        raise ValueError(f"--dim {unknown[0]}=...: the model's inputs are {', '.join(names)}")
+    block = program.global_block()
+    return {name: _shape(name, block.var(name).shape, sizes) for name in names}
 
 
 def _shape(name: str, declared: Sequence[int], sizes: Sizes) -> tuple[int, ...]:

@@ -38,25 +38,25 @@ for _ in range(2):
 HLO = """HloModule jit_replica, is_scheduled=true
 
 %fused (p: f32[8,4]) -> f32[8,4] {
-  %p = f32[8,4]{1,0} parameter(0)
-  %n = f32[8,4]{1,0} negate(%p), metadata={op_name="jit(replica)/pd.scale#3/neg"}
-  ROOT %t = f32[8,4]{1,0} tanh(%n), metadata={op_name="jit(replica)/pd.tanh#4/jit(f)/tanh"}
+  %p = f32[8,4] parameter(0)
+  %n = f32[8,4] negate(%p), metadata={op_name="jit(replica)/pd.scale#3/neg"}
+  ROOT %t = f32[8,4] tanh(%n), metadata={op_name="jit(replica)/pd.tanh#4/jit(f)/tanh"}
 }
 
 %body (s: (s32[], f32[8,4])) -> (s32[], f32[8,4]) {
-  %s = (s32[], f32[8,4]{1,0}) parameter(0)
-  %x = f32[8,4]{1,0} get-tuple-element(%s), index=1
-  %w = f32[4,6]{1,0} constant({...})
-  ROOT %d = f32[8,6]{1,0} dot(%x, %w), lhs_contracting_dims={1}, metadata={op_name="pd.grad#9/pd.matmul_grad#2"}
+  %s = (s32[], f32[8,4]) parameter(0)
+  %x = f32[8,4] get-tuple-element(%s), index=1
+  %w = f32[4,6] constant({...})
+  ROOT %d = f32[8,6] dot(%x, %w), lhs_contracting_dims={1}, metadata={op_name="pd.grad#9/pd.matmul_grad#2"}
 }
 
 ENTRY %main (a: f32[8,4]) -> f32[8,4] {
-  %a = f32[8,4]{1,0} parameter(0), metadata={op_name="fed[0]"}
-  %loop = (s32[], f32[8,4]{1,0}) while(%a), body=%body, backend_config={"known_trip_count":{"n":"5"}}
-  %f = f32[8,4]{1,0} fusion(%a), kind=kLoop, calls=%fused
-  %copy.2 = f32[8,4]{1,0} copy(%a)
-  %g = f32[8,4]{1,0} negate(%copy.2), metadata={op_name="jit(replica)/pd.tanh#4/neg"}
-  ROOT %copy.1 = f32[8,4]{1,0} copy(%d)
+  %a = f32[8,4] parameter(0), metadata={op_name="fed[0]"}
+  %loop = (s32[], f32[8,4]) while(%a), body=%body, backend_config={"known_trip_count":{"n":"5"}}
+  %f = f32[8,4] fusion(%a), kind=kLoop, calls=%fused
+  %copy.2 = f32[8,4] copy(%a)
+  %g = f32[8,4] negate(%copy.2), metadata={op_name="jit(replica)/pd.tanh#4/neg"}
+  ROOT %copy.1 = f32[8,4] copy(%d)
 }
 """
 

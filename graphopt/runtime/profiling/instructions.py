@@ -16,6 +16,11 @@ _HEAD = re.compile(r"^(?:ENTRY )?%?(?P<name>[\w.\-]+) .*\{$")
 _LINE = re.compile(r"^\s+(?:ROOT )?%?(?P<name>[\w.\-]+) = (?P<type>\([^=]*?\)|\S+) (?P<rest>.*)$")
 _OPCODE = re.compile(r"^(?P<opcode>[\w\-]+)\((?P<operands>[^)]*)\)")
 _DIMS = re.compile(r"\w+\[([\d,]*)\]")
+_ARRAY = re.compile(r"(\w+)\[([\d,]*)\]")
+_WIDTHS = {"pred": 1, "s8": 1, "u8": 1, "s16": 2, "u16": 2, "f16": 2, "bf16": 2}
+_WIDTHS |= {"s64": 8, "u64": 8, "f64": 8, "c64": 8, "c128": 16}
+# results that are parts of their operands
+_VIEWS = frozenset({"bitcast", "get-tuple-element", "tuple"})
 _CALLED = re.compile(r"\b(calls|to_apply|body|condition|branch_computations)=\{?([^,}\s]+)")
 _OP_NAME = re.compile(r'op_name="([^"]*)"')
 _TRIPS = re.compile(r'"known_trip_count":\{"n":"(\d+)"\}')
@@ -36,6 +41,7 @@ class Instruction:
 
     opcode: str
     dims: tuple[int, ...]
+    bytes: int
     operands: tuple[str, ...]
     called: tuple[str, ...]
     part: Part | None
@@ -137,6 +143,37 @@ class Instructions:
         if all(self.by_name[each].part is None for each in inner):
             yield name, instruction
 
+    def at_peak(self) -> Mapping[str, int]:
+        """The bytes of the results that are alive when most bytes are, by instruction.
+
+        Of the entry, in the order in which it runs. Arguments are not among them, views have no
+        bytes of their own, and a buffer that XLA uses again counts for each of its values.
+        """
+        order = self.computations.get(next(reversed(self.computations), ""), [])
+        last: dict[str, int] = {}
+        for at, name in enumerate(order):
+            for operand in self.by_name[name].operands:
+                for owner in self._owners(operand):
+                    last[owner] = at
+        alive, best = dict[str, int](), dict[str, int]()
+        total = most = 0
+        for at, name in enumerate(order):
+            if self.by_name[name].opcode not in (*_VIEWS, "parameter"):
+                alive[name] = self.by_name[name].bytes
+                total += alive[name]
+            if total > most:
+                most, best = total, dict(alive)
+            for gone in [each for each in alive if last.get(each, at) <= at]:
+                total -= alive.pop(gone)
+        return best
+
+    def _owners(self, name: str) -> Sequence[str]:
+        """The instructions whose results a value is or has in it."""
+        found = self.by_name.get(name)
+        if found is None or found.opcode not in _VIEWS:
+            return (name,)
+        return [owner for operand in found.operands for owner in self._owners(operand)]
+
     def _neighbour(self, name: str) -> Part | None:
         """The part that a copy of XLA's belongs to: the one that wrote it, else one that reads it.
 
@@ -181,7 +218,11 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
     number = None if name is None else number_in(name[1])
     return Instruction(
         opcode["opcode"],
-        tuple(map(int, filter(None, dims[1].split(",")))) if dims else (),
+        _sizes(dims[1]) if dims else (),
+        sum(
+            _WIDTHS.get(kind, 4) * prod(_sizes(each))
+            for kind, each in _ARRAY.findall(parts["type"])
+        ),
         tuple(re.findall(r"%([\w.\-]+)", opcode["operands"])),
         tuple(found[1].lstrip("%") for found in _CALLED.findall(rest)),
         None if number is None else Part(*number),
@@ -192,4 +233,8 @@ def _instruction(parts: re.Match[str]) -> Instruction | None:
 
 def _numbers(text: str, key: str) -> tuple[int, ...]:
     found = re.search(rf"\b{key}=\{{([\d,]*)\}}", text)
-    return tuple(map(int, filter(None, found[1].split(",")))) if found else ()
+    return _sizes(found[1]) if found else ()
+
+
+def _sizes(text: str) -> tuple[int, ...]:
+    return tuple(map(int, filter(None, text.split(","))))

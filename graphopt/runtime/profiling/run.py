@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import jax
@@ -21,6 +20,7 @@ from graphopt.runtime.compiling import compile_program
 from graphopt.runtime.executable import Executable
 from graphopt.runtime.known import types_of
 from graphopt.runtime.profiling.instructions import Instructions, Part
+from graphopt.runtime.profiling.names import names_are_kept, variable_of
 from graphopt.runtime.profiling.peak import peak_flops
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import Recording, record
@@ -61,7 +61,7 @@ def profiled(
     types = types_of(executable.arguments(feeds, scope))
     with announced(lambda: "compiling a program with the numbers of its ops"):
         try:
-            with numbered(compiled.module) as ops, _names_are_kept(), jax.enable_x64(True):
+            with numbered(compiled.module) as ops, names_are_kept(), jax.enable_x64(True):
                 executable.function = lower(*types).compile(compiled.options())
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None
@@ -74,18 +74,6 @@ def profiled(
         step()
     instructions = Instructions.of(executable.hlo())
     return _profile(record(step, steps), instructions, ops)
-
-
-@contextmanager
-def _names_are_kept() -> Generator[None]:
-    """An executable on disk is not taken for one whose parts have other names."""
-    name = "jax_compilation_cache_include_metadata_in_key"
-    before = getattr(jax.config, name)
-    jax.config.update(name, True)
-    try:
-        yield
-    finally:
-        jax.config.update(name, before)
 
 
 def _profile(recording: Recording, instructions: Instructions, ops: Sequence[Operation]) -> Profile:
@@ -107,7 +95,7 @@ def _profile(recording: Recording, instructions: Instructions, ops: Sequence[Ope
         forward, gradient = (Part(number, is_gradient) for is_gradient in (False, True))
         return OpTime(
             ops[number].name,
-            _variable(ops[number]),
+            variable_of(ops[number]),
             source_line(ops[number].location),
             by_part[forward] * scale,
             by_part[gradient] * scale,
@@ -135,13 +123,7 @@ def _events(
         shares = instructions.shares(span.name)
         largest = max(shares, key=lambda part: shares[part], default=None)
         op = None if largest is None else ops[largest.number]
-        label = "" if op is None else f"{op.name} {_variable(op)}".rstrip()
+        label = "" if op is None else f"{op.name} {variable_of(op)}".rstrip()
         line = "" if op is None else source_line(op.location)
         found.append(Event(label, line, span.name, span.start - start, span.end - start))
     return tuple(found)
-
-
-def _variable(op: Operation) -> str:
-    """The name of the first result, or of the last operand: a layer's weight, where it has one."""
-    values = (*op.results, *reversed(op.operands))
-    return next((value.name_hint for value in values if value.name_hint), "")

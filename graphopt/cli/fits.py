@@ -1,0 +1,42 @@
+"""graphopt info --fits: the memory of a step before it runs, and whether a device has as much."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from graphopt.display.table import for_stream
+from graphopt.display.units import bytes_of, size
+from graphopt.models.feeds import shapes_for, sizes_of
+from graphopt.models.model import read_interface
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.jax_import import import_jax
+from graphopt.runtime.places import likely_place
+
+
+def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:
+    """Print the memory of a step; 0 when it is `limit` at most, else 1.
+
+    Raises ValueError for a limit that is no number of bytes, and as `memory_of`.
+    """
+    import_jax()
+    from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
+
+    most, sizes, read = bytes_of(limit), sizes_of(dims), read_interface(model)
+    names = tuple(read.feed_names), tuple(read.fetch_names)
+    compilation = Compilation(read.program, *names, None, (likely_place(),))
+    found = memory_of(compilation, shapes_for(read.program, read.feed_names, sizes))
+    print(for_stream(found.page(), sys.stdout))
+    if found.peak <= most:
+        print(f"\nit fits into {size(most)}")
+        return 0
+    print(f"\nit does not fit into {size(most)}")
+    if isinstance(sizes, int):
+
+        def measure(rows: int) -> Memory:
+            if rows == sizes:
+                return found
+            return memory_of(compilation, shapes_for(read.program, read.feed_names, rows))
+
+        print(f"about --dim {rows_that_fit(measure, sizes, most)} does")
+    return 1

@@ -1,0 +1,130 @@
+"""The memory of a step, known once XLA has compiled it and before anything runs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import jax
+import numpy as np
+from xdsl.ir import Operation
+
+from graphopt.display.table import Column, Page, Shown, Table
+from graphopt.display.units import size
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.signature import Port
+from graphopt.ir.dialect.types import dtype_of, shape_of
+from graphopt.lowering.dynamic import NeedsData
+from graphopt.lowering.locations import numbered
+from graphopt.passes.engine.naming import source_line
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compiled import Compiled
+from graphopt.runtime.compiling import compile_program
+from graphopt.runtime.profiling.instructions import Instructions
+from graphopt.runtime.profiling.names import names_are_kept, variable_of
+from graphopt.runtime.progress import announced
+
+Shapes = Mapping[str, tuple[int, ...]]
+
+
+@dataclass(frozen=True)
+class Held:
+    """The bytes of an op's results that are alive when a step takes the most memory."""
+
+    op: str
+    variable: str
+    line: str
+    bytes: int
+
+
+@dataclass(frozen=True, repr=False)
+class Memory(Shown):
+    """The bytes of a step on one device, by the figures of XLA; it prints itself.
+
+    `state` are variables between steps, `feeds` the inputs, `peak` the most at any time of a step,
+    both of these included. Beside them there are Python, JAX and compiled code, some 300 MB.
+    `held` are the ops whose results make up most of the peak, as far as XLA's text tells.
+    """
+
+    state: int
+    feeds: int
+    peak: int
+    held: tuple[Held, ...]
+
+    def page(self) -> Page:
+        """The figures, and the ops with the most bytes at the peak."""
+        rest = max(self.peak - self.state - self.feeds, 0)
+        head = (
+            f"a step takes {size(self.peak)} at most: {size(self.state)} of state, "
+            f"{size(self.feeds)} of feeds, {size(rest)} of activations, gradients and fetches"
+        )
+        columns = (Column("op"), Column("variable"), Column("line"), Column("bytes", right=True))
+        rows = [(each.op, each.variable, each.line, size(each.bytes)) for each in self.held]
+        return Page([head, Table(columns, rows, "alive at that time, by op")])
+
+
+def memory_of(compilation: Compilation, shapes: Shapes) -> Memory:
+    """Compile a program for feeds of these shapes, by name, and read how much memory a step takes.
+
+    Nothing runs, and no variable needs a value. UnsupportedError for a program that XLA cannot
+    compile as a whole; raises as `compile_program`.
+    """
+    compiled = compile_program(compilation)
+    with announced(lambda: "compiling a program to know its memory"):
+        try:
+            with numbered(compiled.module) as ops, names_are_kept(), jax.enable_x64(True):
+                function = compiled.mapped(1, even=True).function.lower(*_types(compiled, shapes))
+                made = function.compile(compiled.options())
+        except NeedsData as error:
+            raise UnsupportedError(f"the program runs op by op, as {error}") from None
+    found, plan = made.memory_analysis(), compiled.plan
+    ports = (*plan.updated, *plan.read_only, *plan.prepared)
+    feeds = sum(_bytes(shapes[port.name], dtype_of(port.type).numpy) for port in plan.feeds)
+    state = sum(_bytes(shape_of(port.type), dtype_of(port.type).numpy) for port in ports)
+    return Memory(state, feeds, found.peak_memory_in_bytes, _held(made.as_text() or "", ops))
+
+
+def rows_that_fit(measure: Callable[[int], Memory], rows: int, limit: int) -> int:
+    """About the most rows of a batch for which a step takes `limit` bytes; 0 for not one.
+
+    `measure` gives the memory for some rows. It grows nearly in proportion to them, so that two of
+    its figures, of `rows` and half of them, say the rest.
+    """
+    if rows < 2:
+        return rows if measure(rows).peak <= limit else 0
+    half, whole = measure(rows // 2).peak, measure(rows).peak
+    each = (whole - half) / (rows - rows // 2)
+    return max(int(rows + (limit - whole) / each), 0) if each > 0 else rows
+
+
+def _types(compiled: Compiled, shapes: Shapes) -> tuple[object, ...]:
+    """The types of the arguments of a step."""
+    plan = compiled.plan
+
+    def types(ports: Sequence[Port]) -> tuple[jax.ShapeDtypeStruct, ...]:
+        return tuple(
+            jax.ShapeDtypeStruct(shapes.get(p.name, shape_of(p.type)), dtype_of(p.type).numpy)
+            for p in ports
+        )
+
+    read_only = types((*plan.read_only, *plan.prepared))
+    key = jax.ShapeDtypeStruct((2,), np.uint32)
+    return types(plan.updated), read_only, types(plan.feeds), key
+
+
+def _held(text: str, ops: Sequence[Operation], most: int = 10) -> tuple[Held, ...]:
+    """The ops with the most bytes in `Instructions.at_peak`."""
+    instructions = Instructions.of(text)
+    taken: Counter[int] = Counter()
+    for name, count in instructions.at_peak().items():
+        for part, share in instructions.shares(name).items():
+            taken[part.number] += round(share * count)
+    return tuple(
+        Held(ops[n].name, variable_of(ops[n]), source_line(ops[n].location), count)
+        for n, count in taken.most_common(most)
+    )
+
+
+def _bytes(shape: tuple[int, ...], dtype: np.dtype) -> int:
+    return int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
