@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,10 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.cli.main import main as command
 from graphopt.errors import UnsupportedError
+from graphopt.models import import_model
+from graphopt.runtime.compilation import Compilation
 from graphopt.runtime.profiling.instructions import Instructions, Part
+from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
 from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import Span, record
 from graphopt.runtime.profiling.spread import IDLE, spread
@@ -47,7 +51,7 @@ HLO = """HloModule jit_replica, is_scheduled=true
   %s = (s32[], f32[8,4]) parameter(0)
   %x = f32[8,4] get-tuple-element(%s), index=1
   %w = f32[4,6] constant({...})
-  ROOT %d = f32[8,6] dot(%x, %w), lhs_contracting_dims={1}, metadata={op_name="pd.grad#9/pd.matmul_grad#2"}
+  ROOT %d = f32[8,6] dot(%x, %w), lhs_contracting_dims={1}, metadata={op_name="pd.matmul_grad#2"}
 }
 
 ENTRY %main (a: f32[8,4]) -> f32[8,4] {
@@ -206,3 +210,57 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert json.loads(data.read_text())["steps"] == 2
     assert command(["profile", str(tmp_path / "a.mlir")]) == 1
     assert "not text of the IR" in capsys.readouterr().err
+
+
+def saved(folder: Path) -> Path:
+    """A saved network of two layers."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup), static.scope_guard(static.Scope()):
+        x = static.data("x", [None, 100], "float32")
+        out = static.nn.fc(static.nn.fc(x, 1000, activation="tanh"), 10)
+        exe = static.Executor(paddle.CPUPlace())
+        exe.run(startup)
+        static.save_inference_model(str(folder / "net"), [x], [out], exe, program=main)
+    return folder / "net"
+
+
+def test_memory_of_a_step(tmp_path: Path) -> None:
+    """State and feeds are exact; what is alive at the peak is the wide layer's."""
+    model = import_model(saved(tmp_path))
+    names = tuple(model.feed_names), tuple(model.fetch_names)
+    compilation = Compilation(model.program, *names, None, (paddle.CPUPlace(),))
+    found = memory_of(compilation, {"x": (64, 100)})
+    assert found.state == 4 * (100 * 1000 + 1000 + 1000 * 10 + 10)
+    assert found.feeds == 4 * 64 * 100
+    assert found.peak >= found.state + found.feeds + 4 * 64 * 1000
+    assert found.peak <= found.state + found.feeds + 4 * 64 * 3000
+    assert found.held[0].bytes >= 4 * 64 * 1000
+    assert "alive at that time, by op" in str(found)
+
+
+def test_rows_that_fit() -> None:
+    """By the line through the figures of two batches; nothing to divide for one row."""
+    asked: list[int] = []
+
+    def measure(rows: int) -> Memory:
+        asked.append(rows)
+        return Memory(10, 0, 10 + 3 * rows, ())
+
+    assert rows_that_fit(measure, 32, 40) == 10
+    assert asked == [16, 32]
+    assert rows_that_fit(measure, 32, 5) == 0
+    assert (rows_that_fit(measure, 1, 13), rows_that_fit(measure, 1, 12)) == (1, 0)
+
+
+def test_the_command_says_what_fits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The exit status is 1 when it does not; another size is named that does."""
+    path = str(saved(tmp_path))
+    assert command(["info", path, "--fits", "8GB", "--dim", "8"]) == 0
+    assert "it fits into 8.0 GB" in capsys.readouterr().out
+    assert command(["info", path, "--fits", "700 kB", "--dim", "64"]) == 1
+    said = capsys.readouterr().out
+    (rows,) = re.findall(r"about --dim (\d+) does", said)
+    assert 8 < int(rows) < 64
+    assert command(["info", path, "--fits", f"{700}kB", "--dim", rows]) == 0
+    assert command(["info", path, "--fits", "much"]) == 1
+    assert "such as 8GB or 512MB, found 'much'" in capsys.readouterr().err
