@@ -44,7 +44,7 @@ class Memory(Shown):
 
     `state` are variables between steps, `feeds` the inputs, `peak` the most at any time of a step,
     both of these included. Beside them there are Python, JAX and compiled code, some 300 MB.
-    `held` are the ops whose results make up most of the peak, as far as XLA's text tells.
+    `held` are the ops whose results make up most of the peak, as far as XLA's text says.
     """
 
     state: int
