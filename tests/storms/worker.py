@@ -219,14 +219,16 @@ def together(fault: str, count: int) -> int:
             training.begun = training.done
             lost += not training.is_kept()
     else:
-        faults, waits = 0, False
-        while training.done < STEPS_OF_A_FAULT * count or (guilty and waits):
-            try:
-                if guilty and not waits and faults < count:
-                    waits = True
-                    print("ready", os.getpid(), flush=True)
-                if training.done < STEPS_OF_A_FAULT * count:
-                    training.step()
+        faults, waits, goes_on = 0, False, True
+        while goes_on:
+            try:  # around the loop: the signal comes anywhere after "ready"
+                while training.done < STEPS_OF_A_FAULT * count or (guilty and waits):
+                    if guilty and not waits and faults < count:
+                        waits = True
+                        print("ready", os.getpid(), flush=True)
+                    if training.done < STEPS_OF_A_FAULT * count:
+                        training.step()
+                goes_on = False
             except KeyboardInterrupt:
                 faults, waits = faults + 1, False
                 lost += not training.is_kept()
