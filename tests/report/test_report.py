@@ -19,7 +19,8 @@ from graphopt.cli.opt import main as opt
 from graphopt.debug.program_source import subjects
 from graphopt.display.units import quantity
 from graphopt.ir.dialect.context import parse_text
-from graphopt.passes.table.report import PARSE, XLA, Part, Report
+from graphopt.passes.table.parts import PARSE, XLA, Part
+from graphopt.passes.table.report import Report
 from graphopt.report.graph import FED, FETCHED, OP, Graph
 from graphopt.report.model_explorer import model_explorer_json
 from graphopt.report.page import page
