@@ -119,6 +119,8 @@ class Training:
         try:
             k = self.count()
             kept = self.done <= k <= self.begun
+            if not kept:
+                print(f"lost: the state of {k} steps after {self.done} to {self.begun}", flush=True)
             self.done = self.begun = k
             if kept and self.kind not in ("processes", "compiling"):
                 self.step()
