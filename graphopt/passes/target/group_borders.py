@@ -11,6 +11,7 @@ from xdsl.traits import is_side_effect_free
 from graphopt.ir.dialect.differentiated import active_values, ops_before, path_of, segment_of
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.dynamic import draws
+from graphopt.ir.dialect.ops.fused import FusedGemmEpilogue
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.norm import BatchNormBase
 from graphopt.ir.dialect.regions import values_read
@@ -22,6 +23,11 @@ from graphopt.passes.target.group_costs import Kind, kind_of
 Paths = Mapping[Operation, frozenset[Operation]]
 
 NO_KIND = Reason("no-kind", "the cost model has no figures for it, so it stays by itself")
+HIDDEN = Reason(
+    "hidden-product",
+    "it holds an activation and the product that the activation's derivative needs",
+    "set fuse_gemm_epilogue = False, and the activation is computed again",
+)
 OTHER_FLAG = Reason(
     "not-elementwise", "enable_auto_fusion groups elementwise ops", "set build_cinn_pass = True"
 )
@@ -71,7 +77,7 @@ def members(
         if reason is not None:
             refused[op] = reason
         elif kind is None:
-            refused[op] = NO_KIND
+            refused[op] = HIDDEN if isinstance(op, FusedGemmEpilogue) else NO_KIND
         elif not (kind.always or reductions):
             refused[op] = OTHER_FLAG
         else:
