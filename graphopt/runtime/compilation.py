@@ -18,8 +18,9 @@ from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.masked import Masked
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.parts import PARSE, Part
-from graphopt.runtime.flags import left_out
-from graphopt.runtime.places import Place, about
+from graphopt.runtime.flags import left_out, uses_kernels
+from graphopt.runtime.jax_import import import_jax
+from graphopt.runtime.places import Place, devices_of
 from graphopt.runtime.strategies import BuildStrategy
 
 if TYPE_CHECKING:
@@ -126,11 +127,29 @@ def pass_context_for(strategy: BuildStrategy | None, platform: str, **run: Any) 
     `platform` is cpu, gpu, tpu, or empty for a portable result. `run` are the other fields of the
     PassContext: of those about replicas a plain program has none.
     """
-    devices = about(platform)
+    devices = _about(platform)
     if strategy is None:
         recompute = bool(run.get("recompute"))
         return PassContext({}, without=left_out(), recompute=recompute, **devices)
     return strategy.pass_context(**devices, **run)
+
+
+def _about(platform: str) -> dict[str, Any]:
+    """The facts about the devices of a platform for passes: fields of their `PassContext`."""
+    if platform == "cpu" and uses_kernels():
+        from graphopt.runtime.kernel_forms import kernels
+
+        found = kernels()
+        return {"platform": platform, "kernels": found.forms, "no_kernels": found.why}
+    if platform not in ("gpu", "tpu"):  # those that have kernels for attention
+        return {"platform": platform}
+    import_jax()
+    from graphopt.lowering.kernels.attention_kernels import kernel_of
+
+    return {
+        "platform": platform,
+        "attention_kernel": kernel_of(platform, devices_of(platform)),
+    }
 
 
 def _recomputes(program: Program) -> bool:

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, SupportsIndex
 from graphopt.errors import DeviceError, OperandError, ProgramError
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.distributed.group import join
-from graphopt.runtime.flags import CUDA_PLACE, replaces_gpus, uses_kernels
+from graphopt.runtime.flags import CUDA_PLACE, replaces_gpus
 from graphopt.runtime.jax_import import import_jax
 
 # platform -> what pip installs it with, and the modules that JAX then finds
@@ -168,24 +168,6 @@ def _no_device(place: Place, count: int) -> DeviceError:
     return DeviceError(
         f"{text}; install its backend with pip install -U '{package}', or use CPUPlace()"
     )
-
-
-def about(platform: str) -> dict[str, Any]:
-    """The facts about the devices of a platform for passes: fields of their `PassContext`."""
-    if platform == "cpu" and uses_kernels():
-        from graphopt.runtime.kernel_forms import kernels
-
-        found = kernels()
-        return {"platform": platform, "kernels": found.forms, "no_kernels": found.why}
-    if platform not in ("gpu", "tpu"):  # those that have kernels for attention
-        return {"platform": platform}
-    import_jax()
-    from graphopt.lowering.kernels.attention_kernels import kernel_of
-
-    return {
-        "platform": platform,
-        "attention_kernel": kernel_of(platform, devices_of(platform)),
-    }
 
 
 def distinct_devices(places: Sequence[Place]) -> tuple[Any, ...] | None:
