@@ -200,6 +200,68 @@ def grouped(text: str) -> list[list[str]]:
     ]
 
 
+def test_a_differentiated_value_is_not_inside() -> None:
+    """Groups that a common producer could join stay two, so that one reads the value."""
+    outcomes = GroupReductions(least=0).rewrite(
+        parse("""
+func.func @main(feed %x: tensor<4x4xf32>) -> (fetch "g": tensor<4x4xf32>) {
+  %r = pd.softmax(%x)
+  %a = pd.exp(%r)
+  %b = pd.sin(%r)
+  %y = pd.multiply(%a, %b)
+  %one = pd.full_like(%y) {value = 1.0}
+  %g, %h = pd.grad(of = [%y], wrt = [%a, %x], cotangents = [%one])
+  func.return %g : tensor<4x4xf32>
+}""")
+    )
+    assert reasons(outcomes) >= {"differentiated", "differentiated-inside"}
+
+
+COPIED = """
+func.func @main(feed %x: tensor<3x1xf32>, state %c: tensor<3x1xf32>, state %w: tensor<1x1xf32>) -> (
+  fetch "y": tensor<3x1xf32>,
+  fetch "z": tensor<3x1xf32>
+) {
+  %s = pd.add(%x, %c)
+  %m = pd.matmul(%s, %w)
+  %o = pd.subtract(%m, %s)
+  %y = pd.tanh(%o)
+  %q = pd.square(%s)
+  %z = pd.exp(%q)
+  func.return %y, %z : tensor<3x1xf32>, tensor<3x1xf32>
+}"""
+
+
+def test_a_copied_op_that_another_group_yields() -> None:
+    """Each group that copies an op computes it, whichever group is made first."""
+    module = parse(COPIED)
+    changed = module.clone()
+    assert applied(GroupElementwise(least=0).rewrite(changed)) == 2
+    changed.verify()
+    assert_same_results(module, changed, run=interpreted)
+
+
+def test_a_group_of_whole_numbers_has_no_derivative() -> None:
+    """What follows it is on the path of none, before and after the group is made."""
+    module = parse("""
+func.func @main(feed %x: tensor<4x4xf32>, state %w: tensor<f32>) -> (
+  fetch "f": tensor<4x4xf32>,
+  fetch "g": tensor<f32>
+) {
+  %i = pd.cast(%x) {dtype = i32}
+  %j = pd.multiply(%i, %i)
+  %f = pd.cast(%j) {dtype = f32}
+  %m = pd.mean(%f)
+  %y = pd.add(%m, %w)
+  %one = pd.full_like(%y) {value = 1.0}
+  %dx, %g = pd.grad(of = [%y], wrt = [%x, %w], cotangents = [%one])
+  func.return %f, %g : tensor<4x4xf32>, tensor<f32>
+}""")
+    made = GroupReductions(least=0)
+    assert applied(made.rewrite(module)) == 1
+    assert not applied(made.rewrite(module))
+
+
 def test_what_is_computed_from_more_than_arguments_is_not_copied() -> None:
     """A copy would keep what it is computed from, for each reader again."""
     text = """

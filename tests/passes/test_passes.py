@@ -104,6 +104,7 @@ def test_every_reason_has_a_page() -> None:
     # see test_larger_picture_wins; in test_transformer_fusions.py, because a smaller picture fires;
     # in test_reduce_strategy.py, because the pass does something as well
     elsewhere = {"left-to-larger", "norm-axis", "dropout-modes-differ", "read-whole"}
+    elsewhere.add("differentiated-inside")  # see test_fusion_groups.py: it splits a group
     elsewhere.add("only-the-core")  # a near miss, see test_attention_forms
     elsewhere.add("several-replicas")  # see test_row_updates
     elsewhere.add("no-kernel")  # see runtime/test_kernels.py: it depends on the machine

@@ -7,7 +7,7 @@ program.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -22,14 +22,21 @@ _FEW = 8
 _WIDE = 64
 
 
-def replace_uses(values: Mapping[SSAValue, SSAValue]) -> None:
-    """Let every user of a key read its value; values without a name take that of their key."""
+def replace_uses(
+    values: Mapping[SSAValue, SSAValue],
+    stays: Callable[[SSAValue, Operation], bool] = lambda value, user: False,
+) -> None:
+    """Let every user of a key read its value; values without a name take that of their key.
+
+    A user reads on the keys of which `stays` says so.
+    """
     users: dict[Operation, list[int]] = {}
     for old, new in values.items():
         if new.name_hint is None:
             new.name_hint = old.name_hint
         for use in old.uses:
-            users.setdefault(use.operation, []).append(use.index)
+            if not stays(old, use.operation):
+                users.setdefault(use.operation, []).append(use.index)
     for user, positions in users.items():
         held: Sequence[SSAValue] = user._operands
         if isinstance(held, list):
@@ -39,7 +46,11 @@ def replace_uses(values: Mapping[SSAValue, SSAValue]) -> None:
                 new.add_use(use)
                 held[position] = new
         elif len(positions) > _FEW:
-            user.operands = [values.get(operand, operand) for operand in user.operands]
+            chosen = set(positions)
+            user.operands = [
+                values[operand] if position in chosen else operand
+                for position, operand in enumerate(user.operands)
+            ]
         else:
             for position in positions:
                 user.operands[position] = values[user.operands[position]]

@@ -13,6 +13,7 @@ from xdsl.dialects.builtin import IntegerAttr, IntegerType, ModuleOp, UnitAttr, 
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import FusionGroup
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.regions import values_read
@@ -39,13 +40,22 @@ def active_values(op: Grad, region: Iterable[PdOp]) -> set[SSAValue]:
     blocked = set(op.no_grad)
     active: set[SSAValue] = set(op.wrt)
     for inner in region:
-        if any(value in active for value in values_read(inner)):
-            active.update(
-                result
-                for result in inner.results
-                if result not in blocked and dtype_of(result.type).is_differentiable
-            )
+        active.update(result for result in _active_results(inner, active) if result not in blocked)
     return active
+
+
+def _active_results(op: PdOp, active: set[SSAValue]) -> list[SSAValue]:
+    """The results of an op that depend on active values; of a group by the ops in it."""
+    if not any(value in active for value in values_read(op)):
+        return []
+    results: list[SSAValue] = list(op.results)
+    if isinstance(op, FusionGroup):
+        inside = set(active)
+        for inner in op.body.block.ops:
+            if isinstance(inner, PdOp):
+                inside.update(_active_results(inner, inside))
+        results = [r for r, value in zip(results, op.yielded(), strict=True) if value in inside]
+    return [result for result in results if dtype_of(result.type).is_differentiable]
 
 
 def path_of(op: Grad, region: Sequence[PdOp], active: set[SSAValue]) -> list[PdOp]:

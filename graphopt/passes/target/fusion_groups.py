@@ -170,4 +170,4 @@ class Grouping:
                 mark_kept(copy)
         types = [value.type for value in leaving]
         made = FusionGroup.build_with([], types, [body], inner=inner, freed=kept.freed)
-        stand_in(made, group.ops, leaving, self.log, group.copied)
+        stand_in(made, group.ops, leaving, self.log, group.copied, self._will_copy)

@@ -18,7 +18,13 @@ from xdsl.traits import is_side_effect_free
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.regions import ancestor_in, values_read
 from graphopt.passes.engine.fusion import Reason
+from graphopt.passes.target.group_borders import DIFFERENTIATED
 from graphopt.passes.target.group_costs import Kind
+
+INSIDE = Reason(
+    "differentiated-inside",
+    "a derivative is taken with respect to a value that the group would have inside",
+)
 
 
 @dataclass(eq=False)
@@ -106,6 +112,8 @@ class Growth:
                 "second-product",
                 "the group that reads it ends in a product, and no product is computed again",
             )
+        if self._passes_target(members):
+            return INSIDE
         if self._comes_back(members):
             return Reason(
                 "comes-back",
@@ -125,6 +133,11 @@ class Growth:
             if kept or op in after:
                 after.update(inside.intersection(self.readers(op)))
         return False
+
+    def _passes_target(self, members: Sequence[PdOp]) -> bool:
+        """True when one of these ops reads a value that a derivative names."""
+        targets = [op for op in members if self.ends.get(op) is DIFFERENTIATED]
+        return any(not set(members).isdisjoint(self.readers(op)) for op in targets)
 
     def _comes_back(self, members: Sequence[PdOp]) -> bool:
         """True when a path from some of these ops leaves them and comes back."""

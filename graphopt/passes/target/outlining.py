@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from xdsl.ir import Block, SSAValue
+from xdsl.ir import Block, Operation, SSAValue
 
 from graphopt.ir.dialect.bulk import replace_uses
 from graphopt.ir.dialect.op import PdOp
@@ -34,11 +34,12 @@ def stand_in(
     yielded: Sequence[SSAValue],
     log: RewriteLog,
     copied: Sequence[PdOp] = (),
+    stays: Callable[[SSAValue, Operation], bool] = lambda value, reader: False,
 ) -> None:
     """Put `made`, which yields these values, in the place of the ops, unless the log vetoes it.
 
-    It comes after the last of them; those that are still read, as those that were copied may be,
-    stay.
+    It comes after the last of them. A reader reads on what `stays` says of a value and of it, and
+    ops that are still read, as those that were copied may be, stay.
     """
     block = ops[-1].parent
     assert block is not None
@@ -47,7 +48,7 @@ def stand_in(
     values: dict[SSAValue, SSAValue] = dict(zip(yielded, made.results, strict=True))
     if log.vetoed(ops, values):
         return
-    replace_uses(values)
+    replace_uses(values, stays)
     for op in (*reversed(ops), *copied):
         if not any(result.uses for result in op.results):
             op.detach()
