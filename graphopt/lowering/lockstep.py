@@ -17,7 +17,7 @@ from graphopt.lowering.call import Array, Lanes
 from graphopt.lowering.collectives import ALONE
 from graphopt.lowering.evaluate import Context, evaluate
 from graphopt.lowering.plan import Plan, Replicated, home_of
-from graphopt.lowering.replication import Arrays, repeated
+from graphopt.lowering.replication import Arrays, fetched_and_written, repeated
 
 
 def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicated:
@@ -34,10 +34,10 @@ def lockstep(module: ModuleOp, plan: Plan, device: Any, count: int) -> Replicate
             scalar = not port.type.get_shape()
             inputs[FEED, port.name] = tuple(p.reshape(()) if scalar else p for p in parts)
         results = evaluate(module, inputs, Context(ALONE, key, lanes=count))
-        fetches = tuple(list(lanes) for lanes in results[: len(plan.fetches)])
-        written = zip(plan.written, results[len(plan.fetches) :], strict=True)
-        return fetches, tuple(
-            jnp.stack(lanes) if port.per_replica else lanes[0] for port, lanes in written
+        fetches, written = fetched_and_written(module, results)
+        return tuple(list(lanes) for lanes in fetches), tuple(
+            jnp.stack(lanes) if port.per_replica else lanes[0]
+            for port, lanes in zip(plan.written, written, strict=True)
         )
 
     function = jax.jit(repeated(run, plan), out_shardings=sharding)

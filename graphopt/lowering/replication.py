@@ -15,7 +15,7 @@ of replicas).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from jax.sharding import PartitionSpec as P
 from xdsl.dialects.builtin import ModuleOp
 
 import graphopt.lowering.rules  # noqa: F401  (every op can be computed)
-from graphopt.ir.dialect.signature import Port
+from graphopt.ir.dialect.signature import FETCH, Port, signature_of
 from graphopt.lowering.call import Array
 from graphopt.lowering.collectives import ALONE, AXIS, GROUPS, Replicas
 from graphopt.lowering.evaluate import Context, evaluate
@@ -33,7 +33,17 @@ from graphopt.lowering.plan import Plan, Replicated, home_of
 
 Arrays = tuple[Array, ...]
 # (state that is updated, state that is only read, feeds, key data) -> (fetches, new state)
+T = TypeVar("T")
 Replica = Callable[[Arrays, Arrays, Arrays, Array], tuple[Arrays, Arrays]]
+
+
+def fetched_and_written(module: ModuleOp, results: Sequence[T]) -> tuple[list[T], list[T]]:
+    """The fetches among the results of a module, and its new state."""
+    fetches: list[T] = []
+    written: list[T] = []
+    for port, result in zip(signature_of(module).results, results, strict=True):
+        (fetches if port.kind == FETCH else written).append(result)
+    return fetches, written
 
 
 def replica_function(
@@ -51,7 +61,8 @@ def replica_function(
             inputs |= {(p.kind, p.name): (a,) for p, a in zip(ports, arrays, strict=True)}
         context = Context(replicas, key, by_op=by_op)
         results = [lane for (lane,) in evaluate(module, inputs, context)]
-        return tuple(results[: len(plan.fetches)]), tuple(results[len(plan.fetches) :])
+        fetches, written = fetched_and_written(module, results)
+        return tuple(fetches), tuple(written)
 
     return replica if by_op else repeated(replica, plan)
 
