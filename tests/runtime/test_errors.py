@@ -159,7 +159,7 @@ def test_parameters_without_a_value(mode: str) -> None:
 
 
 def test_graphviz_folder_is_missing(tmp_path: Path) -> None:
-    """Row 41; with the folder there are three graphs and three texts."""
+    """Row 41; with the folder there are three graphs, three drawings, three texts."""
     net = fc_mean()
     path = tmp_path / "missing" / "graph"
     program = net.parallel(2, debug_graphviz_path=str(path))
@@ -168,7 +168,7 @@ def test_graphviz_folder_is_missing(tmp_path: Path) -> None:
     path.parent.mkdir()
     net.run(FEED, net.loss, program)
     stages = ("_original_graph", "_fused_graph", "_multi_devices_graph")
-    wanted = {f"graph{stage}{end}" for stage in stages for end in (".dot", ".mlir")}
+    wanted = {f"graph{stage}{end}" for stage in stages for end in (".dot", ".svg", ".mlir")}
     assert {file.name for file in path.parent.iterdir()} == wanted
     assert (path.parent / "graph_multi_devices_graph.dot").read_text().startswith("digraph G {")
     assert "pd.all_reduce" in (path.parent / "graph_multi_devices_graph.mlir").read_text()
