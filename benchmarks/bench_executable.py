@@ -29,7 +29,7 @@ from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.lowering import replication
 from graphopt.passes.table.manager import optimize
-from graphopt.runtime.places import CPUPlace, device_of
+from graphopt.runtime.devices.places import CPUPlace, device_of
 
 FLAGS = (
     "fused_attention",

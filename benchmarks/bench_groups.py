@@ -23,9 +23,9 @@ import graphopt as paddle
 from graphopt import nn, static
 from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.nn import functional as F
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiling import compile_program
-from graphopt.runtime.flags import CACHE, TIER
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiling import compile_program
+from graphopt.runtime.settings.flags import CACHE, TIER
 
 SEED = 5
 CLASSES = 100

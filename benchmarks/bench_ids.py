@@ -17,7 +17,7 @@ import numpy as np
 
 import graphopt as paddle
 import graphopt.static as static
-from graphopt.runtime.flags import IDS
+from graphopt.runtime.settings.flags import IDS
 
 # rows of a batch, ids in a row, rows of the table, width
 SIZES = ((32, 1, 1000, 16), (32, 128, 30_000, 64), (256, 128, 30_000, 64))

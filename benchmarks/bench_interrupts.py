@@ -20,9 +20,9 @@ import numpy as np
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime.executable import Executable
-from graphopt.runtime.run_hook import watcher
-from graphopt.runtime.scope import Scope
+from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.steps.executable import Executable
+from graphopt.runtime.steps.run_hook import watcher
 
 
 def unguarded(self: Executable, feeds: Mapping[str, Any], scope: Scope) -> tuple[Any, ...]:

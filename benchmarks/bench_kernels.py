@@ -19,8 +19,8 @@ import numpy as np
 
 import graphopt as paddle
 import graphopt.static as static
-from graphopt.runtime.flags import CACHE, KERNELS, TIER
-from graphopt.runtime.kernel_forms import Trial, write_verdicts
+from graphopt.runtime.compile.kernel_forms import Trial, write_verdicts
+from graphopt.runtime.settings.flags import CACHE, KERNELS, TIER
 
 SEED = 5
 

@@ -174,9 +174,9 @@ def stages(task: Task) -> dict[str, float]:
 
     from graphopt.ir.dialect.types import dtype_of, shape_of
     from graphopt.models.model import read_model
-    from graphopt.runtime.compilation import Compilation
-    from graphopt.runtime.compiling import compile_program
-    from graphopt.runtime.places import CPUPlace
+    from graphopt.runtime.compile.compilation import Compilation
+    from graphopt.runtime.compile.compiling import compile_program
+    from graphopt.runtime.devices.places import CPUPlace
 
     seconds: dict[str, float] = {}
 

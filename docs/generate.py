@@ -41,8 +41,8 @@ from graphopt.passes.table.settings import (
     as_size,
     as_tristate,
 )
-from graphopt.runtime.flag_table import FLAGS, Flag
-from graphopt.runtime.strategies import ExecutionStrategy
+from graphopt.runtime.settings.flag_table import FLAGS, Flag
+from graphopt.runtime.settings.strategies import ExecutionStrategy
 from graphopt.tensor import methods
 
 DOCS = Path(__file__).parent
@@ -448,7 +448,7 @@ from typing import Any
 
 from graphopt.debug.summary import Summary
 from graphopt.ir.program.program import Program, Variable
-from graphopt.runtime.scope import Scope
+from graphopt.runtime.state.scope import Scope
 
 class ProgramMethods:
     def state_dict(self, mode: str = ..., scope: Scope | None = ...) -> dict[str, Any]: ...

@@ -91,8 +91,8 @@ from graphopt.runtime import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime import CUDAPlace as CUDAPlace
 from graphopt.runtime import TPUPlace as TPUPlace
 from graphopt.runtime import XPUPlace as XPUPlace
-from graphopt.runtime.flags import get_flags as get_flags
-from graphopt.runtime.flags import set_flags as set_flags
+from graphopt.runtime.settings.flags import get_flags as get_flags
+from graphopt.runtime.settings.flags import set_flags as set_flags
 from graphopt.tensor.accumulate import cummax as cummax
 from graphopt.tensor.accumulate import cummin as cummin
 from graphopt.tensor.accumulate import cumulative_trapezoid as cumulative_trapezoid

@@ -16,11 +16,11 @@ from graphopt.frontend.parameters import ParamAttr as ParamAttr
 from graphopt.ir.program import Block as Block
 from graphopt.ir.program import Parameter as Parameter
 from graphopt.ir.program import Program as Program
-from graphopt.runtime.flags import get_flags as get_flags
-from graphopt.runtime.flags import set_flags as set_flags
-from graphopt.runtime.places import CPUPlace as CPUPlace
-from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
-from graphopt.runtime.places import CUDAPlace as CUDAPlace
+from graphopt.runtime.devices.places import CPUPlace as CPUPlace
+from graphopt.runtime.devices.places import CUDAPinnedPlace as CUDAPinnedPlace
+from graphopt.runtime.devices.places import CUDAPlace as CUDAPlace
+from graphopt.runtime.settings.flags import get_flags as get_flags
+from graphopt.runtime.settings.flags import set_flags as set_flags
 
 lazy.attach(globals(), {"core": ("graphopt.fluid.core", "")})
 publish(globals(), __name__)

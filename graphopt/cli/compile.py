@@ -7,9 +7,9 @@ from pathlib import Path
 
 from graphopt.display.units import size
 from graphopt.models.bundle.sizes import check_sets, has_range, ranges_of, shapes_of_sets
-from graphopt.runtime.buckets import automatic
-from graphopt.runtime.jax_import import import_jax
-from graphopt.runtime.places import as_place, check_place, default_place
+from graphopt.runtime.devices.places import as_place, check_place, default_place
+from graphopt.runtime.feeds.buckets import automatic
+from graphopt.runtime.settings.jax_import import import_jax
 
 EXAMPLE = "graphopt compile resnet18/model --sizes x=1x3x32x32,x=8x3x32x32 -o app.graphopt"
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from graphopt.display.units import size
 from graphopt.models.export.write import FORMATS, PROGRAMS, Exported, format_of
 from graphopt.models.feeds import BATCH, Sizes, file_feed, random_feed, sizes_of
-from graphopt.runtime.strategy_text import strategy_of
+from graphopt.runtime.settings.strategy_text import strategy_of
 
 if TYPE_CHECKING:
     from graphopt.models.model import ImportedModel
@@ -175,7 +175,7 @@ def _check(
 
 def _check_parameters(model: ImportedModel, exported: Exported) -> int:
     from graphopt.models.model import import_model
-    from graphopt.runtime.scope import Scope, scope_guard
+    from graphopt.runtime.state.scope import Scope, scope_guard
 
     with scope_guard(Scope()):
         again = import_model(model.path, exported.path)

@@ -68,8 +68,8 @@ def _graph(path: str, flags: str | None, platform: str) -> Graph:
     from graphopt.report.graph import graph_of
     from graphopt.report.origins import Origins
     from graphopt.report.stages import optimization
-    from graphopt.runtime.compilation import pass_context_for
-    from graphopt.runtime.strategy_text import strategy_of
+    from graphopt.runtime.compile.compilation import pass_context_for
+    from graphopt.runtime.settings.strategy_text import strategy_of
 
     found = fed_first(path, [])
     fed = [each for each in found if any(p.kind == FEED for p in inputs_of(each.module))]

@@ -9,9 +9,9 @@ from graphopt.display.table import for_stream
 from graphopt.display.units import bytes_of, size
 from graphopt.models.feeds import shapes_for, sizes_of
 from graphopt.models.model import read_interface
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.jax_import import import_jax
-from graphopt.runtime.places import likely_place
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.devices.places import likely_place
+from graphopt.runtime.settings.jax_import import import_jax
 
 
 def print_fits(model: str, limit: str, dims: Sequence[str]) -> int:

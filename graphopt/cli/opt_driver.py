@@ -215,8 +215,8 @@ class OptMain(xDSLOptMain):
         from graphopt.cli.reporting import measured, needs_near, print_report
         from graphopt.passes.table.manager import optimize
         from graphopt.passes.table.schedule import select
-        from graphopt.runtime.compilation import pass_context_for
-        from graphopt.runtime.strategy_text import strategy_of
+        from graphopt.runtime.compile.compilation import pass_context_for
+        from graphopt.runtime.settings.strategy_text import strategy_of
 
         text = self.args.build_strategy
         strategy = None if text is None else strategy_of(text)

@@ -58,7 +58,7 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.display.table import for_stream
     from graphopt.models.feeds import sizes_of
     from graphopt.runtime.profiling.run import profiled
-    from graphopt.runtime.strategy_text import strategy_of
+    from graphopt.runtime.settings.strategy_text import strategy_of
 
     if arguments.program.endswith(".mlir") or arguments.program == "-":
         raise ValueError("graphopt profile takes a saved model or a script, not text of the IR")

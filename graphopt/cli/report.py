@@ -19,7 +19,7 @@ from graphopt.cli.report_options import add_platform, platform_of
 if TYPE_CHECKING:
     from graphopt.debug.program_source import Subject
     from graphopt.passes.table.report import Report
-    from graphopt.runtime.strategies import BuildStrategy
+    from graphopt.runtime.settings.strategies import BuildStrategy
 
 EXAMPLE = "graphopt report resnet18/model.pdmodel -o resnet18.html"
 
@@ -66,8 +66,8 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.debug.program_source import load_imports
     from graphopt.report.stages import Other, optimization
     from graphopt.report.write import write_report
-    from graphopt.runtime.compilation import pass_context_for
-    from graphopt.runtime.strategy_text import strategy_of
+    from graphopt.runtime.compile.compilation import pass_context_for
+    from graphopt.runtime.settings.strategy_text import strategy_of
 
     load_imports(arguments.imports)
     text = arguments.build_strategy

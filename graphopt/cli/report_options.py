@@ -21,7 +21,7 @@ def add_platform(parser: argparse._ActionsContainer) -> None:
 
 def platform_of(args: argparse.Namespace) -> str:
     """The platform of `--platform`, as a PassContext has it; empty for a portable result."""
-    from graphopt.runtime.places import likely_place
+    from graphopt.runtime.devices.places import likely_place
 
     given = args.platform or likely_place().platform
     return "" if given == NO_PLATFORM else given

@@ -22,7 +22,7 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.instrumentation import Instrumentation
 from graphopt.passes.table.manager import Run
 from graphopt.passes.table.report import Report
-from graphopt.runtime.progress import announced
+from graphopt.runtime.settings.progress import announced
 
 
 def needs_near(args: argparse.Namespace) -> bool:

@@ -16,7 +16,7 @@ from graphopt.debug.tables import statistics
 from graphopt.display.table import table
 from graphopt.display.units import shape, size
 from graphopt.models.feeds import add_feed_arguments, feed_of, load_arrays
-from graphopt.runtime.strategy_text import strategy_of
+from graphopt.runtime.settings.strategy_text import strategy_of
 
 if TYPE_CHECKING:
     from graphopt.models.model import ImportedModel

@@ -25,7 +25,7 @@ from graphopt.models.feeds import sizes_of
 from graphopt.passes.engine import replay_file
 from graphopt.passes.engine.crash import versions
 from graphopt.passes.engine.replay_file import MadeUp, ReplayFile
-from graphopt.runtime.progress import announced
+from graphopt.runtime.settings.progress import announced
 
 # bytes of inputs that a file may hold
 MOST_DATA = 4 << 20

@@ -13,8 +13,8 @@ from graphopt.frontend.tracing import Traced
 from graphopt.passes.engine.validation import Validator
 from graphopt.runtime.explain import Explanation
 from graphopt.runtime.explain import explain as explain_passes
-from graphopt.runtime.progress import announced
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.settings.strategies import BuildStrategy
 
 
 def standard_validator() -> Validator:

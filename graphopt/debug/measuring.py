@@ -16,11 +16,11 @@ from graphopt.ir.translate.interface import output_names
 from graphopt.passes.table.report import Measured
 from graphopt.passes.table.rows import PassRow
 from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.devices.places import likely_place
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.flags import full_form
-from graphopt.runtime.places import likely_place
-from graphopt.runtime.scope import Scope, global_scope, values_in
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.flags import full_form
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.state.scope import Scope, global_scope, values_in
 
 _WARM_UP, _ROUNDS = 2, 9
 

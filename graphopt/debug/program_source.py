@@ -29,9 +29,9 @@ from graphopt.passes.table.parts import PARSE, Part
 from graphopt.passes.table.pipeline import passes_of
 from graphopt.passes.table.report import Report
 from graphopt.passes.table.schedule import steps as steps_of
-from graphopt.runtime.compilation import Compilation, pass_context_for
-from graphopt.runtime.places import likely_place
-from graphopt.runtime.strategy_text import strategy_of
+from graphopt.runtime.compile.compilation import Compilation, pass_context_for
+from graphopt.runtime.devices.places import likely_place
+from graphopt.runtime.settings.strategy_text import strategy_of
 
 Array = np.ndarray[Any, Any]
 
@@ -103,7 +103,7 @@ def _of_model(path: str) -> Subject:
 
 def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject]:
     from graphopt.frontend.script import run_script
-    from graphopt.runtime.run_hook import watching
+    from graphopt.runtime.steps.run_hook import watching
 
     # an entry keeps its compiled program alive, so that the id is not reused
     found: dict[int, tuple[Any, Subject]] = {}

@@ -8,7 +8,7 @@ from typing import Any
 
 from graphopt.device import cuda as cuda
 from graphopt.frontend import lazy
-from graphopt.runtime.places import (
+from graphopt.runtime.devices.places import (
     Place,
     as_place,
     check_place,
@@ -16,7 +16,7 @@ from graphopt.runtime.places import (
     chosen_place,
     devices_of,
 )
-from graphopt.runtime.places import XPUPlace as XPUPlace
+from graphopt.runtime.devices.places import XPUPlace as XPUPlace
 
 _CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import Any
 
 from graphopt.frontend import lazy
-from graphopt.runtime.places import CUDAPlace, Place, as_place, device_of, devices_of
-from graphopt.runtime.places import start_backend as _start
+from graphopt.runtime.devices.places import CUDAPlace, Place, as_place, device_of, devices_of
+from graphopt.runtime.devices.places import start_backend as _start
 
 
 def device_count() -> int:

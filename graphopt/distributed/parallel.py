@@ -64,7 +64,7 @@ def init_parallel_env() -> None:
     WorldError (ValueError) for variables that do not fit together, TrainerError (RuntimeError) when
     trainers do not come in time or differ.
     """
-    from graphopt.runtime.places import start_backend
+    from graphopt.runtime.devices.places import start_backend
 
     if world_of_environment() is not None:
         start_backend()

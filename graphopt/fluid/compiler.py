@@ -2,7 +2,7 @@
 
 from graphopt.frontend.calls import publish
 from graphopt.runtime.compiled_program import CompiledProgram as CompiledProgram
-from graphopt.runtime.strategies import BuildStrategy as BuildStrategy
-from graphopt.runtime.strategies import ExecutionStrategy as ExecutionStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy as BuildStrategy
+from graphopt.runtime.settings.strategies import ExecutionStrategy as ExecutionStrategy
 
 publish(globals(), __name__)

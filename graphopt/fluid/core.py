@@ -15,14 +15,14 @@ from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
 from graphopt.frontend import lazy
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import OpRole, VarKind
+from graphopt.runtime.devices.places import CPUPlace as CPUPlace
+from graphopt.runtime.devices.places import CUDAPinnedPlace as CUDAPinnedPlace
+from graphopt.runtime.devices.places import CUDAPlace as CUDAPlace
+from graphopt.runtime.devices.places import Place as Place
+from graphopt.runtime.devices.places import XPUPlace as XPUPlace
+from graphopt.runtime.devices.places import cuda_places
 from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecutor
-from graphopt.runtime.places import CPUPlace as CPUPlace
-from graphopt.runtime.places import CUDAPinnedPlace as CUDAPinnedPlace
-from graphopt.runtime.places import CUDAPlace as CUDAPlace
-from graphopt.runtime.places import Place as Place
-from graphopt.runtime.places import XPUPlace as XPUPlace
-from graphopt.runtime.places import cuda_places
-from graphopt.runtime.scope import Scope as Scope
+from graphopt.runtime.state.scope import Scope as Scope
 
 # The predictors of 1.8, which few scripts use, and which bring the readers of saved models.
 _INFERENCE = frozenset(

@@ -12,13 +12,13 @@ from graphopt.frontend.calls import publish
 from graphopt.frontend.sequence_notes import Levels, fed_name, levels_of
 from graphopt.ir.program import Block, Program, Variable, default_main_program
 from graphopt.runtime.executor import Executor as _Executor
-from graphopt.runtime.feed import lengths_fed
-from graphopt.runtime.fetch import fetch_names, split_updates
-from graphopt.runtime.from_dataset import elements
-from graphopt.runtime.scope import Scope as Scope
-from graphopt.runtime.scope import global_scope as global_scope
-from graphopt.runtime.scope import scope_guard as scope_guard
-from graphopt.runtime.slots import Tensor
+from graphopt.runtime.feeds.feed import lengths_fed
+from graphopt.runtime.feeds.fetch import fetch_names, split_updates
+from graphopt.runtime.feeds.from_dataset import elements
+from graphopt.runtime.state.scope import Scope as Scope
+from graphopt.runtime.state.scope import global_scope as global_scope
+from graphopt.runtime.state.scope import scope_guard as scope_guard
+from graphopt.runtime.state.slots import Tensor
 
 # as C++ calls them
 _NAMES = {"float32": "float", "float64": "double", "int32": "int", "int64": "int64_t"}

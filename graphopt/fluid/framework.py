@@ -22,10 +22,10 @@ from graphopt.ir.program import Variable as Variable
 from graphopt.ir.program import default_main_program as default_main_program
 from graphopt.ir.program import default_startup_program as default_startup_program
 from graphopt.ir.program import program_guard as program_guard
-from graphopt.runtime.flags import get_flags as get_flags
-from graphopt.runtime.flags import set_flags as set_flags
-from graphopt.runtime.places import cpu_places as cpu_places
-from graphopt.runtime.places import cuda_places as cuda_places
+from graphopt.runtime.devices.places import cpu_places as cpu_places
+from graphopt.runtime.devices.places import cuda_places as cuda_places
+from graphopt.runtime.settings.flags import get_flags as get_flags
+from graphopt.runtime.settings.flags import set_flags as set_flags
 
 
 def in_dygraph_mode() -> bool:

@@ -41,7 +41,7 @@ from graphopt.reader.decorator import map_readers as map_readers
 from graphopt.reader.decorator import multiprocess_reader as multiprocess_reader
 from graphopt.reader.decorator import shuffle as shuffle
 from graphopt.reader.decorator import xmap_readers as xmap_readers
-from graphopt.runtime.scope import global_scope
+from graphopt.runtime.state.scope import global_scope
 from graphopt.static.io import given_program
 
 _SAME = ("load", "load_program_state", "save", "set_program_state")

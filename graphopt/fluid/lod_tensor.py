@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend.missing import explain
-from graphopt.runtime.slots import Slot
-from graphopt.runtime.slots import Tensor as _Tensor
+from graphopt.runtime.state.slots import Slot
+from graphopt.runtime.state.slots import Tensor as _Tensor
 
 
 class LoDTensor(_Tensor):

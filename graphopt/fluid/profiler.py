@@ -15,7 +15,7 @@ from typing import Any, NoReturn
 
 from graphopt.errors import UnsupportedError
 from graphopt.frontend.calls import publish
-from graphopt.runtime.run_times import RunTimes, keep, kept
+from graphopt.runtime.settings.run_times import RunTimes, keep, kept
 
 Times = Sequence[float]
 _STATES = ("CPU", "GPU", "All")

@@ -22,7 +22,7 @@ from graphopt.frontend.prefetch import Prefetch
 from graphopt.ir.program import Variable, default_main_program
 from graphopt.ir.program.location import caller_location
 from graphopt.reader.decorator import batch as batch_reader
-from graphopt.runtime.slots import Tensor
+from graphopt.runtime.state.slots import Tensor
 
 Source = Callable[[], Iterable[Any]]
 

@@ -17,7 +17,7 @@ from graphopt.frontend.mode import would_be_dynamic
 from graphopt.ir.program import Program, Variable, default_startup_program
 from graphopt.ir.translate.inference import keep_only
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.scope import global_scope
+from graphopt.runtime.state.scope import global_scope
 
 
 def initialise(variables: Iterable[Variable]) -> None:

@@ -27,7 +27,7 @@ from graphopt.ir.formats.protobuf.program_desc import read_program, write_progra
 from graphopt.ir.formats.tensor_stream import read_selected_rows, read_tensor, write_tensor
 from graphopt.ir.program import Program, Variable
 from graphopt.ir.program.location import caller_level
-from graphopt.runtime.slots import Slot, Tensor
+from graphopt.runtime.state.slots import Slot, Tensor
 
 NAME_TABLE = "StructuredToParameterName@@"
 _BIG_TABLE = "UnpackBigParamInfor@@"

@@ -16,7 +16,7 @@ from graphopt.errors import UnsupportedError
 from graphopt.frontend import arguments
 from graphopt.ir.dtypes import FLOATING, DType
 from graphopt.ir.program import default_main_program, is_first_program
-from graphopt.runtime.generator import Generator, default_generator
+from graphopt.runtime.state.generator import Generator, default_generator
 
 _default_dtype = DType("float32")
 _op_attrs: dict[str, Any] = {}

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from graphopt.errors import GraphoptError
 from graphopt.ir.program.location import is_users
-from graphopt.runtime.flags import full_traceback
+from graphopt.runtime.settings.flags import full_traceback
 
 _RAISE = opmap["RAISE_VARARGS"]
 _Error = TypeVar("_Error", bound=BaseException)

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from graphopt.errors import OperandError
-from graphopt.runtime.places import CPUPlace, CUDAPlace, Place
+from graphopt.runtime.devices.places import CPUPlace, CUDAPlace, Place
 
 
 class PrecisionType(IntEnum):

@@ -16,7 +16,7 @@ from graphopt.fluid.executor import Executor
 from graphopt.fluid.lod_tensor import LoDTensor, lengths_between
 from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, read_model
-from graphopt.runtime.flags import pads_sizes
+from graphopt.runtime.settings.flags import pads_sizes
 
 Array = np.ndarray[Any, Any]
 # Sizes of inputs that are compiled as they are, before others run in buckets.

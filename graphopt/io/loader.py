@@ -12,7 +12,7 @@ from graphopt.io.collate import arrays_in, default_collate_fn, default_convert_f
 from graphopt.io.dataset import IterableDataset
 from graphopt.io.fetcher import Recipe
 from graphopt.io.worker import Workers
-from graphopt.runtime.slots import Slot, Tensor
+from graphopt.runtime.state.slots import Slot, Tensor
 
 if TYPE_CHECKING:
     from graphopt.fluid.reader import GeneratorLoader

@@ -28,10 +28,10 @@ from graphopt.jit.signature import (
 )
 from graphopt.jit.trace import Trace
 from graphopt.nn.layer.layers import Layer
-from graphopt.runtime.bounded import Bounded
 from graphopt.runtime.compiled_program import CompiledProgram
-from graphopt.runtime.scope import global_scope
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.state.scope import global_scope
 from graphopt.static.input import InputSpec
 
 # Traces of one function; arguments of more kinds than this are traced again.

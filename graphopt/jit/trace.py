@@ -16,7 +16,7 @@ from graphopt.jit.signature import Arguments, as_array
 from graphopt.jit.value import Value
 from graphopt.runtime.compiled_program import CompiledProgram
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.static.input import InputSpec
 
 

@@ -11,7 +11,7 @@ from graphopt.jit.static_function import StaticFunction
 from graphopt.jit.trace import Trace
 from graphopt.nn.layer.layers import Layer
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
 from graphopt.static.io import save_inference_model
 
 

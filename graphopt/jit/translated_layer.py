@@ -25,7 +25,7 @@ from graphopt.ir.translate.inference import block_indices
 from graphopt.jit.static_function import StaticFunction
 from graphopt.models.model import ImportedModel, read_model
 from graphopt.nn.layer.layers import Layer
-from graphopt.runtime.scope import global_scope
+from graphopt.runtime.state.scope import global_scope
 from graphopt.static.input import InputSpec
 
 _SUFFIX = ".pdmodel"

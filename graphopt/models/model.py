@@ -22,8 +22,8 @@ from graphopt.models.bundle.read import read_bundle
 from graphopt.models.find import find_parameters, find_program, given_parameters
 from graphopt.models.parameters import checked, kind_of_file, read_arrays, read_only, read_pickles
 from graphopt.models.saved import SavedModel
-from graphopt.runtime.scope import Scope, global_scope
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.state.scope import Scope, global_scope
 
 if TYPE_CHECKING:
     from graphopt.models.export import Exported

@@ -12,13 +12,13 @@ import numpy as np
 from graphopt.errors import FeedError
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.program import Program, Variable
-from graphopt.runtime.buckets import Buckets
-from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.devices.places import likely_place
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.places import likely_place
-from graphopt.runtime.scope import Scope
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.feeds.buckets import Buckets
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.state.scope import Scope
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

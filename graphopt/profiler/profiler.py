@@ -15,7 +15,7 @@ from typing import Any, Self
 from graphopt.profiler.schedule import ProfilerState, Schedule, always, between
 from graphopt.profiler.spans import STEP, USER, Recorder, Span, chrome_trace
 from graphopt.profiler.table import TABLES, SortedKeys, SummaryView, summary
-from graphopt.runtime.run_times import RunTimes, keep, kept
+from graphopt.runtime.settings.run_times import RunTimes, keep, kept
 
 _RECORDING = (ProfilerState.RECORD, ProfilerState.RECORD_AND_RETURN)
 

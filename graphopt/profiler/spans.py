@@ -10,7 +10,7 @@ from time import perf_counter
 from typing import NamedTuple
 
 from graphopt.ir.program import Program
-from graphopt.runtime.run_times import RunTimes
+from graphopt.runtime.settings.run_times import RunTimes
 
 STEP, RUN, USER = "ProfileStep", "Operator", "UserDefined"
 

@@ -8,7 +8,7 @@ from graphopt.ir.formats.graph_check import column_names
 from graphopt.ir.program import Program
 from graphopt.ir.translate.interface import data_names, output_names
 from graphopt.report.stages import Other
-from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.explain import Snapshot
 
 

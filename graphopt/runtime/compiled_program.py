@@ -12,26 +12,26 @@ from typing import TYPE_CHECKING, Any
 from graphopt.display.facts import WithFacts
 from graphopt.display.table import Page
 from graphopt.ir.program import Program
-from graphopt.runtime.arrays import Feed, Stats, counters
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.data_parallel import DataParallel, as_places
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.devices.places import Place, likely_place
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.fetch import Results, as_result, fetch_names, merge_replicas
-from graphopt.runtime.losses import (
+from graphopt.runtime.feeds.fetch import Results, as_result, fetch_names, merge_replicas
+from graphopt.runtime.feeds.losses import (
     check_customized_seed,
     check_loss_name,
     has_backward,
     is_customized,
 )
-from graphopt.runtime.places import Place, likely_place
-from graphopt.runtime.runner import Runner
-from graphopt.runtime.scope import Scope, global_scope, values_in
-from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
+from graphopt.runtime.runners.data_parallel import DataParallel, as_places
+from graphopt.runtime.runners.runner import Runner
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
+from graphopt.runtime.state.arrays import Feed, Stats, counters
+from graphopt.runtime.state.scope import Scope, global_scope, values_in
 
 if TYPE_CHECKING:
     from graphopt.passes.table.added import GivenPass
-    from graphopt.runtime.compiled import Compiled
+    from graphopt.runtime.compile.compiled import Compiled
     from graphopt.runtime.explain import Explanation
     from graphopt.runtime.profiling.profile import Profile
 
@@ -202,7 +202,7 @@ class CompiledProgram(WithFacts):
         whole or where the profiler of the device does not name instructions.
         """
         from graphopt.ir.translate.interface import output_names
-        from graphopt.runtime.feed import single_feed
+        from graphopt.runtime.feeds.feed import single_feed
         from graphopt.runtime.profiling.run import profiled
 
         place = self._bound[1] if self._bound is not None else likely_place()

@@ -10,17 +10,17 @@ from graphopt.display.facts import WithFacts
 from graphopt.errors import OperandError
 from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
-from graphopt.runtime.arrays import Feed, FetchList, Stats, counters
-from graphopt.runtime.bucketed import BucketedRunner
-from graphopt.runtime.buckets import Buckets, sequences
-from graphopt.runtime.feed import single_feed, with_readers
-from graphopt.runtime.fetch import Results, as_result, fetch_names, split_updates
-from graphopt.runtime.from_dataset import one_line, run_from_dataset
-from graphopt.runtime.places import Place, as_place, check_place, default_place
-from graphopt.runtime.run_times import timed
-from graphopt.runtime.runner import Runner
-from graphopt.runtime.scope import Scope, global_scope
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.devices.places import Place, as_place, check_place, default_place
+from graphopt.runtime.feeds.buckets import Buckets, sequences
+from graphopt.runtime.feeds.feed import single_feed, with_readers
+from graphopt.runtime.feeds.fetch import Results, as_result, fetch_names, split_updates
+from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
+from graphopt.runtime.runners.bucketed import BucketedRunner
+from graphopt.runtime.runners.runner import Runner
+from graphopt.runtime.settings.run_times import timed
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.state.arrays import Feed, FetchList, Stats, counters
+from graphopt.runtime.state.scope import Scope, global_scope
 
 
 class Compiled(Protocol):
@@ -186,7 +186,7 @@ class Executor(WithFacts):
 
     def _explain(self, error: Exception, program: Program, feed: Feed) -> None:
         """Raise a clearer error if there is one."""
-        from graphopt.runtime.blame import in_words
+        from graphopt.runtime.feeds.blame import in_words
 
         if (clearer := in_words(error, program, feed)) is not error:
             raise clearer

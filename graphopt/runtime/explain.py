@@ -35,10 +35,10 @@ from graphopt.passes.table.rows import (
     pass_rows,
     refusal_rows,
 )
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.fetch import fetch_names
-from graphopt.runtime.places import likely_place
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.devices.places import likely_place
+from graphopt.runtime.feeds.fetch import fetch_names
+from graphopt.runtime.settings.strategies import BuildStrategy
 
 
 class Snapshot(Protocol):

@@ -8,13 +8,13 @@ from __future__ import annotations
 import sys
 
 from graphopt.ir.program import Program, default_main_program
-from graphopt.runtime.arrays import Feed, FetchList
 from graphopt.runtime.compiled_program import CompiledProgram
+from graphopt.runtime.devices.places import CPUPlace, CUDAPlace
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.fetch import Results
-from graphopt.runtime.places import CPUPlace, CUDAPlace
-from graphopt.runtime.scope import Scope, global_scope
-from graphopt.runtime.strategies import BuildStrategy, ExecutionStrategy
+from graphopt.runtime.feeds.fetch import Results
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
+from graphopt.runtime.state.arrays import Feed, FetchList
+from graphopt.runtime.state.scope import Scope, global_scope
 
 
 class ParallelExecutor:

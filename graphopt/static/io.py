@@ -29,7 +29,7 @@ from graphopt.ir.program import Program, Variable, default_main_program
 from graphopt.ir.program.location import caller_level
 from graphopt.ir.translate.inference import inference_program, without_training_info
 from graphopt.runtime.compiled_program import CompiledProgram
-from graphopt.runtime.scope import global_scope
+from graphopt.runtime.state.scope import global_scope
 
 _NO_VARIABLES = "no variable in your model, please ensure there are any variables in your model"
 

@@ -31,7 +31,7 @@ from graphopt.ir.formats.seal import sealed_message, sealed_pickle
 from graphopt.ir.program import Parameter, Program, Variable
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.scope import global_scope
+from graphopt.runtime.state.scope import global_scope
 from graphopt.static.io import check_value, put_value, scope_value
 
 _SUFFIXES = (".pdparams", ".pdopt", ".pdmodel")

@@ -197,7 +197,7 @@ def get_value(self: Variable, scope: Any = None) -> Any:
 
     Raises ValueError when the scope does not have it. Paddle page: paddle.static.Variable.
     """
-    from graphopt.runtime.scope import global_scope
+    from graphopt.runtime.state.scope import global_scope
 
     slot = (scope or global_scope()).find_var(self.name)
     if slot is None:
@@ -210,7 +210,7 @@ def set_value(self: Variable, value: Any, scope: Any = None) -> None:
 
     A Variable as the value is computed now, from parameters as they are; it needs no feed.
     """
-    from graphopt.runtime.scope import global_scope
+    from graphopt.runtime.state.scope import global_scope
 
     array = value_of(value) if isinstance(value, Variable) else np.asarray(value)
     if array.shape != self.shape:

@@ -22,7 +22,7 @@ from graphopt.ir.program.location import caller_level
 
 if TYPE_CHECKING:
     from graphopt.debug.summary import Summary
-    from graphopt.runtime.scope import Scope
+    from graphopt.runtime.state.scope import Scope
 
 _NOT_STATE = (VarKind.FEED_MINIBATCH, VarKind.FETCH_LIST, VarKind.READER)
 _RENAMES = "StructuredToParameterName@@"
@@ -34,7 +34,7 @@ def state_dict(self: Program, mode: str = "all", scope: Scope | None = None) -> 
     `mode` is 'param' (the parameters), 'opt' (the others) or 'all'. Raises ValueError for another
     mode or a variable without a value.
     """
-    from graphopt.runtime.scope import Scope, global_scope
+    from graphopt.runtime.state.scope import Scope, global_scope
 
     if scope is not None and not isinstance(scope, Scope):
         raise TypeError(f"`scope` should be None or a Scope, but received {type(scope).__name__}")
@@ -84,7 +84,7 @@ def set_state_dict(
     Warns about, and skips, names that the program does not have and values of another shape or
     dtype.
     """
-    from graphopt.runtime.scope import global_scope
+    from graphopt.runtime.state.scope import global_scope
 
     if not isinstance(state_dict, Mapping):
         raise TypeError(

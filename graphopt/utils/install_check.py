@@ -8,7 +8,7 @@ import graphopt.static as static
 from graphopt.ir.program import unique_name
 from graphopt.nn.functional.loss import square_error_cost
 from graphopt.optimizer import SGD
-from graphopt.runtime.places import default_place
+from graphopt.runtime.devices.places import default_place
 from graphopt.tensor.stat import mean
 
 

@@ -31,7 +31,7 @@ from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.registry import own_passes
 from graphopt.passes.table.schedule import steps
 from graphopt.passes.target.choose_kernel import FORMS
-from graphopt.runtime.compilation import pass_context_for
+from graphopt.runtime.compile.compilation import pass_context_for
 from graphopt.testing import load_page, parse
 from graphopt_tests.frontend.programs import fresh
 from graphopt_tests.passes.flags.nets import strategy

@@ -13,7 +13,7 @@ from graphopt import fluid, inference
 from graphopt.errors import DeviceError, FeedError
 from graphopt.inference.config import QUERIES, WITHOUT_EFFECT
 from graphopt.models.model import read_model
-from graphopt.runtime.scope import Scope, global_scope, scope_guard
+from graphopt.runtime.state.scope import Scope, global_scope, scope_guard
 from graphopt_tests.model_files import MODELS
 
 LENET = MODELS / "infer_lenet"

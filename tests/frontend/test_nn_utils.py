@@ -8,7 +8,7 @@ import pytest
 import graphopt as paddle
 from graphopt import nn, static
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.runtime.scope import global_scope
+from graphopt.runtime.state.scope import global_scope
 from graphopt_tests.frontend.programs import fresh, run, start
 
 utils = nn.utils

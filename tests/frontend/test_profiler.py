@@ -13,7 +13,7 @@ import pytest
 from graphopt import fluid
 from graphopt.errors import UnsupportedError
 from graphopt.fluid import profiler
-from graphopt.runtime.run_times import keep, kept
+from graphopt.runtime.settings.run_times import keep, kept
 from graphopt_tests.frontend.test_fluid import fresh
 
 

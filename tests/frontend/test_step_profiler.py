@@ -12,7 +12,7 @@ import pytest
 from graphopt import profiler, static
 from graphopt.errors import UnsupportedError
 from graphopt.profiler.spans import Span, merged_seconds
-from graphopt.runtime.run_times import kept
+from graphopt.runtime.settings.run_times import kept
 from graphopt_tests.frontend.programs import fresh
 
 RECORD, LAST = profiler.ProfilerState.RECORD, profiler.ProfilerState.RECORD_AND_RETURN

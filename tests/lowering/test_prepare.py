@@ -14,8 +14,8 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.traits import Movement
 from graphopt.lowering.host_steps import RULES, HostSteps
 from graphopt.lowering.prepare import on_host, rule_of
-from graphopt.runtime.prepare import Prepare
-from graphopt.runtime.scope import Scope
+from graphopt.runtime.state.prepare import Prepare
+from graphopt.runtime.state.scope import Scope
 from graphopt_tests.ir.test_ops import COMPUTED
 from graphopt_tests.op_calls import build, flat
 from graphopt_tests.op_calls import rule_of as lowering_of

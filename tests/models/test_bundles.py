@@ -25,9 +25,9 @@ from graphopt.models.bundle import read
 from graphopt.models.bundle.layout import MAGIC
 from graphopt.models.bundle.sizes import ranges_of
 from graphopt.models.bundle.write import check_pure
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiling import compile_program
-from graphopt.runtime.machine import Machine
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiling import compile_program
+from graphopt.runtime.devices.machine import Machine
 
 HEAD = len(MAGIC) + 40
 

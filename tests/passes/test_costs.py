@@ -7,7 +7,7 @@ import pytest
 import graphopt as paddle
 from graphopt import nn, static, utils
 from graphopt.passes.engine.costs import Cost, cost_of_module
-from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compile.compilation import Compilation
 
 F = nn.functional
 

@@ -6,7 +6,7 @@ from graphopt.ir.dialect.signature import signature_of
 from graphopt.passes.table.explain import as_text
 from graphopt.passes.table.flags import GradientScaleStrategy
 from graphopt.passes.table.manager import optimize
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.testing import parse
 
 NET = """

@@ -38,8 +38,8 @@ from graphopt.passes.padding.dims import Axes, CannotPad, joined, reshaped
 from graphopt.passes.padding.mask import mask_padding
 from graphopt.passes.padding.masked import Masked, count_name, mask_name
 from graphopt.passes.padding.rules import carry
-from graphopt.runtime.bucketed import _with_rows
-from graphopt.runtime.padded_rows import count_of, cut, mask_of
+from graphopt.runtime.feeds.padded_rows import count_of, cut, mask_of
+from graphopt.runtime.runners.bucketed import _with_rows
 from graphopt_tests.op_calls import flat, groups_of
 from graphopt_tests.ops.base import Array, Sample
 from graphopt_tests.sample_modules import modules_in

@@ -12,7 +12,7 @@ from graphopt.ir.dialect.context import parse_text
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim, Extent, scaled, windows
 from graphopt.passes.padding.mask import mask_padding
 from graphopt.passes.padding.masked import mask_name
-from graphopt.runtime.padded_rows import cut, mask_of, misfit, rows_of
+from graphopt.runtime.feeds.padded_rows import cut, mask_of, misfit, rows_of
 
 STEPS = [
     ("window", extra, stride) for extra, stride in ((0, 1), (1, 2), (-2, 1), (2, 3), (4, 4))

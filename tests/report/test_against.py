@@ -15,8 +15,8 @@ from graphopt.report.difference import CHANGED, FUSED, NEW, difference
 from graphopt.report.graph import graph_of
 from graphopt.report.origins import Origins
 from graphopt.report.stages import FIRST, Optimization, Other, optimization
-from graphopt.runtime.compilation import Compilation, pass_context_for
-from graphopt.runtime.strategy_text import strategy_of
+from graphopt.runtime.compile.compilation import Compilation, pass_context_for
+from graphopt.runtime.settings.strategy_text import strategy_of
 from graphopt.utils import unique_name
 from graphopt_tests.report.test_report import data_of
 

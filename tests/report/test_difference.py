@@ -17,8 +17,8 @@ from graphopt.report.difference import CHANGED, FUSED, GONE, MOVED, NEW, Differe
 from graphopt.report.graph import Graph, graph_of
 from graphopt.report.origins import Origins
 from graphopt.report.stages import optimization
-from graphopt.runtime.compilation import Compilation, pass_context_for
-from graphopt.runtime.strategy_text import strategy_of
+from graphopt.runtime.compile.compilation import Compilation, pass_context_for
+from graphopt.runtime.settings.strategy_text import strategy_of
 from graphopt.utils import unique_name
 
 Layers = Callable[[Any], Any]

@@ -20,9 +20,9 @@ from graphopt.debug.program_source import subjects
 from graphopt.nn import functional as F
 from graphopt.report.page import page
 from graphopt.report.stages import Optimization, Other, optimization
-from graphopt.runtime.compilation import pass_context_for
-from graphopt.runtime.strategies import BuildStrategy
-from graphopt.runtime.strategy_text import strategy_of
+from graphopt.runtime.compile.compilation import pass_context_for
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.settings.strategy_text import strategy_of
 
 webdriver = pytest.importorskip("selenium.webdriver", reason="needs the extra `browser`")
 CHROMIUM, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")

@@ -26,8 +26,8 @@ from graphopt.report.model_explorer import model_explorer_json
 from graphopt.report.page import page
 from graphopt.report.stages import FIRST, Optimization, optimization
 from graphopt.report.times import time_bar, time_table
-from graphopt.runtime.compilation import pass_context_for
-from graphopt.runtime.strategy_text import strategy_of
+from graphopt.runtime.compile.compilation import pass_context_for
+from graphopt.runtime.settings.strategy_text import strategy_of
 
 MODELS = Path(__file__).parents[1] / "data" / "models"
 RESNET = MODELS / "infer_resnet18" / "model.pdmodel"

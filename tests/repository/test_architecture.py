@@ -38,7 +38,14 @@ JAX = f"jax jaxlib {XDSL}"
 IR = "ir.dtypes ir.program ir.dialect ir.translate ir.formats"
 REWRITES = "passes.cleanup passes.fusions passes.target passes.parallel passes.storage"
 PASSES = f"passes.engine passes.table passes.padding {REWRITES}"
-STAGED = f"errors display {IR} {PASSES} lowering runtime"
+# each room of the runtime uses those before it
+RUNTIME = (
+    *("state", "settings", "distributed", "devices", "feeds"),
+    *("compile", "disk", "steps", "runners", "profiling"),
+)
+RUN = " ".join(["runtime", *(f"runtime.{room}" for room in RUNTIME)])
+BELOW = f"errors display {IR} {PASSES} lowering"
+STAGED = f"{BELOW} {RUN}"
 API = "distributed fluid incubate linalg nn optimizer static tensor utils vision"
 
 # Arrows point one way: a room may use what is named here, and itself. Passes and the lowering do
@@ -61,10 +68,16 @@ LAW = {
     "passes.table": rule(f"errors display ir.dialect passes.engine {REWRITES}", XDSL),
     "report": rule("display ir.dialect passes.engine passes.table", XDSL),
     "lowering": rule("errors ir.dtypes ir.dialect", JAX),
-    "runtime": rule(f"errors display {IR} {PASSES} lowering report", f"filelock {JAX}"),
+    **{
+        f"runtime.{room}": rule(
+            " ".join([BELOW, *(f"runtime.{other}" for other in RUNTIME[:place])]), f"filelock {JAX}"
+        )
+        for place, room in enumerate(RUNTIME)
+    },
+    "runtime": rule(f"{STAGED} report", JAX),
     "reference": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
-    "frontend": rule(f"errors display {IR} runtime", "ml_dtypes numpy"),
-    "api": rule(f"errors display {IR} frontend runtime models debug", f"PIL scipy {JAX}"),
+    "frontend": rule(f"errors display {IR} {RUN}", "ml_dtypes numpy"),
+    "api": rule(f"errors display {IR} frontend {RUN} models debug", f"PIL scipy {JAX}"),
     "models": rule(f"{STAGED} frontend api", f"flatbuffers safetensors {JAX}"),
     "debug": rule(f"{STAGED} frontend models reference", JAX),
     "testing": rule(f"{STAGED} reference debug", f"hypothesis {JAX}"),

@@ -9,11 +9,11 @@ import time
 
 import pytest
 
-from graphopt.runtime.background import submit
+from graphopt.runtime.compile.background import submit
 
 START = """
 import os, signal, sys, threading, time
-from graphopt.runtime.background import submit
+from graphopt.runtime.compile.background import submit
 class Work:
     def __init__(self, seconds=0.0, then=""):
         self.begun, self.done = threading.Event(), threading.Event()

@@ -124,7 +124,7 @@ def test_a_higher_level_warns_and_goes_on() -> None:
 
 def test_from_the_environment() -> None:
     """FLAGS_check_nan_inf=1; a value of another type says so."""
-    code = "from graphopt.runtime.flags import checks_nan_inf; print(checks_nan_inf())"
+    code = "from graphopt.runtime.settings.flags import checks_nan_inf; print(checks_nan_inf())"
     for value, expected in (("1", "True"), ("false", "False"), ("maybe", "should be of type bool")):
         done = subprocess.run(
             [sys.executable, "-c", code],

@@ -80,7 +80,7 @@ def test_each_replica_takes_its_own_way(rows: int) -> None:
 def test_mappers_agree(monkeypatch: pytest.MonkeyPatch) -> None:
     """One device for each replica, or all on one, also with random numbers in a branch."""
     on_many = steps(4, 8, dropout=True)
-    monkeypatch.setattr("graphopt.runtime.compiled.distinct_devices", lambda places: None)
+    monkeypatch.setattr("graphopt.runtime.compile.compiled.distinct_devices", lambda places: None)
     on_one = steps(4, 8, dropout=True)
     for a, b in zip(on_many, on_one, strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-5)

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from graphopt import fluid
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import Program
-from graphopt.runtime.feed import single_feed
-from graphopt.runtime.split import SplitFeed, split_feed
+from graphopt.runtime.feeds.feed import single_feed
+from graphopt.runtime.feeds.split import SplitFeed, split_feed
 
 
 def program() -> Program:

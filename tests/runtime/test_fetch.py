@@ -13,7 +13,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import FeedError, FetchError
 from graphopt.ir.program import Variable
-from graphopt.runtime.fetch import merge_replicas
+from graphopt.runtime.feeds.fetch import merge_replicas
 from graphopt_tests.runtime.nets import (
     build,
     close,

@@ -9,8 +9,8 @@ import pytest
 
 import graphopt as paddle
 from graphopt.errors import FlagError
-from graphopt.runtime import flags
-from graphopt.runtime.flag_table import FLAGS
+from graphopt.runtime.settings import flags
+from graphopt.runtime.settings.flag_table import FLAGS
 
 
 @pytest.fixture(autouse=True)

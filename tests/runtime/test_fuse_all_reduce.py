@@ -12,7 +12,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.display.units import times
 from graphopt.ir.program import Variable
-from graphopt.runtime.flags import get_flags, set_flags
+from graphopt.runtime.settings.flags import get_flags, set_flags
 from graphopt_tests.runtime.nets import Net, build, regression_feed, value
 from graphopt_tests.runtime.trainings import module_text, stablehlo, state_of
 

@@ -10,7 +10,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt.errors import CheckError, IndexRangeError
-from graphopt.runtime.flags import IDS
+from graphopt.runtime.settings.flags import IDS
 from graphopt.static import Executor, Program, data, program_guard
 
 F = paddle.nn.functional

@@ -9,7 +9,7 @@ import pytest
 
 # what a script imports, and what a run with known executables does
 SCRIPT = "graphopt.static graphopt.nn graphopt.fluid graphopt.optimizer graphopt.jit"
-RUN = "graphopt.inference graphopt.runtime.executable graphopt.runtime.summaries"
+RUN = "graphopt.inference graphopt.runtime.steps.executable graphopt.runtime.disk.summaries"
 
 
 @pytest.mark.parametrize("names", [SCRIPT, RUN])

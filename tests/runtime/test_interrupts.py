@@ -15,8 +15,8 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.errors import CallbackError
-from graphopt.runtime.executable import Executable
-from graphopt.runtime.uninterrupted import Uninterrupted
+from graphopt.runtime.state.uninterrupted import Uninterrupted
+from graphopt.runtime.steps.executable import Executable
 from graphopt_tests.storms.run import storm
 
 

@@ -12,8 +12,8 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.runtime.executable import MAX_SHAPES
-from graphopt.runtime.kept import (
+from graphopt.runtime.steps.executable import MAX_SHAPES
+from graphopt.runtime.steps.kept import (
     MOST_COMPILED,
     NEW_PROGRAM,
     OTHER_FETCHES,

@@ -15,11 +15,11 @@ from jax._src import config
 import graphopt as paddle
 from graphopt import static
 from graphopt.passes.target.choose_kernel import BATCHED, CONVOLUTION, FORMS, HALF, PRODUCT
-from graphopt.runtime import kernel_forms, kernel_trial
-from graphopt.runtime.compiling import has_kernel
-from graphopt.runtime.flags import for_other_machines, uses_kernels
-from graphopt.runtime.forms import nothing_kept
-from graphopt.runtime.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
+from graphopt.runtime.compile import kernel_forms, kernel_trial
+from graphopt.runtime.compile.compiling import has_kernel
+from graphopt.runtime.compile.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
+from graphopt.runtime.settings.flags import for_other_machines, uses_kernels
+from graphopt.runtime.steps.forms import nothing_kept
 from graphopt.testing import parse
 
 GRADIENT = "kernels.w@GRAD"

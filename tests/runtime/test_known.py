@@ -15,9 +15,10 @@ from jax.experimental.compilation_cache import compilation_cache
 import graphopt as paddle
 from graphopt import static
 from graphopt.nn import functional as F
-from graphopt.runtime import forms, known, tiers
-from graphopt.runtime.flags import TIER
-from graphopt.runtime.known import FOLDER
+from graphopt.runtime.disk import known
+from graphopt.runtime.disk.known import FOLDER
+from graphopt.runtime.settings.flags import TIER
+from graphopt.runtime.steps import forms, tiers
 from graphopt_tests.runtime.nets import Net, build, close
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")

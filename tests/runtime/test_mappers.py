@@ -19,7 +19,7 @@ from graphopt.ir.program import Variable
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples

@@ -14,8 +14,8 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import DeviceError, UnsupportedError
 from graphopt.runtime import CompiledProgram
-from graphopt.runtime import places as places_module
-from graphopt.runtime.places import as_place, device_of, distinct_devices
+from graphopt.runtime.devices import places as places_module
+from graphopt.runtime.devices.places import as_place, device_of, distinct_devices
 from graphopt_tests.runtime.nets import Net, close, fc_mean, rows
 
 FEED = rows(0, 1, 2, 3)

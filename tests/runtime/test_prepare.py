@@ -20,8 +20,8 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.explain import as_text
 from graphopt.passes.table.manager import optimize
 from graphopt.reference import evaluate
-from graphopt.runtime.prepare import Prepare
-from graphopt.runtime.scope import Scope
+from graphopt.runtime.state.prepare import Prepare
+from graphopt.runtime.state.scope import Scope
 
 Array = np.ndarray[Any, Any]
 IMAGES = np.random.default_rng(0).normal(size=(4, 3, 8, 8)).astype("float32")

@@ -17,7 +17,7 @@ from graphopt import static
 from graphopt.cli.main import main as command
 from graphopt.errors import UnsupportedError
 from graphopt.models import import_model
-from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.profiling.instructions import Instructions, Part
 from graphopt.runtime.profiling.memory import Memory, memory_of, rows_that_fit
 from graphopt.runtime.profiling.profile import Profile

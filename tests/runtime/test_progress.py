@@ -13,7 +13,7 @@ import pytest
 import graphopt as paddle
 from graphopt import static
 from graphopt.display import progress
-from graphopt.runtime.progress import announced
+from graphopt.runtime.settings.progress import announced
 
 
 class Terminal(io.StringIO):

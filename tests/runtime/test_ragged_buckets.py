@@ -15,7 +15,7 @@ from graphopt import nn, static
 from graphopt.buckets import Buckets, multiples_of, one_of, powers_of_two
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
-from graphopt.runtime.bucketed import BucketedRunner, _lengthened
+from graphopt.runtime.runners.bucketed import BucketedRunner, _lengthened
 from graphopt_tests.runtime.bucket_runs import Built, Feed, assert_same, run
 
 BUCKETS = Buckets({"batch": powers_of_two(2), "rows": multiples_of(8)})

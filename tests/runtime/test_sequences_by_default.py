@@ -11,7 +11,7 @@ import pytest
 import graphopt as paddle
 import graphopt.fluid as fluid
 from graphopt.ir.program import unique_name
-from graphopt.runtime.buckets import sequences
+from graphopt.runtime.feeds.buckets import sequences
 from graphopt_tests.runtime.bucket_runs import assert_close
 
 Build = Callable[[], list[Any]]

@@ -18,8 +18,8 @@ from graphopt.ir.dialect.signature import STATE, Port, signature_of, stack_name
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.dialect.types import tensor
 from graphopt.lowering.plan import Replicated, home_of
-from graphopt.runtime.scope import Scope
-from graphopt.runtime.state import Bound, take
+from graphopt.runtime.state.bound import Bound, take
+from graphopt.runtime.state.scope import Scope
 
 NAMES = ("a", "b", "c", "d")
 # stacks of programs: some share variables, some have them in another order

@@ -16,13 +16,15 @@ from graphopt.errors import ProgramError
 from graphopt.ir.program import Program
 from graphopt.ir.translate.operators import registry
 from graphopt.nn import functional as F
-from graphopt.runtime import CPUPlace, forms, known, summaries
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiling import compile_program
-from graphopt.runtime.flags import WITHOUT
-from graphopt.runtime.program_key import key_of
-from graphopt.runtime.strategies import BuildStrategy
-from graphopt.runtime.summary import Summary
+from graphopt.runtime import CPUPlace
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiling import compile_program
+from graphopt.runtime.disk import known, summaries
+from graphopt.runtime.disk.program_key import key_of
+from graphopt.runtime.disk.summary import Summary
+from graphopt.runtime.settings.flags import WITHOUT
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.steps import forms
 from graphopt_tests.runtime.nets import Net, build
 
 X = np.random.default_rng(0).normal(size=(5, 4)).astype("float32")
@@ -168,7 +170,7 @@ def test_a_damaged_summary_is_made_again(
 
 def test_a_summary_of_something_else_is_no_crash(tmp_path: Path) -> None:
     """A whole file with other contents."""
-    from graphopt.runtime.entries import write_entry
+    from graphopt.runtime.disk.entries import write_entry
 
     wanted = trained()
     for file in files(tmp_path):

@@ -21,9 +21,10 @@ from graphopt.passes.fusions.fuse_bn_act import FuseBnAct
 from graphopt.passes.fusions.fuse_gemm_epilogue import FuseGemmEpilogue
 from graphopt.passes.table.times import PASSES, time_rows
 from graphopt.reference.stored import by_variable, stored
-from graphopt.runtime import executable, generator, tiers
-from graphopt.runtime.flags import TIER, full_form
-from graphopt.runtime.tiers import Successor, quickly
+from graphopt.runtime.settings.flags import TIER, full_form
+from graphopt.runtime.state import generator
+from graphopt.runtime.steps import executable, tiers
+from graphopt.runtime.steps.tiers import Successor, quickly
 from graphopt.testing import programs
 from graphopt.testing.programs import Generated
 from graphopt_tests.example_counts import examples

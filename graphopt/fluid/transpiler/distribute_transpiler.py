@@ -11,7 +11,7 @@ from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.frontend.calls import publish
 from graphopt.ir.program import Program, default_main_program
 from graphopt.runtime import BuildStrategy, ExecutionStrategy
-from graphopt.runtime.losses import losses
+from graphopt.runtime.feeds.losses import losses
 
 
 class DistributeTranspilerConfig:

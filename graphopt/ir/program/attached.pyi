@@ -4,7 +4,7 @@ from typing import Any
 
 from graphopt.debug.summary import Summary
 from graphopt.ir.program.program import Program, Variable
-from graphopt.runtime.scope import Scope
+from graphopt.runtime.state.scope import Scope
 
 class ProgramMethods:
     def state_dict(self, mode: str = ..., scope: Scope | None = ...) -> dict[str, Any]: ...

@@ -1,9 +1,9 @@
 """Matrix products and convolutions by oneDNN, which is part of jaxlib for CPUs on x86.
 
 XLA runs custom calls of these names by oneDNN, on threads of its own. Nothing documents them, and a
-configuration that oneDNN does not know ends the process: `runtime/kernel_forms.py` tries each form
-in another process first. `passes/target/choose_kernel.py` chooses the ops. What is not of a form
-here is computed by XLA.
+configuration that oneDNN does not know ends the process: `runtime/compile/kernel_forms.py` tries
+each form in another process first. `passes/target/choose_kernel.py` chooses the ops. What is not of
+a form here is computed by XLA.
 
 An executable with such a call cannot be serialized.
 """

@@ -8,7 +8,7 @@ from typing import Any
 import jax
 from jaxlib.xla_client import CompileOptions, DeviceList
 
-from graphopt.runtime.progress import announced
+from graphopt.runtime.settings.progress import announced
 
 
 def compiled_stablehlo(stablehlo: bytes, options: Mapping[str, Any], device: Any) -> Any:

@@ -9,8 +9,8 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.ir.dialect.context import new_context
 from graphopt.ir.dialect.signature import prepare_function
 from graphopt.ir.dialect.text import ModuleParser, text_of
-from graphopt.runtime.compiled import Compiled
-from graphopt.runtime.prepare import Prepare
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.state.prepare import Prepare
 
 
 def prepare_text(compiled: Compiled) -> str:

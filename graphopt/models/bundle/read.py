@@ -18,19 +18,19 @@ from graphopt.ir.program import Program
 from graphopt.models.bundle.layout import Bundle, as_format_error
 from graphopt.models.bundle.program import program_of
 from graphopt.passes.padding import records
-from graphopt.runtime.arrays import HostArray, shapes_of
-from graphopt.runtime.buckets import Buckets, automatic
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.flags import checks_all_ids, checks_nan_inf
-from graphopt.runtime.machine import Machine, this_machine
-from graphopt.runtime.places import device_of
-from graphopt.runtime.shipped import ship
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.devices.machine import Machine, this_machine
+from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.feeds.buckets import Buckets, automatic
+from graphopt.runtime.settings.flags import checks_all_ids, checks_nan_inf
+from graphopt.runtime.state.arrays import HostArray, shapes_of
+from graphopt.runtime.steps.shipped import ship
 
 if TYPE_CHECKING:
-    from graphopt.runtime.executable import Executables
-    from graphopt.runtime.prepare import Prepare
-    from graphopt.runtime.step_calls import Step
-    from graphopt.runtime.summary import Summary
+    from graphopt.runtime.disk.summary import Summary
+    from graphopt.runtime.state.prepare import Prepare
+    from graphopt.runtime.steps.executable import Executables
+    from graphopt.runtime.steps.step_calls import Step
 
 
 class Opened(NamedTuple):
@@ -104,9 +104,9 @@ class InBundle:
         return self._executables(compilation) if fits else None
 
     def _executables(self, compilation: Compilation) -> Executables:
-        from graphopt.runtime.loaded import LoadedExecutables
-        from graphopt.runtime.summaries import Summarized
-        from graphopt.runtime.summary import Summary
+        from graphopt.runtime.disk.summaries import Summarized
+        from graphopt.runtime.disk.summary import Summary
+        from graphopt.runtime.steps.loaded import LoadedExecutables
 
         record, device = self.bundle.manifest, device_of(compilation.places[0])
         with as_format_error(self.bundle.path):
@@ -151,7 +151,7 @@ class InBundle:
         FormatError when either is damaged.
         """
         from graphopt.models.bundle.load import executable_of, from_stablehlo
-        from graphopt.runtime.loaded import Loaded
+        from graphopt.runtime.steps.loaded import Loaded
 
         bundle = self.bundle
         with as_format_error(bundle.path):

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TypeAlias
 
 from graphopt.ir.program import Program
-from graphopt.runtime.buckets import Buckets
+from graphopt.runtime.feeds.buckets import Buckets
 
 Shapes: TypeAlias = "dict[str, tuple[int, ...]]"
 # the least and the largest size of each axis

@@ -29,16 +29,16 @@ from graphopt.models.bundle.sizes import Shapes
 from graphopt.models.export.paddle import saved_program
 from graphopt.models.saved import SavedModel
 from graphopt.passes.padding import records
-from graphopt.runtime.arrays import Array
-from graphopt.runtime.bucketed import BucketedRunner
-from graphopt.runtime.buckets import Buckets
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiled import Compiled
-from graphopt.runtime.compiling import compile_program
-from graphopt.runtime.flags import for_other_machines
-from graphopt.runtime.machine import this_machine
-from graphopt.runtime.places import Place, device_of
-from graphopt.runtime.summary import Summary
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.compile.compiling import compile_program
+from graphopt.runtime.devices.machine import this_machine
+from graphopt.runtime.devices.places import Place, device_of
+from graphopt.runtime.disk.summary import Summary
+from graphopt.runtime.feeds.buckets import Buckets
+from graphopt.runtime.runners.bucketed import BucketedRunner
+from graphopt.runtime.settings.flags import for_other_machines
+from graphopt.runtime.state.arrays import Array
 
 
 class Step(NamedTuple):

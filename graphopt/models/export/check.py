@@ -10,7 +10,7 @@ import numpy as np
 
 from graphopt.models.export.write import PROGRAMS, Exported
 from graphopt.runtime.executor import Executor
-from graphopt.runtime.scope import Scope, scope_guard
+from graphopt.runtime.state.scope import Scope, scope_guard
 
 if TYPE_CHECKING:
     from graphopt.models.saved import SavedModel

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from graphopt.ir.dialect.text import text_of
 from graphopt.ir.formats.commit import write_files
-from graphopt.runtime.jax_import import import_jax
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.jax_import import import_jax
+from graphopt.runtime.settings.strategies import BuildStrategy
 
 if TYPE_CHECKING:
     from xdsl.dialects.builtin import ModuleOp

@@ -1,8 +1,8 @@
 """Padded axes in ops on concatenated sequences, whose lengths are fed with the rows.
 
 Padding adds sequences: the added sequences share all added rows, one row or more each (see
-`graphopt.runtime.bucketed`). So no sequence that counts contains a padded row, and the others hold
-ordinary numbers.
+`graphopt.runtime.runners.bucketed`). So no sequence that counts contains a padded row, and the
+others hold ordinary numbers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The flags of BuildStrategy: all that is said of a flag, in one record.
 
-`runtime/strategies.py` makes BuildStrategy of them, `order.py` has the passes that they select, and
-docs/reference/build-strategy.md is written from both.
+`runtime/settings/strategies.py` makes BuildStrategy of them, `order.py` has the passes that they
+select, and docs/reference/build-strategy.md is written from both.
 """
 
 from __future__ import annotations

@@ -21,8 +21,8 @@ from graphopt.runtime.distributed.member import FAULT_EXIT, Member, quit_now
 from graphopt.runtime.distributed.stopping import Stopping
 from graphopt.runtime.distributed.wire import free_port
 from graphopt.runtime.distributed.world import World, world_of_environment
-from graphopt.runtime.jax_import import import_jax
-from graphopt.runtime.uninterrupted import Uninterrupted
+from graphopt.runtime.settings.jax_import import import_jax
+from graphopt.runtime.state.uninterrupted import Uninterrupted
 
 # What a shell reports for a program that Ctrl-C ended.
 INTERRUPTED = 130

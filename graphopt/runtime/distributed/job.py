@@ -7,7 +7,7 @@ import os
 from graphopt.errors import WorldError
 from graphopt.runtime.distributed.group import Group, current, join
 from graphopt.runtime.distributed.world import world_of
-from graphopt.runtime.strategies import BuildStrategy
+from graphopt.runtime.settings.strategies import BuildStrategy
 
 
 def job_of(strategy: BuildStrategy) -> Group | None:

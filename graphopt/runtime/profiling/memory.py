@@ -18,12 +18,12 @@ from graphopt.ir.dialect.types import dtype_of, shape_of
 from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.locations import numbered
 from graphopt.passes.engine.naming import source_line
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiled import Compiled
-from graphopt.runtime.compiling import compile_program
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.profiling.instructions import Instructions
 from graphopt.runtime.profiling.names import names_are_kept, variable_of
-from graphopt.runtime.progress import announced
+from graphopt.runtime.settings.progress import announced
 
 Shapes = Mapping[str, tuple[int, ...]]
 

@@ -14,11 +14,9 @@ from graphopt.errors import UnsupportedError
 from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.locations import numbered
 from graphopt.passes.engine.naming import source_line
-from graphopt.runtime.arrays import Feeds, HostArray
-from graphopt.runtime.compilation import Compilation
-from graphopt.runtime.compiling import compile_program
-from graphopt.runtime.executable import Executable
-from graphopt.runtime.known import types_of
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiling import compile_program
+from graphopt.runtime.disk.known import types_of
 from graphopt.runtime.profiling.instructions import Instructions, Part
 from graphopt.runtime.profiling.names import names_are_kept, variable_of
 from graphopt.runtime.profiling.peak import peak_flops
@@ -26,9 +24,11 @@ from graphopt.runtime.profiling.profile import Profile
 from graphopt.runtime.profiling.recording import Recording, record
 from graphopt.runtime.profiling.rows import Event, OpTime
 from graphopt.runtime.profiling.spread import IDLE, spread
-from graphopt.runtime.progress import announced
-from graphopt.runtime.runner import write_learning_rates
-from graphopt.runtime.scope import Scope
+from graphopt.runtime.runners.runner import write_learning_rates
+from graphopt.runtime.settings.progress import announced
+from graphopt.runtime.state.arrays import Feeds, HostArray
+from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.steps.executable import Executable
 
 _WARM_UP = 2
 

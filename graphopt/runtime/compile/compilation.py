@@ -1,0 +1,158 @@
+"""A compilation: a program with feeds, fetches, strategy and places, and its optimised module.
+
+Whoever compiles, explains, exports or searches a program makes a `Compilation` first, so that all
+of them see the same passes. `compile_program` of `runtime/compile/compiling.py` gives what
+executables are made of, and is the only part that always needs JAX.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from graphopt.ir.program import GRAD_SUFFIX, Program
+from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
+from graphopt.passes.padding.dims import Axes
+from graphopt.passes.padding.masked import Masked
+from graphopt.passes.table.context import PassContext
+from graphopt.passes.table.parts import PARSE, Part
+from graphopt.runtime.devices.places import Place, devices_of
+from graphopt.runtime.settings.flags import left_out, uses_kernels
+from graphopt.runtime.settings.jax_import import import_jax
+from graphopt.runtime.settings.strategies import BuildStrategy
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.passes.engine.validation import Validator
+    from graphopt.passes.table.report import Report
+
+
+class Optimized(NamedTuple):
+    """A module after its passes, and what they did."""
+
+    module: ModuleOp
+    report: Report
+
+
+@dataclass(frozen=True)
+class Compilation:
+    """A program to compile for these places; without places portably, for any platform.
+
+    A program without a strategy has the passes of its platform only. `steps` are those of one run,
+    `stacked` the feeds with a batch for each of them. `mapper` makes replicas of a data-parallel
+    one; "auto" leaves the choice to the places and feeds. `axes` are the dimensions of feeds that
+    come with rows to spare; the masks and counts of the rows are then fed as well.
+    """
+
+    program: Program
+    feeds: tuple[str, ...]
+    fetches: tuple[str, ...]
+    strategy: BuildStrategy | None = None
+    places: tuple[Place, ...] = ()
+    data_parallel: bool = False
+    steps: int = 1
+    stacked: frozenset[str] = frozenset()
+    sample_weighted: bool = False
+    mapper: str = "auto"
+    axes: Mapping[str, Axes] | None = None
+
+    def parsed(self) -> ModuleOp:
+        """The module before any pass, parsed again."""
+        return self.masked()[0]
+
+    def masked(self) -> tuple[ModuleOp, Masked | None]:
+        """The module before any pass, and its additional feeds; CannotPad for `axes` that cannot.
+
+        UnsupportedError and ProgramError as `parse_program`.
+        """
+        from graphopt.ir.translate.blocks.program import parse_program
+
+        module = parse_program(self.program, self.feeds, self.fetches)
+        return (module, None) if self.axes is None else (module, self._mask(module, self.axes))
+
+    def _mask(self, module: ModuleOp, axes: Mapping[str, Axes]) -> Masked:
+        """Rewrite a module for feeds with rows to spare."""
+        from xdsl.transforms.dead_code_elimination import dce
+
+        from graphopt.ir.dialect.context import new_context
+        from graphopt.passes.cleanup.settle_shapes import SettleShapes
+        from graphopt.passes.padding.mask import mask_padding
+        from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
+
+        # masked norms are written out, so that they must know before whose rows they count
+        if self.strategy is not None and self.strategy.sync_batch_norm:
+            SyncBatchNorm().apply(new_context(), module)
+        # what reads sizes off a tensor mostly reshapes by them, and says so without reading then;
+        # feeds with rows to spare are never empty
+        SettleShapes(has_elements=True).apply(new_context(), module)
+        dce(module)
+        return mask_padding(module, axes)
+
+    def pass_context(self) -> PassContext:
+        """The PassContext for the passes."""
+        return pass_context_for(
+            self.strategy,
+            self.places[0].platform if self.places else "",
+            replicas=max(len(self.places), 1),
+            data_parallel=self.data_parallel,
+            sample_weighted=self.sample_weighted,
+            recompute=_recomputes(self.program),
+            loss_grad=next((name for name in self.feeds if name.endswith(GRAD_SUFFIX)), ""),
+        )
+
+    def optimized(self, *, near: bool = False, validate: Validator | None = None) -> Optimized:
+        """The module after the passes, with the report.
+
+        `near` is for a report: it has near misses, and no files of graphs are written. `validate`
+        compares each rewrite with what it replaces. PassError when a pass fails, OSError when
+        `debug_graphviz_path` cannot be written.
+        """
+        from graphopt.passes.table.manager import optimize
+
+        start = time.perf_counter()
+        module = self.parsed()
+        parse = Part(PARSE, time.perf_counter() - start)
+        context = self.pass_context().quiet() if near else self.pass_context()
+        report = optimize(module, context, near=near, again=self.parsed, validate=validate)
+        report.parts.append(parse)
+        return Optimized(module, report)
+
+
+def pass_context_for(strategy: BuildStrategy | None, platform: str, **run: Any) -> PassContext:
+    """The PassContext of a strategy (None for a plain program) and a platform.
+
+    `platform` is cpu, gpu, tpu, or empty for a portable result. `run` are the other fields of the
+    PassContext: of those about replicas a plain program has none.
+    """
+    devices = _about(platform)
+    if strategy is None:
+        recompute = bool(run.get("recompute"))
+        return PassContext({}, without=left_out(), recompute=recompute, **devices)
+    return strategy.pass_context(**devices, **run)
+
+
+def _about(platform: str) -> dict[str, Any]:
+    """The facts about the devices of a platform for passes: fields of their `PassContext`."""
+    if platform == "cpu" and uses_kernels():
+        from graphopt.runtime.compile.kernel_forms import kernels
+
+        found = kernels()
+        return {"platform": platform, "kernels": found.forms, "no_kernels": found.why}
+    if platform not in ("gpu", "tpu"):  # those that have kernels for attention
+        return {"platform": platform}
+    import_jax()
+    from graphopt.lowering.kernels.attention_kernels import kernel_of
+
+    return {
+        "platform": platform,
+        "attention_kernel": kernel_of(platform, devices_of(platform)),
+    }
+
+
+def _recomputes(program: Program) -> bool:
+    """True when a derivative of the program names checkpoints."""
+    ops = (op for block in program.blocks for op in block.ops if op.type == GRAD_TYPE)
+    return any(op.attrs.get(RECOMPUTE) for op in ops)

@@ -1,0 +1,196 @@
+"""An optimised program, and the mapper that makes replicas of it.
+
+This module and those that it uses import JAX when they are loaded; the rest of the runtime does
+when the first program runs. The lowering and the dialect are imported when a module is mapped: a
+program whose executable is on disk needs neither.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.index_bound import IndexBound
+from graphopt.ir.program.location import caller_level
+from graphopt.lowering.plan import Plan, Replicated
+from graphopt.passes.padding.masked import Masked
+from graphopt.passes.table.parts import Part
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.devices.places import device_of, distinct_devices
+from graphopt.runtime.state.prepare import Prepare
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.passes.table.report import Report
+
+
+@dataclass
+class Compiled:
+    """An optimised module, and what its executables have to know of it."""
+
+    compilation: Compilation
+    module: ModuleOp
+    report: Report
+    plan: Plan
+    is_random: bool
+    has_barriers: bool = False
+    """True when derivatives compute activations again, or something waits for something else."""
+    callers: dict[Any, Any] = field(default_factory=dict)
+    """The ops that call Python: what that raises must leave the state as it was."""
+    checks_finite: bool = False
+    """True with FLAGS_check_nan_inf, which may refuse a step; that then stores nothing."""
+    is_kept: bool = True
+    """False with kernels of oneDNN: XLA fails to serialize such executables, so none is on disk."""
+    prepare: Prepare | None = None
+    """The values that are computed apart from the steps."""
+    bounds: Mapping[str, tuple[IndexBound, ...]] = field(default_factory=dict[str, Any])
+    """The numbers that feeds may hold."""
+    masked: Masked | None = None
+    """The masks and counts that are fed in addition, where feeds have rows to spare."""
+    key: str | None = None
+    """The key of its executables on disk; None when that is made of the module."""
+    parts: list[Part] = field(default_factory=list[Part])
+    """The parts of the compilation but the passes, noted when they are done; the report's, too."""
+    note: Callable[[Compiled], None] | None = None
+    """Notes on disk what a later process has to know of this; called when executables are kept."""
+
+    @property
+    def text(self) -> str:
+        """The module as text."""
+        from graphopt.ir.dialect.text import text_of
+
+        return text_of(self.module)
+
+    @cached_property
+    def size(self) -> int:
+        """The number of operators that XLA gets, about; derivatives count as two more programs."""
+        from graphopt.ir.dialect.ops.grad import Grad
+
+        ops = list(self.module.walk())
+        return len(ops) * (3 if any(isinstance(op, Grad) for op in ops) else 1)
+
+    def mapped(self, count: int, *, even: bool) -> Replicated:
+        """The module on `count` replicas, which get equally many rows when they are `even`."""
+        from graphopt.lowering import replication
+        from graphopt.lowering.lockstep import lockstep
+        from graphopt.lowering.multi_process import across
+
+        compilation = self.compilation
+        strategy = compilation.strategy
+        donate = bool(strategy is None or strategy.enable_inplace)
+        donate = donate and not self.calls_python
+        if not compilation.data_parallel or (count == 1 and not self.per_replica):
+            if self.starts_alike:
+                return replace(self.by_op(), name="start")
+            device = device_of(compilation.places[0])
+            alone = replication.alone(self.module, self.plan, device, donate=donate)
+            return replace(alone, why="there is one place")
+        places = compilation.places[:count]
+        devices = distinct_devices(places)
+        mapper, why = choose_mapper(compilation.mapper, devices, len(places), even=even)
+        if mapper == "lockstep":
+            found = lockstep(self.module, self.plan, device_of(places[0]), count)
+        elif mapper == "vmap" or devices is None:
+            device = device_of(places[0])
+            found = replication.vmap(self.module, self.plan, device, count, donate=donate)
+        elif mapper == "pmap":
+            found = replication.pmap(self.module, self.plan, devices, donate=donate)
+        else:
+            found = replication.shard_map(self.module, self.plan, devices, donate=donate)
+            # beside other processes, JAX takes no NumPy feeds for several devices
+            found = found if jax.process_count() == 1 else across(found, devices)
+        return replace(found, why=why)
+
+    def options(self) -> dict[str, Any] | None:
+        """The options of XLA for this module."""
+        if self.compilation.places[0].platform != "cpu" or not self.has_barriers:
+            return None
+        # on CPUs XLA would remove barriers before it looks for common subexpressions, and so keep
+        # what the derivative is to compute again, and before it joins collectives
+        return {"xla_disable_hlo_passes": "cse_barrier_expander"}
+
+    def by_op(self) -> Replicated:
+        """The module for one device, one XLA program for each op: sizes may depend on data."""
+        from graphopt.lowering import replication
+
+        return replication.by_op(self.module, self.plan, device_of(self.compilation.places[0]))
+
+    def explained(self) -> Report:
+        """The report including near misses, costs and blocks, computed on the first request."""
+        from graphopt.passes.table.manager import optimize
+        from graphopt.passes.table.times import timed_as
+
+        if not self.report.detailed:
+            # as it was compiled, whatever flags have been set since
+            context, again = self.report.context, self.compilation.parsed
+            found = optimize(again(), context.quiet(), near=True, again=again)
+            found = timed_as(found, self.report)
+            self.report = replace(found, context=context, validation=self.report.validation)
+        return self.report
+
+    @property
+    def starts_alike(self) -> bool:
+        """True for a startup program, which gives state and takes nothing, with draws alike.
+
+        XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
+        that are like it: those of one shape, and long ones of any shape.
+        """
+        from graphopt.ir.dialect.ops.random import RandomOp
+        from graphopt.lowering.call import Call
+        from graphopt.lowering.collectives import ALONE
+        from graphopt.lowering.ops.random import draws_in_parts
+
+        plan = self.plan
+        if plan.feeds or plan.updated or plan.read_only or plan.fetches:
+            return False
+        calls = [Call.of(op, ALONE) for op in self.module.walk() if isinstance(op, RandomOp)]
+        alike = len(calls) >= 2 * len(set(calls)) > 0
+        return alike or sum(map(draws_in_parts, calls)) > 1
+
+    @property
+    def calls_python(self) -> bool:
+        """True when a step calls Python, for an op or to look for NaN."""
+        return bool(self.callers) or self.checks_finite
+
+    @property
+    def per_replica(self) -> bool:
+        """True when some state has a value of its own on each replica."""
+        ports = (*self.plan.updated, *self.plan.read_only, *self.plan.written)
+        return any(port.per_replica for port in ports)
+
+
+def choose_mapper(
+    asked: str, devices: Sequence[Any] | None, count: int, *, even: bool
+) -> tuple[str, str]:
+    """The mapper of `count` places and the reason; `devices` if there is one for each place.
+
+    Replicas with different numbers of rows can run in lockstep only: with another mapper requested,
+    a warning says so. Raises UnsupportedError if the requested one cannot run.
+    """
+    if not even:
+        why = "the replicas have different numbers of rows"
+        if asked != "auto":
+            why = f"{why}, which {asked} cannot run"
+            warnings.warn(f"mapper: lockstep, as {why}", stacklevel=caller_level())
+        return "lockstep", why
+    if asked == "auto":
+        if devices is None:
+            return "vmap", "there are fewer devices than places"
+        return "shard_map", "there is a device for each place"
+    if asked != "vmap" and devices is None:
+        raise UnsupportedError(
+            f"mapper = '{asked}' needs a device for each of the {count} places: set "
+            f"CPU_NUM={count} before anything runs, use fewer places, or mapper = 'vmap' or 'auto'"
+        )
+    if asked == "pmap" and jax.process_count() > 1:
+        raise UnsupportedError(
+            "mapper = 'pmap' runs in one process; in a job of several use 'shard_map' or 'auto'"
+        )
+    return asked, "it was requested"

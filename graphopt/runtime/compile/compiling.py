@@ -1,0 +1,118 @@
+"""Compiling a program: parsed, optimised, and with a plan for its steps."""
+
+from __future__ import annotations
+
+import functools
+import os
+import sys
+import time
+import warnings
+
+from xdsl.dialects.builtin import ModuleOp, TensorType
+from xdsl.ir import Operation
+
+from graphopt.errors import ProgramError
+from graphopt.ir.dialect.definition import attr_kinds
+from graphopt.ir.dialect.differentiated import segment_of
+from graphopt.ir.dialect.index_bounds import assert_bounds, fed_bounds
+from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.control import Fence, FusionGroup
+from graphopt.ir.dialect.ops.dynamic import draws
+from graphopt.ir.dialect.ops.grad import Grad
+from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout
+from graphopt.ir.dialect.types import byte_count, show
+from graphopt.ir.program.location import caller_level
+from graphopt.lowering.host import callers
+from graphopt.lowering.plan import Plan
+from graphopt.passes.table.flags import check_supported, refused
+from graphopt.passes.table.manager import optimize
+from graphopt.passes.table.parts import PARSE, Part
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.feeds.blame import check_depth
+from graphopt.runtime.settings.flags import checks_all_ids, checks_nan_inf, hashes_dropout
+from graphopt.runtime.state.prepare import Prepare
+
+
+def compile_program(compilation: Compilation) -> Compiled:
+    """Parse and optimise a program; XLA compiles it when shapes are known.
+
+    UnsupportedError for a flag of the strategy that nothing can obey, and for branches and loops
+    nested so deep that Python could not follow. CannotPad for one that cannot do with rows to
+    spare, where it is to.
+    """
+    check_depth(compilation.program)
+    start = time.perf_counter()
+    module, masked = compilation.masked()
+    parse = Part(PARSE, time.perf_counter() - start)
+    if compilation.strategy is not None:
+        check_supported(compilation.strategy.pass_context().flags)
+    _check_memory(module)
+    context = compilation.pass_context()
+    if context.communicates:
+        for flag, text in refused(context).items():
+            warnings.warn(f"{flag}: {text}", stacklevel=caller_level())
+    bounds = fed_bounds(module)
+    if checks_all_ids():
+        assert_bounds(module)
+    report = optimize(module, context, again=compilation.parsed)
+    report.parts.append(parse)
+    if hashes_dropout():
+        hash_dropout(module)
+    if checks_nan_inf():
+        check_finite(module)
+    is_random = any(draws(op) for op in module.walk())
+    has_barriers = any(map(_has_barrier, module.walk()))
+    plan = Plan.of(module, compilation.steps, compilation.stacked, apart=True)
+    return Compiled(
+        compilation,
+        module,
+        report,
+        plan,
+        is_random,
+        has_barriers,
+        callers(module),
+        checks_finite(module),
+        is_kept=not any(map(has_kernel, module.walk())),
+        prepare=Prepare.of(module, device_of(compilation.places[0])),
+        bounds=bounds,
+        masked=masked,
+        parts=report.parts,
+    )
+
+
+def _has_barrier(op: Operation) -> bool:
+    """True for an op that is lowered with a barrier."""
+    adds = isinstance(op, Grad) and bool(op.attr("addto"))
+    return adds or isinstance(op, (Fence, FusionGroup)) or segment_of(op) is not None
+
+
+def has_kernel(op: Operation) -> bool:
+    """True for an op that a library computes, not XLA."""
+    return isinstance(op, PdOp) and "kernel" in attr_kinds(type(op)) and bool(op.attr("kernel"))
+
+
+def _check_memory(module: ModuleOp) -> None:
+    """ProgramError for a result that is much larger than the memory of this machine.
+
+    A little larger may do: XLA does not store what it fuses.
+    """
+    limit = 4 * _memory()
+    for op in module.walk():
+        for result in op.results:
+            if isinstance(result.type, TensorType) and byte_count(result.type) > limit:
+                name = result.name_hint or op.name
+                raise ProgramError(
+                    f"'{name}' of {op.name} is {show(result.type)}, which takes "
+                    f"{byte_count(result.type)} bytes; this machine has {_memory()}"
+                )
+
+
+@functools.cache
+def _memory() -> int:
+    """The bytes of memory of this machine; no limit where it does not say."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, OSError, ValueError):
+        return sys.maxsize

@@ -1,0 +1,210 @@
+"""The forms of oneDNN's kernels that this machine may use, tried in a child process first.
+
+A form is tried once for a machine and a version of jaxlib; the verdict is beside the compiled
+programs. A child process tries it, in the background, because a configuration that oneDNN does not
+know ends the process. Until there is a verdict, XLA computes. Without a directory the verdict is
+this process's own.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from graphopt.lowering.kernels.onednn_here import why_not_here
+from graphopt.passes.target.choose_kernel import FORMS, HALF
+from graphopt.runtime.compile.background import submit
+from graphopt.runtime.compile.kernel_trial import BEGINS, ENDS
+from graphopt.runtime.devices.cache_place import machine_directory
+from graphopt.runtime.devices.machine import instructions
+from graphopt.runtime.settings.flags import must_repeat
+
+SECONDS = 120.0
+"""A trial that takes longer is ended, and the form refused."""
+FOLDER = "kernels"
+COMMAND = (sys.executable, "-m", "graphopt.runtime.compile.kernel_trial")
+
+Verdicts = Mapping[str, str]
+"""For each form that was tried, the reason to refuse it; "" where it works."""
+
+
+class Kernels(NamedTuple):
+    """The forms to use, and the reason why there are no more of them."""
+
+    forms: tuple[str, ...] = ()
+    why: str = ""
+
+
+def kernels() -> Kernels:
+    """The forms of this machine, which the first call on it has tried in the background."""
+    if reason := why_not_here():
+        return Kernels(why=reason)
+    if must_repeat():
+        return Kernels(why="a flag requests the same bits in every run")
+    verdicts = read_verdicts()
+    if verdicts is None:
+        _trial().start()
+        return Kernels(
+            why="it is being tried in the background; programs compiled later may use it"
+        )
+    refused = [f"{form}: {reason}" for form, reason in verdicts.items() if reason]
+    return Kernels(tuple(form for form in FORMS if verdicts.get(form) == ""), "; ".join(refused))
+
+
+# -- verdicts --------------------------------------------------------------------------------------
+
+_own: dict[str, Verdicts] = {}
+
+
+def read_verdicts() -> Verdicts | None:
+    """The verdicts of this machine and version; None before the first trial has ended."""
+    name = _name()
+    if name not in _own and (directory := machine_directory()) is not None:
+        with suppress(OSError, ValueError):
+            found = json.loads((directory / FOLDER / name).read_text("utf-8"))
+            if isinstance(found, dict) and set(found) == set(FORMS):
+                _own[name] = {form: str(found[form]) for form in FORMS}
+    return _own.get(name)
+
+
+def write_verdicts(verdicts: Verdicts) -> None:
+    """Keep verdicts for this process and, where there is a directory, for others."""
+    name = _name()
+    _own[name] = dict(verdicts)
+    directory = machine_directory()
+    if directory is None:
+        return
+    with suppress(OSError):
+        folder = directory / FOLDER
+        folder.mkdir(exist_ok=True)
+        number, made = tempfile.mkstemp(dir=folder)
+        with os.fdopen(number, "w", encoding="utf-8") as file:
+            json.dump(dict(verdicts), file, indent=2)
+        Path(made).replace(folder / name)
+
+
+@functools.cache
+def _name() -> str:
+    """The file of verdicts on this version of jaxlib, by these trials of this code."""
+    found = hashlib.sha256(version("jaxlib").encode())
+    root = Path(__file__).parents[2]
+    for file in ("runtime/compile/kernel_trial.py", "lowering/kernels/onednn.py"):
+        found.update((root / file).read_bytes())
+    return f"onednn-{version('jaxlib')}-{found.hexdigest()[:12]}.json"
+
+
+# -- trials ----------------------------------------------------------------------------------------
+
+
+class Trial:
+    """The trial of all forms, in the background; a process that ends does not wait for it."""
+
+    def __init__(self) -> None:
+        self._child: subprocess.Popen[str] | None = None
+        self._lock = threading.Lock()
+        self._started = self._stopped = False
+
+    def start(self) -> None:
+        """Have it done by the thread, once."""
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        submit(self)
+        # after the thread's own, and so called before it: the thread waits for the child
+        atexit.register(self.stop)
+
+    def stop(self) -> None:
+        """End the child. Nothing is kept then."""
+        with self._lock:
+            self._stopped = True
+            if self._child is not None:
+                self._child.kill()
+
+    def work(self) -> None:
+        """Try the forms, and keep the verdicts."""
+        with suppress(OSError):
+            verdicts = self.verdicts()
+            if verdicts is not None:
+                write_verdicts(verdicts)
+
+    def verdicts(self) -> Verdicts | None:
+        """The verdict on each form; None when it was stopped."""
+        found: dict[str, str] = {}
+        if not any(name.startswith(("avx512_bf16", "amx_bf16")) for name in instructions()):
+            found[HALF] = "the processor has no instructions for bfloat16"
+        while left := [form for form in FORMS if form not in found]:
+            said, code = self._ended(left)
+            if self._stopped:
+                return None
+            found |= _read(said)
+            # a child that does not come as far as the next form is not asked again
+            begun = _begun(said) or left[0]
+            found.setdefault(begun, _how(code))
+        return found
+
+    def _ended(self, forms: Sequence[str]) -> tuple[str, int]:
+        """The output of a child that tries forms, and its exit code."""
+        with self._lock:
+            if self._stopped:
+                return "", 0
+            self._child = subprocess.Popen(
+                [*COMMAND, *forms],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+                env=_environment(),
+            )
+        child = self._child
+        try:
+            said, _ = child.communicate(timeout=SECONDS)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            said, _ = child.communicate()
+        return said, child.returncode
+
+
+def _environment() -> dict[str, str]:
+    """The environment of a child: on the CPU, with this package, and nothing kept or tried."""
+    said: dict[str, Any] = {
+        "JAX_PLATFORMS": "cpu",
+        "JAX_ENABLE_COMPILATION_CACHE": "false",
+        "FLAGS_graphopt_kernels": "off",
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parents[3]), *filter(None, sys.path)]),
+    }
+    return {**os.environ, **said}
+
+
+def _read(said: str) -> dict[str, str]:
+    """The verdicts in what a child says."""
+    lines = [line.split(" ", 2) for line in said.splitlines()]
+    return {line[1]: line[2].strip() for line in lines if len(line) == 3 and line[0] == ENDS}
+
+
+def _begun(said: str) -> str:
+    """The form that a child tried last."""
+    lines = [line.split(" ") for line in said.splitlines()]
+    return next((line[1] for line in reversed(lines) if line[0] == BEGINS and line[1:]), "")
+
+
+def _how(code: int) -> str:
+    """The reason to refuse the form under which a child ended so."""
+    return f"its trial ended with signal {-code}" if code < 0 else f"its trial ended with {code}"
+
+
+@functools.cache
+def _trial() -> Trial:
+    return Trial()

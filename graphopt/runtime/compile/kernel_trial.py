@@ -1,0 +1,125 @@
+"""Trials of oneDNN's kernels in a child process: `python -m ...kernel_trial FORM...`.
+
+A line for each form says that it begins, and a second one how it ended. A form that ends the
+process has no second line.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any
+
+BEGINS, ENDS = "begins", "ends"
+
+
+def main(forms: list[str]) -> None:
+    """Try these forms, one after the other."""
+    with suppress(AttributeError, OSError):
+        os.nice(10)
+    for form in forms:
+        print(BEGINS, form, flush=True)
+        try:
+            reason = wrong(form)
+        except Exception as error:
+            reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        print(ENDS, form, reason, flush=True)
+
+
+def wrong(form: str) -> str:
+    """The reason to refuse a form, "" if its numbers are those of XLA.
+
+    Twice with the same bits, on odd sizes, forward and derivative. KeyError for an unknown form.
+    """
+    import jax
+    import numpy as np
+    from jax import numpy as jnp
+
+    for index, (own, xla, shapes, dtype) in enumerate(_cases()[form]):
+        random = np.random.default_rng(index)
+        operands = [jnp.asarray(random.normal(size=shape), dtype) for shape in shapes]
+        compiled, wanted = (_with_derivative(function, jax) for function in (own, xla))
+        first, second, right = compiled(*operands), compiled(*operands), wanted(*operands)
+        least = 2e-2 if dtype == "bfloat16" else 1e-5
+        for a, b, c in zip(first, second, right, strict=True):
+            a, b, c = (np.asarray(each, "float64") for each in (a, b, c))
+            if not np.array_equal(a, b):
+                return f"case {index} has other bits the second time"
+            if not np.max(np.abs(a - c)) <= least * max(np.max(np.abs(c)), 1):
+                return f"case {index} is {np.max(np.abs(a - c)):.3g} away from XLA's numbers"
+    return ""
+
+
+def _with_derivative(function: Callable[..., Any], jax: Any) -> Callable[..., Any]:
+    def both(*operands: Any) -> Any:
+        out, back = jax.vjp(function, *operands)
+        return out, *back(out)
+
+    return jax.jit(both)
+
+
+Cases = list[tuple[Callable[..., Any], Callable[..., Any], list[tuple[int, ...]], str]]
+
+
+def _cases() -> Mapping[str, Cases]:
+    """For each form: its function, XLA's, the shapes of operands, and their dtype."""
+    from graphopt.lowering.kernels import onednn
+    from graphopt.lowering.kernels.convolution import Window, xla_convolution
+
+    def products(dtype: str, cases: list[tuple[list[tuple[int, ...]], bool, bool]]) -> Cases:
+        def of(function: Any, left: bool, right: bool) -> Callable[..., Any]:
+            return lambda x, y: function(x, y, left, right)
+
+        return [
+            (of(onednn.matmul, *sides), of(onednn.plain, *sides), shapes, dtype)
+            for shapes, *sides in cases
+        ]
+
+    def convolutions(windows: list[Window]) -> Cases:
+        def of(function: Any, window: Window) -> Callable[..., Any]:
+            return lambda x, w: function(x, w, window)
+
+        shapes = (3, 13, 11, 19)
+        return [
+            (
+                of(onednn.convolve, window),
+                of(xla_convolution, window),
+                [shapes, (*window.kernel, shapes[3], 37)],
+                "float32",
+            )
+            for window in windows
+        ]
+
+    two = [
+        ([(67, 33), (33, 21)], False, False),
+        ([(67, 33), (21, 33)], False, True),
+        ([(33, 67), (33, 21)], True, False),
+        ([(5, 67, 33), (33, 1)], False, False),
+    ]
+    many = [
+        ([(2, 3, 67, 33), (2, 3, 33, 21)], False, False),
+        ([(6, 67, 33), (6, 21, 33)], False, True),
+        ([(6, 33, 67), (6, 33, 21)], True, False),
+    ]
+    same, none = ((1, 1), (1, 1)), ((0, 0), (0, 0))
+    return {
+        "product": products("float32", two),
+        "batched": products("float32", many),
+        "half": products("bfloat16", [*two, *many]),
+        "convolution": convolutions(
+            [
+                Window((3, 3), (1, 1), same, (1, 1)),
+                Window((3, 3), (2, 2), same, (1, 1)),
+                Window((7, 7), (2, 2), ((3, 3), (3, 3)), (1, 1)),
+                Window((3, 2), (2, 1), ((0, 1), (1, 0)), (2, 1)),
+                Window((1, 1), (1, 1), none, (1, 1)),
+                Window((5, 1), (1, 1), ((2, 2), (0, 0)), (1, 1)),
+            ]
+        ),
+    }
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

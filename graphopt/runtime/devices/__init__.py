@@ -1,0 +1,1 @@
+"""Devices: places, the kind of machine, the folder of its compiled code."""

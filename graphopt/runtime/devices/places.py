@@ -1,0 +1,300 @@
+"""Places: which device something runs on, in Paddle's words, and the JAX device that it means.
+
+Paddle pages: paddle.CPUPlace, CUDAPlace, static.cpu_places, static.cuda_places.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.util import find_spec
+from operator import index
+from typing import Any, ClassVar, SupportsIndex
+
+from graphopt.errors import DeviceError, OperandError, ProgramError
+from graphopt.ir.program.location import caller_level
+from graphopt.runtime.distributed.group import join
+from graphopt.runtime.settings.flags import CUDA_PLACE, replaces_gpus
+from graphopt.runtime.settings.jax_import import import_jax
+
+# platform -> what pip installs it with, and the modules that JAX then finds
+_PLUGINS: Mapping[str, tuple[str, tuple[str, ...]]] = {
+    "gpu": (
+        "jax[cuda12]",
+        ("jax_cuda12_plugin", "jax_cuda13_plugin", "jax_rocm60_plugin", "jax_rocm7_plugin"),
+    ),
+    "tpu": ("jax[tpu]", ("libtpu",)),
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device of some kind; `index` counts the devices of that kind."""
+
+    index: int = 0
+    platform: ClassVar[str] = "cpu"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.index, SupportsIndex) or isinstance(self.index, bool):
+            found = type(self.index).__name__
+            raise OperandError(f"{type(self).__name__}(): the number must be an int, found {found}")
+        if index(self.index) < 0:
+            raise ProgramError(
+                f"{type(self).__name__}(): the number must be 0 or more, found {self.index}"
+            )
+
+    def get_device_id(self) -> int:
+        """The number of the device."""
+        return self.index
+
+    def __repr__(self) -> str:
+        return f"Place({self.platform}:{self.index})"
+
+
+@dataclass(frozen=True, repr=False)
+class CPUPlace(Place):
+    """The host. All CPU places are one; several replicas may share it."""
+
+    index: int = 0
+    platform: ClassVar[str] = "cpu"
+
+
+@dataclass(frozen=True, repr=False)
+class CUDAPlace(Place):
+    """A GPU by number."""
+
+    platform: ClassVar[str] = "gpu"
+
+
+@dataclass(frozen=True, repr=False)
+class TPUPlace(Place):
+    """A TPU core by number (graphopt only)."""
+
+    platform: ClassVar[str] = "tpu"
+
+
+@dataclass(frozen=True, repr=False)
+class CUDAPinnedPlace(Place):
+    """Page-locked host memory; XLA manages its own, so this is the host."""
+
+
+@dataclass(frozen=True, repr=False)
+class XPUPlace(Place):
+    """A Kunlun XPU; JAX has no backend for it."""
+
+    platform: ClassVar[str] = "xpu"
+
+
+_KINDS: Mapping[str, type[Place]] = {
+    "cpu": CPUPlace,
+    "gpu": CUDAPlace,
+    "cuda": CUDAPlace,
+    "tpu": TPUPlace,
+}
+
+
+def start_backend() -> None:
+    """Do what JAX allows only before its first use.
+
+    Make the host look like `CPU_NUM` devices, and join the job that the environment describes.
+    """
+    _make_cpu_devices()
+    join()
+
+
+def _make_cpu_devices() -> None:
+    count = os.environ.get("CPU_NUM", "")
+    if not count.isdigit() or int(count) < 2:
+        return
+    if "xla_force_host_platform_device_count" in os.environ.get("XLA_FLAGS", ""):
+        return
+    import_jax()
+    import jax
+
+    try:
+        jax.config.update("jax_num_cpu_devices", int(count))
+    except RuntimeError:
+        # the backend is up with another number; replicas then share a device (replication.vmap)
+        return
+
+
+@cache
+def devices_of(platform: str) -> tuple[Any, ...]:
+    """This process's JAX devices of a platform, () when JAX has no such backend."""
+    start_backend()
+    import_jax()
+    import jax
+
+    try:
+        return tuple(jax.local_devices(backend=platform))
+    except RuntimeError:
+        return ()
+
+
+def device_of(place: Place) -> Any:
+    """The JAX device of a place; DeviceError when this machine has none."""
+    devices = devices_of(place.platform)
+    number = 0 if place.platform == "cpu" else place.index
+    if number >= len(devices):
+        raise _no_device(place, len(devices))
+    return devices[number]
+
+
+def check_place(place: Place) -> None:
+    """DeviceError, with what to install, when JAX cannot have such a device here.
+
+    What there is of a kind that JAX supports only shows when something runs.
+    """
+    if place.platform != "cpu" and not supports(place.platform):
+        raise _no_device(place, 0)
+
+
+def supports(platform: str) -> bool:
+    """True when the installed JAX has a backend of this platform."""
+    return any(find_spec(name) is not None for name in _PLUGINS.get(platform, ("", ()))[1])
+
+
+def _no_device(place: Place, count: int) -> DeviceError:
+    text = f"{place!r} does not exist here: JAX sees {count} {place.platform} devices"
+    package = _PLUGINS.get(place.platform, ("", ()))[0]
+    if not package:
+        return DeviceError(f"{text}, and has no backend for them; use CPUPlace()")
+    if supports(place.platform):
+        return DeviceError(f"{text}; check the driver and CUDA_VISIBLE_DEVICES, or use CPUPlace()")
+    return DeviceError(
+        f"{text}; install its backend with pip install -U '{package}', or use CPUPlace()"
+    )
+
+
+def distinct_devices(places: Sequence[Place]) -> tuple[Any, ...] | None:
+    """One device for each place, or None when places must share a device."""
+    if all(place.platform == "cpu" for place in places):
+        devices = devices_of("cpu")[: len(places)]
+    else:
+        devices = tuple(device_of(place) for place in places)
+    return devices if len(set(devices)) == len(places) else None
+
+
+def as_place(spec: Any) -> Place:
+    """A place for a place or a string such as 'cpu' or 'gpu:1'; TypeError otherwise.
+
+    See `FLAGS_graphopt_cuda_place` for GPUs that are not there.
+    """
+    if isinstance(spec, Place):
+        return _there(spec)
+    if isinstance(spec, str):
+        kind, _, index = spec.lower().partition(":")
+        if kind in _KINDS and (not index or index.isdigit()):
+            return _there(_KINDS[kind](int(index or 0)))
+    raise TypeError(f"expected a place such as CPUPlace() or 'gpu:0', found {spec!r}")
+
+
+def _there(place: Place) -> Place:
+    """A place, or the best one instead of a GPU where FLAGS_graphopt_cuda_place says so."""
+    if place.platform != "gpu" or not replaces_gpus() or devices_of("gpu"):
+        return place
+    found = TPUPlace(place.index) if devices_of("tpu") else CPUPlace()
+    warnings.warn(
+        f"{place!r} does not exist here; {found!r} is used instead, as {CUDA_PLACE}=best says",
+        stacklevel=caller_level(),
+    )
+    return found
+
+
+_chosen: list[Place] = []
+
+
+def choose_place(place: Place) -> None:
+    """Let this be the default place from now on."""
+    _chosen[:] = [place]
+
+
+def chosen_place() -> Place | None:
+    """The place that was chosen, if one was."""
+    return _chosen[0] if _chosen else None
+
+
+def default_place() -> Place:
+    """The place that was chosen, else the GPU or TPU when JAX has one, else the host."""
+    if _chosen:
+        return _chosen[0]
+    import_jax()
+    import jax
+
+    start_backend()
+    return {"gpu": CUDAPlace(0), "tpu": TPUPlace(0)}.get(jax.default_backend(), CPUPlace())
+
+
+def likely_place() -> Place:
+    """The default place, found without JAX where that is possible.
+
+    What JAX_PLATFORMS names first; else the host, unless JAX has a plugin for other devices and has
+    to be asked what there is.
+    """
+    if _chosen:
+        return _chosen[0]
+    first = os.environ.get("JAX_PLATFORMS", "").partition(",")[0].strip().lower()
+    if first in _KINDS:
+        return _KINDS[first](0)
+    if not first and not any(map(supports, _PLUGINS)):
+        return CPUPlace()
+    return default_place()
+
+
+def cpu_places(device_count: int | None = None) -> list[CPUPlace]:
+    """`device_count` host places, by default as many as the environment variable CPU_NUM says.
+
+    When CPU_NUM is not set, it is set to 1 with a notice, as Paddle does.
+    """
+    if device_count is None:
+        device_count = _cpu_num()
+    if not isinstance(device_count, SupportsIndex):
+        raise OperandError(
+            "cpu_places(): the argument 'device_count' must be an int, found "
+            f"{type(device_count).__name__}"
+        )
+    if index(device_count) < 1:
+        raise ProgramError(
+            f"cpu_places(): the argument 'device_count' must be 1 or more, found {device_count}"
+        )
+    return [CPUPlace()] * index(device_count)
+
+
+def _cpu_num() -> int:
+    if "CPU_NUM" not in os.environ:
+        if (os.cpu_count() or 1) > 1:
+            sys.stderr.write(
+                "CPU_NUM is not set: running on one CPU device. Set CPU_NUM, or pass places, to "
+                "run on several.\n"
+            )
+        os.environ["CPU_NUM"] = "1"
+    count = os.environ["CPU_NUM"]
+    if not count.strip().isdigit() or int(count) < 1:
+        raise ProgramError(
+            f"the environment variable CPU_NUM should be a number of devices, 1 or more, found "
+            f"{count!r}"
+        )
+    return int(count)
+
+
+def cuda_places(device_ids: Sequence[int] | None = None) -> list[Place]:
+    """GPU places for these numbers, by default for FLAGS_selected_gpus or all visible ones."""
+    if device_ids is None:
+        selected = os.environ.get("FLAGS_selected_gpus")
+        if selected:
+            device_ids = _numbers("FLAGS_selected_gpus", selected)
+        else:
+            device_ids = range(len(devices_of("gpu")))
+        if not device_ids and replaces_gpus():
+            return [as_place(CUDAPlace(0))]
+    return [CUDAPlace(number) for number in device_ids]
+
+
+def _numbers(name: str, text: str) -> list[int]:
+    if not all(number.strip().isdigit() for number in text.split(",")):
+        raise ProgramError(f"{name} should be numbers with commas between, found {text!r}")
+    return [int(number) for number in text.split(",")]

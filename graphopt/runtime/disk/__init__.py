@@ -1,0 +1,1 @@
+"""Programs that another process compiled before: found on disk by their content."""

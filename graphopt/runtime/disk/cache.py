@@ -1,0 +1,78 @@
+"""Compiled programs are kept for the next process: JAX's persistent cache, in a directory of ours.
+
+A directory that the user gave JAX, or a cache switched off, is respected.
+"""
+
+from __future__ import annotations
+
+import functools
+import threading
+from pathlib import Path
+from typing import Any
+
+import jax
+from jax.experimental.compilation_cache import compilation_cache
+
+from graphopt.runtime.devices.cache_place import machine_directory
+
+MAX_BYTES = 1 << 30
+"""The bytes of the directory at most, unless `jax_compilation_cache_max_size` says otherwise."""
+MIN_SECONDS = 0.1
+"""Programs that compile faster are not kept, unless JAX's setting says otherwise.
+
+A small network compiles in less than JAX's own default of a second.
+"""
+
+
+@functools.cache
+def use_cache() -> Path | None:
+    """Let JAX look up what it compiles, and keep what takes it longer than MIN_SECONDS.
+
+    Returns our directory; None where the user gave JAX another one or none, and where ours cannot
+    be written. Does nothing after the first call.
+    """
+    config: Any = jax.config
+    if config.jax_compilation_cache_dir is not None or not config.jax_enable_compilation_cache:
+        return None
+    directory = machine_directory()
+    if directory is None:
+        return None
+    config.update("jax_compilation_cache_dir", str(directory))
+    if config.jax_compilation_cache_max_size == -1:
+        config.update("jax_compilation_cache_max_size", MAX_BYTES)
+    if config.jax_persistent_cache_min_compile_time_secs == 1.0:  # as JAX sets it
+        config.update("jax_persistent_cache_min_compile_time_secs", MIN_SECONDS)
+    compilation_cache.reset_cache()  # JAX may have noted already that there is none
+    return directory
+
+
+def least_seconds() -> float:
+    """Programs that compile faster are not kept."""
+    config: Any = jax.config
+    return config.jax_persistent_cache_min_compile_time_secs
+
+
+def most_bytes() -> int:
+    """The bytes of a directory at most."""
+    config: Any = jax.config
+    return config.jax_compilation_cache_max_size
+
+
+class _Found(threading.local):
+    count = 0
+
+
+_found = _Found()
+
+
+def times_found() -> int:
+    """The number of programs that this thread has had from JAX's cache, and not compiled."""
+    return _found.count
+
+
+def _note(event: str, **_: str | int) -> None:
+    if event == "/jax/compilation_cache/cache_hits":
+        _found.count += 1
+
+
+jax.monitoring.register_event_listener(_note)

@@ -1,0 +1,95 @@
+"""The key of a compilation by the content of its program, without a module.
+
+Programs of one content that are fed and fetched alike become the same module, whoever built or
+loaded them. The key has everything that parsing and passes look at, and all versions and flags.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import numpy as np
+
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import Block, Operator, Program, Variable
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.disk.entries import hashed
+from graphopt.runtime.settings.flags import changed, checks_all_ids, checks_nan_inf, uses_kernels
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+
+
+class _Unknown(Exception):
+    """A value whose content is not known."""
+
+
+def key_of(compilation: Compilation, settings: object) -> str | None:
+    """The key; None for a compilation that is more than a program on one CPU.
+
+    None also for a program with attributes that are neither numbers, texts nor arrays. `settings`
+    are those that lowering depends on.
+    """
+    places = compilation.places
+    plain = (
+        compilation.strategy is None
+        and not compilation.data_parallel
+        and len(places) == 1
+        and places[0].platform == "cpu"
+        and not compilation.stacked
+        and compilation.steps == 1
+        and not checks_nan_inf()
+        and not checks_all_ids()
+        # which kernels there are is known only later
+        and not uses_kernels()
+    )
+    if not plain:
+        return None
+    try:
+        content = list(_program(compilation.program))
+    except _Unknown:
+        return None
+    axes = None if compilation.axes is None else sorted(compilation.axes.items())
+    return hashed((content, compilation.feeds, compilation.fetches, axes, changed(), settings))
+
+
+def _program(program: Program) -> Iterator[object]:
+    for block in program.blocks:
+        yield block.idx, block.parent_idx, block.forward_block_idx, block.backward_block_idx
+        yield [_variable(variable) for variable in block.vars.values()]
+        yield [_operator(op) for op in block.ops]
+
+
+def _variable(variable: Variable) -> object:
+    return (
+        *(variable.name, variable._shape, str(variable._dtype), variable.kind, variable.lod_level),
+        *(variable.persistable, variable.stop_gradient, variable.is_data, variable.is_parameter),
+        variable.need_check_feed,
+    )
+
+
+def _operator(op: Operator) -> object:
+    attributes = [(name, _content(value)) for name, value in op.attrs.items()]
+    kinds = sorted(op.attr_kinds.items())
+    return op.type, _slots(op.inputs), _slots(op.outputs), attributes, kinds, op.is_loaded
+
+
+def _slots(slots: Mapping[str, Iterable[str]]) -> object:
+    return [(slot, list(names)) for slot, names in slots.items()]
+
+
+def _content(value: Any) -> object:
+    """A value that is written as what it holds; _Unknown for other ones."""
+    if type(value) in _PLAIN:
+        return value
+    if isinstance(value, list | tuple):
+        return type(value).__name__, [_content(each) for each in value]
+    if isinstance(value, dict):
+        return [(_content(name), _content(each)) for name, each in value.items()]
+    if isinstance(value, DType):
+        return "dtype", str(value)
+    if isinstance(value, np.generic | np.ndarray) and not value.dtype.hasobject:
+        return type(value).__name__, value.dtype.str, value.shape, value.tobytes()
+    if isinstance(value, Block):
+        return "block", value.idx
+    raise _Unknown

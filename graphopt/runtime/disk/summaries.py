@@ -1,0 +1,156 @@
+"""Programs that an earlier process compiled: found on disk by their content, without their module.
+
+Where the executable of a step is on disk too (`known`), a process neither parses the program nor
+runs passes nor traces. The module is made when something else needs it: another size, a report.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+
+from graphopt.errors import ProgramError
+from graphopt.lowering.plan import Replicated, home_of
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.disk.cache import most_bytes, use_cache
+from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
+from graphopt.runtime.disk.known import rules_are_ours, settings
+from graphopt.runtime.disk.program_key import key_of
+from graphopt.runtime.disk.summary import Summary
+from graphopt.runtime.state.prepare import Prepare
+
+if TYPE_CHECKING:
+    from xdsl.dialects.builtin import ModuleOp
+
+    from graphopt.passes.table.report import Report
+
+FOLDER = "programs"
+
+
+def compile_program(compilation: Compilation) -> Compiled:
+    """Parse and optimise a program, for which the passes are imported now."""
+    from graphopt.runtime.compile import compiling
+
+    return compiling.compile_program(compilation)
+
+
+def compiled_or_known(compilation: Compilation) -> Compiled:
+    """The program compiled, or as an earlier process did; raises as `compile_program`."""
+    directory = use_cache()
+    key = None
+    if directory is not None and rules_are_ours():
+        key = key_of(compilation, settings())
+    if directory is None or key is None:
+        return compile_program(compilation)
+    file = directory / FOLDER / key
+    if (summary := _read(file)) is not None:
+        return Summarized(compilation, summary, key)
+    compiled = compile_program(compilation)
+    compiled.key, compiled.note = key, lambda made: _write(file, made)
+    return compiled
+
+
+def _read(file: Path) -> Summary | None:
+    payload = read_entry(file)
+    if payload is None:
+        return None
+    try:
+        return Summary.of_record(json.loads(payload))
+    except Exception:  # whatever it is, compiling again makes a good one
+        remove_entry(file)
+        return None
+
+
+def _write(file: Path, compiled: Compiled) -> None:
+    prepare = compiled.prepare
+    if compiled.calls_python or compiled.per_replica or compiled.starts_alike:
+        return
+    if (prepare is None or prepare.steps is not None) and not file.exists():
+        write_entry(file, json.dumps(Summary.of(compiled).record()).encode(), most_bytes())
+
+
+class Summarized(Compiled):
+    """A Compiled known by its summary, whose module is made when something needs it.
+
+    `prepare` computes what XLA has to compute of `@prepare`; a summary has steps of NumPy.
+    """
+
+    def __init__(
+        self,
+        compilation: Compilation,
+        summary: Summary,
+        key: str | None = None,
+        prepare: Prepare | None = None,
+    ) -> None:
+        if summary.steps is not None:
+            device = device_of(compilation.places[0])
+            prepare = Prepare.on_host(summary.reads, summary.steps, device)
+        super().__init__(
+            compilation,
+            *(None, None),  # pyright: ignore[reportArgumentType]
+            summary.plan,
+            summary.is_random,
+            summary.has_barriers,
+            prepare=prepare,
+            bounds=summary.bounds,
+            masked=summary.masked,
+            key=key,
+        )
+        del self.module, self.report
+        self.size = summary.size
+        self._version = compilation.program.version
+
+    @cached_property
+    def whole(self) -> Compiled:
+        """The program, compiled here; ProgramError when it was changed meanwhile.
+
+        After a change of flags it is another module than the summary's, and is kept no more.
+        """
+        program = self.compilation.program
+        made = compile_program(self.compilation)
+        if program.version != self._version:
+            raise ProgramError("the program was changed while a form of it was compiled")
+        if key_of(self.compilation, settings()) != self.key:
+            self.key = None
+        return made
+
+    @cached_property
+    def module(self) -> ModuleOp:  # pyright: ignore[reportIncompatibleVariableOverride]
+        return self.whole.module
+
+    @cached_property
+    def report(self) -> Report:  # pyright: ignore[reportIncompatibleVariableOverride]
+        found = self.whole.report
+        found.parts += self.parts
+        self.parts = found.parts
+        return found
+
+    def mapped(self, count: int, *, even: bool) -> Replicated:
+        device = device_of(self.compilation.places[0])
+        sharding = jax.sharding.SingleDeviceSharding(device)
+        return Replicated(
+            *("alone", _Later(self), 1, lambda _: sharding, home_of(device)),
+            donates=True,
+            mapped=False,
+            why="there is one place",
+        )
+
+    def by_op(self) -> Replicated:
+        return self.whole.by_op()
+
+
+class _Later:
+    """The function of a step, made when it is traced."""
+
+    def __init__(self, compiled: Summarized) -> None:
+        self._compiled = compiled
+
+    def trace(self, *arguments: Any) -> jax.stages.Traced:
+        """As `jax.jit` of the function does."""
+        return self._compiled.whole.mapped(1, even=True).function.trace(*arguments)

@@ -1,0 +1,119 @@
+"""Errors of a run in the words of a script: the wrong feed, or the blocks nested too deeply."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+
+import numpy as np
+
+from graphopt.errors import FeedError, GraphoptError, UnsupportedError
+from graphopt.ir.program import Program
+from graphopt.runtime.settings.flags import full_traceback
+from graphopt.runtime.state.arrays import Feed
+
+# What tracing one level of a branch or loop takes of Python's stack is more than this.
+_FRAMES_OF_A_LEVEL = 12
+
+
+def in_words(error: Exception, program: Program, feed: Feed) -> Exception:
+    """A clearer error for this one, or this one."""
+    made = _clearer(error, program, feed)
+    if made is None:
+        return error
+    made.__cause__ = error if full_traceback() else None
+    made.__suppress_context__ = True
+    return made
+
+
+def _clearer(error: Exception, program: Program, feed: Feed) -> GraphoptError | None:
+    if isinstance(error, RecursionError):
+        depth = _depth(program)
+        # less deep programs recurse too deep for another reason
+        return (
+            _too_deep(depth) if depth * _FRAMES_OF_A_LEVEL * 3 > sys.getrecursionlimit() else None
+        )
+    wrong = unknown_names(program, feed)
+    if isinstance(error, FeedError):
+        return type(error)(f"{error}; {wrong}") if wrong else None
+    if isinstance(error, (TypeError, ValueError)) and not isinstance(error, GraphoptError):
+        return _misfit(error, feed)
+    return None
+
+
+def check_depth(program: Program) -> None:
+    """UnsupportedError for a program that would certainly recurse too deep, before that is tried.
+
+    RecursionError comes late: each frame on the way adds to it.
+    """
+    depth = _depth(program)
+    if depth * _FRAMES_OF_A_LEVEL > sys.getrecursionlimit():
+        raise _too_deep(depth)
+
+
+def unknown_names(program: Program, feed: Feed) -> str:
+    """The text about fed names that are no variables, with the nearest ones that are."""
+    block = program.global_block()
+    names = dict.fromkeys(name for one in _dicts(feed) for name in one)
+    return "; ".join(
+        f"'{name}' was fed, which is not a variable of the program; {nearest(program, name)}"
+        for name in names
+        if isinstance(name, str) and block.find_var(name) is None
+    )
+
+
+def nearest(program: Program, name: str) -> str:
+    """The data variable that a wrong name may stand for, or all of them."""
+    block = program.global_block()
+    known = {k.lower(): k for k, variable in block.vars.items() if variable.is_data}
+    close = get_close_matches(name.lower(), known, 1)
+    if close:
+        return f"did you mean '{known[close[0]]}'?"
+    return f"it takes {', '.join(known.values()) or 'no feeds'}"
+
+
+def _dicts(feed: Feed) -> Iterator[Mapping[str, object]]:
+    for one in feed if isinstance(feed, (list, tuple)) else [feed]:
+        if isinstance(one, Mapping):
+            yield one
+
+
+def _misfit(error: Exception, feed: Feed) -> FeedError | None:
+    """For an operator that cannot take what it is given, though its types allowed for it."""
+    where = [note for note in getattr(error, "__notes__", ()) if note.startswith("while computing")]
+    if not where or not _is_of_jax(error):
+        return None
+    shapes = {
+        name: list(np.asarray(value).shape) for one in _dicts(feed) for name, value in one.items()
+    }
+    shown = ", ".join(f"'{name}' {shape}" for name, shape in shapes.items())
+    rows = {shape[0] for shape in shapes.values() if shape}
+    what = "have different numbers of rows" if len(rows) > 1 else "do not fit together"
+    operator = where[0].splitlines()[0].removeprefix("while computing ")
+    reason = (str(error).splitlines() or [""])[0]
+    return FeedError(f"the feeds {what}: {shown}; {operator} cannot compute with them: {reason}")
+
+
+def _is_of_jax(error: Exception) -> bool:
+    entry = error.__traceback__
+    while entry is not None and entry.tb_next is not None:
+        entry = entry.tb_next
+    return entry is not None and entry.tb_frame.f_globals.get("__name__", "").startswith("jax")
+
+
+def _depth(program: Program) -> int:
+    deepest = 0
+    for block in program.blocks:
+        depth, parent = 0, block.parent
+        while parent is not None:
+            depth, parent = depth + 1, parent.parent
+        deepest = max(deepest, depth)
+    return deepest
+
+
+def _too_deep(depth: int) -> UnsupportedError:
+    return UnsupportedError(
+        f"the program nests branches and loops {depth} deep, deeper than Python can follow; choose "
+        "between values with paddle.where, or use a while_loop over the cases"
+    )

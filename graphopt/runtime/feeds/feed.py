@@ -1,0 +1,253 @@
+"""Feeds: what a script hands to `run`, or a program's own loaders give, as checked arrays."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from graphopt.errors import FeedError
+from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, FeedSource, Program, Variable
+from graphopt.ir.program.location import caller_level
+from graphopt.runtime.feeds.blame import nearest
+from graphopt.runtime.state.arrays import Array, Feed, HostArray
+
+
+@dataclass
+class StepsOfRun:
+    """The number of steps of a run, and the feeds found to have a batch for each."""
+
+    count: int
+    stacked: set[str]
+
+    def rows_first(self, variable: Variable, array: Array) -> Array:
+        """A feed of [steps, rows, …] as [rows, steps, …]; any other feed unchanged."""
+        batched = bool(variable.shape) and not is_shared(variable)
+        if self.count < 2 or not batched or len(array.shape) != len(variable.shape) + 1:
+            return array
+        if array.shape[0] != self.count:
+            raise FeedError(
+                f"'{variable.name}' was fed {list(array.shape)}, one dimension more than it has, "
+                f"so the first one should be num_iteration_per_run = {self.count} batches"
+            )
+        self.stacked.add(variable.name)
+        return array.swapaxes(0, 1)
+
+    def one(self, variable: Variable, shape: Sequence[int]) -> tuple[int, ...]:
+        """The shape of what one step is fed."""
+        return (*shape[:1], *shape[2:]) if variable.name in self.stacked else tuple(shape)
+
+
+def single_feed(program: Program, feed: Feed) -> dict[str, Array]:
+    """The checked feeds of a run on one device.
+
+    `feed` is a dict, or a list of one dict. Unknown names are warned about and left out.
+    """
+    if feed is None:
+        return {}
+    if isinstance(feed, (list, tuple)):
+        if len(feed) != 1:
+            raise FeedError(
+                f"Not compiled with data parallel, so the feed must be one dict, not {len(feed)}"
+            )
+        feed = feed[0]
+    if not isinstance(feed, dict):
+        raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
+    return dict(checked_feed(program, feed))
+
+
+def checked_feed(
+    program: Program, feed: Mapping[str, object], steps: StepsOfRun | None = None
+) -> Iterable[tuple[str, Array]]:
+    """The names and arrays of the feeds of one place."""
+    steps = steps or StepsOfRun(1, set())
+    for variable, value in fed_variables(program, with_lengths(program, feed)[0]):
+        array = steps.rows_first(variable, as_array(variable, value))
+        if not variable.shape and array.shape == (1,):
+            array = array.reshape(())
+        check_feed(variable, steps.one(variable, array.shape), array.dtype)
+        yield variable.name, array
+
+
+def is_shared(variable: Variable) -> bool:
+    """Values that belong to the replicas and not to the batch: state, numbers, loss gradients."""
+    return variable.persistable or not variable.shape or is_loss_grad(variable)
+
+
+def is_loss_grad(variable: Variable) -> bool:
+    """True for the gradient that a loss starts with."""
+    return variable.name.endswith(GRAD_SUFFIX) and variable.shape in ((), (1,))
+
+
+Level: TypeAlias = Sequence[int] | HostArray
+
+
+def lengths_fed(value: object) -> list[Level]:
+    """The lengths that come with the rows of a feed, a list for each level: those of a LoDTensor,
+    or of a tuple (rows, lengths). [] for plain rows.
+    """
+    if isinstance(value, tuple) and len(value) == 2 and hasattr(value[0], "shape"):
+        given = cast("Level | list[Level]", value[1])
+        nested = len(given) > 0 and isinstance(given[0], (list, tuple))
+        return cast("list[Level]", list(given) if nested else [given])
+    return getattr(value, "recursive_sequence_lengths", list)()
+
+
+Levels = dict[str, tuple[HostArray, ...]]
+
+
+def with_lengths(program: Program, feed: Mapping[str, object]) -> tuple[dict[str, object], Levels]:
+    """The feed with the lengths that come with rows, for a program that has variables for them;
+    and all lengths of each feed of sequences, outermost first.
+
+    FeedError when they are missing, negative, or do not add up to the rows.
+    """
+    block, found, known = program.global_block(), dict(feed), Levels()
+    for name, value in feed.items():
+        if not block.has_var(name):
+            continue
+        variable = block.vars[name]
+        levels = [np.asarray(level, "int64") for level in lengths_fed(value)]
+        if isinstance(value, tuple) and levels and variable.lod_level:
+            found[name] = value[0]
+        elif not variable.lod_level and not hasattr(value, "recursive_sequence_lengths"):
+            continue
+        rows = as_array(variable, found[name]).shape[:1]
+        lengths = f"{name}{LENGTHS}"
+        if variable.lod_level:
+            # the outer of two levels counts the sequences of the inner one
+            for at in range(len(levels) - 2, -1, -1):
+                outer = f"{name}{LENGTHS}{at}"
+                if block.has_var(outer) and outer not in feed:
+                    found[outer] = levels[at]
+                    _check_lengths(name, outer, found, (len(levels[at + 1]),))
+            if block.has_var(lengths):
+                if levels and lengths not in feed:
+                    found[lengths] = levels[-1]
+                _check_lengths(name, lengths, found, rows)
+                levels = [*_outer(name, levels, found), np.asarray(found[lengths])]
+        if levels:
+            _check_lengths(name, lengths, {lengths: levels[-1]}, rows)
+            known[name] = tuple(levels)
+    return found, known
+
+
+def _outer(name: str, levels: Sequence[HostArray], found: Mapping[str, object]) -> list[HostArray]:
+    """The lengths outside of the innermost ones: those fed by name, else those of the tensor."""
+    named = [found.get(f"{name}{LENGTHS}{at}") for at in range(max(len(levels) - 1, 1))]
+    return [np.asarray(level) for level in named if level is not None] or list(levels[:-1])
+
+
+def _check_lengths(
+    name: str, lengths: str, found: Mapping[str, object], rows: tuple[int, ...]
+) -> None:
+    given = cast("HostArray | None", found.get(lengths))
+    if given is None or (np.sum(given),) != rows or np.any(np.asarray(given) < 0):
+        raise FeedError(
+            f"'{name}' has sequences of different lengths: feed a LoDTensor "
+            f"(fluid.create_lod_tensor), a tuple (rows, lengths), or the int64 lengths as "
+            f"'{lengths}' beside the rows; none may be negative, and they must add up to "
+            f"{list(rows)} rows, found {'none' if given is None else given}"
+        )
+
+
+def fed_variables(
+    program: Program, feed: Mapping[str, object]
+) -> Iterable[tuple[Variable, object]]:
+    """The variables that are fed, with what is fed; others are warned about."""
+    block = program.global_block()
+    for name, value in feed.items():
+        variable = block.find_var(name)
+        if variable is None:
+            text = f"the variable {name} is not found in program. It is ignored"
+            warnings.warn(f"{text}; {nearest(program, name)}", stacklevel=caller_level())
+        else:
+            yield variable, value
+
+
+def as_array(variable: Variable, value: object) -> Array:
+    """A feed as an array; lists and numbers take the variable's dtype.
+
+    A number fed to a variable of rank 1 counts as one row. Axes of size 1 at the end of the
+    variable's shape may be missing: labels [n] are [n, 1].
+    """
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return _with_last_axes(variable, cast("Array", value))
+    if hasattr(value, "__array__"):
+        return _with_last_axes(variable, np.asarray(value))
+    try:
+        array = np.array(value, dtype=variable.dtype.numpy)
+    except (TypeError, ValueError) as error:
+        raise FeedError(f"the feed of '{variable.name}' is not an array: {error}") from None
+    if not array.shape and len(variable.shape) == 1:
+        return array.reshape(1)
+    return _with_last_axes(variable, array)
+
+
+def _with_last_axes(variable: Variable, array: Array) -> Array:
+    """The array with the axes of size 1 that the variable has after its last one."""
+    missing = variable.shape[len(array.shape) :]
+    if not array.shape or not missing or any(size != 1 for size in missing):
+        return array
+    return array.reshape(*array.shape, *missing)
+
+
+def check_feed(variable: Variable, shape: Sequence[int], dtype: DTypeLike) -> None:
+    """FeedError unless an array of this shape and dtype may be fed to the variable.
+
+    `shape` is what one device gets; -1 in the variable's shape accepts any size.
+    """
+    check_dtype(variable, dtype)
+    declared = variable.shape
+    if len(shape) != len(declared) or any(
+        want >= 0 and want != got for want, got in zip(declared, shape, strict=True)
+    ):
+        raise FeedError(
+            f"The fed Variable '{variable.name}' should have dimensions = {len(declared)}, "
+            f"shape = {declared}, but received fed shape {list(shape)} on each device"
+        )
+
+
+def check_dtype(variable: Variable, dtype: DTypeLike) -> None:
+    """FeedError unless the dtypes are equal; nothing is cast."""
+    if dtype != variable.dtype.numpy:
+        raise FeedError(
+            f"The data type of fed Variable '{variable.name}' must be '{variable.dtype!s}', but "
+            f"received '{np.dtype(dtype).name}'; convert the array with "
+            f".astype('{variable.dtype!s}')"
+        )
+
+
+def with_readers(readers: list[FeedSource], feed: Feed, count: int) -> Feed:
+    """The feed of a run on `count` devices, with a batch for each from the program's loaders.
+
+    A loader whose variables the script feeds itself gives nothing. Raises EOFException at the end
+    of a loader's epoch, FeedError for one that is not started.
+    """
+    fed = _names(feed)
+    silent = [reader for reader in readers if not fed.issuperset(reader.names)]
+    if not silent:
+        return feed
+    if count > 1 and fed:
+        raise FeedError(
+            f"a program with a loader on {count} devices cannot be fed {', '.join(sorted(fed))} as "
+            "well: let the loader's generator yield it"
+        )
+    feeds: list[dict[str, object]] = [{} for _ in range(count)]
+    for reader in silent:
+        for whole, part in zip(feeds, reader.read(count), strict=False):
+            whole.update(part)
+    feeds = [whole for whole in feeds if whole]
+    if count > 1:
+        return feeds
+    own = feed[0] if isinstance(feed, (list, tuple)) and feed else feed
+    return feeds[0] | dict(cast("Mapping[str, object]", own or {}))
+
+
+def _names(feed: Feed) -> set[str]:
+    parts = feed if isinstance(feed, (list, tuple)) else [feed or {}]
+    return {name for part in parts if isinstance(part, dict) for name in part}

@@ -1,0 +1,107 @@
+"""Fetches: which variables a run returns, and how the values of several replicas become one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+
+from graphopt.errors import FeedError
+from graphopt.ir.program import Operator, Parameter, Variable
+from graphopt.runtime.feeds.single import to_numpy
+from graphopt.runtime.state.arrays import Array, Arrays, Fetched, FetchList, HostArray
+from graphopt.runtime.state.slots import Slot, Tensor
+
+if TYPE_CHECKING:
+    from graphopt.lowering.plan import Replicated
+
+Result: TypeAlias = HostArray | Tensor
+Results: TypeAlias = list[Result] | list[list[Result]]
+"""The results of a run: a value for each fetch, or the values of each replica."""
+
+# What nearly all fetch lists consist of, which is worth a short cut in every step.
+_PLAIN = frozenset((str, Variable, Parameter))
+
+
+def split_updates(fetch_list: FetchList) -> tuple[FetchList, tuple[Operator, ...]]:
+    """The fetch list without its optimizer operators, and these: they select what is updated.
+
+    What `Optimizer.minimize` returns counts as its operators.
+    """
+    if not isinstance(fetch_list, (list, tuple)) or _PLAIN.issuperset(map(type, fetch_list)):
+        return fetch_list, ()
+    rest: list[object] = []
+    updates: list[Operator] = []
+    for item in fetch_list:
+        ops = item[0] if isinstance(item, tuple) and item and isinstance(item[0], list) else item
+        ops = ops if isinstance(ops, (list, tuple)) else [ops]
+        if ops and all(isinstance(op, Operator) for op in ops):
+            updates += cast("Sequence[Operator]", ops)
+        else:
+            rest.append(item)
+    return rest, tuple(updates)
+
+
+def fetch_names(fetch_list: FetchList) -> tuple[str, ...]:
+    """The names in a fetch list, a single Variable or name, or None."""
+    if fetch_list is None:
+        return ()
+    if isinstance(fetch_list, (Variable, str)):
+        fetch_list = [fetch_list]
+    if not isinstance(fetch_list, (list, tuple)):
+        raise TypeError(
+            "fetch_list type only should be list or tuple (or one Variable or name), "
+            f"found {type(fetch_list).__name__}"
+        )
+    if _PLAIN.issuperset(map(type, fetch_list)):
+        plain = cast("Sequence[str | Variable]", fetch_list)
+        return tuple([item if isinstance(item, str) else item.name for item in plain])
+    names: list[str] = []
+    for position, item in enumerate(fetch_list):
+        if isinstance(item, (list, tuple)):
+            names += fetch_names(item)
+        elif isinstance(item, Variable):
+            names.append(item.name)
+        elif isinstance(item, str):
+            names.append(item)
+        else:
+            raise TypeError(
+                f"Require fetch_list[{position}]'s type shall be one of (Variable, str), "
+                f"but received {type(item).__name__}"
+            )
+    return tuple(names)
+
+
+def as_result(array: Array, *, return_numpy: bool) -> Result:
+    """A fetched array as the caller requested it: a NumPy copy, or a tensor left on its device."""
+    if return_numpy:
+        return to_numpy(array)
+    slot = Slot("fetch")
+    slot.put(array)
+    return Tensor(slot)
+
+
+def merge_replicas(name: str, values: Sequence[Array]) -> HostArray:
+    """The values of all replicas joined on axis 0; numbers become a vector.
+
+    Raises ValueError when their other dimensions differ.
+    """
+    arrays = [np.asarray(value) for value in values]
+    if not arrays[0].shape:
+        return np.stack(arrays)
+    if len({array.shape[1:] for array in arrays}) > 1:
+        shapes = ", ".join(str(list(array.shape)) for array in arrays)
+        raise FeedError(
+            f"the fetched variable '{name}' has different shapes on the devices ({shapes}) and "
+            "cannot be merged; set return_merged = False"
+        )
+    return np.concatenate(arrays)
+
+
+def by_replica(replicated: Replicated, fetches: Arrays) -> Fetched:
+    """The values of each fetch, one for each replica."""
+    if not replicated.mapped:
+        return [[value] for value in fetches]
+    # with unequal rows they are lists already
+    return [value if isinstance(value, list) else list(np.array(value)) for value in fetches]

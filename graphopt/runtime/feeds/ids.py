@@ -1,0 +1,51 @@
+"""Fed ids are checked before a step: a compiled step cannot raise for one out of range."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from graphopt.errors import IndexRangeError
+from graphopt.ir.dialect.index_bound import IndexBound
+from graphopt.runtime.settings.flags import IDS, checks_ids
+from graphopt.runtime.state.arrays import HostArray
+
+
+def check_ids(bounds: Mapping[str, Sequence[IndexBound]], feeds: Mapping[str, Any]) -> None:
+    """Refuse feeds with numbers that an op could not look up.
+
+    Raises IndexRangeError with the variable, the number, where it is, and the op. The flag
+    `FLAGS_graphopt_check_ids` leaves this out.
+    """
+    if not checks_ids():
+        return
+    for name, wanted in bounds.items():
+        fed = feeds[name]
+        for array in fed if isinstance(fed, list) else (fed,):
+            # a part that another process holds is checked there
+            if getattr(array, "is_fully_addressable", True):
+                for bound in wanted:
+                    _check(name, np.asarray(array), bound)
+
+
+def _check(name: str, ids: HostArray, bound: IndexBound) -> None:
+    if not ids.size or ids.dtype.kind not in "iu":
+        return
+    # a negative number is a large one without a sign: one pass over the ids
+    plain = ids.view(f"u{ids.dtype.itemsize}") if ids.dtype.kind == "i" else ids
+    if bound.low == 0 and plain.max() < bound.high:
+        return
+    wrong = (ids < bound.low) | (ids >= bound.high)
+    if bound.allowed is not None:
+        wrong &= ids != bound.allowed
+    if not wrong.any():
+        return
+    at = np.unravel_index(int(wrong.argmax()), ids.shape)
+    besides = "" if bound.allowed is None else f" or {bound.allowed}"
+    raise IndexRangeError(
+        f"'{name}' was fed {ids[at]} at {[int(i) for i in at]}, which is out of range: "
+        f"{bound.reader} looks up numbers from {bound.low} to {bound.high - 1}{besides}. Correct "
+        f"the feed; set_flags({{'{IDS}': False}}) leaves this check out"
+    )

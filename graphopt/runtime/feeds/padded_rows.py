@@ -1,0 +1,68 @@
+"""Rows of which some are padding: their masks, their counts, and fetches without them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from graphopt.passes.padding.dims import Axes, Dim, Extent, Factor
+from graphopt.passes.padding.masked import Masked
+from graphopt.runtime.state.arrays import HostArray
+
+# the number of rows of each dimension: those of the data and those with padding
+Rows = Mapping[str, tuple[int, int]]
+
+
+def rows_of(factor: Factor, rows: Rows) -> tuple[int, int]:
+    """The rows of a factor that are data, and with padding."""
+    if isinstance(factor, int):
+        return factor, factor
+    if isinstance(factor, Extent):
+        real, size = rows[factor.name]
+        return factor.of(real), factor.of(size)
+    return rows[factor]
+
+
+def misfit(masked: Masked, rows: Rows) -> str:
+    """The reason against padding these sizes, "" if the results are those of the data alone."""
+    for extent in sorted(masked.extents, key=str):
+        if extent.of(rows[extent.name][0]) < 1:
+            return f"too-small: {extent} is {extent.of(rows[extent.name][0])}"
+    for pair in sorted(masked.equal, key=str):
+        for at in (0, 1):
+            one, other = (prod(rows_of(factor, rows)[at] for factor in dim) for dim in pair)
+            if one != other:
+                names = " and ".join("*".join(map(str, dim)) for dim in pair)
+                return f"sizes-disagree: {names} are {one} and {other}"
+    return ""
+
+
+def mask_of(dim: Dim, rows: Rows) -> HostArray:
+    """The mask of the rows of a dimension that are data."""
+    mask = np.ones((), np.bool_)
+    for factor in dim:
+        real, size = rows_of(factor, rows)
+        mask = np.logical_and.outer(mask, np.arange(size) < real)
+    return mask.reshape(-1)
+
+
+def count_of(dim: Dim, rows: Rows) -> int:
+    """The number of rows of a dimension that are data."""
+    return prod(rows_of(factor, rows)[0] for factor in dim)
+
+
+def cut(array: Any, axes: Axes, rows: Rows) -> Any:
+    """A fetch without the rows that stem from padding."""
+    for at, dim in enumerate(axes):
+        if dim is None:
+            continue
+        if len(dim) == 1:
+            real, size = rows_of(dim[0], rows)
+            if real != size:
+                array = array[(slice(None),) * at + (slice(real),)]
+        else:
+            array = array[(slice(None),) * at + (mask_of(dim, rows),)]
+    return array

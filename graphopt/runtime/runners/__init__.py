@@ -1,0 +1,1 @@
+"""Runs of a program: on one device or several, in buckets, with other trainers."""

@@ -1,0 +1,240 @@
+"""One data-parallel step over all trainers: announced, compared, run, its fetches taken locally."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+from weakref import WeakKeyDictionary
+
+import jax
+import numpy as np
+from jax.experimental import multihost_utils
+
+from graphopt.errors import GraphoptError, ScopeError, UnsupportedError
+from graphopt.ir.dialect.types import show
+from graphopt.lowering import replication
+from graphopt.lowering.multi_process import across, all_devices
+from graphopt.lowering.plan import Replicated
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.devices.places import distinct_devices
+from graphopt.runtime.distributed.compare import Described
+from graphopt.runtime.distributed.group import Group
+from graphopt.runtime.distributed.job import strategy_for
+from graphopt.runtime.feeds.split import SplitFeed
+from graphopt.runtime.runners.uneven import Uneven
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.state.arrays import Array, Fetched, HostArray
+from graphopt.runtime.state.bound import layout_of
+from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.state.generator import default_generator
+from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.state.uninterrupted import Uninterrupted
+from graphopt.runtime.steps.executable import Executable, Executables
+from graphopt.runtime.steps.kept import MOST_COMPILED
+
+# Descriptions name the state of a program variable by variable up to this many.
+MAX_NAMED = 2000
+# Flags that each trainer may set as it likes.
+OWN_FLAGS = frozenset({"trainer_id", "debug_graphviz_path"})
+
+
+def over_all_trainers(compiled: Compiled) -> Replicated:
+    """A program over all trainers' devices."""
+    places, mapper = compiled.compilation.places, compiled.compilation.mapper
+    if mapper not in ("auto", "shard_map"):
+        raise UnsupportedError(
+            f"mapper = '{mapper}' runs in one process; a job of several trains with 'shard_map', "
+            "which 'auto' takes"
+        )
+    local = distinct_devices(places)
+    if local is None:
+        raise UnsupportedError(
+            f"{len(places)} places share fewer devices, which several processes cannot do; set "
+            f"CPU_NUM={len(places)} before the script starts (python -m graphopt.launch "
+            f"--devices-per-proc {len(places)}), or use fewer places"
+        )
+    devices = all_devices(local)
+    strategy = compiled.compilation.strategy
+    assert strategy is not None  # trainers have one
+    donate = strategy.enable_inplace and not compiled.callers
+    groups = len(devices) // len(local)
+    replicated = replication.shard_map(
+        compiled.module, compiled.plan, devices, donate=donate, groups=groups
+    )
+    return replace(across(replicated, devices), why="trainers step together")
+
+
+def absent_state(executable: Executable, scope: Scope) -> list[str]:
+    """The state that the next call has to bring to the devices; ScopeError without a value."""
+    plan, replicated = executable.plan, executable.replicated
+    found: list[str] = []
+    for port in (*plan.updated, *plan.read_only):
+        slot = scope.find_var(port.name)
+        if slot is None or slot.value is None:
+            raise ScopeError(
+                f"variable '{port.name}' has not been initialized in the scope; run the "
+                "startup_program first: exe.run(static.default_startup_program())"
+            )
+        wanted = replicated.home, layout_of(replicated, port)
+        at_home = wanted == (slot.home, slot.layout)
+        if not at_home and (wanted[1].whole is not None or wanted != slot.copy[:2]):
+            found.append(port.name)
+    return found
+
+
+class Session:
+    """The steps of one data-parallel program over the trainers of a job."""
+
+    def __init__(self, group: Group, strategy: BuildStrategy) -> None:
+        self.group = group
+        self.strategy = strategy_for(group, strategy)
+        self.keys = Keys()
+        self.masked: Bounded[Hashable, Executables] = Bounded(MOST_COMPILED)
+        # of executables as long as their program has them
+        self._described: WeakKeyDictionary[Executable, Described] = WeakKeyDictionary()
+
+    def run_uneven(
+        self, compilation: Compilation, parts: SplitFeed, scope: Scope
+    ) -> tuple[Fetched, str]:
+        """As `run`, for devices with different numbers of rows."""
+        uneven = Uneven.of(parts, self.group.world.trainer)
+        key = (compilation.feeds, compilation.fetches, tuple(uneven.axes))
+        executables = self.masked.find(key, lambda: Executables(uneven.compile(compilation)))
+        masked = executables.compiled.masked
+        assert masked is not None
+        feeds = uneven.feeds(masked)
+        shapes = tuple((array.shape, array.dtype) for array in feeds.values())
+        fetches, mapper = self.run(executables, shapes, feeds, scope)
+        return uneven.cut(masked, compilation.fetches, fetches), mapper
+
+    def run(
+        self, executables: Executables, shapes: Hashable, feeds: Mapping[str, Array], scope: Scope
+    ) -> tuple[Fetched, str]:
+        """The values of every fetch on each of this trainer's devices, and the mapper's name.
+
+        State that is not on the devices yet takes trainer 0's value. Learning rates, which every
+        trainer writes before each step, must agree.
+        """
+        compiled = executables.compiled
+        executable = executables.of((shapes, "all trainers"), lambda: over_all_trainers(compiled))
+        scheduled = compiled.compilation.program.lr_schedulers
+        absent = absent_state(executable, scope)
+        anew = [name for name in absent if name not in scheduled]
+        described = self._describe(executable, feeds)
+        if anew:
+            described = Described({**described.parts, "variables set by the script": _few(anew)})
+        values = {name: _shown(scope, name) for name in absent if name in scheduled}
+        sync = bool(anew) or self.keys.changed(compiled.is_random)
+        raw = self.keys.raw(compiled.plan.steps) if compiled.is_random else [0, 0]
+        step = self.group.begin_step(executable, described, values, raw, sync=sync)
+        try:
+            executable.keys = self.keys
+            executable.confirm = self.group.confirm
+            # what all trainers do together is done whole, also when this one is interrupted
+            with Uninterrupted():
+                if anew and not step.taken:
+                    _take_from_first(scope, anew)
+                    step.taken = True
+            executable.make_ready(feeds, scope)
+            with Uninterrupted():
+                if step.key is not None:
+                    self.keys.anchor(step.key)
+                try:
+                    fetches = executable(feeds, scope)
+                finally:
+                    self.group.announced = None
+            return [list(np.array(value)) for value in fetches], executable.replicated.name
+        except (
+            GraphoptError
+        ):  # not an error of JAX, which may have another trainer's fault as its cause
+            raise
+        except Exception as error:
+            fault = self.group.failed(error)
+            if fault is not None:
+                raise fault from error
+            raise
+        finally:
+            self.group.end_step()
+
+    def _describe(self, executable: Executable, feeds: Mapping[str, Array]) -> Described:
+        """The description of a step that has to be the same for every trainer."""
+        known = self._described.get(executable)
+        if known is not None:
+            return known
+        compiled = executable.compiled
+        plan, compilation = compiled.plan, compiled.compilation
+        kinds = Counter(op.name for op in compiled.module.walk())
+        state = [*plan.updated, *plan.read_only, *plan.written]
+        flags = compiled.report.context.flags
+        parts = {
+            "devices": f"{len(compilation.places)} {compilation.places[0].platform}",
+            "steps": plan.steps,
+            "feed of": {name: f"{a.dtype} {list(a.shape)}" for name, a in feeds.items()},
+            "fetches": list(compilation.fetches),
+            "flag": {name: str(value) for name, value in flags.items() if name not in OWN_FLAGS},
+            "number of": dict(kinds),
+            "variable": {port.name: show(port.type) for port in state[:MAX_NAMED]},
+            "variables set by the script": [],
+            "optimised program": hashlib.sha256(str(compiled.module).encode()).hexdigest()[:16],
+        }
+        found = self._described[executable] = Described(parts)
+        return found
+
+
+class Keys:
+    """Random keys of the steps: those that trainer 0's generator gives, for all trainers."""
+
+    def __init__(self) -> None:
+        self._fresh = True
+        self._word = self._count = 0
+        self._seed = default_generator().initial_seed
+
+    def changed(self, is_random: bool) -> bool:
+        """True when trainer 0 must be asked: at first, and after paddle.seed with another seed."""
+        seed = default_generator().initial_seed
+        changed = is_random and (self._fresh or seed != self._seed)
+        self._seed = seed
+        return changed
+
+    def raw(self, runs: int) -> list[int]:
+        """The result of this trainer's own generator."""
+        return [int(word) for word in default_generator().next_key(runs)]
+
+    def anchor(self, key: list[int]) -> None:
+        """The next step takes this key, and later ones count on from it."""
+        self._word, self._count = key
+        self._fresh = False
+
+    def next_key(self, runs: int = 1) -> HostArray:
+        """As of a Generator."""
+        first = self._count
+        self._count += runs
+        return np.array((self._word, first & 0xFFFFFFFF), dtype=np.uint32)
+
+
+def _few(names: list[str]) -> list[str]:
+    """The names, or their number and a hash when they are too many for a message."""
+    if len(names) <= MAX_NAMED:
+        return names
+    return [f"{len(names)} variables", hashlib.sha256("\n".join(names).encode()).hexdigest()[:16]]
+
+
+def _shown(scope: Scope, name: str) -> str:
+    slot = scope.find_var(name)
+    value = None if slot is None or slot.value is None else slot.numpy()
+    return "none" if value is None else f"{value.dtype} {value.tolist()}"
+
+
+def _take_from_first(scope: Scope, names: list[str]) -> None:
+    """Overwrite this trainer's variables with trainer 0's values."""
+    slots = {name: scope.find_var(name) for name in names}
+    mine = {name: slot.numpy() for name, slot in slots.items() if slot is not None}
+    with jax.enable_x64(True):
+        first = multihost_utils.broadcast_one_to_all(mine)
+    for name, value in first.items():
+        slot = slots[name]
+        assert slot is not None
+        slot.put(np.array(value))

@@ -1,0 +1,360 @@
+"""Running programs by buckets: pads feeds, masks the program once, cuts the fetches.
+
+A program that cannot be padded runs on its feeds unchanged; `stats["exact"]` has the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, NamedTuple
+from weakref import WeakKeyDictionary, proxy
+
+import numpy as np
+
+from graphopt.ir.program import LENGTHS, Program
+from graphopt.passes.padding.dims import Axes, CannotPad
+from graphopt.passes.padding.masked import Masked, count_name, mask_name
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.devices.places import Place
+from graphopt.runtime.feeds.buckets import BATCH, OTHER_ROWS, ROWS, Buckets
+from graphopt.runtime.feeds.feed import single_feed
+from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, misfit
+from graphopt.runtime.runners.runner import Names, Runner, Signature, write_learning_rates
+from graphopt.runtime.settings.flags import checks_nan_inf, pads_sizes
+from graphopt.runtime.settings.progress import NEW_PROGRAM, OTHER_FETCHES
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of
+from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.steps.kept import MOST_COMPILED
+from graphopt.runtime.steps.shipped import executables_of
+
+if TYPE_CHECKING:
+    from graphopt.runtime.steps.executable import Executables
+
+# The number of programs whose reasons for running unpadded are kept.
+MOST_EXACT = 256
+# The compiled sizes of one program that are looked through for another one.
+MAX_SIZES = 64
+# the dimension of each axis of each feed
+Dimensions = Mapping[str, tuple[str | None, ...]]
+# the dimensions of the rows and of the sequences of feeds with lengths
+Links = Mapping[str, tuple[str | None, str | None]]
+
+
+class Fitted(NamedTuple):
+    """A step with padding: its feeds, with masks and counts, and the rows of its dimensions."""
+
+    executables: Executables
+    feeds: dict[str, Array]
+    rows: Rows
+
+
+class BucketedRunner(Runner):
+    """As Runner, with feeds padded to the sizes of `buckets`.
+
+    With `only_sequences` it does so for programs that are fed sequences, and not with
+    FLAGS_graphopt_buckets=off.
+    """
+
+    def __init__(
+        self,
+        places: tuple[Place, ...],
+        buckets: Buckets,
+        strategy: BuildStrategy | None = None,
+        *,
+        only_sequences: bool = False,
+    ) -> None:
+        super().__init__(places, strategy)
+        self.buckets = buckets
+        self.only_sequences = only_sequences
+        self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
+        self.rows = 0
+        self.padding = 0
+        # of each program the masked ones, or why it must run unpadded
+        self._masked: WeakKeyDictionary[Program, Bounded[Signature, Executables | CannotPad]] = (
+            WeakKeyDictionary()
+        )
+
+    @property
+    def stats(self) -> Stats:
+        """As of Runner; `rows` that were fed, `padding` rows that were added, `exact` reasons."""
+        if self.only_sequences and not (self.rows or self.exact):
+            return super().stats
+        return super().stats | {
+            "rows": self.rows,
+            "padding": self.padding,
+            "exact": sorted(set(self.exact.values())),
+        }
+
+    def _all(self) -> list[Executables]:
+        found = [entry for entries in self._masked.values() for entry in entries.values()]
+        return super()._all() + [entry for entry in found if not isinstance(entry, CannotPad)]
+
+    def step(
+        self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
+    ) -> Fetched:
+        """Check a feed and run one step on one place."""
+        if not self._applies(program):
+            return super().step(program, feed, names, scope, wait=wait)
+        return self.run(program, single_feed(program, feed), names, scope, wait=wait)
+
+    def run(
+        self,
+        program: Program,
+        feeds: dict[str, Array],
+        names: Names,
+        scope: Scope,
+        *,
+        wait: bool,
+    ) -> Fetched:
+        """One step on one place, padded where the program can do with it."""
+        fitted = self.fitted(program, feeds, names) if self._applies(program) else None
+        if fitted is None:
+            return super().run(program, feeds, names, scope, wait=wait)
+        executables, padded, rows = fitted
+        write_learning_rates(program, scope)
+        if not (wait and names):  # the caller may change its arrays before the step has read them
+            padded = {name: array.copy() for name, array in padded.items()}
+        executable = executables.find((shapes_of(padded),), 1, even=True)
+        self.runs += 1
+        self.rows += sum(real for real, _ in rows.values())
+        self.padding += sum(size - real for real, size in rows.values())
+        fetches = executable(padded, scope)
+        assert executables.compiled.masked is not None
+        cuts = executables.compiled.masked.fetches
+        return [
+            [cut(array, cuts[name], rows) if name in cuts else array]
+            for name, array in zip(names, fetches, strict=True)
+        ]
+
+    def fitted(self, program: Program, feeds: Mapping[str, Array], names: Names) -> Fitted | None:
+        """The step that runs these feeds with padding.
+
+        None when they must run as they are; `stats["exact"]` has the reason.
+        """
+        axes = self._axes(program, feeds)
+        rows = self._rows(program, feeds, axes)
+        executables = self._padded(program, axes, tuple(feeds), names) if rows else None
+        if executables is None:
+            return None
+        masked = executables.compiled.masked
+        assert masked is not None
+        rows = self._reused(executables, masked, rows, _links(axes, feeds))
+        if reason := misfit(masked, rows):
+            self.exact.keep(program.serial, reason)
+            return None
+        padded = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
+        for name in feeds:
+            lengths = _lengths_of(name)
+            if lengths in feeds and axes[name][0] is not None:
+                padded[lengths] = _lengthened(
+                    padded[lengths], len(feeds[lengths]), len(padded[name])
+                )
+        for dim in masked.masks:
+            padded[mask_name(dim)] = mask_of(dim, rows)
+        for dim in masked.counts:
+            padded[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
+        return Fitted(executables, padded, rows)
+
+    def _axes(
+        self, program: Program, feeds: Mapping[str, Array]
+    ) -> dict[str, tuple[str | None, ...]]:
+        """The dimension of each axis of each feed."""
+        block, rows = program.global_block(), _rows_of_sequences(program, feeds)
+        return {
+            name: self.buckets.names(name, block.var(name).shape, first=rows.get(name, BATCH))
+            if block.has_var(name)
+            else (None,) * array.ndim
+            for name, array in feeds.items()
+        }
+
+    def _applies(self, program: Program) -> bool:
+        return not self.only_sequences or (pads_sizes() and _takes_sequences(program))
+
+    def _rows(self, program: Program, feeds: Mapping[str, Array], axes: Dimensions) -> Rows:
+        """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
+        found: dict[str, int] = {}
+        for name, array in feeds.items():
+            for dim, size in zip(axes[name], array.shape, strict=True):
+                if dim is None:
+                    continue
+                if found.setdefault(dim, size) != size or not size:
+                    other = f", another one {found[dim]}" if size else ""
+                    self.exact.keep(
+                        program.serial,
+                        f"feeds-disagree: feed '{name}' has {size} rows of '{dim}'{other}",
+                    )
+                    return {}
+        sizes = self._sizes(found, _links(axes, feeds))
+        return {dim: (found[dim], size) for dim, size in sizes.items()}
+
+    def _sizes(self, found: Mapping[str, int], links: Links) -> dict[str, int]:
+        """The sizes with padding of dimensions with so many rows.
+
+        `links` are the dimensions of the rows and of the sequences of feeds with lengths: rows that
+        are added need a sequence that is added, and each of those a row.
+        """
+        fit = self.buckets.fit
+        sizes = {dim: fit(dim, size) for dim, size in found.items()}
+        for name, (rows, sequences) in links.items():
+            if rows is None or sequences is None:
+                continue
+            if rows == sequences:
+                raise ValueError(
+                    f"feed '{name}' and its lengths have the same axis '{rows}', but there are "
+                    "more rows than sequences"
+                )
+            if sizes[rows] > found[rows] and sizes[sequences] == found[sequences]:
+                sizes[sequences] = fit(sequences, found[sequences] + 1)
+        for rows, sequences in links.values():
+            if rows is not None and sequences is not None:
+                extra = sizes[sequences] - found[sequences]
+                sizes[rows] = fit(rows, found[rows] + extra) if extra else found[rows]
+        return sizes
+
+    def _reused(self, executables: Executables, masked: Masked, rows: Rows, links: Links) -> Rows:
+        """The smallest sizes that were compiled and are not much larger, else those of the buckets.
+
+        Sizes that were wanted more often than `patience` says are compiled.
+        """
+        known, patience = executables.sizes, self.buckets.patience
+        wanted = {dim: size for dim, (_, size) in rows.items()}
+        if self.buckets.reuse == 1 or wanted in known:
+            return rows
+        most = self.buckets.reuse * prod(wanted.values())
+        if patience is not None:
+            key = tuple(sorted(wanted.items()))
+            executables.wanted[key] += 1
+            if executables.wanted[key] > patience:
+                most = prod(wanted.values())
+        fits = [
+            sizes
+            for sizes in known
+            if all(size >= wanted[dim] for dim, size in sizes.items())
+            and prod(sizes.values()) <= most
+        ]
+        for sizes in sorted(fits, key=lambda sizes: prod(sizes.values())):
+            found = {dim: (real, sizes[dim]) for dim, (real, _) in rows.items()}
+            if _has_rows_to_spare(found, links) and not misfit(masked, found):
+                return found
+        if not misfit(masked, rows):
+            known.append(wanted)
+            del known[:-MAX_SIZES]
+        return rows
+
+    def _padded(
+        self, program: Program, axes: Dimensions, feeds: Names, names: Names
+    ) -> Executables | None:
+        """The masked program for these feeds and fetches; None when it must run unpadded."""
+        found = self._masked.setdefault(program, Bounded(MOST_COMPILED))
+        key = program.version, feeds, names, checks_nan_inf(), tuple(axes.values())
+        made = found.find(key, lambda: self._made(program, axes, feeds, names, first=not found))
+        return None if isinstance(made, CannotPad) else made
+
+    def _made(
+        self, program: Program, axes: Dimensions, feeds: Names, names: Names, *, first: bool
+    ) -> Executables | CannotPad:
+        dims: dict[str, Axes] = {
+            feed: tuple((name,) if name is not None else None for name in axes[feed])
+            for feed in feeds
+        }
+        # what is kept must not keep the program
+        compilation = Compilation(
+            proxy(program), feeds, names, self.strategy, self.places, axes=dims
+        )
+        try:
+            reason = NEW_PROGRAM if first else OTHER_FETCHES
+            made = executables_of(program, compilation, reason)
+        except CannotPad as error:
+            self.exact.keep(program.serial, f"{error.reason.name}: {error.reason.text}")
+            return error.with_traceback(None)
+        self._kept.reasons[made.reason] += 1
+        return made
+
+
+def _links(axes: Dimensions, feeds: Mapping[str, Array]) -> Links:
+    """The dimensions of the rows and of the sequences of each feed with lengths."""
+    return {
+        name: (axes[name][0], axes[_lengths_of(name)][0])
+        for name in feeds
+        if _lengths_of(name) in feeds
+    }
+
+
+def _has_rows_to_spare(rows: Rows, links: Links) -> bool:
+    """True when each sequence that is added has a row, and rows that are added a sequence."""
+    for pair in links.values():
+        if None in pair:
+            continue
+        (real, size), (sequences, more) = (rows[dim] for dim in pair if dim is not None)
+        if size - real < more - sequences or (size > real and more == sequences):
+            return False
+    return True
+
+
+def _with_rows(array: Array, axes: Sequence[str | None], rows: Rows) -> Array:
+    """The feed with its last rows repeated."""
+    widths = [(0, rows[dim][1] - rows[dim][0]) if dim is not None else (0, 0) for dim in axes]
+    if not any(after for _, after in widths):
+        return array
+    return np.pad(np.asarray(array), widths, mode="edge")
+
+
+# the version of a program for which it was found out
+_TAKES_SEQUENCES: WeakKeyDictionary[Program, tuple[int, bool]] = WeakKeyDictionary()
+
+
+def _takes_sequences(program: Program) -> bool:
+    """True for a program with feeds of sequences, whose lengths are fed with them."""
+    known = _TAKES_SEQUENCES.get(program)
+    if known is None or known[0] != program.version:
+        names = program.global_block().vars
+        known = program.version, any(map(_is_lengths, names))
+        _TAKES_SEQUENCES[program] = known
+    return known[1]
+
+
+def _rows_of_sequences(program: Program, feeds: Mapping[str, Array]) -> dict[str, str]:
+    """The dimension of the rows of each feed of sequences.
+
+    Feeds of the same lengths have one: an op may join them. Feeds without lengths, which the
+    program does not need, have that of as many rows.
+    """
+    block = program.global_block()
+    found: dict[str, str] = {}
+    known: list[tuple[Array | None, int, str]] = []
+    sequences = [
+        name
+        for name in feeds
+        if _lengths_of(name) in feeds or (block.has_var(name) and block.var(name).lod_level)
+    ]
+    for name in sorted(sequences, key=lambda name: _lengths_of(name) not in feeds):
+        lengths, count = feeds.get(_lengths_of(name)), len(feeds[name])
+        alike = (
+            dim
+            for other, rows, dim in known
+            if rows == count and (lengths is None or np.array_equal(np.asarray(other), lengths))
+        )
+        found[name] = next(alike, f"{OTHER_ROWS}{name}" if known else ROWS)
+        known.append((lengths, count, found[name]))
+    return found
+
+
+def _is_lengths(name: str) -> bool:
+    return name.endswith(LENGTHS)
+
+
+def _lengths_of(name: str) -> str:
+    """The feed that has the lengths of the sequences in a feed."""
+    return name + LENGTHS
+
+
+def _lengthened(padded: Array, real: int, rows: int) -> Array:
+    """Padded lengths: the sequences that were added have one row each, the last one the others."""
+    lengths = np.array(padded)
+    if len(lengths) > real:
+        lengths[real:] = 1
+        lengths[-1] += rows - lengths.sum()
+    return lengths

@@ -1,0 +1,130 @@
+"""Data parallelism as `with_data_parallel` requests it: which places, and how feeds are split."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from graphopt.errors import FeedError
+from graphopt.ir.program import Program
+from graphopt.ir.program.location import caller_level
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.devices.places import Place, as_place, cpu_places, cuda_places
+from graphopt.runtime.distributed.job import job_of
+from graphopt.runtime.feeds.losses import check_customized_seed, check_weighted
+from graphopt.runtime.feeds.split import SplitFeed, split_feed
+from graphopt.runtime.settings.jax_import import import_jax
+from graphopt.runtime.settings.strategies import BuildStrategy, ExecutionStrategy
+from graphopt.runtime.state.arrays import Feed
+
+if TYPE_CHECKING:
+    from graphopt.runtime.runners.all_trainers import Session
+
+
+@dataclass
+class DataParallel:
+    """The request of `with_data_parallel`; its places are fixed at the first run."""
+
+    training: bool
+    fixed: tuple[Place, ...] | None
+    execution: ExecutionStrategy
+    sample_weighted: bool = False
+    _warned: bool = field(default=False, init=False)
+
+    def places(self, place: Place) -> tuple[Place, ...]:
+        """The places for an executor on this one.
+
+        ValueError when there are none, or when they are of another kind.
+        """
+        found = self.places_like(place)
+        if not found:
+            raise ValueError("No places for execution.")
+        if any(other.platform != place.platform for other in found):
+            raise ValueError(
+                f"Place type not match: the executor runs on {place!r}, the program on "
+                f"{', '.join(map(repr, found))}"
+            )
+        self.fixed = found
+        return found
+
+    def places_like(self, place: Place) -> tuple[Place, ...]:
+        """The requested places, else those of this kind that the environment names."""
+        if self.fixed is not None:
+            return self.fixed
+        return tuple(cpu_places() if place.platform == "cpu" else cuda_places())
+
+    def session(self, strategy: BuildStrategy) -> Session | None:
+        """The steps of several trainers, for a training program of a job."""
+        group = job_of(strategy) if self.training else None
+        if group is None:
+            return None
+        import_jax()
+        from graphopt.runtime.runners.all_trainers import Session
+
+        return Session(group, strategy)
+
+    def split(self, program: Program, strategy: BuildStrategy, feed: Feed, count: int) -> SplitFeed:
+        """The checked feeds of a run on up to `count` places.
+
+        FeedError for feeds that do not fit, ValueError for a strategy that does not.
+        """
+        check_customized_seed(program, strategy, feed)
+        if self.sample_weighted:
+            check_weighted(strategy)
+        steps = self.execution.num_iteration_per_run
+        parts = split_feed(program, feed, count, training=self.training, steps=steps)
+        self._check_rows(parts)
+        return parts
+
+    def _check_rows(self, parts: SplitFeed) -> None:
+        """Warn, once, of feeds with different numbers of rows, of which each was split by itself.
+
+        FeedError when devices should count by rows that their feeds do not agree on.
+        """
+        shown = ", ".join(f"{name} {count}" for name, count in parts.samples.items())
+        if self.sample_weighted and self.training and len(set(parts.rows.values())) > 1:
+            raise FeedError(
+                f"with sample_weighted=True devices count by rows, and the feeds have different "
+                f"ones: {shown}"
+            )
+        if len(set(parts.samples.values())) > 1 and not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"the feeds have different numbers of rows ({shown}), and each is split over "
+                f"{parts.count} devices by itself; feed equally many where rows belong together",
+                stacklevel=caller_level(),
+            )
+
+    def compilation(
+        self,
+        program: Program,
+        feeds: tuple[str, ...],
+        fetches: tuple[str, ...],
+        strategy: BuildStrategy | None,
+        places: tuple[Place, ...],
+        *,
+        stacked: frozenset[str] = frozenset(),
+    ) -> Compilation:
+        """The compilation of a program for these places."""
+        return Compilation(
+            program,
+            feeds,
+            fetches,
+            strategy,
+            places,
+            data_parallel=True,
+            steps=self.execution.num_iteration_per_run,
+            stacked=stacked,
+            sample_weighted=self.sample_weighted and self.training,
+            mapper=self.execution.chosen_mapper(),
+        )
+
+
+def as_places(spec: object) -> tuple[Place, ...]:
+    """One place or several as a tuple; ValueError for none."""
+    if isinstance(spec, (list, tuple)):
+        if not spec:
+            raise ValueError("No places for execution.")
+        return tuple(as_place(item) for item in spec)
+    return (as_place(spec),)

@@ -1,0 +1,251 @@
+"""Runner: compiles programs for fixed places and a strategy, and runs steps of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable
+from typing import TYPE_CHECKING, TypeAlias, cast
+from weakref import WeakKeyDictionary, proxy
+
+import numpy as np
+
+from graphopt.ir.program import LENGTHS, Operator, Program
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.devices.places import Place
+from graphopt.runtime.feeds.feed import single_feed
+from graphopt.runtime.feeds.fetch import by_replica
+from graphopt.runtime.feeds.split import SplitFeed
+from graphopt.runtime.runners.data_parallel import DataParallel
+from graphopt.runtime.settings.flags import checks_nan_inf
+from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.state.arrays import Array, Feed, Feeds, Fetched, Stats, shapes_of
+from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.steps.kept import (
+    MOST_COMPILED,
+    KeptPrograms,
+    Ready,
+    Runnable,
+    choose,
+    ready_of,
+)
+from graphopt.runtime.steps.shipped import executables_of
+
+if TYPE_CHECKING:
+    from graphopt.runtime.compile.compiled import Compiled
+    from graphopt.runtime.steps.executable import Executable, Executables
+
+# More kinds of steps than this are looked up in several stages again.
+MOST_READY = 256
+
+Names = tuple[str, ...]
+Signature: TypeAlias = "tuple[Hashable, ...]"
+
+
+class Runner:
+    """Compiles programs for fixed places and strategy, and remembers what it compiled.
+
+    There is one place, unless `parallel` says how feeds are split over several. With trainers in
+    other processes, a `session` runs the steps of all of them.
+    """
+
+    def __init__(
+        self,
+        places: tuple[Place, ...],
+        strategy: BuildStrategy | None = None,
+        parallel: DataParallel | None = None,
+    ) -> None:
+        self.places = places
+        self.parallel = parallel
+        self.session = None
+        if parallel is not None and strategy is not None:
+            self.session = parallel.session(strategy)
+        self.strategy = strategy if self.session is None else self.session.strategy
+        self.runs = 0
+        self._mapper: tuple[str, int] | None = None
+        self._kept = KeptPrograms()
+        self._pruned: WeakKeyDictionary[Program, Bounded[Signature, Program]] = WeakKeyDictionary()
+        self._ready: Bounded[Signature, Ready] = Bounded(MOST_READY)
+
+    @property
+    def stats(self) -> Stats:
+        """The numbers of compiled programs, with reasons, and of runs.
+
+        Of data-parallel ones also the mapper and the number of devices of the latest run.
+        """
+        kept = self.executables()
+        found: Stats = {
+            "compiled_programs": len(self.all_compiled()),
+            "compiled_shapes": len(kept),
+            "op_by_op": sum(executable.replicated.name == "by_op" for executable in kept),
+            "tiers": dict(Counter(str(each.form) for each in kept if each.form is not None)),
+            "runs": self.runs,
+            "reasons": self._kept.stats(self._all()),
+        }
+        if self.parallel is not None and self._mapper is not None:
+            found["mapper"], found["devices"] = self._mapper
+        return found
+
+    def all_compiled(self) -> list[Compiled]:
+        """The optimised modules that are kept, one for each program, feeds and set of fetches."""
+        return [each.compiled for each in self._all()]
+
+    def executables(self) -> list[Executable]:
+        """Their executables, one for each set of feed shapes."""
+        return [executable for each in self._all() for executable in each.all()]
+
+    def _all(self) -> list[Executables]:
+        return self._kept.all()
+
+    def step(
+        self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
+    ) -> Fetched:
+        """Check a feed, split it over the places and run one step.
+
+        `wait` says that the caller reads the fetches at once. A dict of arrays like one that passed
+        before, unchanged, is not looked at again: in a training loop the checks would cost more
+        than the call of a small step.
+        """
+        signature = feed_signature(program, feed, names)
+        if signature is not None and (ready := self._ready.used(signature)) is not None:
+            executable = ready()
+            if executable is not None:
+                arrays = cast("Feeds", feed)  # the signature says so
+                return self._run(executable, program, arrays, names, scope, wait=wait)
+        if self.parallel is None:
+            parts = SplitFeed(1, single_feed(program, feed))
+        else:
+            assert self.strategy is not None
+            parts = self.parallel.split(program, self.strategy, feed, len(self.places))
+        if self.session is not None:
+            return self._together(program, parts, names, scope)
+        executable = self._executable(program, parts, names)
+        if signature is not None and passed_unchanged(program, cast("Feeds", feed), parts):
+            self._ready.keep(signature, ready_of(executable))
+        return self._run(executable, program, parts.feeds(), names, scope, wait=wait)
+
+    def run(
+        self,
+        program: Program,
+        feeds: dict[str, Array],
+        names: Names,
+        scope: Scope,
+        *,
+        wait: bool,
+    ) -> Fetched:
+        """One step on one place, of feeds that were checked."""
+        executable = self._executable(program, SplitFeed(1, feeds), names)
+        return self._run(executable, program, feeds, names, scope, wait=wait)
+
+    def _run(
+        self,
+        executable: Runnable,
+        program: Program,
+        feeds: Feeds,
+        names: Names,
+        scope: Scope,
+        *,
+        wait: bool,
+    ) -> Fetched:
+        if program.lr_schedulers:
+            write_learning_rates(program, scope)
+        if not (wait and names):  # the caller may change its arrays before the step has read them
+            feeds = {name: array.copy() for name, array in feeds.items()}
+        fetches = executable(feeds, scope)
+        self.runs += 1
+        replicated = executable.replicated
+        self._mapper = replicated.name, replicated.replicas
+        return by_replica(replicated, fetches)
+
+    def _executable(self, program: Program, parts: SplitFeed, names: Names) -> Runnable:
+        executables, served, shapes = self._executables(program, parts, names)
+        executable = executables.find(shapes, parts.count, even=parts.whole is not None)
+        return choose(executable, served, names)
+
+    def _executables(
+        self, program: Program, parts: SplitFeed, names: Names
+    ) -> tuple[Executables, Names, Hashable]:
+        """The compiled program that has these fetches, its own fetches, and the shapes of feeds."""
+        chunks = [parts.whole] if parts.whole is not None else list(parts.chunks)
+        # in sorted order, so that dicts of another order share what was compiled
+        fed = tuple(sorted(chunks[0]))
+        shapes = tuple(map(shapes_of, chunks))
+        executables, served = self._kept.find(
+            program,
+            (fed, parts.count, parts.stacked, checks_nan_inf()),
+            names,
+            max((shape[0] for part in shapes for shape, _ in part if shape), default=1),
+            lambda fetches: executables_of(
+                program, self._compilation(program, parts, fed, fetches), self._kept.reason
+            ),
+            alone=self.session is not None,  # all trainers compile the same
+        )
+        return executables, served, shapes
+
+    def _compilation(
+        self, program: Program, parts: SplitFeed, fed: Names, fetches: Names
+    ) -> Compilation:
+        # what is kept must not keep the program
+        held = proxy(program)
+        if self.parallel is None:
+            return Compilation(held, fed, fetches, self.strategy, self.places)
+        places = self.places[: parts.count]
+        return self.parallel.compilation(
+            held, fed, fetches, self.strategy, places, stacked=parts.stacked
+        )
+
+    def _together(self, program: Program, parts: SplitFeed, names: Names, scope: Scope) -> Fetched:
+        """One step with the trainers of other processes."""
+        session = self.session
+        assert session is not None
+        write_learning_rates(program, scope)
+        if parts.whole is None:
+            fed = tuple(sorted(parts.chunks[0]))
+            compilation = self._compilation(program, parts, fed, names)
+            fetches, mapper = session.run_uneven(compilation, parts, scope)
+        else:
+            executables, _, shapes = self._executables(program, parts, names)
+            whole = {name: array.copy() for name, array in parts.whole.items()}
+            fetches, mapper = session.run(executables, shapes, whole, scope)
+        self.runs += 1
+        self._mapper = mapper, parts.count
+        return fetches
+
+    def pruned(
+        self, program: Program, names: Names, feeds: Names, updates: tuple[Operator, ...]
+    ) -> Program:
+        """The program without the operators that neither a fetch nor an update needs."""
+        from graphopt.ir.translate.prune import prune
+
+        found = self._pruned.setdefault(program, Bounded(MOST_COMPILED))
+        key = program.version, names, feeds, updates
+        return found.find(key, lambda: prune(program, names, feeds, updates or None))
+
+
+def feed_signature(program: Program, feed: Feed, names: Names) -> Signature | None:
+    """The key of a step, None when its feed is anything but a dict of arrays."""
+    if type(feed) is not dict:
+        return None
+    arrays: list[Hashable] = []
+    for name, array in feed.items():
+        if type(array) is not np.ndarray:
+            return None
+        arrays += (name, array.shape, array.dtype)
+    return program.serial, program.version, names, checks_nan_inf(), *arrays
+
+
+def passed_unchanged(program: Program, feed: Feeds, parts: SplitFeed) -> bool:
+    """True when a feed needs no check and no split as long as its arrays are like these."""
+    feeds, block = parts.whole, program.global_block()
+    if feeds is None or any(block.has_var(f"{name}{LENGTHS}") for name in feed):
+        return False  # lengths are checked against rows each time
+    return len(feeds) == len(feed) and all(feeds[name] is feed[name] for name in feeds)
+
+
+def write_learning_rates(program: Program, scope: Scope) -> None:
+    """Put the current value of each learning-rate schedule where the program reads it."""
+    for name, scheduler in program.lr_schedulers.items():
+        variable = program.global_block().find_var(name)
+        if variable is not None:
+            value = np.full(variable.shape, scheduler(), variable.dtype.numpy)
+            (scope.find_var(name) or scope.var(name)).put(value)

@@ -1,0 +1,1 @@
+"""Settings of scripts and of the environment: flags, strategies."""

@@ -1,0 +1,290 @@
+"""FLAGS_… names: Paddle's global switches, set in a script or in the environment.
+
+What each does here is in `flag_table`.
+"""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Generator, Iterable, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from difflib import get_close_matches
+from numbers import Real
+from operator import index
+from typing import Any, SupportsIndex
+
+from graphopt.errors import FlagError
+from graphopt.runtime.settings.flag_table import FLAGS
+
+_PREFIX = "FLAGS_"
+_set: dict[str, Any] = {}
+
+# the flags that passes/table/conditions.py knows
+COALESCING = ("FLAGS_fuse_parameter_memory_size", "FLAGS_fuse_parameter_groups_size")
+WITHOUT = "FLAGS_graphopt_without"
+CACHE = "FLAGS_graphopt_cache_dir"
+DROPOUT = "FLAGS_graphopt_dropout"
+CHECK = "FLAGS_check_nan_inf"
+LEVEL = "FLAGS_check_nan_inf_level"
+GENERATORS = ("threefry", "hash")
+MAPPER = "FLAGS_graphopt_mapper"
+MAPPERS = ("auto", "pmap", "shard_map", "vmap")
+BUCKETS = "FLAGS_graphopt_buckets"
+PROGRESS = "FLAGS_graphopt_progress"
+FULL_TRACEBACK = "FLAGS_graphopt_full_traceback"
+IDS = "FLAGS_graphopt_check_ids"
+TIER = "FLAGS_graphopt_tier"
+FAST, FULL, AUTO = TIERS = ("fast", "full", "auto")
+KERNELS = "FLAGS_graphopt_kernels"
+# Paddle's requests for the same bits in every run
+REPEATS = ("FLAGS_cpu_deterministic", "FLAGS_cudnn_deterministic")
+CUDA_PLACE = "FLAGS_graphopt_cuda_place"
+CUDA_PLACES = ("strict", "best")
+_TRUE, _FALSE = ("1", "t", "true", "y", "yes"), ("0", "f", "false", "n", "no")
+
+
+def set_flags(flags: Mapping[str, Any]) -> None:
+    """Set FLAGS_… names (Paddle page: paddle.set_flags).
+
+    docs/reference/flags.md lists all known flags and what they do here. One that is obeyed counts
+    from the next run or compilation on; the others are kept for `get_flags`. A name that is no flag
+    of Paddle warns, with the nearest one, and is kept as well.
+
+    Raises TypeError unless `flags` is a dict, ValueError for names that do not start with FLAGS_,
+    FlagError (RuntimeError, ValueError) for a value that is not of the flag's type; then none of
+    the flags is set.
+    """
+    if not isinstance(flags, Mapping):
+        raise TypeError(f"set_flags(): 'flags' must be a dict, found {type(flags).__name__}")
+    converted = {name: _converted(_flag_name(name, "set_flags"), v) for name, v in flags.items()}
+    for name in converted:
+        if _known(name) is None:
+            warnings.warn(f"set_flags(): {_unknown(name)}", stacklevel=2)
+    _set.update(converted)
+    _checks.clear()
+
+
+def get_flags(flags: str | Iterable[str]) -> dict[str, Any]:
+    """The values of FLAGS_… names (Paddle page: paddle.get_flags).
+
+    That is what was set here, else in the environment, else Paddle's default. Raises TypeError for
+    other arguments than a name or several, ValueError for a name that is no flag and was not set,
+    FlagError when the environment has no value of the flag's type.
+    """
+    if not isinstance(flags, (str, list, tuple)):
+        raise TypeError(
+            "get_flags(): Flags in get_flags should be a list, tuple or string, "
+            f"found {type(flags).__name__}"
+        )
+    names = [flags] if isinstance(flags, str) else list(flags)
+    return {name: _value(_flag_name(name, "get_flags")) for name in names}
+
+
+def coalescing() -> dict[str, float]:
+    """The grouping of gradients; FlagError when the environment does not give numbers."""
+    return get_flags(COALESCING)
+
+
+def left_out() -> frozenset[str]:
+    """The names of the passes to leave out."""
+    names = str(_value(WITHOUT)).split(",")
+    return frozenset(name.strip() for name in names if name.strip())
+
+
+def hashes_dropout() -> bool:
+    """True when dropouts shall draw by hashing a counter; ValueError for an unknown generator."""
+    name = str(_value(DROPOUT))
+    if name not in GENERATORS:
+        raise ValueError(f"{DROPOUT} should be {' or '.join(GENERATORS)}, found {name!r}")
+    return name == "hash"
+
+
+def mapper_flag() -> str:
+    """The mapper of data-parallel programs; ValueError for an unknown one."""
+    name = str(_value(MAPPER))
+    if name not in MAPPERS:
+        raise ValueError(
+            f"{MAPPER} should be one of {', '.join(map(repr, MAPPERS))}, found {name!r}"
+        )
+    return name
+
+
+def tier_flag() -> str:
+    """The form in which programs are compiled; ValueError for an unknown one."""
+    name = _only_form.get() or str(_value(TIER))
+    if name not in TIERS:
+        raise ValueError(f"{TIER} should be {FAST}, {FULL} or {AUTO}, found {name!r}")
+    return name
+
+
+def uses_kernels() -> bool:
+    """True when oneDNN may compute ops on CPUs; ValueError for another setting."""
+    setting = str(_value(KERNELS))
+    if setting not in (AUTO, "off"):
+        raise ValueError(f"{KERNELS} should be {AUTO} or off, found {setting!r}")
+    return setting == AUTO and not _for_files.get()
+
+
+@contextmanager
+def for_other_machines() -> Generator[None]:
+    """Programs that are compiled here are written to files, and have no kernels but XLA's."""
+    token = _for_files.set(True)
+    try:
+        yield
+    finally:
+        _for_files.reset(token)
+
+
+_for_files: ContextVar[bool] = ContextVar("_for_files", default=False)
+
+
+@contextmanager
+def full_form() -> Generator[None]:
+    """Programs that are compiled here run in their full form from the first step on."""
+    token = _only_form.set(FULL)
+    try:
+        yield
+    finally:
+        _only_form.reset(token)
+
+
+_only_form: ContextVar[str] = ContextVar("_only_form", default="")
+
+
+def must_repeat() -> bool:
+    """True when a run shall give the bits of every other run."""
+    return any(_value(name) for name in REPEATS)
+
+
+def replaces_gpus() -> bool:
+    """True when CUDAPlace shall mean the best device there is; ValueError for an unknown word."""
+    word = str(_value(CUDA_PLACE))
+    if word not in CUDA_PLACES:
+        raise ValueError(f"{CUDA_PLACE} should be {' or '.join(CUDA_PLACES)}, found {word!r}")
+    return word == "best"
+
+
+def checks_ids() -> bool:
+    """True, by default, when fed ids are looked at before each step."""
+    return _value(IDS) != "off"
+
+
+def checks_all_ids() -> bool:
+    """True when ids that steps compute are checked as well as those that are fed."""
+    return _value(IDS) == "all"
+
+
+def pads_sizes() -> bool:
+    """True when sequences and inputs of predictors are padded; ValueError for another setting."""
+    setting = str(_value(BUCKETS))
+    if setting not in ("auto", "off"):
+        raise ValueError(f"{BUCKETS} should be auto or off, found {setting!r}")
+    return setting == "auto"
+
+
+def shows_progress() -> bool:
+    """True when long compilations are reported on standard error."""
+    return _value(PROGRESS)
+
+
+def full_traceback() -> bool:
+    """True when errors shall show the frames of graphopt too."""
+    return _value(FULL_TRACEBACK)
+
+
+def cache_directory() -> str | None:
+    """The directory of compiled programs: empty for nowhere, None when it was not set."""
+    said = CACHE in _set or CACHE in os.environ
+    return str(_value(CACHE)) if said else None
+
+
+_checks: list[bool] = []
+
+
+def checks_nan_inf() -> bool:
+    """True when steps look for NaN and Inf; asked in every step, so it is kept."""
+    if not _checks:
+        _checks.append(_value(CHECK))
+    return _checks[0]
+
+
+def nan_inf_level() -> int:
+    """0 when NaN and Inf are errors; above they are warnings."""
+    return _value(LEVEL)
+
+
+def changed() -> list[tuple[str, str]]:
+    """The flags that compiled programs depend on and that are not as they are by default."""
+    found = {f"{_PREFIX}{name}": flag.default for name, flag in FLAGS.items()}
+    names = [name for name in found if name not in _NOT_COMPILED]
+    return [(n, repr(v)) for n in names if (v := _value(n)) != found[n]]
+
+
+# flags about where programs are kept, how they are reported, and which of their forms runs
+_NOT_COMPILED = (CACHE, PROGRESS, FULL_TRACEBACK, TIER, CUDA_PLACE, LEVEL)
+
+
+def _known(name: str) -> Any:
+    return FLAGS.get(name.removeprefix(_PREFIX))
+
+
+def _unknown(name: str) -> str:
+    near = get_close_matches(name.removeprefix(_PREFIX), FLAGS, 1)
+    hint = f"; did you mean '{_PREFIX}{near[0]}'?" if near else ""
+    return f"'{name}' is not a flag of Paddle that graphopt knows{hint}"
+
+
+def _value(name: str) -> Any:
+    flag = _known(name)
+    if name in _set:
+        return _set[name]
+    if name in os.environ:
+        return os.environ[name] if flag is None else _parsed(name, os.environ[name])
+    if flag is None:
+        raise ValueError(f"get_flags(): {_unknown(name)}")
+    return flag.default
+
+
+def _converted(name: str, value: Any) -> Any:
+    """A value in the type of its flag, as Paddle converts it: numbers and None to a bool."""
+    flag = _known(name)
+    if flag is None:
+        return value
+    match flag.default:
+        case bool() if value is None or isinstance(value, Real) or hasattr(value, "__bool__"):
+            return bool(value)
+        case str() if isinstance(value, str):
+            return value
+        case float() if isinstance(value, Real):
+            return float(value)
+        case int() if isinstance(value, SupportsIndex) and not isinstance(flag.default, bool):
+            return index(value)
+        case _:
+            raise _wrong(name, value)
+
+
+def _parsed(name: str, text: str) -> Any:
+    """A value of the environment in the type of its flag."""
+    kind = type(_known(name).default)
+    if kind is bool:
+        if text.lower() not in _TRUE + _FALSE:
+            raise _wrong(name, text)
+        return text.lower() in _TRUE
+    try:
+        return kind(text)
+    except ValueError:
+        raise _wrong(name, text) from None
+
+
+def _wrong(name: str, value: Any) -> FlagError:
+    kind = type(_known(name).default).__name__
+    wanted = "a number" if kind == "float" else f"of type {kind}"
+    return FlagError(f"{name} should be {wanted}, found {value!r}")
+
+
+def _flag_name(name: Any, function: str) -> str:
+    if isinstance(name, str) and name.startswith(_PREFIX):
+        return name
+    raise ValueError(f"{function}(): a flag should be named FLAGS_…, found {name!r}")

@@ -1,0 +1,44 @@
+"""The line about work that takes long, as flags allow it.
+
+`FLAGS_graphopt_progress=0` and `GLOG_minloglevel=1` (Paddle's log level) switch it off.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from graphopt.display.progress import progress
+from graphopt.runtime.settings.flags import shows_progress
+
+# the reasons for a compilation
+NEW_PROGRAM = "new program"
+CHANGED_PROGRAM = "changed program"
+OTHER_FEEDS = "other feeds"
+OTHER_FETCHES = "other fetches"
+FEED_SHAPE = "other feed shape"
+
+
+@contextmanager
+def announced(describe: Callable[[], str], *, files: bool = True) -> Iterator[None]:
+    """Report on standard error what is done here, if it takes long and no flag forbids that.
+
+    `describe` is called then. Without `files` a terminal alone gets the line.
+    """
+    if not _is_shown():
+        yield
+        return
+    with progress(describe, files=files):
+        yield
+
+
+def say(text: str) -> None:
+    """A line on standard error, unless such lines are switched off."""
+    if _is_shown() and sys.stderr is not None:
+        print(f"graphopt: {text}", file=sys.stderr, flush=True)
+
+
+def _is_shown() -> bool:
+    return shows_progress() and os.environ.get("GLOG_minloglevel", "0") <= "0"

@@ -1,0 +1,1 @@
+"""State between steps: variables in scopes, their places, random keys."""

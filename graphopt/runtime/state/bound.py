@@ -1,0 +1,182 @@
+"""State on its way from a scope to an executable: found, checked and brought to devices."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import jax
+import numpy as np
+
+from graphopt.errors import ScopeError
+from graphopt.ir.dtypes import DType
+from graphopt.lowering.plan import Replicated, put
+from graphopt.runtime.state.arrays import Array, HostArray
+from graphopt.runtime.state.scope import Scope, stack_in
+from graphopt.runtime.state.slots import ArrayLayout, Item, Slot, Stack, in_parts
+
+if TYPE_CHECKING:
+    from graphopt.ir.dialect.signature import Port
+
+# what has the value of a port of state
+Holder = Slot | Stack
+
+
+class Bound(NamedTuple):
+    """A port of state, what holds its value in one scope (None as long as nothing does), and the
+    layout in which the step takes and gives it.
+    """
+
+    port: Port
+    slot: Holder | None
+    layout: ArrayLayout
+
+    @classmethod
+    def of(cls, replicated: Replicated, port: Port, scope: Scope) -> Bound:
+        """A port in a scope."""
+        return cls(port, holder(scope, port), layout_of(replicated, port))
+
+
+class BoundState(NamedTuple):
+    """The state of a step in one scope."""
+
+    updated: list[Bound]
+    read_only: list[Bound]
+    written: list[Bound]
+    prepare: list[Bound]
+
+
+def holder(scope: Scope, port: Port) -> Holder | None:
+    """The slot or stack with the value of a port in a scope."""
+    return stack_in(scope, port.stack_of) if port.stack_of else scope.find_var(port.name)
+
+
+def scope_slot(scope: Scope, name: str) -> Slot:
+    """The slot that holds a name, made in this scope when it does not exist."""
+    return scope.find_var(name) or scope.var(name)
+
+
+def layout_of(replicated: Replicated, port: Port) -> ArrayLayout:
+    """The layout in which the arrays of a replicated module hold a port of state."""
+    return ArrayLayout(replicated.rows(port), port.whole, port.order)
+
+
+def take_all(replicated: Replicated, ports: list[Bound], *, keep: bool = False) -> list[Array]:
+    """`take` for each port."""
+    home = replicated.home
+    # nearly always every array is there already, and a call for each would cost more than the rest
+    return [
+        slot.value
+        if slot is not None and slot.home is home and slot.layout == layout
+        else take(replicated, Bound(port, slot, layout), keep=keep)
+        for port, slot, layout in ports
+    ]
+
+
+def take(replicated: Replicated, bound: Bound, *, keep: bool = False) -> Array:
+    """The state array on the devices of a replicated module.
+
+    With `keep`, or when the value is on no device yet, the slot holds it there from now on.
+    """
+    home, (port, slot, layout) = replicated.home, bound
+    if slot is None or slot.value is None:
+        slot = _filled(port, slot)
+    if slot.home is home and slot.layout == layout:
+        return slot.value
+    if type(slot.value) is Item and not (keep or layout.replicas):
+        return _item(replicated, port, slot.value)
+    where, held, array = slot.copy
+    if array is None or where is not home or held != layout or layout.whole is not None:
+        array = _bring_home(replicated, slot, port, layout)
+    if keep or slot.home is None:
+        slot.put(array, layout=layout, home=home)
+    else:
+        slot.copy = home, layout, array
+    return array
+
+
+def _filled(port: Port, slot: Holder | None) -> Holder:
+    """A stack that no program has used yet; ScopeError for a variable without a value."""
+    if isinstance(slot, Stack) and slot.is_initialized():
+        return slot
+    missing = slot.members if isinstance(slot, Stack) else ()
+    name = next((s.name for s in missing if not s.is_initialized()), port.variables[0])
+    raise ScopeError(
+        f"variable '{name}' has not been initialized in the scope; run the "
+        "startup_program first: exe.run(static.default_startup_program())"
+    )
+
+
+def _item(replicated: Replicated, port: Port, item: Item) -> Array:
+    """One variable of a stack for a program that only reads it."""
+    stack, home = item.stack, replicated.home
+    found = stack.items.get((home, item.at))
+    if found is not None:
+        return found
+    with jax.enable_x64(True):
+        if stack.home is home and not stack.layout.replicas:
+            arrays = _unstacked(replicated.place(port))(stack.value)
+            stack.items |= {(home, index): array for index, array in enumerate(arrays)}
+        else:
+            stack.items[home, item.at] = put(item.numpy(), replicated.place(port))
+    check_state(port, stack.items[home, item.at])
+    return stack.items[home, item.at]
+
+
+# one for each device
+@functools.cache
+def _unstacked(place: Any) -> Any:
+    """A function that makes an array of each item of a stack."""
+
+    def unstacked(stack: Any) -> list[Any]:
+        return [stack[index] for index in range(stack.shape[0])]
+
+    return jax.jit(unstacked, out_shardings=place)
+
+
+def _bring_home(replicated: Replicated, slot: Holder, port: Port, layout: ArrayLayout) -> Array:
+    """A copy of the value on the devices of a replicated module."""
+    replicas = layout.replicas
+    if replicas and slot.layout == layout:
+        value = np.array(slot.value)
+    else:
+        value = _checked(slot, port)
+        if layout.order:
+            value = np.ascontiguousarray(value.transpose(layout.order))
+        if layout.whole is not None:
+            value = in_parts(value, replicas)
+        elif replicas:
+            value = np.array(np.broadcast_to(value, (replicas, *value.shape)))
+    with jax.enable_x64(True):
+        return put(value, replicated.place(port))
+
+
+def _checked(slot: Holder, port: Port) -> HostArray:
+    """The value in a slot; ScopeError unless it is what the program declares."""
+    if isinstance(slot, Stack) and slot.home is None:
+        values = [member.numpy() for member in slot.members]
+        for name, value in zip(port.stack_of, values, strict=True):
+            _check_value(name, port.shape[1:], port.dtype, value)
+        return np.stack(values)
+    value = slot.numpy()
+    check_state(port, value)
+    return value
+
+
+def check_state(port: Port, value: Array) -> None:
+    """ScopeError unless the value has the shape and dtype that the program declares."""
+    shape = port.whole or port.shape
+    if port.order:
+        shape = tuple(shape[port.order.index(axis)] for axis in range(len(shape)))
+    _check_value(port.name, shape, port.dtype, value)
+
+
+def _check_value(name: str, shape: tuple[int, ...], dtype: DType, value: Array) -> None:
+    fits = len(shape) == value.ndim and all(
+        want in (-1, got) for want, got in zip(shape, value.shape, strict=True)
+    )
+    if not fits or value.dtype != dtype.numpy:
+        raise ScopeError(
+            f"variable '{name}' is {dtype!s} {list(shape)} in the program, but the scope "
+            f"holds {value.dtype.name} {list(value.shape)}; set an array of that dtype and shape"
+        )

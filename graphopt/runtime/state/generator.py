@@ -1,0 +1,49 @@
+"""The global random generator: a seed, and a counter that advances with every run."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from graphopt.runtime.state.arrays import HostArray
+
+
+class Generator:
+    """Gives each run the data of a JAX threefry key, from the seed and the run's number.
+
+    It is `seeded` when a script has chosen the seed.
+    """
+
+    def __init__(self, seed: int = 0) -> None:
+        self.manual_seed(seed)
+        self.seeded = False
+
+    def manual_seed(self, seed: int) -> Generator:
+        """Restart from this seed (an integer of up to 64 bits)."""
+        self.seeded = True
+        self.initial_seed = int(seed)
+        # the low 32 bits and the high ones both count
+        self._word = (self.initial_seed ^ (self.initial_seed >> 32) * 0x9E3779B1) & 0xFFFFFFFF
+        self._step = 0
+        return self
+
+    def next_key(self, runs: int = 1) -> HostArray:
+        """Two uint32 words, different at every call; the second one counts the runs so far.
+
+        With `runs` the key is that of the first of so many runs.
+        """
+        first = self._step + 1
+        self._step += runs
+        return np.array((self._word, first & 0xFFFFFFFF), dtype=np.uint32)
+
+
+_default = Generator()
+
+
+def default_generator() -> Generator:
+    """The generator that programs with seed 0 draw from."""
+    return _default
+
+
+def seed(value: int) -> Generator:
+    """Seed the global generator (paddle.seed)."""
+    return _default.manual_seed(value)

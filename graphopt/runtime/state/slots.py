@@ -1,0 +1,268 @@
+"""The places of values in a scope: a slot for a variable, or a stack for several.
+
+A stack holds the values of several variables in one array, along a new first axis, so that a step
+passes on one array and not many. It takes the values over when a program needs them so. From then
+on the variables are items of it, until they are written one by one: then they leave it, and the
+next program that needs the stack makes it again. The latest value of a variable is always in one
+place.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from threading import RLock
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, DTypeLike
+
+from graphopt.errors import ScopeError
+from graphopt.runtime.state.arrays import Array, HostArray
+from graphopt.runtime.state.uninterrupted import Uninterrupted
+
+Shape = tuple[int, ...]
+
+
+class ArrayLayout(NamedTuple):
+    """With `replicas` > 0 there is a leading axis with one value per replica, of which readers see
+    the first. With `whole`, a shape, the replicas have parts instead, which readers see as one
+    array of that shape. With `order` the axes are in another order: axis i is the variable's axis
+    order[i].
+    """
+
+    replicas: int = 0
+    whole: tuple[int, ...] | None = None
+    order: tuple[int, ...] = ()
+
+
+AS_IT_IS = ArrayLayout()
+
+
+def in_parts(value: HostArray, count: int) -> HostArray:
+    """The elements in `count` rows of one length, with zeros after the last one."""
+    length = -(-value.size // count)
+    flat = np.zeros(count * length, value.dtype)
+    flat[: value.size] = value.reshape(-1)
+    return flat.reshape(count, length)
+
+
+def _of_this_process(value: Any) -> HostArray:
+    """The values of the replicas on this process's devices, or all parts of one value."""
+    shards = sorted(value.addressable_shards, key=lambda shard: shard.index[0].start or 0)
+    return np.concatenate([shard.data for shard in shards])
+
+
+def joined_parts(parts: HostArray, shape: Shape) -> HostArray:
+    """The value that `in_parts` cut, in its shape again."""
+    return parts.reshape(-1)[: math.prod(shape)].reshape(shape)
+
+
+class Slot:
+    """A named value: a NumPy or JAX array, or None before its first write.
+
+    `lock` is that of its scope: a step holds it from taking buffers to storing new ones.
+
+    `layout` says how the array holds the value, and `home` identifies the devices that it is on.
+    `copy` is the copy that another program, which only reads the variable, made for its own
+    devices: (home, layout, array). The value of a variable that is stored in a stack with others is
+    an `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
+    `lengths` are those of the sequences in it, as scripts set them.
+    """
+
+    __slots__ = ("copy", "home", "layout", "lengths", "lock", "name", "stacks", "value")
+
+    def __init__(self, name: str, lock: Any = None) -> None:
+        self.name = name
+        self.lock = RLock() if lock is None else lock
+        # state, not a cache: as many as programs pass this variable on with others
+        self.stacks: dict[tuple[str, ...], Stack] = {}
+        self.lengths: list[list[int]] = []
+        self.value: Any = None
+        self.put(None)
+
+    def put(
+        self, value: Array | Item | None, *, layout: ArrayLayout = AS_IT_IS, home: object = None
+    ) -> None:
+        """Replace the value; a variable that is stored in a stack leaves it."""
+        if type(self.value) is Item:
+            self._leave(value, layout, home)
+            return
+        self.value, self.layout, self.home = value, layout, home
+        self.copy: tuple[object, ArrayLayout, Array | None] = (None, AS_IT_IS, None)
+
+    def _leave(self, value: Array | Item | None, layout: ArrayLayout, home: object) -> None:
+        with self.lock, Uninterrupted():
+            self.value.stack.lose()
+            self.value, self.layout, self.home = value, layout, home
+            self.copy = (None, AS_IT_IS, None)
+
+    def numpy(self) -> HostArray:
+        """A copy of the value; ScopeError when there is none."""
+        with self.lock:
+            return self._numpy()
+
+    def _numpy(self) -> HostArray:
+        if self.value is None:
+            raise ScopeError(f"variable '{self.name}' has no value; run the startup_program first")
+        value = self.value
+        if type(value) is Item:
+            return value.numpy()
+        replicas, whole, order = self.layout
+        if replicas and not getattr(value, "is_fully_addressable", True):
+            value = _of_this_process(value)
+        value = np.array(value)
+        if whole is not None:
+            return joined_parts(value, whole)
+        value = value[0] if replicas else value
+        return np.ascontiguousarray(value.transpose(np.argsort(order))) if order else value
+
+    def value_type(self) -> tuple[Shape, np.dtype[Any]] | None:
+        """The shape and dtype of the value, without a copy of it; None when there is none."""
+        with self.lock:
+            value = self.value
+            if value is None:
+                return None
+            if type(value) is Item:
+                array, skipped = value.stack.value, 1 + bool(value.stack.layout.replicas)
+                return tuple(array.shape[skipped:]), array.dtype
+            replicas, whole, order = self.layout
+            shape = tuple(value.shape[bool(replicas) :]) if whole is None else whole
+            return tuple(shape[axis] for axis in np.argsort(order)) if order else shape, value.dtype
+
+    def get_tensor(self) -> Tensor:
+        """A view through which scripts read and write the value."""
+        return Tensor(self)
+
+    def is_initialized(self) -> bool:
+        """True once the variable has a value."""
+        return self.value is not None
+
+
+class Tensor:
+    """The view of `scope.find_var(name).get_tensor()`: `np.array(t)` reads, `set` writes."""
+
+    def __init__(self, slot: Slot) -> None:
+        self._slot = slot
+
+    def set(self, array: ArrayLike, place: object = None) -> None:
+        """Replace the value by a copy of `array`; every device sees it from the next run on."""
+        self._slot.put(np.array(array))
+
+    def shape(self) -> list[int]:
+        """The dimensions."""
+        return list(self._slot.numpy().shape)
+
+    _get_dims = shape
+
+    def recursive_sequence_lengths(self) -> list[list[int]]:
+        """The lengths of the sequences, one list for each level; [] for a dense tensor."""
+        return [list(level) for level in self._slot.lengths]
+
+    def set_recursive_sequence_lengths(self, lengths: Sequence[Sequence[int]]) -> None:
+        """Replace the lengths."""
+        self._slot.lengths = [[int(n) for n in level] for level in lengths]
+
+    def has_valid_recursive_sequence_lengths(self) -> bool:
+        """True when each level adds up to the number of items of the next, the last to the rows."""
+        lengths = self._slot.lengths
+        counts = [len(level) for level in lengths[1:]]
+        if lengths and self._slot.is_initialized():
+            counts.append(self.shape()[0])
+        return all(sum(level) == n for level, n in zip(lengths, counts, strict=False))
+
+    def lod(self) -> list[list[int]]:
+        """As the lengths, but where each sequence starts and the last ends."""
+        return [[0, *np.cumsum(level).tolist()] for level in self._slot.lengths]
+
+    def set_lod(self, lod: Sequence[Sequence[int]]) -> None:
+        """Replace the lengths by the differences of these offsets."""
+        self.set_recursive_sequence_lengths([np.diff(offsets).tolist() for offsets in lod])
+
+    def numpy(self) -> HostArray:
+        """A copy of the value."""
+        return self._slot.numpy()
+
+    def __array__(self, dtype: DTypeLike | None = None, copy: bool | None = None) -> HostArray:
+        value = self._slot.numpy()
+        return value if dtype is None else value.astype(dtype)
+
+    def _is_initialized(self) -> bool:
+        return self._slot.is_initialized()
+
+    def __repr__(self) -> str:
+        slot = self._slot
+        plain = not slot.layout.order and slot.layout.whole is None
+        plain = plain and type(slot.value) is not Item
+        return repr(slot.value if plain else slot.numpy())
+
+
+class Item(NamedTuple):
+    """The value of a variable that is stored in a stack."""
+
+    stack: Stack
+    at: int
+
+    def numpy(self) -> HostArray:
+        """A copy of the value."""
+        return np.array(self.stack.first()[self.at])
+
+
+class Stack:
+    """Several variables as one; for executables it is a slot like that of one variable.
+
+    `home` is None when its array is not, or no longer, what the variables are. `items` are single
+    variables as programs that only read them have them on their devices, by (home, index).
+    """
+
+    __slots__ = ("copy", "held", "home", "items", "layout", "members", "name", "value")
+
+    def __init__(self, members: Sequence[Slot]) -> None:
+        self.name = f"{members[0].name} .. {members[-1].name}"
+        self.members = tuple(members)
+        self.value: Any = None
+        self.home: object = None
+        self.layout = AS_IT_IS
+        self.held = 0
+        self._changed()
+
+    def _changed(self) -> None:
+        self.copy: tuple[object, ArrayLayout, Array | None] = (None, AS_IT_IS, None)
+        self.items: dict[tuple[object, int], Array] = {}
+
+    def first(self) -> HostArray:
+        """The array as NumPy sees it, that of the first replica; of use until the next step."""
+        value = np.asarray(self.value)
+        return value[0] if self.layout.replicas else value
+
+    def put(self, value: Array | Item | None, *, layout: ArrayLayout, home: object) -> None:
+        """Replace the values of all variables."""
+        if self.home is not None:
+            self.value, self.layout, self.home = value, layout, home
+            self._changed()
+            return
+        # a variable that has left its own array and is in no stack yet would have no value
+        with self.members[0].lock, Uninterrupted():
+            for index, slot in enumerate(self.members):
+                slot.put(Item(self, index))
+            self.held = len(self.members)
+            self.value, self.layout, self.home = value, layout, home
+            self._changed()
+
+    def lose(self) -> None:
+        """One of the variables has a value of its own now; the others can still be read here."""
+        self.home, self.copy = None, (None, AS_IT_IS, None)
+        self.held -= 1
+        if not self.held:
+            self.value = None
+            self._changed()
+
+    def is_initialized(self) -> bool:
+        """True once all variables have values."""
+        return all(slot.is_initialized() for slot in self.members)
+
+    def numpy(self) -> HostArray:
+        """The values of all variables, which have one shape and dtype."""
+        if self.home is not None:
+            return np.array(self.first())
+        return np.stack([slot.numpy() for slot in self.members])

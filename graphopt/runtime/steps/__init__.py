@@ -1,0 +1,1 @@
+"""Executables and their steps: forms, interrupts, callbacks, results."""

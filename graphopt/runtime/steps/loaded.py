@@ -1,0 +1,73 @@
+"""Executables from a file: steps that XLA loads, and the compiled program that they stand for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any
+
+import jax
+
+from graphopt.lowering.plan import Replicated, home_of
+from graphopt.runtime.devices.places import device_of
+from graphopt.runtime.disk.summaries import Summarized
+from graphopt.runtime.settings.progress import FEED_SHAPE
+from graphopt.runtime.state.arrays import Arrays, HostArray
+from graphopt.runtime.steps.executable import Executable, Executables
+from graphopt.runtime.steps.step_calls import FedArrays, Results, Step
+
+SHIPPED = "from a bundle"
+
+
+class Loaded:
+    """A step that updates nothing, as XLA's executable of arrays in a row."""
+
+    def __init__(self, executable: Any, device: Any) -> None:
+        self._executable = executable
+        self._device = device
+
+    def __call__(
+        self, updated: Arrays, read_only: Arrays, feeds: FedArrays, key: HostArray
+    ) -> Results:
+        # state is on the device already
+        given = jax.device_put((*feeds, key), self._device)
+        results = self._executable.execute_sharded([*updated, *read_only, *given])
+        arrays = results.disassemble_into_single_device_arrays()
+        return tuple([shards[0] for shards in arrays]), ()
+
+
+class LoadedExecutables(Executables):
+    """Executables of one program: those of a file for its shapes, compiled ones for others.
+
+    `steps` load XLA's executable for each key of feed shapes (`arrays.shapes_of`), and return None
+    where XLA does not take it.
+    """
+
+    def __init__(
+        self, compiled: Summarized, steps: Mapping[Hashable, Callable[[], Step | None]]
+    ) -> None:
+        super().__init__(compiled, SHIPPED)
+        self._summarized = compiled
+        self._steps = steps
+        self.shapes = 1
+
+    def find(self, shapes: Hashable, count: int, *, even: bool) -> Executable:
+        key = shapes, count, even
+        if key not in self._found and shapes in self._steps:
+            step = self._steps[shapes]()
+            if step is not None:
+                self._found.keep(key, self._loaded(step))
+        return super().find(shapes, count, even=even)
+
+    def _loaded(self, step: Step) -> Executable:
+        device = device_of(self.compiled.compilation.places[0])
+        sharding = jax.sharding.SingleDeviceSharding(device)
+        replicated = Replicated(
+            "alone", step, 1, lambda _: sharding, home_of(device), mapped=False, why=SHIPPED
+        )
+        executable = Executable(self.compiled, replicated, SHIPPED)
+        executable.function = step
+        return executable
+
+    def _made(self, replicated: Replicated) -> Executable:
+        self.shapes += 1
+        return Executable(self._summarized.whole, replicated, FEED_SHAPE)

@@ -1,0 +1,49 @@
+"""Compiled programs that came in a file: runners take them in place of a compilation.
+
+Whoever reads such a file notes beside the program what came with it. JAX is imported for it when
+the program first runs.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+from weakref import WeakKeyDictionary
+
+from graphopt.ir.program import Program
+from graphopt.runtime.compile.compilation import Compilation
+from graphopt.runtime.settings.jax_import import import_jax
+
+if TYPE_CHECKING:
+    from graphopt.runtime.steps.executable import Executables
+
+
+class Shipped(Protocol):
+    """The executables that came with a program."""
+
+    def executables(self, compilation: Compilation) -> Executables | None:
+        """Those of a compilation; None when the file has none for it."""
+        ...
+
+
+_shipped: WeakKeyDictionary[Program, Shipped] = WeakKeyDictionary()
+
+
+def ship(program: Program, shipped: Shipped) -> None:
+    """Note what came with a program. It is forgotten with the program."""
+    _shipped[program] = shipped
+
+
+def executables_of(program: Program, compilation: Compilation, reason: str) -> Executables:
+    """The executables that came with a program for this compilation, else new ones.
+
+    Raises as `compile_program`.
+    """
+    import_jax()
+    from graphopt.runtime.disk.summaries import compiled_or_known
+    from graphopt.runtime.steps.executable import Executables
+
+    if (shipped := _shipped.get(program)) is not None:
+        found = shipped.executables(compilation)
+        if found is not None:
+            return found
+    return Executables(compiled_or_known(compilation), reason)

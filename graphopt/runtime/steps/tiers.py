@@ -1,0 +1,138 @@
+"""The two forms in which XLA compiles a step: quickly, and well.
+
+Both are made from one lowered program: the same passes, the same state, the same random numbers.
+The quick form is XLA's own code generation at its lowest level. It is there in a fraction of the
+time, takes two to five times as long to run, and rounds elsewhere. `FLAGS_graphopt_tier=auto` runs
+it at once and, when its sizes come a second time, has a thread compile the other one, which takes
+its place between two runs. A size that never comes again costs no more than the quick form.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any, Generic, TypeVar
+
+from graphopt.lowering.plan import Replicated
+from graphopt.runtime.compile.background import submit
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.settings.flags import AUTO, FULL, must_repeat, tier_flag
+from graphopt.runtime.state.generator import default_generator
+
+SMALL = 100
+"""Programs of fewer operators compile at once: the two forms would take about as long.
+
+A derivative counts as two more programs of the size of its own.
+"""
+
+F = TypeVar("F")
+Options = Mapping[str, Any]
+
+_LOW_EFFORT: dict[str, Any] = {
+    "xla_backend_optimization_level": 0,
+    "xla_llvm_disable_expensive_passes": True,
+    "xla_cpu_parallel_codegen_split_count": 1,
+}
+if version("jaxlib").startswith("0.10."):
+    # most of the time that is left; other versions end when they do not know an option
+    _LOW_EFFORT["xla_cpu_use_fusion_emitters"] = False
+
+
+@dataclass(frozen=True)
+class Tier:
+    """The tier that a program was compiled for: `fast`, `full` or `auto`, and the reason."""
+
+    name: str
+    why: str
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.why}"
+
+
+def tier_of(compiled: Compiled, replicated: Replicated) -> Tier:
+    """The tier of a program, by its flag and by what it is. ValueError for an unknown flag."""
+    asked = tier_flag()
+    reason = _only_full(compiled, replicated)
+    if reason:
+        return Tier(FULL, reason)
+    if asked != AUTO:
+        return Tier(asked, "it was requested")
+    if compiled.size < SMALL:
+        return Tier(FULL, "it is small, and compiles quickly")
+    if must_repeat():
+        return Tier(FULL, "a flag requests the same bits in every run")
+    if compiled.plan.written and _seeded(compiled):
+        return Tier(FULL, "it trains from a seed, and shall end with the same bits in every run")
+    return Tier(AUTO, "it takes long to compile")
+
+
+def _only_full(compiled: Compiled, replicated: Replicated) -> str:
+    """The reason why a program has no quick form; "" if it has."""
+    if compiled.compilation.places[0].platform != "cpu":
+        return "there is a quick form for CPUs only"
+    if replicated.name == "by_op":
+        return "its operators are compiled one by one"
+    if replicated.name != "alone":
+        return "replicas, here and in other processes, run one form"
+    if compiled.calls_python:
+        return "it calls Python"
+    return ""
+
+
+def _seeded(compiled: Compiled) -> bool:
+    return default_generator().seeded or compiled.compilation.program.random_seed != 0
+
+
+def quickly(options: Options | None) -> dict[str, Any]:
+    """Options of XLA for the quick form of what else is compiled with `options`."""
+    return {**(options or {}), **_LOW_EFFORT}
+
+
+class Successor(Generic[F]):
+    """The full form of a step whose quick form runs: each run looks whether it is there.
+
+    `make` compiles it, in a thread, from the second run on.
+    """
+
+    def __init__(self, make: Callable[[], F]) -> None:
+        self.runs = 0
+        self.seconds = 0.0
+        self.error: Exception | None = None
+        self._make: Callable[[], F] | None = make
+        self._made: F | None = None
+        self._submitted = False
+
+    def take(self) -> F | None:
+        """The full form once it is there; called before each run."""
+        if self._made is not None:
+            return self._made
+        self.runs += 1
+        if self.runs > 1 and not self._submitted:
+            submit(self)
+            self._submitted = True
+        return None
+
+    def work(self) -> None:
+        """Compile, in the thread; an error is kept for the next run to report."""
+        make, start = self._make, time.monotonic()
+        if make is None:
+            return
+        try:
+            self._made = make()
+        except Exception as error:
+            self.error = error.with_traceback(None)
+        finally:
+            self.seconds = time.monotonic() - start
+            self._make = None  # and what it holds of the lowered program
+
+    def __str__(self) -> str:
+        """Its state, for reports."""
+        if self.error is not None:
+            return f"fast: the full form did not compile: {self.error}"
+        if self._made is not None:
+            return f"full: from run {self.runs + 1} on, after {self.seconds:.1f} s in a thread"
+        if not self._submitted:
+            return "fast: a second run has the full form compiled"
+        return "fast: the full form is being compiled"
