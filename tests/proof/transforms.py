@@ -68,7 +68,7 @@ def passes() -> Mapping[str, Transform]:
     loaders = all_passes()
     made = {name: loaders[name]()() for name in [*SINGLE, "canonicalize", "dce"]}
     return {
-        f"pass {name}": one_pass(replace(each, least=0) if isinstance(each, GroupOps) else each)
+        f"pass {name}": one_pass(replace(each, least=1) if isinstance(each, GroupOps) else each)
         for name, each in made.items()
     }
 
