@@ -26,6 +26,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Add, Exp, Multiply, Scale
 from graphopt.ir.dialect.ops.shape import Assign
 from graphopt.ir.dialect.signature import FEED, FETCH, main_function
+from graphopt.ir.dialect.text import text_of
 from graphopt.models.model import import_model
 from graphopt.passes.engine.fusion import Fusion, FusionPass, Match, Node, Value, refusal, sweep
 from graphopt.passes.engine.matching import matches
@@ -34,6 +35,8 @@ from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.explain import as_json, as_text
 from graphopt.passes.table.manager import Run
 from graphopt.passes.table.registry import own_passes
+from graphopt.runtime.compilation import Compilation
+from graphopt.runtime.compiling import compile_program
 from graphopt.testing import Case, load_page, parse
 from graphopt_tests.cli.test_opt import MODELS, opt
 
@@ -426,3 +429,18 @@ def test_a_saved_model_is_explained_with_its_outputs() -> None:
     model = paddle.import_model(MODELS / "infer_bert_mini" / "model")
     found = paddle.explain(model.program, flags(fused_attention=True, fused_feedforward=True))
     assert {row.name: row.fired for row in found.table()}["fused_attention"] == 2
+
+
+def test_a_plain_program_has_the_passes_of_its_run() -> None:
+    """Looking at a program without a strategy runs no passes that its run does not."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 4], "float32")
+        y = paddle.scale(paddle.exp(x), 1.0)
+    made = Compilation(main, ("x",), (y.name,), None, (paddle.CPUPlace(),))
+    compiled = compile_program(made)
+    looked = made.optimized(near=True)
+    assert [ran.pass_name for ran in looked.report.ran] == [
+        ran.pass_name for ran in compiled.report.ran
+    ]
+    assert text_of(looked.module) == text_of(compiled.module)

@@ -72,5 +72,10 @@ class PassContext:
         return replace(self, replicas=1, data_parallel=False)
 
     def quiet(self) -> PassContext:
-        """The same without files of graphs, for a run that is only looked at."""
+        """The same without files of graphs, for a run that is only looked at.
+
+        A program without a strategy stays one: it has no flags, and fewer passes.
+        """
+        if "debug_graphviz_path" not in self.flags:
+            return self
         return replace(self, flags={**self.flags, "debug_graphviz_path": ""})
