@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 EXAMPLE = "graphopt profile train.py --by line"
@@ -54,29 +53,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Print a table for each program; files are of the one whose steps take longest."""
-    from graphopt.debug.program_source import complete, subjects
+    from graphopt.debug.profiles import Inputs, is_fed, profile_of
+    from graphopt.debug.program_source import subjects
     from graphopt.display.table import for_stream
     from graphopt.models.feeds import sizes_of
-    from graphopt.runtime.profiling.run import profiled
     from graphopt.runtime.settings.strategy_text import strategy_of
 
     if arguments.program.endswith(".mlir") or arguments.program == "-":
         raise ValueError("graphopt profile takes a saved model or a script, not text of the IR")
     found = subjects(arguments.program, arguments.arguments, plain=True)
-    fed = [each for each in found if each.compilation is not None and each.compilation.feeds]
+    fed = [each for each in found if is_fed(each)]
     if not fed:
         raise ValueError(
             f"{arguments.program} ran no program that is fed; there is nothing to time"
         )
+    text = arguments.build_strategy
+    strategy = None if text is None else strategy_of(text)
+    inputs = Inputs(arguments.data, sizes_of(arguments.dim), arguments.seed)
     profiles = []
     for subject in fed:
-        compilation = subject.compilation
-        assert compilation is not None
-        inputs, made_up = complete(subject, arguments.data, sizes_of(arguments.dim), arguments.seed)
-        if arguments.build_strategy is not None and compilation.strategy is None:
-            compilation = replace(compilation, strategy=strategy_of(arguments.build_strategy))
-        feeds = {name: inputs.pop(name) for name in compilation.feeds}
-        made = profiled(compilation, inputs, feeds, arguments.steps)
+        made, made_up = profile_of(subject, strategy, inputs, arguments.steps)
         profiles.append(made)
         print(subject.origin + (f", with random {', '.join(made_up)}" if made_up else ""))
         print(for_stream(made.page_by(arguments.by, arguments.rows), sys.stdout), end="\n\n")

@@ -2,13 +2,14 @@
 
 One HTML file without any links, to be opened in a browser: the graph before the passes and after
 each that changed it, the changes of the IR, the report of the passes, sizes and times. A script is
-run, and its programs are shown. An output that ends in .json gets the data that Google's Model
-Explorer opens.
+run, and its programs are shown. With --run the page has the measured time and memory of each op. An
+output that ends in .json gets the data that Google's Model Explorer opens.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 from itertools import zip_longest
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,7 @@ from graphopt.cli.report_options import add_platform, platform_of
 if TYPE_CHECKING:
     from graphopt.debug.program_source import Subject
     from graphopt.passes.table.report import Report
+    from graphopt.report.measured import Measured
     from graphopt.runtime.settings.strategies import BuildStrategy
 
 EXAMPLE = "graphopt report resnet18/model.pdmodel -o resnet18.html"
@@ -48,7 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--run",
         action="store_true",
-        help="run a saved model once, on random inputs: the compile time then has JAX and XLA too",
+        help="measure some steps, of a saved model on random inputs: the page has the time and "
+        "memory of each op, and the compile time of a model has JAX and XLA too",
     )
     parser.add_argument(
         "--dim",
@@ -84,6 +87,7 @@ def main(arguments: argparse.Namespace) -> int:
             compiled=run or each.report,
             parts=each.parts,
             other=other and Other(other.origin, other.module.clone, other.context_or(context)),
+            measured=_measured(each, arguments, strategy),
         )
         for each, other in zip_longest(found, others[: len(found)])
     ]
@@ -99,14 +103,38 @@ def _run(arguments: argparse.Namespace, strategy: BuildStrategy | None) -> Repor
         if arguments.dim:
             raise ValueError("--dim is for --run")
         return None
-    if arguments.program == "-" or arguments.program.endswith((".py", ".mlir")):
-        raise ValueError("--run is for saved models; scripts run anyway, and .mlir files do not")
+    if arguments.program == "-" or arguments.program.endswith(".mlir"):
+        raise ValueError("--run is for saved models and scripts, and not for text of the IR")
     if arguments.platform is not None:
         raise ValueError("--run is on this machine: leave --platform out")
+    if arguments.program.endswith(".py"):
+        return None  # each of its programs has its own report
     from graphopt.debug.made_up_run import report_of_run
     from graphopt.models.feeds import sizes_of
 
     return report_of_run(arguments.program, strategy, sizes_of(arguments.dim))
+
+
+def _measured(
+    subject: Subject, arguments: argparse.Namespace, strategy: BuildStrategy | None
+) -> Measured | None:
+    """A measured step, with --run, of a program that is fed.
+
+    None, and a line on stderr, for one that has no times by op.
+    """
+    from graphopt.debug.profiles import Inputs, is_fed, profile_of
+    from graphopt.errors import UnsupportedError
+    from graphopt.models.feeds import sizes_of
+    from graphopt.runtime.profiling.measured import measured
+
+    if not arguments.run or not is_fed(subject):
+        return None
+    try:
+        profile, _ = profile_of(subject, strategy, Inputs(sizes=sizes_of(arguments.dim)))
+    except UnsupportedError as error:
+        print(f"{subject.origin} is not measured: {error}", file=sys.stderr)
+        return None
+    return measured(profile)
 
 
 def fed_first(path: str, arguments: list[str]) -> list[Subject]:

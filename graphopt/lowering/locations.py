@@ -18,6 +18,8 @@ import jax
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import Operation
 
+from graphopt.ir.dialect.numbers import numbers_of, ops_by_number
+
 _FOR_FILES = ContextVar("_FOR_FILES", default=False)
 _NUMBERS: ContextVar[Mapping[Operation, int] | None] = ContextVar("_NUMBERS", default=None)
 _NUMBER = re.compile(r"\bpd\.(\w+)#(\d+)")
@@ -38,11 +40,10 @@ def for_files() -> Generator[None]:
 
 @contextmanager
 def numbered(module: ModuleOp) -> Generator[tuple[Operation, ...]]:
-    """Give each op of the module a number, its place here, by which `number_in` finds its parts."""
-    ops = tuple(module.walk())
-    token = _NUMBERS.set({op: number for number, op in enumerate(ops)})
+    """Name the parts of each op after its number, so that `number_in` finds them."""
+    token = _NUMBERS.set(numbers_of(module))
     try:
-        yield ops
+        yield ops_by_number(module)
     finally:
         _NUMBERS.reset(token)
 

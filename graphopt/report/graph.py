@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from graphopt.ir.dialect.numbers import numbers_of
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.regions import values_read
@@ -36,6 +37,17 @@ class Cluster:
     parent: int = -1
 
 
+class OpMeasured(NamedTuple):
+    """The seconds of an op in a step, those of its derivative among them; floating-point operations
+    of its products and convolutions; and the bytes of its results that are alive at the peak.
+    """
+
+    seconds: float
+    gradient: float
+    flops: int
+    held: int
+
+
 @dataclass
 class Node:
     """An op, a feed or a fetch. `inputs` are the nodes that make its operands."""
@@ -43,7 +55,7 @@ class Node:
     kind: str
     name: str
     result: str = ""
-    """The name of its first result."""
+    """The name of its first result, also where only the op that it was rebuilt from had one."""
     attributes: dict[str, str] = field(default_factory=dict[str, str])
     types: list[str] = field(default_factory=list[str])
     """The types of its results."""
@@ -65,6 +77,9 @@ class Node:
     """The kind of its change against another program, where there is one."""
     difference: str = ""
     """The change in words."""
+    number: int = -1
+    """The number of its op in the module."""
+    measured: OpMeasured | None = None
 
 
 @dataclass
@@ -86,6 +101,7 @@ class _Maker:
     def __init__(self, module: ModuleOp, origins: Origins) -> None:
         self.graph = Graph()
         self.origins = origins
+        self.numbers = numbers_of(module)
         self.node_of: dict[SSAValue, int] = {}
         self.state: dict[SSAValue, str] = {}
         self.cluster_of: dict[Labels, int] = {(): -1}
@@ -127,14 +143,14 @@ class _Maker:
             labels = self.origins.labels(op)
             cluster = self._labelled(labels or (("of parameters alone",) if is_state else ()))
         name = op.name.removeprefix("pd.")
-        first = op.results[0].name_hint if op.results else None
+        first = self.origins.name_of(op)
         if op.regions:
-            cluster = self._cluster(f"{name} {first or ''}".strip(), cluster)
+            cluster = self._cluster(f"{name} {first}".strip(), cluster)
         index = self._add(
             Node(
                 OP,
                 name,
-                first or "",
+                first,
                 _attributes(op),
                 [show(result.type) for result in op.results],
                 self._inputs(op.operands),
@@ -146,6 +162,7 @@ class _Maker:
             )
         )
         node = self.graph.nodes[index]
+        node.number = self.numbers[op]
         if isinstance(op, PdOp):
             cost = cost_of_op(op)
             node.flops, node.traffic = cost.flops, cost.traffic

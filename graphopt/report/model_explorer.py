@@ -19,14 +19,14 @@ def model_explorer_json(programs: Sequence[Optimization], label: str) -> str:
     graphs = [
         {"id": _id(each, index, several=len(programs) > 1), "nodes": _nodes(stage.graph)}
         for each in programs
-        for index, stage in enumerate(each.stages)
+        for index, stage in enumerate(each.all_stages())
     ]
     return json.dumps({"label": label, "graphs": graphs}, indent=1)
 
 
 def _id(each: Optimization, index: int, *, several: bool) -> str:
     start = f"{each.title}: " if several else ""
-    return f"{start}{index}. {each.stages[index].name}"
+    return f"{start}{index}. {each.all_stages()[index].name}"
 
 
 def _nodes(graph: Graph) -> list[dict[str, Any]]:
@@ -42,6 +42,11 @@ def _node(graph: Graph, number: int, node: Node) -> dict[str, Any]:
         "FLOPs": str(node.flops or ""),
         "bytes of traffic": str(node.traffic or ""),
     }
+    if (measured := node.measured) is not None:
+        facts |= {
+            "ms": f"{measured.seconds * 1e3:.4g}",
+            "bytes at the peak": str(measured.held or ""),
+        }
     return {
         "id": str(number),
         "label": node.name if not node.result else f"{node.name} {node.result}",

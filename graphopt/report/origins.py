@@ -33,6 +33,7 @@ class Origins:
         self._made: dict[Operation, str] = dict.fromkeys(module.walk(), "")
         self._rebuilt: dict[Operation, tuple[str, ...]] = {}
         self._labels: dict[Operation | Block, Labels] = dict.fromkeys(self._made, ())
+        self._names = {op: name for op in self._made if (name := _own_name(op))}
         self._last = list(self._made)
         self._of_state: dict[str, Labels] = {}
         """The labels of the ops that read a parameter, by its name."""
@@ -66,6 +67,8 @@ class Origins:
                 before = gone[op.name, labels]
                 rebuilt = before.pop(0) if before else None
                 self._made[op] = made_by if rebuilt is None else self._made[rebuilt]
+                if name := _own_name(op) or self._names.get(rebuilt or op, ""):
+                    self._names[op] = name
                 if rebuilt is not None:
                     self._rebuilt[op] = (*self._rebuilt.get(rebuilt, ()), made_by)
             if operands and all(value in learnt for value in operands):
@@ -81,7 +84,7 @@ class Origins:
         places: Mapping[Operation | Block, int],
     ) -> Labels:
         """The layer or block whose parameters an op reads, else that of its latest operand."""
-        if isinstance(op, Grad):  # it reads all parameters
+        if isinstance(op, (Grad, Update)):  # these read the parameters of layers, and are of none
             return ()
         found = [learnt[value] for value in operands if value in learnt]
         makers = {value.owner for value in operands if value.owner in places}
@@ -96,6 +99,10 @@ class Origins:
         """The passes that replaced an op by one of its kind."""
         return self._rebuilt.get(op, ())
 
+    def name_of(self, op: Operation) -> str:
+        """The name of the first result, or the one before it was rebuilt; empty for none."""
+        return self._names.get(op, "")
+
     def labels(self, op: Operation) -> Labels:
         """The labels of the clusters around an op."""
         if isinstance(op, Update):
@@ -104,6 +111,10 @@ class Origins:
         if not op.operands and readers and all(isinstance(op, ReturnOp) for op in readers):
             return (INITIAL_VALUES,)
         return self._labels[op]
+
+
+def _own_name(op: Operation) -> str:
+    return (op.results[0].name_hint or "") if op.results else ""
 
 
 def _around(blocks: Sequence[CodeBlock]) -> Labels:

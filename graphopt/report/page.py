@@ -29,7 +29,7 @@ _ASSETS = files("graphopt.report") / "assets"
 _SHORT = {
     "kind": "k", "name": "n", "result": "r", "attributes": "a", "types": "t", "inputs": "i",
     "state": "s", "line": "l", "cluster": "c", "made": "m", "rebuilt": "o", "flops": "f",
-    "traffic": "b", "change": "g", "difference": "w",
+    "traffic": "b", "change": "g", "difference": "w", "measured": "q",
 }  # fmt: skip
 
 
@@ -88,6 +88,8 @@ def _program(each: Optimization) -> dict[str, Any]:
         _stage(stage, f"{number}. after {stage.name}" if number else stage.name)
         for number, stage in enumerate(each.stages)
     ]
+    if each.as_measured is not None:
+        stages.append(_stage(each.as_measured, each.as_measured.name))
     if (against := each.against) is not None:
         there = _stage(Stage(against.title, against.as_read.before), f"against {against.title}")
         stages = [there, {**stages[0], "diff": list(against.diff)}, *stages[1:]]
@@ -98,6 +100,7 @@ def _program(each: Optimization) -> dict[str, Any]:
         "overview": as_page(each.report).html(),
         "explain": as_text(each.report, "all"),
         "numbers": _numbers(each),
+        "measured": None if each.measured is None else each.measured._asdict(),
     }
 
 
@@ -121,6 +124,9 @@ def _stage(stage: Stage, label: str) -> dict[str, Any]:
 def _node(node: Node) -> dict[str, Any]:
     values = asdict(node)
     found = {short: values[name] for name, short in _SHORT.items() if values[name]}
+    if node.measured is not None:
+        seconds, gradient, *counts = node.measured
+        found["q"] = [*(float(f"{each:.4g}") for each in (seconds, gradient)), *counts]
     if node.cluster < 0:
         del found["c"]
     else:

@@ -17,6 +17,7 @@ from graphopt.passes.table.report import Report
 from graphopt.passes.table.times import timed_as
 from graphopt.report.difference import Difference, difference
 from graphopt.report.graph import Graph, graph_of
+from graphopt.report.measured import MEASURED, Measured, StepMeasured
 from graphopt.report.origins import Origins
 
 FIRST = "before passes"
@@ -98,12 +99,22 @@ class Against:
 
 @dataclass(frozen=True)
 class Optimization:
-    """A program with its stages and the report of its passes, and what it is compared with."""
+    """A program with its stages and the report of its passes, and what it is compared with.
+
+    `measured` is a step of it, whose times are at the nodes of the last of all stages.
+    """
 
     title: str
     stages: Sequence[Stage]
     report: Report
     against: Against | None = None
+    measured: StepMeasured | None = None
+    as_measured: Stage | None = None
+    """The measured program, where it is not that of the last stage: of one replica of several."""
+
+    def all_stages(self) -> Sequence[Stage]:
+        """The stages; where a step was measured, the last one is the program that it ran."""
+        return self.stages if self.as_measured is None else (*self.stages, self.as_measured)
 
 
 def optimization(
@@ -114,12 +125,13 @@ def optimization(
     compiled: Report | None = None,
     parts: Sequence[Part] = (),
     other: Other | None = None,
+    measured: Measured | None = None,
 ) -> Optimization:
     """The passes of a context on the module that `again` makes, stage by stage.
 
     Times are those of the report that a program was `compiled` with, where there is one, and of
-    `parts`. With `other` the differences to that program are noted. Raises as `optimize`; no files
-    of graphs are written.
+    `parts`. With `other` the differences to that program are noted, with `measured` the time and
+    memory of ops. Raises as `optimize`; no files of graphs are written.
     """
     module, stages = again(), Stages()
     stages.start(module)
@@ -127,7 +139,19 @@ def optimization(
     report.parts += parts
     report = report if compiled is None else timed_as(report, compiled)
     found = stages.optimization(title, report)
+    if measured is not None:
+        found = _with_measured(found, stages.text, measured)
     return found if other is None else replace(found, against=_against(other, found, again))
+
+
+def _with_measured(found: Optimization, text: str, measured: Measured) -> Optimization:
+    """The last stage with times, or one more where another program was measured."""
+    if measured.is_of(text):
+        measured.note(found.stages[-1].graph)
+        return replace(found, measured=measured.step)
+    diff = changed_lines(text, text_of(measured.module))
+    extra = Stage(MEASURED, measured.graph(), diff)
+    return replace(found, measured=measured.step, as_measured=extra)
 
 
 def _against(other: Other, found: Optimization, again: Callable[[], ModuleOp]) -> Against:

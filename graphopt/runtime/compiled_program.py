@@ -160,34 +160,48 @@ class CompiledProgram(WithFacts):
         title: str = "CompiledProgram",
         *,
         against: Program | CompiledProgram | None = None,
+        feed: Feed = None,
+        fetch_list: Any = None,
+        steps: int = 5,
     ) -> None:
         """Write a page with the graph before and after each pass, and the report of the passes.
 
         Of the programs compiled so far. A path that ends in `.json` gets the data for Model
         Explorer. With `against`, another program, the page has the differences to that one as well:
-        its fetches are those of the same names, or else its outputs.
+        its fetches are those of the same names, or else its outputs. With `feed` some steps are
+        measured as by `profile`, and the page has the time and memory of each op; `fetch_list` is
+        by default that of the run with the same feeds.
 
         RuntimeError before the first run, TypeError when `against` is no program, OSError when the
-        path cannot be written.
+        path cannot be written, and for `feed` as `profile`.
         """
         from graphopt.report.stages import optimization
         from graphopt.report.write import write_report
         from graphopt.runtime.against import other_for
+        from graphopt.runtime.profiling.measured import measured
 
-        compiled = self._compiled()
+        compiled = [(each.compilation, each.report) for each in self._compiled()]
         if not compiled:
             raise RuntimeError("CompiledProgram.report: nothing was compiled yet: run it first")
+        run, profile = None, None
+        if feed is not None:
+            run, profile = self._profiled(feed, fetch_list, steps)
+            if not any(run.is_called_as(each) for each, _ in compiled):
+                compiled.append((run, run.optimized(near=True).report))
         several = len(compiled) > 1
         programs = [
             optimization(
                 f"program {number}" if several else title,
-                each.compilation.parsed,
-                each.report.context,
-                compiled=each.report,
-                other=None if against is None else other_for(against, each.compilation),
+                each.parsed,
+                report.context,
+                compiled=report,
+                other=None if against is None else other_for(against, each),
+                measured=measured(profile) if run and profile and run.is_called_as(each) else None,
             )
-            for number, each in enumerate(compiled, 1)
+            for number, (each, report) in enumerate(compiled, 1)
         ]
+        # the measured program is the one that opens
+        programs.sort(key=lambda each: each.measured is None)
         write_report(path, programs, title)
 
     def profile(self, feed: Feed, fetch_list: Any = None, steps: int = 5) -> Profile:
@@ -202,13 +216,27 @@ class CompiledProgram(WithFacts):
         whole or where the profiler of the device does not name instructions.
         """
         from graphopt.ir.translate.interface import output_names
+
+        names = output_names(self._program) if fetch_list is None else fetch_list
+        return self._profiled(feed, names, steps)[1]
+
+    def _profiled(self, feed: Feed, fetch_list: Any, steps: int) -> tuple[Compilation, Profile]:
+        """The compilation that is profiled, and its profile.
+
+        Without `fetch_list` it fetches what the latest run with the same feeds did.
+        """
+        from graphopt.ir.translate.interface import output_names
         from graphopt.runtime.feeds.feed import single_feed
         from graphopt.runtime.profiling.run import profiled
 
         place = self._bound[1] if self._bound is not None else likely_place()
         scope = self._bound[0] if self._bound is not None else global_scope()
-        names = output_names(self._program) if fetch_list is None else fetch_names(fetch_list)
         feeds = single_feed(self._program, feed)
+        if fetch_list is None:
+            runs = (each.compilation for each in reversed(self._compiled()))
+            like = (each.fetches for each in runs if {*each.feeds} == {*feeds})
+            fetch_list = next(like, None) or output_names(self._program)
+        names = fetch_names(fetch_list)
         compilation = Compilation(
             self._program,
             tuple(sorted(feeds)),
@@ -217,7 +245,7 @@ class CompiledProgram(WithFacts):
             (place,),
         )
         state = [v.name for v in self._program.list_vars() if v.persistable]
-        return profiled(compilation, values_in(scope, state), feeds, steps)
+        return compilation, profiled(compilation, values_in(scope, state), feeds, steps)
 
     def _facts(self) -> Mapping[str, str]:
         """The program, its strategy and places, and what was compiled and run."""

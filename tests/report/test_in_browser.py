@@ -13,11 +13,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from xdsl.dialects.builtin import ModuleOp
 
 import graphopt as paddle
 from graphopt import static
 from graphopt.debug.program_source import subjects
+from graphopt.ir.dialect.numbers import ops_by_number
 from graphopt.nn import functional as F
+from graphopt.report.graph import OpMeasured
+from graphopt.report.measured import Measured, StepMeasured
 from graphopt.report.page import page
 from graphopt.report.stages import Optimization, Other, optimization
 from graphopt.runtime.compile.compilation import pass_context_for
@@ -35,7 +39,7 @@ SIZES = {"desktop": (1400, 900), "phone": (390, 800)}
 
 
 def step(layers: Any, shape: list[int]) -> Optimization:
-    """A training step of layers, with the fusions on; nothing is compiled."""
+    """A training step of layers, with the fusions on, and made-up times; nothing is compiled."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         x = static.data("x", [-1, *shape], "float32")
@@ -45,7 +49,18 @@ def step(layers: Any, shape: list[int]) -> Optimization:
     for flag in ("fuse_bn_act_ops", "fused_attention", "fused_feedforward", "fuse_gemm_epilogue"):
         setattr(strategy, flag, True)
     made = static.CompiledProgram(main, strategy)._compilation(("x",), (loss.name,))
-    return optimization("step", made.parsed, made.pass_context())
+    return optimization(
+        "step", made.parsed, made.pass_context(), measured=made_up(made.optimized(near=True).module)
+    )
+
+
+def made_up(module: ModuleOp) -> Measured:
+    """Times with many digits for all ops; the last op takes the longest."""
+    ops = ops_by_number(module)
+    times = {n: OpMeasured(n / 7e6, n / 9e6, 12345 * n, 1001 * n) for n in range(len(ops))}
+    seconds = sum(each.seconds for each in times.values())
+    step = StepMeasured(seconds / 0.9, seconds / 9, 0.0, 5, 2e11, 10**9, 10**6, 10**5)
+    return Measured(module, step, times)
 
 
 def resnet() -> Optimization:
@@ -198,6 +213,41 @@ def test_a_page(browser: Browser) -> None:
         "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
     assert wide <= 0
+
+
+def test_measured_times(browser: Browser) -> None:
+    """Ops are coloured by their time or memory; a row of the table leads to its op."""
+    shown = browser.driver.find_element("css selector", "[data-view=time]").is_displayed()
+    assert shown == (browser.text("h1") not in ("imported", "compared"))
+    if not shown:
+        assert not browser.driver.find_elements("css selector", "#canvas .measured, .switch")
+        return
+    assert "%" in browser.text("#canvas")
+    assert browser.driver.find_elements("css selector", "#canvas .measured")
+    browser.click("[data-colours=memory]")
+    assert "B" in browser.text("#canvas") and "%" not in browser.text("#canvas")
+    browser.click("[data-colours=passes]")
+    assert not browser.driver.find_elements("css selector", "#canvas .measured")
+    browser.click("[data-colours=time]")
+    browser.click("[data-view=time]")
+    assert "A step takes" in browser.text("#view-time")
+    rows = browser.driver.find_elements("css selector", "#view-time tbody tr")
+    times = [row.find_elements("css selector", "td")[4].text for row in rows[:3]]
+    assert times == sorted(times, key=float, reverse=True)
+    browser.click("#view-time [data-order='3']")
+    name = browser.text("#view-time tbody button")
+    browser.redrawn(lambda: browser.click("#view-time tbody button"))
+    browser.wait("return document.querySelector('#canvas .chosen')")
+    assert browser.text("#details h2") == f"pd.{name}"
+    details = browser.text("#details")
+    assert "of the step" in details and "at the peak" in details
+    assert browser.driver.execute_script(
+        "const r = document.querySelector('#canvas .chosen').getBoundingClientRect();"
+        "return r.left < innerWidth && r.right > 0 && r.top < innerHeight && r.bottom > 0"
+    )
+    if browser.driver.find_element("css selector", "#earlier").is_enabled():
+        browser.redrawn(lambda: browser.click("#earlier"))
+        assert not browser.driver.find_elements("css selector", "#canvas .measured, .switch")
 
 
 def test_without_a_mouse(browser: Browser) -> None:

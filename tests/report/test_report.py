@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +81,7 @@ def test_rebuilt_ops_keep_their_origin() -> None:
     convolutions = [node for node in graph.nodes if node.name == "conv2d"]
     assert {node.made for node in convolutions} == {""}
     assert all("assign-layout" in node.rebuilt for node in convolutions)
+    assert all(node.result for node in convolutions)
     assert all(node.cluster >= 0 for node in convolutions)
 
 
@@ -232,7 +234,7 @@ def test_a_saved_model_that_is_run(tmp_path: Path, capsys: pytest.CaptureFixture
     capsys.readouterr()
     for given, text in (
         ([model, "--dim", "3"], "--dim is for --run"),
-        (["x.mlir", "--run"], "--run is for saved models"),
+        (["x.mlir", "--run"], "--run is for saved models and scripts"),
         ([model, "--run", "--platform", "cpu"], "leave --platform out"),
     ):
         assert graphopt(["report", *given]) == 1
@@ -273,3 +275,18 @@ def test_a_data_parallel_script(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert "collectives of a step on 2 devices" in first["overview"]
     assert {"all_reduce"} < {node["n"] for node in first["stages"][-1]["nodes"]}
     assert '<i class="XLA"' in first["numbers"]
+
+
+def test_rebuilt_updates_stay_the_users() -> None:
+    """Filters that steps update are stored otherwise: their updates are made by no pass."""
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [-1, 3, 8, 8], "float32")
+        loss = paddle.mean(paddle.nn.Conv2D(4, 8, 3)(paddle.nn.Conv2D(3, 4, 3)(x)))
+        paddle.optimizer.Momentum(0.1).minimize(loss)
+    made = static.CompiledProgram(main)._compilation(("x",), (loss.name,))
+    context = replace(made.pass_context(), platform="cpu")
+    graph = optimization("p", made.parsed, context).stages[-1].graph
+    updates = [node for node in graph.nodes if node.name == "momentum"]
+    assert [node.made for node in updates] == [""] * 4
+    assert any("store-filters" in node.rebuilt for node in updates)

@@ -19,6 +19,8 @@
   let unfolded = new Set(); // paths of clusters, which stay unfolded in other stages
   let chosen = -1; // the node whose details are shown
   let origins = []; // the passes that made ops, and changes against another program: by colour
+  let colours = "time"; // of ops that were measured: by time, memory or passes
+  let layout = null; // of the latest drawing
   let drawn = 0; // counts drawings, so that a slow layout does not replace a newer one
   const view = {x: 0, y: 0, scale: 1, width: 1, height: 1};
 
@@ -45,7 +47,48 @@
     });
   };
 
-  const titleOf = node => node.n;
+  // -- measured time and memory -------------------------------------------------------------------
+
+  const TIME = 0, GRADIENT = 1, FLOPS = 2, HELD = 3; // of the numbers of a measured op
+  // the step that was measured, of the last stage alone
+  const step = () => (stage === program.stages.at(-1) ? program.measured : null);
+  const percent = part => `${(100 * part).toFixed(1)} %`;
+  const ms = seconds => (seconds * 1e3).toFixed(seconds < 1e-3 ? 4 : 3);
+  const bytes = value => (value < 1000 ? `${value} bytes` : `${number(value)}B`);
+  // an op's or a folded cluster's part of the step, and of the memory that values take at its peak
+  let inside = new Map(); // id -> the sums of what is drawn as one box
+  let most = [1, 1];
+  const valuesAtPeak = () => Math.max(stage.nodes.reduce((sum, node) => sum + (node.q?.[HELD] ?? 0), 0), 1);
+  const sumUp = () => {
+    inside = new Map();
+    if (!step()) return;
+    const add = (id, [time, , , held]) => {
+      const sums = inside.get(id) ?? [0, 0];
+      inside.set(id, [sums[0] + time, sums[1] + held]);
+    };
+    const drawnAs = visible();
+    stage.nodes.forEach((node, at) => {
+      if (!node.q) return;
+      add(`n${at}`, node.q);
+      for (const cluster of around(node.c)) add(`c${cluster}`, node.q);
+    });
+    most = [0, 1].map(which => Math.max(...drawnAs.map(id => inside.get(id)?.[which] ?? 0), 1e-12));
+  };
+  const shareOf = id => {
+    const sums = inside.get(id);
+    if (!sums || colours === "passes") return "";
+    if (colours === "memory") return sums[1] ? bytes(sums[1]) : "";
+    return sums[0] >= 5e-4 * step().seconds ? percent(sums[0] / step().seconds) : "";
+  };
+  const heat = (group, id) => {
+    if (!step() || colours === "passes") return;
+    const which = colours === "memory" ? 1 : 0;
+    group.classList.add("measured");
+    group.style.setProperty("--heat", `${Math.round(100 * (inside.get(id)?.[which] ?? 0) / most[which])}%`);
+  };
+
+  // room for a share, whichever is shown
+  const titleOf = node => (step() && node.k === "op" ? `${node.n} · 999.9 kB` : node.n);
   const sizeOf = (first, second) => ({
     width: Math.max(first.length * 7.4, second.length * 6.2, 40) + 18,
     height: second ? 40 : 28,
@@ -63,7 +106,7 @@
       if (!boxes.has(id)) {
         const made = isOpen(cluster)
           ? {id, children: [], layoutOptions: {"elk.padding": "[top=32,left=12,bottom=12,right=12]"}}
-          : {id, ...sizeOf(wrapped(stage.clusters[cluster].label)[0], wrapped(stage.clusters[cluster].label)[1] || "")};
+          : {id, ...sizeOf(`${wrapped(stage.clusters[cluster].label)[0]}${step() ? " · 999.9 kB" : ""}`, wrapped(stage.clusters[cluster].label)[1] || "")};
         boxes.set(id, made);
         parentOf(cluster).children.push(made);
       }
@@ -128,7 +171,9 @@
     });
     if (originOf(node)) group.style.setProperty("--hue", hue(originOf(node)));
     group.append(element("rect", {width: made.width, height: made.height}));
-    group.append(text(titleOf(node), made.width / 2, node.r ? 17 : 18));
+    heat(group, `n${at}`);
+    const share = shareOf(`n${at}`);
+    group.append(text(share ? `${node.n} · ${share}` : node.n, made.width / 2, node.r ? 17 : 18));
     if (node.r) group.append(text(node.r, made.width / 2, 31, true));
     return group;
   };
@@ -143,6 +188,7 @@
     const {label} = stage.clusters[cluster];
     const open = isOpen(cluster);
     const change = open ? "" : changeIn(cluster);
+    const share = shareOf(`c${cluster}`);
     const group = element("g", {
       id: `c${cluster}`, tabindex: 0, role: "button", "data-cluster": cluster,
       class: open ? "cluster" : change ? "cluster folded made" : "cluster folded", "aria-expanded": open, "aria-label": label,
@@ -151,18 +197,21 @@
     group.append(element("title", {}, label));
     group.append(element("rect", {width: made.width, height: made.height}));
     if (open) {
-      const words = `− ${label}`;
+      const words = `− ${share ? `${share} · ` : ""}${label}`;
       const fits = Math.max(Math.floor(made.width / 7.4) - 2, 4);
       group.append(element("text", {x: 10, y: 20}, words.length > fits ? `${words.slice(0, fits)}…` : words));
     } else {
+      heat(group, `c${cluster}`);
       const [first, second] = wrapped(label);
-      group.append(text(first, made.width / 2, second ? 17 : 18));
+      group.append(text(share ? `${first} · ${share}` : first, made.width / 2, second ? 17 : 18));
       if (second) group.append(text(second, made.width / 2, 31, true));
     }
     return group;
   };
 
   const render = result => {
+    layout = result;
+    sumUp();
     const canvas = $("canvas");
     const [boxes, lines, offsets] = [[], [], new Map([["root", [0, 0]]])];
     const place = (made, x, y) => {
@@ -204,16 +253,48 @@
     }
     if (turn !== drawn) return;
     render(result);
-    const used = origins.filter(origin => stage.nodes.some(node => originOf(node) === origin));
-    $("legend").replaceChildren(...used.map(origin => {
-      const [row, colour] = [document.createElement("div"), document.createElement("i")];
-      colour.style.setProperty("--hue", hue(origin));
-      row.append(colour, origin);
-      return row;
-    }));
+    showLegend();
     if (fit) fitView();
     if (focus) centre(focus);
     document.body.dataset.drawn = turn;
+  };
+
+  const make = (name, properties, ...children) => {
+    const made = Object.assign(document.createElement(name), properties);
+    made.append(...children);
+    return made;
+  };
+  const showLegend = () => {
+    const used = origins.filter(origin => stage.nodes.some(node => originOf(node) === origin));
+    const rows = used.map(origin => {
+      const colour = make("i");
+      colour.style.setProperty("--hue", hue(origin));
+      return make("div", {}, colour, origin);
+    });
+    const measured = step();
+    if (!measured) return void $("legend").replaceChildren(...rows);
+    const names = {time: "Time", memory: "Memory", passes: program.against ? "Changes" : "Passes"};
+    const buttons = Object.entries(names).map(([name, label]) => {
+      const button = make("button", {textContent: label, onclick: () => recolour(name)});
+      button.dataset.colours = name;
+      button.setAttribute("aria-pressed", name === colours);
+      return button;
+    });
+    const group = make("div", {className: "switch"}, ...buttons);
+    group.setAttribute("role", "group");
+    group.setAttribute("aria-label", "colours of ops");
+    const end = colours === "time" ? percent(most[0] / measured.seconds) : bytes(most[1]);
+    const scale = make("div", {}, "0", make("i", {className: "scale"}), end);
+    const words = colours === "time"
+      ? `of a step of ${ms(measured.seconds)} ms`
+      : `of ${bytes(valuesAtPeak())} of values when the step takes the most memory`;
+    $("legend").replaceChildren(group, ...(colours === "passes" ? rows : [scale, make("p", {}, words)]));
+  };
+  const recolour = name => {
+    colours = name;
+    render(layout);
+    showLegend();
+    $("legend").querySelector(`[data-colours=${name}]`).focus();
   };
 
   // -- moving about -------------------------------------------------------------------------------
@@ -241,7 +322,11 @@
   const centre = id => {
     const group = $(id);
     if (!group) return;
-    const {width, height} = $("drawing").getBoundingClientRect();
+    let {width, height} = $("drawing").getBoundingClientRect();
+    if (id[0] === "n") { // beside its details, on a phone above them
+      if (width > 700) width -= 390;
+      else height *= 0.45;
+    }
     const [, x, y] = /translate\(([-\d.]+),([-\d.]+)\)/.exec(group.getAttribute("transform")).map(Number);
     view.scale = Math.max(view.scale, 0.8);
     view.x = width / 2 - (x + 40) * view.scale;
@@ -296,6 +381,19 @@
   const number = value => value >= 1e9 ? `${(value / 1e9).toFixed(1)} G` : value >= 1e6
     ? `${(value / 1e6).toFixed(1)} M` : value >= 1e3 ? `${(value / 1e3).toFixed(1)} k` : `${value} `;
 
+  const rateOf = ([time, , flops]) => (flops && time ? flops / time : 0);
+  const measuredRows = ({q}) => {
+    const measured = step();
+    if (!measured || !q) return [];
+    const rate = rateOf(q);
+    return [
+      ["time", `${ms(q[TIME])} ms, ${percent(q[TIME] / measured.seconds)} of the step`],
+      ["gradient", q[GRADIENT] ? `${ms(q[GRADIENT])} ms of that` : ""],
+      ["speed", rate ? `${number(rate)}FLOP/s, ${(100 * rate / measured.rate).toFixed(0)} % of a product of matrices` : ""],
+      ["at the peak", q[HELD] ? bytes(q[HELD]) : ""],
+    ];
+  };
+
   const show = at => {
     chosen = at;
     mark();
@@ -304,7 +402,7 @@
     if (at < 0) return;
     const node = stage.nodes[at];
     const rows = [
-      ["result", node.r], ["type", (node.t || []).join("\n")], ["line", node.l],
+      ["result", node.r], ...measuredRows(node), ["type", (node.t || []).join("\n")], ["line", node.l],
       ["against", [node.g, node.w].filter(Boolean).join(": ")],
       ["made by", node.m], ["rebuilt by", node.o], ["state", (node.s || []).join("\n")],
       ...Object.entries(node.a || {}),
@@ -382,6 +480,61 @@
     if (event.key === "Escape") $("matches").hidden = true;
   });
 
+  // -- the table of times ---------------------------------------------------------------------------
+
+  const FEW = 200;
+  let order = TIME;
+  let all = false; // of many rows
+  const goTo = at => {
+    setView("graph");
+    setStage(program.stages.length - 1).then(() => reveal(at));
+  };
+  const showTimes = () => {
+    const measured = program.measured;
+    if (!measured) return void $("view-time").replaceChildren();
+    const last = program.stages.at(-1);
+    const rows = last.nodes.map((node, at) => ({node, at})).filter(({node}) => node.q);
+    const ops = rows.reduce((sum, {node}) => sum + node.q[TIME], 0);
+    rows.sort((a, b) => b.node.q[order] - a.node.q[order] || b.node.q[TIME] - a.node.q[TIME]);
+    const cell = (words, right, title) => make("td", {className: right ? "right" : "", title: title ?? ""}, words);
+    const shown = rows.slice(0, all ? rows.length : FEW).map(({node, at}) => {
+      const rate = rateOf(node.q);
+      const line = node.l ?? "";
+      const cluster = node.c === undefined ? "" : last.clusters[node.c].label.split(":")[0];
+      return make("tr", {},
+        make("td", {}, make("button", {textContent: node.n, onclick: () => goTo(at)})),
+        cell(node.r || (node.s ?? [""])[0].split(" ")[0]), cell(cluster),
+        cell(line.split(/[\\/]/).pop(), false, line),
+        cell(ms(node.q[TIME]), true), cell(node.q[GRADIENT] ? ms(node.q[GRADIENT]) : "", true),
+        cell(percent(node.q[TIME] / measured.seconds), true),
+        cell(rate ? `${number(rate)}FLOP/s` : "", true),
+        cell(rate ? `${(100 * rate / measured.rate).toFixed(0)} %` : "", true),
+        cell(node.q[HELD] ? bytes(node.q[HELD]) : "", true));
+    });
+    const rest = [["feeds, fetches, executor", measured.idle], ["instructions of no op", measured.other]]
+      .filter(([, seconds]) => seconds)
+      .map(([name, seconds]) => make("tr", {className: "rest"}, cell(name), cell(""), cell(""), cell(""),
+        cell(ms(seconds), true), cell(""), cell(percent(seconds / measured.seconds), true), cell(""), cell(""), cell("")));
+    const by = (label, value) => {
+      const button = make("button", {textContent: label, onclick: () => { order = value; showTimes(); }});
+      button.dataset.order = value;
+      button.setAttribute("aria-pressed", order === value);
+      return make("th", {className: "right"}, button);
+    };
+    const th = (label, right) => make("th", {className: right ? "right" : ""}, label);
+    const head = make("tr", {}, th("op"), th("variable"), th("in"), th("line"), by("ms", TIME), by("gradient", GRADIENT),
+      th("% of step", true), th("FLOP/s", true), th("% of peak", true), by("at the peak", HELD));
+    const activations = Math.max(measured.memory - measured.state - measured.feeds, 0);
+    const more = rows.length > shown.length
+      ? [make("button", {textContent: `show all ${rows.length} ops`, onclick: () => { all = true; showTimes(); }})] : [];
+    $("view-time").replaceChildren(
+      make("p", {}, `A step takes ${ms(measured.seconds)} ms, of which ${percent(ops / measured.seconds)} belong to ops `
+        + `(mean of ${measured.steps} steps; this machine computes ${number(measured.rate)}FLOP/s in a product of matrices). `
+        + `It takes ${bytes(measured.memory)} of memory at most: ${bytes(measured.state)} of state, `
+        + `${bytes(measured.feeds)} of feeds, ${bytes(activations)} of activations, gradients and fetches.`),
+      make("table", {}, make("thead", {}, head), make("tbody", {}, ...shown, ...rest)), ...more);
+  };
+
   // -- stages and views ---------------------------------------------------------------------------
 
   const options = (select, names) => select.replaceChildren(...names.map((name, at) => {
@@ -436,6 +589,10 @@
       showChanges();
     }
     document.querySelector("[data-view=against]").hidden = !program.against;
+    document.querySelector("[data-view=time]").hidden = !program.measured;
+    colours = program.against ? "passes" : "time";
+    if (document.querySelector("nav [aria-pressed=true]").hidden) setView("graph");
+    showTimes();
     $("view-numbers").innerHTML = program.numbers;
     const pre = document.createElement("pre");
     pre.textContent = program.explain;

@@ -59,6 +59,10 @@ class Compilation:
     mapper: str = "auto"
     axes: Mapping[str, Axes] | None = None
 
+    def is_called_as(self, other: Compilation) -> bool:
+        """True for the same feeds, in any order, and the same fetches."""
+        return {*self.feeds} == {*other.feeds} and self.fetches == other.fetches
+
     def parsed(self) -> ModuleOp:
         """The module before any pass, parsed again."""
         return self.masked()[0]

@@ -26,16 +26,22 @@ from graphopt.runtime.profiling.names import names_are_kept, variable_of
 from graphopt.runtime.settings.progress import announced
 
 Shapes = Mapping[str, tuple[int, ...]]
+# rows of a printed table
+_MOST = 10
 
 
 @dataclass(frozen=True)
 class Held:
-    """The bytes of an op's results that are alive when a step takes the most memory."""
+    """The bytes of an op's results that are alive when a step takes the most memory.
+
+    `number` is that of the op in the optimised program.
+    """
 
     op: str
     variable: str
     line: str
     bytes: int
+    number: int
 
 
 @dataclass(frozen=True, repr=False)
@@ -44,7 +50,8 @@ class Memory(Shown):
 
     `state` are variables between steps, `feeds` the inputs, `peak` the most at any time of a step,
     both of these included. Beside them there are Python, JAX and compiled code, some 300 MB.
-    `held` are the ops whose results make up most of the peak, as far as XLA's text says.
+    `held` are the ops whose results are alive at the peak, those with the most bytes first, as far
+    as XLA's text says.
     """
 
     state: int
@@ -60,7 +67,7 @@ class Memory(Shown):
             f"{size(self.feeds)} of feeds, {size(rest)} of activations, gradients and fetches"
         )
         columns = (Column("op"), Column("variable"), Column("line"), Column("bytes", right=True))
-        rows = [(each.op, each.variable, each.line, size(each.bytes)) for each in self.held]
+        rows = [(each.op, each.variable, each.line, size(each.bytes)) for each in self.held[:_MOST]]
         return Page([head, Table(columns, rows, "alive at that time, by op")])
 
 
@@ -78,14 +85,30 @@ def memory_of(compilation: Compilation, shapes: Shapes) -> Memory:
                 made = function.compile(compiled.options())
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None
+    return memory_in(made, Instructions.of(made.as_text() or ""), compiled, shapes, ops)
+
+
+def memory_in(
+    made: jax.stages.Compiled,
+    instructions: Instructions,
+    compiled: Compiled,
+    shapes: Shapes,
+    ops: Sequence[Operation],
+) -> Memory:
+    """The memory of a step that XLA has compiled, with the names of numbered `ops`.
+
+    UnsupportedError for a device of which XLA says nothing.
+    """
     found, plan = made.memory_analysis(), compiled.plan
+    if found is None:
+        raise UnsupportedError("XLA does not say how much memory a step takes on this device")
     ports = (*plan.updated, *plan.read_only, *plan.prepared)
     feeds = sum(_bytes(shapes[port.name], dtype_of(port.type).numpy) for port in plan.feeds)
     state = sum(_bytes(shape_of(port.type), dtype_of(port.type).numpy) for port in ports)
     # XLA's own peak leaves out temporaries on CPUs; results that take the place of state alias it
     new = found.output_size_in_bytes - found.alias_size_in_bytes
     peak = found.argument_size_in_bytes + new + found.temp_size_in_bytes
-    return Memory(state, feeds, peak, _held(made.as_text() or "", ops))
+    return Memory(state, feeds, peak, _held(instructions, ops))
 
 
 def rows_that_fit(measure: Callable[[int], Memory], rows: int, limit: int) -> int:
@@ -116,16 +139,15 @@ def _types(compiled: Compiled, shapes: Shapes) -> tuple[object, ...]:
     return types(plan.updated), read_only, types(plan.feeds), key
 
 
-def _held(text: str, ops: Sequence[Operation], most: int = 10) -> tuple[Held, ...]:
-    """The ops with the most bytes in `Instructions.at_peak`."""
-    instructions = Instructions.of(text)
+def _held(instructions: Instructions, ops: Sequence[Operation]) -> tuple[Held, ...]:
+    """The ops with bytes in `Instructions.at_peak`, those with the most first."""
     taken: Counter[int] = Counter()
     for name, count in instructions.at_peak().items():
         for part, share in instructions.shares(name).items():
             taken[part.number] += round(share * count)
     return tuple(
-        Held(ops[n].name, variable_of(ops[n]), source_line(ops[n].location), count)
-        for n, count in taken.most_common(most)
+        Held(ops[n].name, variable_of(ops[n]), source_line(ops[n].location), count, n)
+        for n, count in taken.most_common()
     )
 
 

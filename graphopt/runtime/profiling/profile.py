@@ -7,9 +7,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal, get_args
 
+from xdsl.dialects.builtin import ModuleOp
+
 from graphopt.display.table import Cell, Column, Page, Shown, Table
 from graphopt.display.units import milliseconds, quantity, several
 from graphopt.runtime.profiling.files import perfetto_json, speedscope_json
+from graphopt.runtime.profiling.memory import Memory
 from graphopt.runtime.profiling.rows import Event, OpTime
 
 By = Literal["op", "line", "kind"]
@@ -24,7 +27,8 @@ class Profile(Shown):
     same time, each has a part of it, so that all times are parts of `seconds`, the time of a step
     from NumPy feeds to NumPy fetches. `idle` is the part in which XLA computed nothing: feeds,
     fetches, the executor. `other` is that of instructions of no op. `peak` is the measured number
-    of floating-point operations a second, and `events` are all instructions of all steps.
+    of floating-point operations a second, and `events` are all instructions of all steps. `module`
+    is the optimised program, of which rows have the numbers, and `memory` that of a step.
     """
 
     rows: tuple[OpTime, ...]
@@ -34,6 +38,8 @@ class Profile(Shown):
     steps: int
     peak: float
     events: Sequence[Event]
+    module: ModuleOp
+    memory: Memory
 
     @property
     def attributed(self) -> float:
@@ -53,7 +59,9 @@ class Profile(Shown):
         for row in self.rows:
             key = row.line if by == "line" else row.op
             old = found.get(key)
-            one = replace(row, variable="", **({"op": ""} if by == "line" else {"line": ""}))
+            one = replace(
+                row, variable="", number=None, **({"op": ""} if by == "line" else {"line": ""})
+            )
             found[key] = one if old is None else _sum(old, one)
         return _sorted(found.values())
 

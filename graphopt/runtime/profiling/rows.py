@@ -21,8 +21,9 @@ class OpTime:
     """The time of an op in one step: seconds forward and in the derivative, and its operations.
 
     `op` is its name, `variable` that of its first result and `line` the user's, each "" where there
-    is none. In a table by line or kind it stands for several ops. `flops` are the floating-point
-    operations of its products and convolutions, as XLA computes them.
+    is none. `flops` are the floating-point operations of its products and convolutions, as XLA
+    computes them. `number` is that of the op in the optimised program (`ir/dialect/numbers.py`). In
+    a table by line or kind it stands for several ops, and has no number.
     """
 
     op: str
@@ -31,6 +32,7 @@ class OpTime:
     forward: float
     gradient: float
     flops: int
+    number: int | None = None
 
     @property
     def seconds(self) -> float:

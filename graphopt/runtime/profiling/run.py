@@ -8,9 +8,11 @@ from dataclasses import replace
 
 import jax
 import numpy as np
+from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
 from graphopt.errors import UnsupportedError
+from graphopt.ir.dialect.numbers import ops_by_number
 from graphopt.lowering.dynamic import NeedsData
 from graphopt.lowering.locations import numbered
 from graphopt.passes.engine.naming import source_line
@@ -18,6 +20,7 @@ from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiling import compile_program
 from graphopt.runtime.disk.known import types_of
 from graphopt.runtime.profiling.instructions import Instructions, Part
+from graphopt.runtime.profiling.memory import Memory, memory_in
 from graphopt.runtime.profiling.names import names_are_kept, variable_of
 from graphopt.runtime.profiling.peak import peak_flops
 from graphopt.runtime.profiling.profile import Profile
@@ -62,23 +65,32 @@ def profiled(
     with announced(lambda: "compiling a program with the numbers of its ops"):
         try:
             with numbered(compiled.module) as ops, names_are_kept(), jax.enable_x64(True):
-                executable.function = lower(*types).compile(compiled.options())
+                made = lower(*types).compile(compiled.options())
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None
 
+    executable.function = made
+
     def step() -> None:
-        for fetch in executable(feeds, scope):
+        fetches = executable(feeds, scope)
+        for fetch in fetches:
             np.asarray(fetch)
+        if not fetches:  # the call has returned before the step is over
+            jax.block_until_ready(executable.arguments(feeds, scope)[0])
 
     for _ in range(_WARM_UP):
         step()
     instructions = Instructions.of(executable.hlo())
-    return _profile(record(step, steps), instructions, ops)
+    shapes = {name: np.shape(feed) for name, feed in feeds.items()}
+    memory = memory_in(made, instructions, compiled, shapes, ops)
+    return _profile(record(step, steps), instructions, compiled.module, memory)
 
 
-def _profile(recording: Recording, instructions: Instructions, ops: Sequence[Operation]) -> Profile:
+def _profile(
+    recording: Recording, instructions: Instructions, module: ModuleOp, memory: Memory
+) -> Profile:
     """The profile of what was recorded."""
-    count = len(recording.steps)
+    count, ops = len(recording.steps), ops_by_number(module)
     times = spread(recording.steps, recording.instructions, instructions.is_control)
     by_part: defaultdict[Part, float] = defaultdict(float)
     other = 0.0
@@ -100,6 +112,7 @@ def _profile(recording: Recording, instructions: Instructions, ops: Sequence[Ope
             by_part[forward] * scale,
             by_part[gradient] * scale,
             flops[forward] + flops[gradient],
+            number,
         )
 
     rows = [row(number) for number in sorted({part.number for part in by_part})]
@@ -111,6 +124,8 @@ def _profile(recording: Recording, instructions: Instructions, ops: Sequence[Ope
         count,
         peak_flops(),
         _events(recording, instructions, ops),
+        module,
+        memory,
     )
 
 

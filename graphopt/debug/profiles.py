@@ -1,0 +1,41 @@
+"""Profiling the programs of a file or script, on the inputs that they have or on random ones."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from graphopt.debug.program_source import Subject, complete
+from graphopt.models.feeds import Sizes
+from graphopt.runtime.profiling.profile import Profile
+from graphopt.runtime.profiling.run import profiled
+from graphopt.runtime.settings.strategies import BuildStrategy
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of programs that do not have their own: a file, sizes, the seed of random ones."""
+
+    data: str | None = None
+    sizes: Sizes = None
+    seed: int = 0
+
+
+def is_fed(subject: Subject) -> bool:
+    """True for a program of operators that has feeds, unlike a startup program."""
+    return subject.compilation is not None and bool(subject.compilation.feeds)
+
+
+def profile_of(
+    subject: Subject, strategy: BuildStrategy | None, inputs: Inputs, steps: int = 5
+) -> tuple[Profile, list[str]]:
+    """The profile of a program that is fed, and the names of its random inputs.
+
+    The strategy is for a program without one. Raises as `complete` and `profiled`.
+    """
+    compilation = subject.compilation
+    assert compilation is not None
+    arrays, made_up = complete(subject, inputs.data, inputs.sizes, inputs.seed)
+    if strategy is not None and compilation.strategy is None:
+        compilation = replace(compilation, strategy=strategy)
+    feeds = {name: arrays.pop(name) for name in compilation.feeds}
+    return profiled(compilation, arrays, feeds, steps), made_up

@@ -1,0 +1,32 @@
+"""A profile as the data of a report."""
+
+from __future__ import annotations
+
+from graphopt.report.graph import OpMeasured
+from graphopt.report.measured import Measured, StepMeasured
+from graphopt.runtime.profiling.profile import Profile
+
+
+def measured(profile: Profile) -> Measured:
+    """The time and memory of a step and of its ops, by their numbers.
+
+    An op that took no time, and has bytes at the peak, is among them.
+    """
+    held = {each.number: each.bytes for each in profile.memory.held}
+    ops = {number: OpMeasured(0.0, 0.0, 0, count) for number, count in held.items()}
+    for row in profile.rows:
+        if row.number is not None:
+            count = held.get(row.number, 0)
+            ops[row.number] = OpMeasured(row.seconds, row.gradient, row.flops, count)
+    memory = profile.memory
+    step = StepMeasured(
+        profile.seconds,
+        profile.idle,
+        profile.other,
+        profile.steps,
+        profile.peak,
+        memory.peak,
+        memory.state,
+        memory.feeds,
+    )
+    return Measured(profile.module, step, ops)
