@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+from collections import Counter
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -13,7 +15,7 @@ from graphopt import nn, static
 from graphopt.ir.translate.blocks.program import parse_program
 from graphopt.passes.engine.fusion import Applied, FusionPass
 from graphopt.passes.table.context import PassContext
-from graphopt.passes.table.explain import as_json
+from graphopt.passes.table.explain import NOTHING, as_json, as_text, flag_results
 from graphopt.passes.table.manager import optimize
 from graphopt.passes.table.order import ROWS, Phase
 from graphopt.passes.table.schedule import select
@@ -129,3 +131,35 @@ def test_near_misses_inside_a_branch() -> None:
     near = report.near_misses("fuse-gemm-epilogue")
     assert {miss.reason.name for miss in near} == {"op-between", "other-reader"}
     assert all(miss.location.startswith(__file__) for miss in near)
+
+
+def test_a_pass_before_the_fusions_took_them() -> None:
+    """In inference fold-batch-norm has the norms, and is named; what it left are near misses."""
+    with fresh() as (main, _):
+        x = static.data("x", [2, 4, 6, 6], "float32")
+        hidden = x
+        for _ in range(3):
+            norm = nn.BatchNorm2D(4)
+            norm.eval()
+            hidden = nn.functional.relu(norm(nn.Conv2D(4, 4, 1)(hidden)))
+        out = nn.functional.relu(paddle.add(hidden, x))
+        parsed = parse_program(main, ["x"], [out.name])
+    context = replace(strategy(("fuse_bn_act_ops",)).pass_context(), platform="cpu")
+    report = optimize(parsed, context, near=True)
+    assert len(report.applied("fold-batch-norm")) == 3
+    misses = Counter(miss.reason.name for miss in report.near_misses("fuse-bn-act"))
+    assert misses == {"taken": 3, "other-op": 1}
+    assert "fold-batch-norm took it" in as_text(report)
+    both = strategy(("fuse_bn_act_ops", "fuse_bn_add_act_ops")).pass_context()
+    again = parse_program(main, ["x"], [out.name])
+    larger = optimize(again, replace(both, platform="cpu"), near=True)
+    # not an add of a bias, which fold-batch-norm made, without its norm
+    assert not [m for m in larger.near_misses("fuse-bn-add-act") if "conv2d" in m.reason.text]
+    (result,) = [found for found in flag_results(report) if found.flag == "fuse_bn_act_ops"]
+    assert result.status == NOTHING
+    portable = optimize(
+        parse_program(main, ["x"], [out.name]),
+        strategy(("fuse_bn_act_ops",)).pass_context(),
+        near=True,
+    )
+    assert len(portable.applied("fuse-bn-act")) == 3

@@ -7,17 +7,20 @@ A pattern without its last op is a near miss too: the reader is the wrong op.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation, SSAValue
 
 from graphopt.ir.dialect.op import PdOp
-from graphopt.passes.engine.fusion import Fusion
+from graphopt.passes.engine.fusion import Fusion, refusal
 from graphopt.passes.engine.matching import fits, matches
 from graphopt.passes.engine.naming import how_used, show_op, source_line
 from graphopt.passes.engine.pattern import Match, Node, Reason
+
+TAKEN = "taken"
+"""The reason of a whole pattern that another pass took."""
 
 
 @dataclass(frozen=True)
@@ -31,28 +34,51 @@ class NearMiss:
 
 
 class NearMisses:
-    """The near misses of a module, collected before a sweep; `left` says which of them remain."""
+    """The near misses of a module, collected before a sweep; `left` says which of them remain.
 
-    def __init__(self, module: ModuleOp, rules: Sequence[tuple[str, Fusion]]) -> None:
+    `ahead` are the rules of later sweeps: whole patterns that this sweep takes from them are
+    reported. They are no near misses of the later one, which has this object as `before`, and
+    neither are patterns with ops that this sweep made.
+    """
+
+    def __init__(
+        self,
+        module: ModuleOp,
+        rules: Sequence[tuple[str, Fusion]],
+        ahead: Sequence[tuple[str, Fusion]] = (),
+        before: NearMisses | None = None,
+    ) -> None:
+        self._had: set[tuple[str, Operation]] = set() if before is None else before._had
+        self._made: set[Operation] = set() if before is None else before._made
         self._flawed: dict[tuple[str, Operation], NearMiss] = {}
         # whole patterns: those that another pass takes are reported as well
         self._whole: dict[tuple[str, Operation], NearMiss] = {}
+        # whole patterns of rules ahead, with all of their ops
+        self._ahead: dict[tuple[str, Operation], tuple[NearMiss, list[PdOp]]] = {}
         self._takers: dict[Operation, str] = {}
         self._rank = {name: rank for rank, (name, _) in reversed([*enumerate(rules)])}
         ops = [op for op in module.walk() if isinstance(op, PdOp)]
+        for name, rule in ahead:
+            for op in ops:
+                whole = next(matches(rule.root, op), None)
+                if whole is not None and refusal(rule, whole) is None:
+                    miss = NearMiss(name, show_op(op), Reason(TAKEN, ""), source_line(op.location))
+                    self._ahead.setdefault((name, op), (miss, [*whole.ops.values()]))
         # the ops of the patterns of a pass, whole or not
         reported: set[tuple[str, Operation]] = set()
         for name, rule in rules:
             for op in ops:
                 whole = next(matches(rule.root, op), None)
                 if whole is not None:
-                    self._note(self._whole, name, op, Reason("taken", ""))
+                    self._note(self._whole, name, op, Reason(TAKEN, ""))
                     reported.update((name, inner) for inner in whole.ops.values())
         for name, rule in rules:
             for op in ops:
-                if (name, op) in self._whole:
+                if (name, op) in self._whole or (name, op) in self._had:
                     continue
                 flawed = _flaw(rule, op)
+                if flawed is not None and not self._made.isdisjoint(flawed.ops.values()):
+                    continue
                 reason = flawed.missed if flawed is not None else _missing_end(rule, op)
                 if reason is not None:
                     self._note(self._flawed, name, op, reason)
@@ -74,6 +100,7 @@ class NearMisses:
     def took(self, rule: str, ops: Sequence[PdOp], made: Sequence[PdOp]) -> None:
         """Called by the sweep: a pass replaces these ops."""
         self._takers.update(dict.fromkeys(ops, rule))
+        self._made.update(made)
 
     def refused(self, rule: str, op: PdOp, reason: Reason) -> None:
         """Called by the sweep; a declined match is whole, and so no near miss."""
@@ -88,8 +115,14 @@ class NearMisses:
         for (name, op), miss in self._whole.items():
             taker = self._takers.get(op)
             if taker not in (None, name):
-                reason = Reason("taken", f"{taker} took it", f"switch off {taker} to have this one")
+                reason = Reason(TAKEN, f"{taker} took it", f"switch off {taker} to have this one")
                 found.append(NearMiss(name, miss.anchor, reason, miss.location))
+        for key, (miss, ops) in self._ahead.items():
+            taker = next((self._takers[op] for op in ops if op in self._takers), None)
+            if taker is not None:
+                self._had.add(key)
+                reason = Reason(TAKEN, f"{taker} took it", f"none: {taker} comes first")
+                found.append(replace(miss, reason=reason))
         return found
 
 

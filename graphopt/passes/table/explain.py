@@ -11,7 +11,7 @@ from typing import Any
 from graphopt.display.table import Page
 from graphopt.display.units import times
 from graphopt.passes.engine.fusion import Applied, Declined
-from graphopt.passes.engine.near_misses import NearMiss
+from graphopt.passes.engine.near_misses import TAKEN, NearMiss
 from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.context import PassContext
 from graphopt.passes.table.flags import BUILD_FLAGS
@@ -91,6 +91,9 @@ def _result(report: Report, flag: str, ran: list[Ran]) -> FlagResult:
         text = f"refused {times(len(declined))}, first because {declined[0].reason}"
         return FlagResult(flag, REFUSED, 0, names, text)
     near = [item for name in names for item in report.near_misses(name)]
+    if near and all(item.reason.name == TAKEN for item in near):
+        takers = ", ".join(dict.fromkeys(item.reason.text for item in near))
+        return FlagResult(flag, NOTHING, 0, names, f"{takers}, {times(len(near))}")
     nearest = f"; the nearest miss: {near[0].reason}" if near else ""
     return FlagResult(flag, NOTHING, 0, names, f"no such pattern{nearest}")
 

@@ -31,7 +31,7 @@ from graphopt.passes.engine.communication import Ring, communication
 from graphopt.passes.engine.compared import Compared
 from graphopt.passes.engine.costs import Cost, cost_of, cost_of_module
 from graphopt.passes.engine.crash import ON_PURPOSE, Crash, Step
-from graphopt.passes.engine.fusion import Applied, FusionPass, Outcome, Watcher, sweep
+from graphopt.passes.engine.fusion import Applied, Fusion, FusionPass, Outcome, Watcher, sweep
 from graphopt.passes.engine.near_misses import NearMisses
 from graphopt.passes.engine.pattern import Reason
 from graphopt.passes.engine.rewrite import RewritePass
@@ -92,6 +92,9 @@ class Run:
         self.count = self.report.ops_before
         self.sweeps = 0
         self.blocks: BlockLog | None = None
+        # the fusions of later steps, and the near misses of earlier ones
+        self.ahead: list[tuple[str, Fusion]] = []
+        self.earlier: NearMisses | None = None
         self.cost = Cost()
         if near:
             self.cost = self.report.cost_before = cost_of_module(module)
@@ -117,7 +120,7 @@ class Run:
     def _fuse(self, asked: Sequence[Asked]) -> None:
         fusions = [made for _, made in asked if isinstance(made, FusionPass)]
         rules = [(made.name, rule) for made in fusions for rule in made.RULES]
-        near = NearMisses(self.module, rules) if self.near else None
+        near = NearMisses(self.module, rules, self.ahead, self.earlier) if self.near else None
         savings = _Savings()
         watchers: tuple[Watcher, ...] = ()
         if near is not None:
@@ -141,6 +144,7 @@ class Run:
         after = self._note(outcomes)
         if near is not None:
             self.report.near += near.left()
+            self.earlier = near
         self.sweeps += 1
         self.cost = cost_of_module(self.module) if near is not None else self.cost
         self.report.ran += [
@@ -312,12 +316,25 @@ def optimize(
     run = Run(module, context, near=near, verify_each=verify_each, again=again, watch=watch)
     path = str(context.flags.get("debug_graphviz_path", ""))
     _dump(module, path, ORIGINAL)
-    for step in steps(context):
+    chosen = steps(context)
+    for number, step in enumerate(chosen):
+        run.ahead = _fusions(chosen[number + 1 :]) if near else []
         run.do(step)
         if step.dump:
             _dump(module, path, step.dump)
     _dump(module, path, LAST)
     return run.finish()
+
+
+def _fusions(steps: Sequence[Step]) -> list[tuple[str, Fusion]]:
+    """The rules of all sweeps of these steps."""
+    return [
+        (made.name, rule)
+        for step in steps
+        for made in step.passes
+        if isinstance(made, FusionPass) and step.together
+        for rule in made.RULES
+    ]
 
 
 def apply_steps(module: ModuleOp, steps: Sequence[Step], *, verify_each: bool | None) -> None:

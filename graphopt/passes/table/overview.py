@@ -35,7 +35,11 @@ def overview(report: Report, head: Sequence[str], notes: Sequence[str]) -> Page:
             "\n".join(filter(None, [*head, *_cost_line(report), time_line(report)])),
             _pass_table(rows, report),
             _traffic_table(report),
-            _refusal_table(refusal_rows(report), {row.pass_name for row in rows if row.asked}),
+            _refusal_table(
+                refusal_rows(report),
+                {row.pass_name for row in rows if row.asked},
+                {row.pass_name for row in rows if row.asked and not row.fired},
+            ),
             _block_table(block_rows(report)),
             "\n".join(notes),
         ]
@@ -135,9 +139,14 @@ def _traffic_table(report: Report) -> Table:
 _REFUSAL_COLUMNS = (Column(right=True), Column(), Column(wraps=True), Column())
 
 
-def _refusal_table(rows: Sequence[RefusalRow], asked: set[str]) -> Table:
-    """A row for each kind; of near misses those of requested passes that no other fusion took."""
-    shown = [row for row in rows if not row.near or (row.pass_name in asked and not row.is_had)]
+def _refusal_table(rows: Sequence[RefusalRow], asked: set[str], idle: set[str]) -> Table:
+    """A row for each kind; of near misses those of requested passes.
+
+    Patterns that another pass took are among them where the requested one is `idle`.
+    """
+    shown = [
+        row for row in rows if not row.near or row.pass_name in (idle if row.is_had else asked)
+    ]
     cells: list[list[str | Cell]] = []
     for row in shown[:_MOST_REFUSALS]:
         text = row.text if row.near else f"{row.kind}: {row.text}"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from graphopt.passes.engine.blocks import CodeBlock, Fused
 from graphopt.passes.engine.costs import Cost
 from graphopt.passes.engine.fusion import Declined
-from graphopt.passes.engine.near_misses import NearMiss
+from graphopt.passes.engine.near_misses import TAKEN, NearMiss
 from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
 from graphopt.passes.table.flags import BUILD_FLAGS
 from graphopt.passes.table.report import Ran, Report
@@ -20,7 +20,7 @@ from graphopt.passes.table.report import Ran, Report
 AUTOMATIC = (ANY_PROGRAM, ANY_STRATEGY)
 """In place of a flag: passes that run without one."""
 # reasons to decline that say that the ops are fused all the same
-_HAD = ("left-to-larger", "taken")
+_HAD = ("left-to-larger", TAKEN)
 
 
 @dataclass(frozen=True)
