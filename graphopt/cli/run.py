@@ -7,13 +7,14 @@ to it.
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from graphopt.debug.tables import statistics
-from graphopt.display.table import table
+from graphopt.display.table import for_stream, table
 from graphopt.display.units import shape, size
 from graphopt.models.feeds import add_feed_arguments, feed_of, load_arrays
 from graphopt.runtime.settings.strategy_text import strategy_of
@@ -42,7 +43,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
     )
     parser.add_argument(
-        "--explain", action="store_true", help="print the report of the optimisations"
+        "--explain",
+        action="store_true",
+        help="print what the passes did, on one screen, and the compile time",
     )
     parser.add_argument("--output", metavar="OUT.npz", help="write the outputs, by name")
     parser.add_argument(
@@ -56,17 +59,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def main(arguments: argparse.Namespace) -> int:
     """Run a model once and print its outputs."""
+    from graphopt.debug.made_up_run import compiled_programs
     from graphopt.models.model import import_model
+    from graphopt.runtime.explain import Explanation
 
     text = arguments.build_strategy
     strategy = None if text is None else strategy_of(text)
     model = import_model(arguments.model, arguments.params)
     feed = feed_of(model, arguments)
     if arguments.random and feed:
-        print(f"made up: {', '.join(f'{n} {shape(a.shape)}' for n, a in feed.items())}")
-    outputs = dict(zip(model.fetch_names, model.run(feed, strategy), strict=True))
+        print(f"random inputs: {', '.join(f'{n} {shape(a.shape)}' for n, a in feed.items())}")
+    with compiled_programs() as compiled:
+        outputs = dict(zip(model.fetch_names, model.run(feed, strategy), strict=True))
     if arguments.explain:
-        print(model.explain(strategy))
+        print(for_stream(Explanation(compiled[-1].explained()).page(), sys.stdout), end="\n\n")
     print(statistics(outputs))
     if arguments.output:
         from graphopt.models.export.npz_file import write_npz

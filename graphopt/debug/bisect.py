@@ -38,7 +38,7 @@ def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
     print(f"program: {subject.origin}, {_ops(subject.module)} ops")
     if made_up:
         more = f" and {len(made_up) - 4} more" if len(made_up) > 4 else ""
-        print(f"made up: {', '.join(made_up[:4])}{more} (seed {arguments.seed})")
+        print(f"random inputs: {', '.join(made_up[:4])}{more} (seed {arguments.seed})")
     suspect = Suspect(
         subject.module,
         subject.steps or (),

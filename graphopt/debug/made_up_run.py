@@ -1,14 +1,17 @@
-"""A run of a saved model with made-up inputs, for the times of JAX and XLA."""
+"""A run of a saved model with random inputs, and the programs that a run compiles."""
 
 from __future__ import annotations
 
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
 from graphopt.models.feeds import Sizes, random_feed
 from graphopt.models.model import read_model
 from graphopt.passes.table.report import Report
-from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.steps.run_hook import watching
+from graphopt.runtime.settings.strategies import BuildStrategy
 
 
 def report_of_run(path: str, strategy: BuildStrategy | None, sizes: Sizes) -> Report:
@@ -18,11 +21,18 @@ def report_of_run(path: str, strategy: BuildStrategy | None, sizes: Sizes) -> Re
     `SavedModel.run`.
     """
     model = read_model(path)
-    found: list[Report] = []
+    with compiled_programs() as found:
+        model.run(random_feed(model, sizes, 0), strategy)
+    return found[-1].report
+
+
+@contextmanager
+def compiled_programs() -> Generator[list[Compiled]]:
+    """The programs that run inside the block, one for each run."""
+    found: list[Compiled] = []
 
     def watch(compiled: Any, inputs: dict[str, Any], key: Any) -> None:
-        found.append(compiled.report)
+        found.append(compiled)
 
     with watching(watch):
-        model.run(random_feed(model, sizes, 0), strategy)
-    return found[-1]
+        yield found

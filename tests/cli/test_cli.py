@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import runpy
 import shlex
 import shutil
@@ -162,9 +163,17 @@ def test_run_says_when_outputs_differ(tmp_path: Path) -> None:
 def test_run_made_up_inputs() -> None:
     """The same ones for the same seed, of the sizes that are asked for."""
     first = output("run", LENET / "model", "--random", "--dim", "3")
-    assert "made up: x [3, 1, 28, 28]" in first and "[3, 10]" in first
+    assert "random inputs: x [3, 1, 28, 28]" in first and "[3, 10]" in first
     assert output("run", LENET / "model", "--random", "--dim", "x=3x1x28x28") == first
     assert output("run", LENET / "model", "--random", "--dim", "3", "--seed", "1") != first
+
+
+def test_run_explains_what_ran() -> None:
+    """The compile time is that of the run, XLA included."""
+    told = output("run", LENET / "model", "--random", "--explain")
+    head = told.partition("flag or pass")[0]
+    assert " ops before, " in head and ", for cpu\n" in head
+    assert re.search(r"\ncompile time: .*, XLA [\d.]+\)\n", head)
 
 
 def test_run_an_array(tmp_path: Path) -> None:

@@ -149,7 +149,8 @@ def _first_line(report: Report) -> str:
 
 def _head(report: Report) -> list[str]:
     """The first line, and one about ops that do not run in each step."""
-    once = f"{report.prepared} of those after run once: they read parameters alone"
+    count = f"{report.prepared} of the {report.ops_after}"
+    once = f"{count} run once, not in each step: they read parameters alone"
     return [_first_line(report), *([once] if report.prepared else [])]
 
 

@@ -58,7 +58,7 @@ def _cost_line(report: Report) -> list[str]:
         return []
     state = f"state {size(cost.state_bytes)} in {several(cost.state_arrays, 'array')}"
     work = f"traffic {size(cost.traffic)}, {quantity(cost.flops)}FLOP"
-    return [f"forward, unknown sizes as 1: {work}; {state}"]
+    return [f"before, unknown sizes as 1: {work} forward; {state}"]
 
 
 # -- passes ----------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ def time_line(report: Report) -> str:
     kinds = by_kind(time_rows(report))
     if not kinds:
         return ""
-    head = "compile time" if kinds.keys() & {XLA, LOAD} else "compile time before XLA"
+    head = "compile time" if kinds.keys() & {XLA, LOAD} else "compile time, XLA not yet run"
     parts = ", ".join(f"{kind} {milliseconds(seconds)}" for kind, seconds in kinds.items())
     return f"{head}: {milliseconds(sum(kinds.values()))} ms ({parts})"
 
