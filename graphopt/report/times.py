@@ -1,8 +1,8 @@
-"""The time of a compilation as a bar with a table: a segment and a row for each part."""
+"""The time of a compilation as bars with a table: a segment and a row for each part."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from graphopt.display.table import Column, Table
@@ -15,23 +15,64 @@ _MOST = 6
 
 
 def time_bar(report: Report) -> str:
-    """The kinds of parts side by side, each as wide as its share; empty without times."""
-    kinds = by_kind(time_rows(report))
+    """The parts side by side, each as wide as its share, and below the passes alone.
+
+    Each pass has its segment, and its name in the tooltip. Empty without times.
+    """
+    rows = time_rows(report)
+    kinds = by_kind(rows)
     if not kinds:
         return ""
-    segments = [
-        f'<i class="{escape(kind)}" style="flex-grow:{seconds * 1e6:.0f}" '
-        f'title="{escape(_words(kind, seconds))}"></i>'
-        for kind, seconds in kinds.items()
-    ]
-    names = [
-        f'<span><i class="{escape(kind)}"></i>{escape(_words(kind, seconds))}</span>'
+    passes = [row for row in rows if row.kind == PASSES and row.seconds]
+    groups = [
+        (kind, passes if kind == PASSES else [TimeRow(kind, "", seconds)])
         for kind, seconds in kinds.items()
     ]
     line = escape(time_line(report))
-    head = f"<h2>{line.partition(' (')[0]}</h2>"
-    bar = f'<div class="bar" role="img" aria-label="{line}">{"".join(segments)}</div>'
-    return f'<div class="times">{head}{bar}<div class="names">{"".join(names)}</div></div>'
+    parts = [f"<h2>{line.partition(' (')[0]}</h2>", _bar(line, groups), _names(kinds.items())]
+    if len(passes) > 1:
+        head = escape(_words(PASSES, kinds[PASSES]))
+        slowest = sorted(passes, key=lambda row: -row.seconds)[:_MOST]
+        named = [(_shades(passes)[row], row.of, row.seconds) for row in slowest]
+        parts += [f"<h2>{head}</h2>", _bar(head, [(PASSES, passes)]), _names_of_passes(named)]
+    return f'<div class="times">{"".join(parts)}</div>'
+
+
+def _bar(label: str, groups: Sequence[tuple[str, Sequence[TimeRow]]]) -> str:
+    """Segments as wide as their shares; those of a group are of one colour in different shades."""
+    shown: list[str] = []
+    for kind, rows in groups:
+        shades = _shades(rows)
+        whole = sum(row.seconds for row in rows)
+        segments = "".join(
+            f'<i class="{escape(kind)}" style="flex-grow:{row.seconds * 1e6:.0f};'
+            f'--shade:{shades[row]}%" title="{escape(_words(row.of or kind, row.seconds))}"></i>'
+            for row in rows
+        )
+        shown.append(f'<span style="flex-grow:{whole * 1e6:.0f}">{segments}</span>')
+    return f'<div class="bar" role="img" aria-label="{label}">{"".join(shown)}</div>'
+
+
+def _shades(rows: Sequence[TimeRow]) -> dict[TimeRow, int]:
+    """How much of its colour each segment has: neighbours differ."""
+    return {row: (100, 55, 78)[number % 3] for number, row in enumerate(rows)}
+
+
+def _names(kinds: Iterable[tuple[str, float]]) -> str:
+    names = [
+        f'<span><i class="{escape(kind)}"></i>{escape(_words(kind, seconds))}</span>'
+        for kind, seconds in kinds
+    ]
+    return f'<div class="names">{"".join(names)}</div>'
+
+
+def _names_of_passes(named: Iterable[tuple[int, str, float]]) -> str:
+    names = [
+        f'<span><i class="{PASSES}" style="--shade:{shade}%"></i>'
+        f"{escape(_words(of, seconds))}</span>"
+        for shade, of, seconds in named
+    ]
+    return f'<div class="names">{"".join(names)}</div>'
 
 
 def time_table(report: Report) -> Table:

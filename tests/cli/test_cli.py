@@ -173,7 +173,7 @@ def test_run_explains_what_ran() -> None:
     told = output("run", LENET / "model", "--random", "--explain")
     head = told.partition("flag or pass")[0]
     assert " ops before, " in head and ", for cpu\n" in head
-    assert re.search(r"\ncompile time: .*, XLA [\d.]+\)\n", head)
+    assert re.search(r"\ncompile time: .*, (XLA|load) [\d.]+\)\n", head)
 
 
 def test_run_an_array(tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from graphopt.display.units import quantity
 from graphopt.ir.dialect.context import parse_text
 from graphopt.passes.table.parts import PARSE, XLA, Part
 from graphopt.passes.table.report import Report
+from graphopt.passes.table.times import PASSES, time_rows
 from graphopt.report.graph import FED, FETCHED, OP, Graph
 from graphopt.report.model_explorer import model_explorer_json
 from graphopt.report.page import page
@@ -150,7 +151,19 @@ def test_the_time_of_many_sizes() -> None:
     assert [list(row) for row in time_table(report).rows] == [
         ["parse", "", "500.0"], ["XLA", "8 sizes", "2000.0"], ["in all", "", "2500.0"],
     ]  # fmt: skip
-    assert 'class="XLA" style="flex-grow:2000000"' in time_bar(report)
+    assert 'class="XLA" style="flex-grow:2000000;' in time_bar(report)
+
+
+def test_each_pass_has_a_segment(resnet: Optimization) -> None:
+    """In the bar of all parts and in one of the passes alone, as wide as the pass took."""
+    bar = time_bar(resnet.report)
+    rows = [row for row in time_rows(resnet.report) if row.kind == PASSES and row.seconds]
+    assert len(rows) > 5
+    for row in rows:
+        title = f'title="{row.of} {row.seconds * 1e3:.1f} ms"'
+        assert bar.count(f"flex-grow:{row.seconds * 1e6:.0f};") >= 2 and bar.count(title) == 2
+    slowest = max(rows, key=lambda row: row.seconds)
+    assert f"</i>{slowest.of} {slowest.seconds * 1e3:.1f} ms" in bar
 
 
 def test_numbers_of_float32_are_short() -> None:
