@@ -52,7 +52,7 @@ class LayerRow:
     flops: int
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Summary(Shown):
     """The layers of a network in the order of their calls; it prints itself.
 
@@ -289,10 +289,21 @@ def _flops_of(program: Program, call: _Call) -> int:
 # -- paddle.summary --------------------------------------------------------------------------------
 
 
-def summary(
-    net: Any, input_size: Any = None, dtypes: Any = None, input: Any = None
-) -> dict[str, int]:
+class Totals(dict[str, int]):
+    """The totals of a summary, as Paddle gives them; in a notebook its table."""
+
+    def __init__(self, found: Summary) -> None:
+        super().__init__(total_params=found.total_params, trainable_params=found.trainable_params)
+        self._summary = found
+
+    def _repr_html_(self) -> str:
+        return self._summary._repr_html_()
+
+
+def summary(net: Any, input_size: Any = None, dtypes: Any = None, input: Any = None) -> Totals:
     """Print the layers of a network; returns `total_params` and `trainable_params`.
+
+    These show the table in a notebook.
 
     `net` is a Layer, called with inputs of `input_size` (a shape, an InputSpec, or a list of
     these, with -1 or None for the batch) and `dtypes` (float32), or like `input`, an array or
@@ -306,7 +317,7 @@ def summary(
     else:
         raise TypeError(f"summary(): 'net' must be a Layer or a Program, found {type(net)}")
     print(found)
-    return {"total_params": found.total_params, "trainable_params": found.trainable_params}
+    return Totals(found)
 
 
 def _types(input_size: Any, dtypes: Any, input: Any) -> list[tuple[Shape, Any]]:

@@ -29,7 +29,7 @@ class Change:
     words: str = ""
 
 
-@dataclass
+@dataclass(repr=False)
 class Difference(Shown):
     """The difference of two programs, which prints itself."""
 

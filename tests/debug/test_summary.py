@@ -68,6 +68,7 @@ def test_a_layer(net: Net, given: dict[str, object], capsys: pytest.CaptureFixtu
     printed = capsys.readouterr().out
     assert printed.endswith(TOTALS)
     assert "Conv2D-1       [1, 1, 28, 28]  [1, 6, 28, 28]       60  84.7 kFLOP" in printed
+    assert "<td" in found._repr_html_() and "Conv2D-1" in found._repr_html_()
     assert net.training and not net.fc[0]._forward_post_hooks
     assert str(static.default_main_program()) == before
 
@@ -87,6 +88,7 @@ def test_a_program() -> None:
         paddle.optimizer.SGD(0.1).minimize(loss)
         found = static.default_main_program().summary()
     assert (found.total_params, found.trainable_params) == (11854, 11842)
+    assert repr(found).startswith("Layer (type)") and "<td" in found._repr_html_()
     rows = {row.name: row for row in found.table()}
     assert list(rows) == [
         *("conv2d-1", "add-1", "relu-1", "batch_norm-1", "pool2d-1"),

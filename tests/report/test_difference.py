@@ -58,7 +58,7 @@ def test_the_same() -> None:
     """A program and itself."""
     found = difference(graph(net), graph(net))
     assert found.is_empty and found.same == 6
-    assert str(found) == "6 ops before, 6 after: 6 the same"
+    assert str(found) == repr(found) == "6 ops before, 6 after: 6 the same"
 
 
 def test_attributes_and_types() -> None:
