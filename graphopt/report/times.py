@@ -54,7 +54,7 @@ def _bar(label: str, groups: Sequence[tuple[str, Sequence[TimeRow]]]) -> str:
 
 
 def _shades(rows: Sequence[TimeRow]) -> dict[TimeRow, int]:
-    """How much of its colour each segment has: neighbours differ."""
+    """The percentage of its colour that each segment has: neighbours differ."""
     return {row: (100, 55, 78)[number % 3] for number, row in enumerate(rows)}
 
 
