@@ -140,12 +140,15 @@ def _measured(
 def fed_first(path: str, arguments: list[str]) -> list[Subject]:
     """The programs of a file or script; those with feeds come before startup programs.
 
-    Names that a script makes begin at 0, also where another script ran before.
+    A script has its own default programs and scope, and the names that it makes begin at 0, also
+    where another script ran before.
     """
     from graphopt.debug.program_source import subjects
     from graphopt.ir.dialect.signature import FEED, inputs_of
+    from graphopt.ir.program import Program, program_guard
+    from graphopt.runtime.scope import Scope, scope_guard
     from graphopt.utils import unique_name
 
-    with unique_name.guard():
+    with program_guard(Program(), Program()), scope_guard(Scope()), unique_name.guard():
         found = subjects(path, arguments, plain=True)
     return sorted(found, key=lambda each: all(p.kind != FEED for p in inputs_of(each.module)))

@@ -7,7 +7,7 @@ import importlib.util
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -117,9 +117,11 @@ def _of_script(path: str, arguments: Sequence[str], plain: bool) -> list[Subject
         report = compiled.report
         steps, seed = tuple(steps_of(report.context.alone().quiet())), int(key[0])
         origin = f"program {len(found) + 1} of {path}"
-        subject = Subject(
-            origin, module, known, steps, seed, report, compilation=compiled.compilation
-        )
+        # the program of a plain run is gone when the script has ended
+        program = compiled.compilation.program.clone()
+        program.lr_schedulers = compiled.compilation.program.lr_schedulers
+        compilation = replace(compiled.compilation, program=program)
+        subject = Subject(origin, module, known, steps, seed, report, compilation=compilation)
         found[id(compiled)] = compiled, subject
 
     with watching(watch):

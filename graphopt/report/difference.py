@@ -17,6 +17,8 @@ from graphopt.report.graph import FED, FETCHED, OP, Graph, Node
 
 Key = Callable[[Node], Hashable]
 FUSED, CHANGED, MOVED, GONE, NEW = "fused", "changed", "moved", "gone", "new"
+# the characters of an attribute, and the places of like changes, that a row shows
+_LONGEST, _MOST = 60, 3
 
 
 @dataclass(frozen=True)
@@ -75,10 +77,11 @@ class Difference(Shown):
         for (before, after, words), group in groups.items():
             first = (group[0].after or group[0].before)[0]
             what = before if before == after or not after else f"{before} -> {after}".strip(" ->")
-            rows.append([f"{len(group)} x", what or after, words, first.result, first.line])
+            places = _places(self.after if group[0].after else self.before, group)
+            rows.append([f"{len(group)} x", what or after, words, places, first.result, first.line])
         columns = (
             Column(right=True), Column("op", wraps=True), Column("difference", wraps=True),
-            Column("first"), Column("line"),
+            Column("in", wraps=True), Column("first"), Column("line"),
         )  # fmt: skip
         return Table(columns, rows, kind if rows else "")
 
@@ -133,7 +136,7 @@ def _facts(a: Node, b: Node) -> Iterator[str]:
     for name in sorted({*a.attributes, *b.attributes}):
         before, after = a.attributes.get(name), b.attributes.get(name)
         if before != after:
-            yield f"{name} {before or 'default'} -> {after or 'default'}"
+            yield f"{name} {brief(before)} -> {brief(after)}"
     if len(a.types) != len(b.types):
         yield f"{len(a.types)} results -> {len(b.types)}"
         return
@@ -141,6 +144,26 @@ def _facts(a: Node, b: Node) -> Iterator[str]:
     if changed:
         more = f", and {len(changed) - 1} more results" if len(changed) > 1 else ""
         yield f"{changed[0][0]} -> {changed[0][1]}{more}"
+
+
+def brief(attribute: str | None) -> str:
+    """An attribute in few words; of a long list, such as all parameters, the number of items."""
+    if attribute is None:
+        return "default"
+    if len(attribute) <= _LONGEST:
+        return attribute
+    if attribute.startswith("(") and attribute.endswith(")"):
+        return f"({attribute.count(',') + 1} items)"
+    return f"{attribute[:_LONGEST]}…"
+
+
+def _places(graph: Graph, changes: Sequence[Change]) -> str:
+    """The layers and blocks of these changes, without the ops in them."""
+    clusters = [(change.after or change.before)[0].cluster for change in changes]
+    labels = [graph.clusters[at].label.partition(":")[0] for at in clusters if at >= 0]
+    found = [*dict.fromkeys(labels)]
+    more = f" and {len(found) - _MOST}" if len(found) > _MOST else ""
+    return ", ".join(found[:_MOST]) + more
 
 
 def _replaced(

@@ -13,7 +13,17 @@ from graphopt import static
 from graphopt.cli.main import main as graphopt
 from graphopt.ir.dialect.context import parse_text
 from graphopt.ir.dialect.text import text_of
-from graphopt.report.difference import CHANGED, FUSED, GONE, MOVED, NEW, Difference, difference
+from graphopt.nn import functional as F
+from graphopt.report.difference import (
+    CHANGED,
+    FUSED,
+    GONE,
+    MOVED,
+    NEW,
+    Difference,
+    brief,
+    difference,
+)
 from graphopt.report.graph import Graph, graph_of
 from graphopt.report.origins import Origins
 from graphopt.report.stages import optimization
@@ -119,3 +129,36 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert graphopt(["diff", str(first), "--after", "fuse_gemm_epilogue"]) == 1
     assert "fused_gemm_epilogue" in capsys.readouterr().out
     assert graphopt(["diff", str(first), str(tmp_path / "missing.mlir")]) == 2
+
+
+def test_scripts_do_not_build_on_each_other(tmp_path: Path) -> None:
+    """Two scripts that build in the default program are two programs, each with its own scope."""
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import numpy as np, paddle\nfrom paddle import static\npaddle.enable_static()\n"
+        "x = static.data('x', [-1, 4], 'float32')\nloss = paddle.mean(static.nn.fc(x, 3))\n"
+        "paddle.optimizer.SGD(0.1).minimize(loss)\n"
+        "exe = static.Executor()\nexe.run(static.default_startup_program())\n"
+        "exe.run(feed={'x': np.ones((2, 4), 'float32')}, fetch_list=[loss])\n",
+        "utf-8",
+    )
+    before = len(static.default_main_program().global_block().ops)
+    assert graphopt(["diff", str(script), str(script)]) == 0
+    out = tmp_path / "out.html"
+    given = ["report", str(script), "--run", "--against", str(script), "-o", str(out)]
+    assert graphopt(given) == 0
+    assert len(static.default_main_program().global_block().ops) == before
+
+
+def test_where_the_changes_are() -> None:
+    """The layers of new ops are named, and of a long attribute the number of its items."""
+
+    def deep(x: Any, count: int) -> Any:
+        for _ in range(count):
+            x = F.relu(paddle.nn.BatchNorm1D(8)(paddle.nn.Linear(8, 8)(x)))
+        return x
+
+    found = difference(graph(lambda x: deep(x, 2)), graph(lambda x: deep(x, 3)))
+    (row,) = [line for line in str(found).splitlines() if " matmul " in line]
+    assert "layer 3" in row
+    assert brief(str(tuple(range(50)))) == "(50 items)" and brief(None) == "default"

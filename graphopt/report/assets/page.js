@@ -571,12 +571,18 @@
     showDiff();
     return draw(options);
   };
-  // few changes against another program are not hidden in folded clusters
+  // few changes against another program are not hidden in folded clusters, unless among many ops
   const showChanges = () => {
     for (stage of program.stages) {
       const changed = stage.nodes.filter(node => node.g);
       if (changed.length > 20) continue;
-      for (const node of changed) around(node.c).forEach(cluster => unfolded.add(pathOf(cluster)));
+      const sizes = stage.clusters.map(() => 0);
+      for (const node of stage.nodes) around(node.c).forEach(cluster => { sizes[cluster] += 1; });
+      for (const node of changed) {
+        const clusters = around(node.c);
+        const large = clusters.findIndex(cluster => sizes[cluster] > 40);
+        clusters.slice(0, large < 0 ? clusters.length : large).forEach(cluster => unfolded.add(pathOf(cluster)));
+      }
     }
   };
   const setProgram = at => {
