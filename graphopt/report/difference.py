@@ -19,6 +19,8 @@ Key = Callable[[Node], Hashable]
 FUSED, CHANGED, MOVED, GONE, NEW = "fused", "changed", "moved", "gone", "new"
 # the characters of an attribute, and the places of like changes, that a row shows
 _LONGEST, _MOST = 60, 3
+# draws are numbered in program order, so that a new one changes the numbers of those after it
+_NUMBERS_OF_DRAWS = frozenset({"rng_id", "other_rng_id"})
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,7 @@ def _compare(found: Difference, a: Node, b: Node) -> None:
 
 def _facts(a: Node, b: Node) -> Iterator[str]:
     """The attributes and types that differ."""
-    for name in sorted({*a.attributes, *b.attributes}):
+    for name in sorted({*a.attributes, *b.attributes} - _NUMBERS_OF_DRAWS):
         before, after = a.attributes.get(name), b.attributes.get(name)
         if before != after:
             yield f"{name} {brief(before)} -> {brief(after)}"

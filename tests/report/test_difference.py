@@ -162,3 +162,15 @@ def test_where_the_changes_are() -> None:
     (row,) = [line for line in str(found).splitlines() if " matmul " in line]
     assert "layer 3" in row
     assert brief(str(tuple(range(50)))) == "(50 items)" and brief(None) == "default"
+
+
+def test_numbers_of_draws_are_no_changes() -> None:
+    """A dropout in front gives those after it other numbers."""
+
+    def drop(x: Any, count: int) -> Any:
+        for _ in range(count):
+            x = F.dropout(paddle.nn.Linear(8, 8)(x), 0.5)
+        return x
+
+    found = difference(graph(lambda x: drop(x, 2)), graph(lambda x: drop(paddle.exp(x), 3)))
+    assert not [change for change in found.changes if change.kind == CHANGED]
