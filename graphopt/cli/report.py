@@ -125,7 +125,7 @@ def _measured(
     from graphopt.debug.profiles import Inputs, is_fed, profile_of
     from graphopt.errors import UnsupportedError
     from graphopt.models.feeds import sizes_of
-    from graphopt.runtime.profiling.measured import measured
+    from graphopt.runtime.measured import measured
 
     if not arguments.run or not is_fed(subject):
         return None
@@ -146,7 +146,7 @@ def fed_first(path: str, arguments: list[str]) -> list[Subject]:
     from graphopt.debug.program_source import subjects
     from graphopt.ir.dialect.signature import FEED, inputs_of
     from graphopt.ir.program import Program, program_guard
-    from graphopt.runtime.scope import Scope, scope_guard
+    from graphopt.runtime.state.scope import Scope, scope_guard
     from graphopt.utils import unique_name
 
     with program_guard(Program(), Program()), scope_guard(Scope()), unique_name.guard():

@@ -10,8 +10,8 @@ from graphopt.models.feeds import Sizes, random_feed
 from graphopt.models.model import read_model
 from graphopt.passes.table.report import Report
 from graphopt.runtime.compile.compiled import Compiled
-from graphopt.runtime.steps.run_hook import watching
 from graphopt.runtime.settings.strategies import BuildStrategy
+from graphopt.runtime.steps.run_hook import watching
 
 
 def report_of_run(path: str, strategy: BuildStrategy | None, sizes: Sizes) -> Report:

@@ -178,7 +178,7 @@ class CompiledProgram(WithFacts):
         from graphopt.report.stages import optimization
         from graphopt.report.write import write_report
         from graphopt.runtime.against import other_for
-        from graphopt.runtime.profiling.measured import measured
+        from graphopt.runtime.measured import measured
 
         compiled = [(each.compilation, each.report) for each in self._compiled()]
         if not compiled:

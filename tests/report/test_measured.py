@@ -20,7 +20,7 @@ from graphopt.report.graph import OP, OpMeasured, graph_of
 from graphopt.report.measured import MEASURED, Measured, StepMeasured
 from graphopt.report.origins import Origins
 from graphopt.report.stages import optimization
-from graphopt.runtime.profiling.measured import measured
+from graphopt.runtime.measured import measured
 from graphopt_tests.report.test_report import MODELS, data_of
 
 STEP = StepMeasured(1.0, 0.25, 0.0, 3, 1e9, 4096, 1024, 512)
