@@ -15,7 +15,8 @@ from graphopt.cli.replay import add_import
 from graphopt.cli.report_options import ON_ONE_SCREEN, add_arguments, add_platform
 
 MODEL_EXPLORER = "model-explorer"
-FORMS = ("mlir", "stablehlo", "dot", "svg", MODEL_EXPLORER)
+SVG = "svg"
+FORMS = ("mlir", "stablehlo", "dot", SVG, MODEL_EXPLORER)
 # names of mlir-opt and of xDSL's driver for what is declared under another name
 SYNONYMS = {
     "--load-pass-plugin": "--import",

@@ -19,7 +19,7 @@ from xdsl.xdsl_opt_main import xDSLOptMain
 
 from graphopt.cli.expected_errors import Expected, complaint, expected_in
 from graphopt.cli.instruments import Timing, instruments
-from graphopt.cli.opt_arguments import MODEL_EXPLORER, declare
+from graphopt.cli.opt_arguments import MODEL_EXPLORER, SVG, declare
 from graphopt.cli.report_options import platform_of
 from graphopt.cli.universe import UNIVERSE
 from graphopt.errors import GraphoptError
@@ -174,6 +174,10 @@ class OptMain(xDSLOptMain):
                 from graphopt.report.model_explorer import model_explorer_json
 
                 return model_explorer_json(self.programs[-1:], self.get_input_name()) + "\n"
+            if self.args.target == SVG and self.stages is not None:
+                from graphopt.ir.dialect.svg import to_svg
+
+                return to_svg(prog, self.stages.origins.labels)
             return super().output_resulting_program(prog)
 
     def _timed(self, name: str) -> AbstractContextManager[None]:
@@ -194,7 +198,7 @@ class OptMain(xDSLOptMain):
 
     def _watch_stages(self, module: ModuleOp) -> None:
         """Keep the stages of the program where a report or a viewer needs them."""
-        if not self.args.report and self.args.target != MODEL_EXPLORER:
+        if not self.args.report and self.args.target not in (MODEL_EXPLORER, SVG):
             return
         from graphopt.report.stages import Stages
 

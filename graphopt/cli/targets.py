@@ -59,14 +59,15 @@ class DotTarget(Target):
 
 @dataclass(frozen=True)
 class SvgTarget(Target):
-    """A drawing of `@main`, for a browser."""
+    """A drawing of `@main`, for a browser, with the layers and blocks of the report."""
 
     name = "svg"
 
     def emit(self, ctx: Context, module: ModuleOp, output: IO[str]) -> None:
         from graphopt.ir.dialect.svg import to_svg
+        from graphopt.report.origins import Origins
 
-        output.write(to_svg(module))
+        output.write(to_svg(module, Origins(module).labels))
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ class Origins:
         readers = [use.operation for result in op.results for use in result.uses]
         if not op.operands and readers and all(isinstance(op, ReturnOp) for op in readers):
             return (INITIAL_VALUES,)
-        return self._labels[op]
+        return self._labels.get(op, ())
 
 
 def _own_name(op: Operation) -> str:

@@ -2,19 +2,29 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from itertools import combinations, pairwise
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.cli.opt import main as opt
+from graphopt.debug.program_source import subjects
+from graphopt.ir.dialect.clustered_rows import ClusteredRows
 from graphopt.ir.dialect.layered_layout import GAP, WIDEST
 from graphopt.ir.dialect.svg import to_svg
 from graphopt.ir.dialect.text import text_of
+from graphopt.passes.table.context import PassContext
+from graphopt.report.stages import optimization
+from graphopt.runtime.compile.compilation import pass_context_for
+from graphopt.runtime.settings.strategy_text import strategy_of
 from graphopt.testing import parse
 
 SVG = "{http://www.w3.org/2000/svg}"
+RESNET = Path(__file__).parents[1] / "data" / "models" / "infer_resnet18" / "model.pdmodel"
 REGIONS = """\
 func.func @main(
   %x: tensor<?x4xf32> {pd.feed = "x<&"}, %c: tensor<1xi1> {pd.feed = "c"}
@@ -150,3 +160,79 @@ def test_state_is_in_the_tooltips() -> None:
 def test_a_thousand_ops() -> None:
     """With an edge from the first to all others; 3,000 take two seconds."""
     assert to_svg(parse(chain(1000))).count("<rect") == 1002
+
+
+def frames(root: ElementTree.Element) -> list[tuple[str, tuple[float, ...]]]:
+    """The label and the sides of each cluster."""
+    found: list[tuple[str, tuple[float, ...]]] = []
+    for g in root.iter(f"{SVG}g"):
+        if g.attrib["class"] == "cluster":
+            (title,) = g.iter(f"{SVG}title")
+            found += [(title.text or "", box) for box in boxes(g)]
+    return found
+
+
+def contains(outer: tuple[float, ...], inner: tuple[float, ...]) -> bool:
+    """True where a box is in another."""
+    return (
+        outer[0] <= inner[0]
+        and outer[1] <= inner[1]
+        and inner[2] <= outer[2]
+        and inner[3] <= outer[3]
+    )
+
+
+def apart(a: tuple[float, ...], b: tuple[float, ...]) -> bool:
+    """True where two boxes have no point in common."""
+    return a[2] < b[0] or b[2] < a[0] or a[3] < b[1] or b[3] < a[1]
+
+
+@pytest.mark.parametrize("flags", ["", "fuse_bn_act_ops,fuse_bn_add_act_ops"])
+def test_clusters_are_those_of_the_report(flags: str, tmp_path: Path) -> None:
+    """Each op is in the frames of its layers and blocks, and in no others, after passes too."""
+    out = tmp_path / "out.svg"
+    given = [str(RESNET), "--emit", "svg", "-o", str(out)]
+    passes = ["--build-strategy", flags, "--platform", "none"] if flags else []
+    assert opt([*given, *passes]) == 0
+    root = ElementTree.fromstring(out.read_text("utf-8"))
+    (subject,) = subjects(str(RESNET), [], plain=True)
+    context = pass_context_for(strategy_of(flags), "") if flags else PassContext({})
+    graph = optimization("r", subject.module.clone, context).stages[-1 if flags else 0].graph
+    drawn = frames(root)
+    assert {label for label, _ in drawn} == {cluster.label for cluster in graph.clusters}
+    for (_, a), (_, b) in combinations(drawn, 2):
+        assert contains(a, b) or contains(b, a) or apart(a, b)
+    names = Counter(node.result for node in graph.nodes)
+    nodes = {f"%{node.result}": node for node in graph.nodes if names[node.result] == 1}
+    checked = 0
+    for g in root.iter(f"{SVG}g"):
+        words = [text.text or "" for text in g.iter(f"{SVG}text")]
+        if g.attrib["class"] != "op" or words[-1] not in nodes:
+            continue
+        (box,) = boxes(g)
+        labels, at = set[str](), nodes[words[-1]].cluster
+        while at >= 0:
+            labels.add(graph.clusters[at].label)
+            at = graph.clusters[at].parent
+        assert {label for label, frame in drawn if contains(frame, box)} == labels
+        assert all(contains(frame, box) or apart(frame, box) for _, frame in drawn)
+        checked += 1
+    assert checked > 30
+
+
+def test_a_cluster_that_is_left_and_entered_again() -> None:
+    """It has no rows of its own: it is dissolved, and the others stay."""
+    edges = [(0, 1), (1, 2), (2, 3), (3, 4)]
+    found = ClusteredRows([(0,), (), (0,), (1,), (1,)], edges, [False] * 5)
+    assert found.paths == [(), (), (), (1,), (1,)]
+    assert found.rows == [0, 1, 2, 3, 4]
+
+
+def test_clusters_side_by_side_have_other_rows() -> None:
+    """Two branches, each a cluster: one below the other; what hangs is above its reader."""
+    edges = [(0, 1), (0, 2), (1, 4), (2, 3), (3, 4), (5, 6), (4, 6)]
+    paths = [(), (0,), (1,), (1,), (), (), ()]
+    hangs = [False] * 5 + [True, False]
+    found = ClusteredRows(paths, edges, hangs)
+    assert found.paths == paths
+    assert found.rows == [0, 1, 2, 3, 4, 4, 5]

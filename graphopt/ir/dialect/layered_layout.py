@@ -12,6 +12,8 @@ from collections.abc import Sequence, Set
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from graphopt.ir.dialect.clustered_rows import ClusteredRows, Path
+
 GAP, JOINT, WIDEST, SWEEPS = 24.0, 6.0, 1600.0, 8
 # how firmly a box of the main line keeps its place, against joints, and boxes beside it
 FIRM = 100.0
@@ -43,19 +45,31 @@ class Node:
 
 @dataclass(frozen=True)
 class Layout:
-    """The boxes, then the joints, and for each edge the joints that it goes through."""
+    """The boxes, then the joints, and for each edge the joints that it goes through.
+
+    `paths` are the clusters around each box that have rows of their own.
+    """
 
     nodes: Sequence[Node]
     joints: Sequence[Sequence[int]]
+    paths: Sequence[Path] = ()
 
 
-def layered(widths: Sequence[float], edges: Sequence[Edge], fed: Set[int]) -> Layout:
+def layered(
+    widths: Sequence[float], edges: Sequence[Edge], fed: Set[int], paths: Sequence[Path] = ()
+) -> Layout:
     """The layout of boxes of these widths; an edge leads to a box with a higher number.
 
-    A box that no `fed` one leads to is one row above its first reader, as is a fed one.
+    A box that no `fed` one leads to is one row above its first reader, as is a fed one. `paths` are
+    the clusters around each box, if there are any.
     """
     nodes = [Node(width) for width in widths]
-    _set_rows(nodes, edges, fed)
+    hangs = _set_rows(nodes, edges, fed)
+    if any(paths):
+        clustered = ClusteredRows(paths, edges, hangs)
+        paths = clustered.paths
+        for node, row in zip(nodes, clustered.rows, strict=True):
+            node.row = row
     _split_wide_rows(nodes)
     joints = _joined(nodes, edges)
     rows: list[list[Node]] = [[] for _ in range(max((n.row for n in nodes), default=-1) + 1)]
@@ -64,11 +78,14 @@ def layered(widths: Sequence[float], edges: Sequence[Edge], fed: Set[int]) -> La
     for node in nodes[len(widths) :]:
         rows[node.row].insert(len(rows[node.row]) // 2, node)
     _place(nodes, rows)
-    return Layout(nodes, joints)
+    return Layout(nodes, joints, paths)
 
 
-def _set_rows(nodes: Sequence[Node], edges: Sequence[Edge], fed: Set[int]) -> None:
-    """Each box is below what it reads; one without fed ones above, near its readers."""
+def _set_rows(nodes: Sequence[Node], edges: Sequence[Edge], fed: Set[int]) -> list[bool]:
+    """Each box is below what it reads; one without fed ones above, near its readers.
+
+    Returns which those are.
+    """
     above: list[list[int]] = [[] for _ in nodes]
     below: list[list[int]] = [[] for _ in nodes]
     for start, end in edges:
@@ -83,6 +100,7 @@ def _set_rows(nodes: Sequence[Node], edges: Sequence[Edge], fed: Set[int]) -> No
     for number in reversed(range(len(nodes))):
         if hangs[number] and below[number]:
             nodes[number].row = min(nodes[i].row for i in below[number]) - 1
+    return hangs
 
 
 def _common_dominator(nodes: Sequence[Node], numbers: Sequence[int]) -> int:

@@ -3,12 +3,12 @@
 Boxes are ops, feeds and fetches, in the rows of `layered_layout.py`; edges go from top to bottom
 and around boxes. State is in the tooltips of the ops that read and write it, as are types and the
 line of the script. The ops of a region are in the rows above the op that has it, joined to it by a
-dashed edge.
+dashed edge. Layers and blocks, where the caller names them, are frames.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from xml.sax.saxutils import escape
 
@@ -16,6 +16,7 @@ from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.dialects.func import ReturnOp
 from xdsl.ir import Block, Operation, SSAValue
 
+from graphopt.ir.dialect.clustered_rows import Path
 from graphopt.ir.dialect.layered_layout import Layout, layered
 from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.signature import FEED, STATE, main_function, signature_of
@@ -25,13 +26,18 @@ STYLE = """\
 svg { background: #fff; font: 12px monospace; }
 rect { fill: #eef3fb; stroke: #4a6fa5; } .port rect { fill: #f4f4f4; stroke: #777; rx: 14px; }
 text { fill: #111; text-anchor: middle; } polyline { fill: none; stroke: #888; }
+.cluster rect { fill: #f7f8fa; stroke: #c3cad6; }
 .small { font-size: 11px; fill: #555; } .yield { stroke-dasharray: 4 3; }
 @media (prefers-color-scheme: dark) {
   svg { background: #16181d; } rect { fill: #24324a; stroke: #86a9dd; }
   .port rect { fill: #2b2d33; stroke: #999; } text { fill: #eee; } polyline { stroke: #777; }
-  .small { fill: #aab; }
-}"""
+  .small { fill: #aab; } .cluster rect { fill: #1c2028; stroke: #4a5262; }
+}
+.cluster text { text-anchor: start; }"""
 HEIGHT, ROW, MARGIN, LETTER, LONGEST = 40, 80, 20, 7.5, 40
+# of frames: the height of a label, and the room at the other sides, for each frame inside of it
+LABEL, ROOM = 14, 3
+Labels = Callable[[Operation], tuple[str, ...]]
 
 
 @dataclass
@@ -55,9 +61,23 @@ class _Edge:
     dashed: bool = False
 
 
-def to_svg(module: ModuleOp) -> str:
-    """The text of a drawing of `@main`; the same module gives the same text."""
-    drawing = _Drawing()
+@dataclass(frozen=True)
+class _Frame:
+    """The frame of a cluster."""
+
+    label: str
+    left: float
+    top: int
+    right: float
+    bottom: int
+
+
+def to_svg(module: ModuleOp, labels: Labels | None = None) -> str:
+    """The text of a drawing of `@main`; the same module gives the same text.
+
+    `labels` are those of the clusters around an op, from the outside.
+    """
+    drawing = _Drawing(labels)
     signature, block = signature_of(module), main_function(module).body.block
     for value, port in zip(block.args, signature.arguments, strict=True):
         if port.kind == STATE:
@@ -85,15 +105,29 @@ def to_svg(module: ModuleOp) -> str:
 class _Drawing:
     """The boxes in the order of the text, and the edges between them."""
 
+    labels: Labels | None = None
     boxes: list[_Box] = field(default_factory=list[_Box])
     edges: list[_Edge] = field(default_factory=list[_Edge])
     node_of: dict[SSAValue, int] = field(default_factory=dict[SSAValue, int])
     state: dict[SSAValue, str] = field(default_factory=dict[SSAValue, str])
     fed: set[int] = field(default_factory=set[int])
+    paths: list[Path] = field(default_factory=list[Path])
+    """The clusters around each box."""
+    clusters: dict[tuple[str, ...], int] = field(default_factory=dict[tuple[str, ...], int])
+    """The clusters by their labels from the outside; numbers count them."""
 
-    def add(self, lines: list[str], tooltip: list[str], *, port: bool = False) -> int:
+    def path(self, op: Operation) -> Path:
+        """The clusters around an op."""
+        labels = self.labels(op) if self.labels is not None else ()
+        starts = (labels[: depth + 1] for depth in range(len(labels)))
+        return tuple(self.clusters.setdefault(start, len(self.clusters)) for start in starts)
+
+    def add(
+        self, lines: list[str], tooltip: list[str], *, port: bool = False, path: Path = ()
+    ) -> int:
         short = [n if len(n) <= LONGEST else n[:LONGEST] + "..." for n in lines]
         self.boxes.append(_Box(short, tooltip, port))
+        self.paths.append(path)
         return len(self.boxes) - 1
 
     def edge(self, value: SSAValue, to: int) -> None:
@@ -103,21 +137,25 @@ class _Drawing:
         else:
             self.edges.append(_Edge(self.node_of[value], to, show(value.type)))
 
-    def block(self, block: Block) -> list[int]:
-        """Add the ops of a block; the boxes of what it yields."""
+    def block(self, block: Block, around: Path | None = None) -> list[int]:
+        """Add the ops of a block; the boxes of what it yields.
+
+        The ops of a region are in the clusters `around` the op that has it.
+        """
         yields: list[int] = []
         for op in block.ops:
             if isinstance(op, ReturnOp):
                 continue
             inner: list[int] = []
+            path = self.path(op) if around is None else around
             for region in op.regions:
                 for index, argument in enumerate(region.block.args):
                     name = argument.name_hint or f"argument {index}"
-                    node = self.add([name], [show(argument.type)], port=True)
+                    node = self.add([name], [show(argument.type)], port=True, path=path)
                     self.node_of[argument] = node
                     self.fed.add(node)
-                inner += self.block(region.block)
-            node = self.add(_lines(op), _tooltip(op))
+                inner += self.block(region.block, path)
+            node = self.add(_lines(op), _tooltip(op), path=path)
             for value in op.operands:
                 self.edge(value, node)
             self.edges += [_Edge(each, node, "what its region yields", True) for each in inner]
@@ -129,23 +167,54 @@ class _Drawing:
     def text(self) -> str:
         """The drawing: a style, the edges, then the boxes."""
         layout = layered(
-            [box.width for box in self.boxes], [(e.start, e.end) for e in self.edges], self.fed
+            [box.width for box in self.boxes],
+            [(e.start, e.end) for e in self.edges],
+            self.fed,
+            self.paths,
         )
-        left = min((n.x - n.width / 2 for n in layout.nodes), default=0) - MARGIN
-        right = max((n.x + n.width / 2 for n in layout.nodes), default=0) + MARGIN
+        frames = self._frames(layout)
+        lefts = [n.x - n.width / 2 for n in layout.nodes] + [frame.left for frame in frames]
+        rights = [n.x + n.width / 2 for n in layout.nodes] + [frame.right for frame in frames]
+        left, right = min(lefts, default=0) - MARGIN, max(rights, default=0) + MARGIN
         bottom = max((_top(n.row) for n in layout.nodes), default=0) + HEIGHT + MARGIN
-        size = f'width="{right - left:.1f}" height="{bottom}"'
-        box = f'viewBox="{left:.1f} 0 {right - left:.1f} {bottom}"'
+        above = -2 * LABEL if frames else 0
+        size = f'width="{right - left:.1f}" height="{bottom - above}"'
+        box = f'viewBox="{left:.1f} {above} {right - left:.1f} {bottom - above}"'
         return "\n".join(
             [
                 f'<svg xmlns="http://www.w3.org/2000/svg" {size} {box}>',
                 f"<style>{STYLE}</style>",
+                *map(_frame, frames),
                 *self._edges(layout),
                 *self._boxes(layout),
                 "</svg>",
                 "",
             ]
         )
+
+    def _frames(self, layout: Layout) -> list[_Frame]:
+        """The frames of clusters around their boxes, the outer ones first."""
+        members: dict[int, list[int]] = {}
+        deep: dict[int, int] = {}
+        for number, path in enumerate(layout.paths):
+            for depth, cluster in enumerate(path):
+                members.setdefault(cluster, []).append(number)
+                deep[cluster] = max(deep.get(cluster, 0), len(path) - depth)
+        # and the joints of edges that end in them
+        rows = {c: {layout.nodes[n].row for n in inside} for c, inside in members.items()}
+        for edge, joints in zip(self.edges, layout.joints, strict=True):
+            for cluster in layout.paths[edge.end]:
+                members[cluster] += [n for n in joints if layout.nodes[n].row in rows[cluster]]
+        label_of = {number: labels[-1] for labels, number in self.clusters.items()}
+        found: list[_Frame] = []
+        for cluster in sorted(members, key=lambda each: -deep[each]):
+            nodes, room = [layout.nodes[n] for n in members[cluster]], deep[cluster] * ROOM
+            left = min(node.x - node.width / 2 for node in nodes) - 2 * room
+            right = max(node.x + node.width / 2 for node in nodes) + 2 * room
+            top = min(_top(node.row) for node in nodes) - deep[cluster] * LABEL - 4
+            bottom = max(_top(node.row) for node in nodes) + HEIGHT + room
+            found.append(_Frame(label_of[cluster], left, top, right, bottom))
+        return found
 
     def _edges(self, layout: Layout) -> Iterator[str]:
         """Each edge, from where it leaves those that were drawn before."""
@@ -176,6 +245,20 @@ class _Drawing:
                 at = f'x="{node.x:.1f}" y="{first + 15 * index}"'
                 yield f"<text{small} {at}>{_clean(line)}</text>"
             yield "</g>"
+
+
+def _frame(frame: _Frame) -> str:
+    """A frame with its label, cut to its width, and all of it in a tooltip."""
+    width = frame.right - frame.left
+    letters = max(int(width / (LETTER - 0.7)) - 2, 4)
+    short = frame.label if len(frame.label) <= letters else f"{frame.label[: letters - 1]}…"
+    return (
+        f'<g class="cluster"><title>{_clean(frame.label)}</title>'
+        f'<rect x="{frame.left:.1f}" y="{frame.top}" width="{width:.1f}" '
+        f'height="{frame.bottom - frame.top}" rx="6"/>'
+        f'<text class="small" x="{frame.left + 6:.1f}" y="{frame.top + LABEL - 2}">'
+        f"{_clean(short)}</text></g>"
+    )
 
 
 def _top(row: int) -> int:
