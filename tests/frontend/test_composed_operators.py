@@ -228,3 +228,57 @@ def test_values(type: str, inputs: Inputs, outs: str, attrs: dict[str, Any], wan
 def test_what_is_refused(type: str, inputs: Inputs, error: Any, message: str) -> None:
     with pytest.raises(error, match=message):
         run(type, inputs, "Out", {})
+
+
+# Numbers of Paddle 1.8.5: four rows of the classes 0, 2, 2, 1, and a class without rows.
+ROWS = np.array([[1.76, 0.4, 0.98], [2.24, 1.87, -0.98], [0.95, -0.15, -0.1], [0.41, 0.14, 1.45]])
+CENTERS = np.array(
+    [[0.76, 0.12, 0.44], [0.33, 1.49, -0.21], [0.31, -0.85, -2.55], [0.65, 0.86, -0.74]]
+)
+MOVED = [[1.01, 0.19, 0.575], [0.35, 1.1525, 0.205], [0.7383333, -0.28, -1.88], [0.65, 0.86, -0.74]]
+DISTANCES = [0.685, 6.7941003, 3.45105, 2.2922502]
+DIFFERENCES = [[1, 0.28, 0.54], [1.93, 2.72, 1.57], [0.64, 0.7, 2.45], [0.08, -1.35, 1.66]]
+
+
+@pytest.mark.parametrize("updates", [True, False])
+def test_distances_from_the_centres_of_classes(updates: bool) -> None:
+    inputs = {
+        "X": ROWS.astype("float32"),
+        "Label": np.array([[0], [2], [2], [1]]),
+        "Centers": CENTERS.astype("float32"),
+        "CenterUpdateRate": np.array([0.5], "float32"),
+    }
+    attrs = {"cluster_num": 4, "need_update": updates}
+    outs = "Loss SampleCenterDiff CentersOut"
+    loss, difference, centers = run("center_loss", inputs, outs, attrs)
+    np.testing.assert_allclose(loss[:, 0], DISTANCES, 1e-5)
+    np.testing.assert_allclose(difference, DIFFERENCES, 1e-5)
+    np.testing.assert_allclose(centers, MOVED if updates else CENTERS, 1e-5)
+
+
+def test_centres_follow_their_rows_from_step_to_step() -> None:
+    """One operator, whose centres are a parameter; the gradient of the rows is the difference."""
+    with fresh():
+        x, y = fluid.data("x", [None, 3]), fluid.data("y", [None, 1], "int64")
+        x.stop_gradient = False
+        start = fluid.initializer.NumpyArrayInitializer(CENTERS.astype("float32"))
+        attr = fluid.ParamAttr(name="centers", initializer=start)
+        loss = fluid.layers.center_loss(x, y, 4, 0.5, attr)
+        types = [op.type for op in fluid.default_main_program().global_block().ops]
+        assert types == ["fill_constant", "center_loss"]
+        (slope,) = fluid.gradients(fluid.layers.mean(loss), [x])
+        exe = fluid.Executor(fluid.CPUPlace())
+        exe.run(fluid.default_startup_program())
+        feed = {"x": ROWS.astype("float32"), "y": np.array([[0], [2], [2], [1]])}
+        first = exe.run(feed=feed, fetch_list=[loss, slope, "centers"])
+        second = exe.run(feed=feed, fetch_list=[loss, slope, "centers"])
+    np.testing.assert_allclose(first[1], np.array(DIFFERENCES) / 4, 1e-5)
+    np.testing.assert_allclose(first[2], MOVED, 1e-5)
+    np.testing.assert_allclose(second[0][:, 0], [0.3853125, 3.8437517, 1.6150512, 1.2893907], 1e-5)
+    np.testing.assert_allclose(second[2][2], [1.023889, 0.1, -1.4333332], 1e-5)
+
+
+def test_centres_of_other_rows_are_refused() -> None:
+    inputs = {"X": drawn(4, 3), "Label": np.zeros((4, 1), "int64"), "Centers": drawn(4, 2)}
+    with pytest.raises(ProgramError, match=r"needs centres \[4, 3\], found \[4, 2\]"):
+        run("center_loss", inputs, "Loss", {"cluster_num": 4, "need_update": False})

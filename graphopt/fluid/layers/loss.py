@@ -8,6 +8,7 @@ from graphopt.fluid.common import vector
 from graphopt.fluid.layers.reduction import mean, reduce_mean, reduce_sum
 from graphopt.fluid.layers.shaping import one_hot
 from graphopt.frontend import arguments
+from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.parameters import as_weight_attr
@@ -19,11 +20,10 @@ from graphopt.nn.functional.likelihood import label_smooth as _label_smooth
 from graphopt.nn.functional.likelihood import log_loss as log_loss
 from graphopt.nn.functional.loss import softmax_with_cross_entropy as softmax_with_cross_entropy
 from graphopt.nn.functional.loss import square_error_cost as square_error_cost
-from graphopt.tensor.creation import assign, full_like
+from graphopt.tensor.creation import full_like
 from graphopt.tensor.logic import less_than
-from graphopt.tensor.manipulation import cast, gather, reshape
+from graphopt.tensor.manipulation import cast
 from graphopt.tensor.math import add, clip, divide, multiply, scale, sqrt, square, subtract
-from graphopt.tensor.scatter import scatter_nd_add
 from graphopt.tensor.search import where
 
 
@@ -268,22 +268,31 @@ def center_loss(
     Paddle page: fluid.layers.center_loss.
     """
     helper = LayerHelper("center_loss")
-    sizes = [arguments.integer(num_classes, "num_classes", "center_loss")]
-    sizes.append(arguments.variable(input, "input", "center_loss").shape[1])
+    count = arguments.integer(num_classes, "num_classes", "center_loss")
+    rows = arguments.variable(input, "input", "center_loss")
     attr = as_weight_attr(param_attr, "center_loss")
-    centers = helper.parameter(attr, sizes, input.dtype, stop_gradient=True)
-    numbers = reshape(arguments.variable(label, "label", "center_loss"), [-1])
-    difference = subtract(input, gather(centers, numbers))
-    if arguments.flag(update_center, "update_center", "center_loss"):
-        _move_centers(centers, numbers, difference, alpha)
-    return scale(reduce_sum(square(difference), 1, keep_dim=True), 0.5)
+    centers = helper.parameter(attr, [count, rows.shape[1]], rows.dtype, stop_gradient=True)
+    if not isinstance(alpha, Variable):
+        alpha = _rate(helper, arguments.number(alpha, "alpha", "center_loss"))
+    inputs = {
+        "X": rows,
+        "Label": arguments.variable(label, "label", "center_loss"),
+        "Centers": centers,
+        "CenterUpdateRate": alpha,
+    }
+    difference, loss = helper.temporary(), helper.temporary()
+    outputs = {"SampleCenterDiff": difference, "Loss": loss, "CentersOut": centers}
+    update = arguments.flag(update_center, "update_center", "center_loss")
+    helper.append_op("center_loss", inputs, outputs, {"cluster_num": count, "need_update": update})
+    return loss
 
 
-def _move_centers(centers: Variable, numbers: Variable, difference: Variable, alpha: Any) -> None:
-    rows = reshape(numbers, [-1, 1])
-    total = scatter_nd_add(full_like(centers, 0.0), rows, difference)
-    count = scatter_nd_add(full_like(centers, 0.0), rows, full_like(difference, 1.0))
-    step = divide(total, scale(count, 1.0, 1.0))
-    step = multiply(step, alpha) if isinstance(alpha, Variable) else scale(step, alpha)
-    step.stop_gradient = True
-    assign(add(centers, step), centers)
+def _rate(helper: LayerHelper, alpha: float) -> Variable:
+    """The variable of Paddle's name that each run sets to `alpha`."""
+    block = helper.main_program.current_block()
+    kept = block.find_var("centerloss_alpha")
+    if kept is None:
+        kept = block.create_var("centerloss_alpha", [1], "float32", persistable=True)
+        kept.stop_gradient = True
+    Constant(alpha)(kept, block)
+    return kept

@@ -8,7 +8,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.activation import LogSigmoid, Relu
 from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.elementary import Log1p
-from graphopt.ir.dialect.ops.index import OneHot
+from graphopt.ir.dialect.ops.index import Gather, OneHot
 from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax
 from graphopt.ir.dialect.ops.math import (
     Abs,
@@ -29,8 +29,8 @@ from graphopt.ir.dialect.ops.math import (
     Where,
 )
 from graphopt.ir.dialect.ops.reduce import Sum
-from graphopt.ir.dialect.ops.scatter import TakeAlongAxis
-from graphopt.ir.dialect.ops.shape import Reshape, Slice, Squeeze, Unsqueeze
+from graphopt.ir.dialect.ops.scatter import ScatterNdAdd, TakeAlongAxis
+from graphopt.ir.dialect.ops.shape import Reshape, Slice, Squeeze, StopGradient, Unsqueeze
 from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
@@ -244,3 +244,42 @@ def focal_loss(emit: Emitter) -> Written:
     near = emit.scaled(emit(Multiply, own, near), -alpha)
     far = emit.scaled(emit(Multiply, other, far), alpha - 1.0)
     return emit.results(Out=emit(Divide, emit(Add, near, far), number))
+
+
+@translates("center_loss")
+def center_loss(emit: Emitter) -> Written:
+    """Half the squared distance of each row from the centre of its class.
+
+    With `need_update` a centre moves by rate * (sum of differences) / (1 + their number). No
+    gradient reaches the centres.
+    """
+    emit.only("X", "Label", "Centers", "CenterUpdateRate")
+    x, centers = emit.input("X"), emit.input("Centers")
+    count = emit.attr("cluster_num", shape_of(centers.type)[0])
+    if rank_of(x.type) != 2 or shape_of(centers.type) != (count, shape_of(x.type)[1]):
+        raise ProgramError(
+            f"center_loss of rows {list(shape_of(x.type))} needs centres "
+            f"[{count}, {shape_of(x.type)[-1]}], found {list(shape_of(centers.type))}"
+        )
+    numbers = emit.reshaped(emit.input("Label"), -1)
+    fixed = emit(StopGradient, centers)
+    difference = emit(Subtract, x, emit(Gather, fixed, numbers, axis=0))
+    loss = emit.scaled(emit(Sum, emit(Square, difference), axis=(1,), keepdim=True), 0.5)
+    written = emit.results(Loss=loss, SampleCenterDiff=difference)
+    if emit.attr("need_update", False):
+        rate = emit.like(emit.input("CenterUpdateRate"), x)
+        centers = emit(
+            Add, fixed, _moves(emit, fixed, numbers, emit(StopGradient, difference), rate)
+        )
+    return written | emit.results(CentersOut=centers)
+
+
+def _moves(
+    emit: Emitter, centers: SSAValue, numbers: SSAValue, difference: SSAValue, rate: SSAValue
+) -> SSAValue:
+    """By how much each centre moves towards its rows."""
+    rows, none = emit.reshaped(numbers, -1, 1), emit(FullLike, centers, value=0.0)
+    total = emit(ScatterNdAdd, none, rows, difference)
+    ones = emit(FullLike, difference, value=1.0)
+    number = emit.scaled(emit(ScatterNdAdd, none, rows, ones), 1.0, 1.0)
+    return emit(Divide, emit(Multiply, total, emit.reshaped(rate, 1)), number)

@@ -468,6 +468,8 @@ fused_conv2d fused_conv3d
 matmul
     Scale_out Scale_x Scale_y alpha fused_reshape_Out fused_transpose_Out head_number
     transpose_X transpose_Y
+center_loss
+    cluster_num need_update
 matrix_nms
     background_label gaussian_sigma keep_top_k nms_top_k normalized post_threshold
     score_threshold use_gaussian
