@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from graphopt import fluid
+from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.fluid.layer_helper import LayerHelper
 from graphopt_tests.frontend.test_fluid import fresh
 
@@ -112,6 +113,36 @@ def test_boxes_are_cut_at_their_own_image() -> None:
     ((found, lengths),) = run("box_clip", {"Input": (boxes, [[1, 2]]), "ImInfo": sizes}, "Output")
     np.testing.assert_array_equal(found, [[0, 2, 7, 4], [1, 1, 5, 3], [0, 0, 5, 3]])
     assert lengths == [[1, 2]]
+
+
+def test_the_sides_of_images_are_rounded_as_in_c() -> None:
+    """45 / 2 is 23 and 51 / 2 is 26 (Paddle 1.8.5); each row may hold several boxes."""
+    boxes, sizes = np.array([[-3, 2, 30, 40], [5, 6, 70, 90]], "float32"), [[45, 51, 2.0]]
+    info = np.array(sizes * 2, "float32")
+    ((found, _),) = run("box_clip", {"Input": (boxes, [[1, 1]]), "ImInfo": info}, "Output")
+    np.testing.assert_array_equal(found, [[0, 2, 25, 22], [5, 6, 25, 22]])
+    pairs = np.stack([boxes, boxes], 1)
+    ((found, _),) = run("box_clip", {"Input": (pairs, [[1, 1]]), "ImInfo": info}, "Output")
+    np.testing.assert_array_equal(found, [[[0, 2, 25, 22]] * 2, [[5, 6, 25, 22]] * 2])
+
+
+def test_boxes_without_lengths_belong_to_one_image() -> None:
+    boxes, info = np.array([[-3, 2, 30, 40]], "float32"), np.array([[40, 20, 1.0]], "float32")
+    ((found, _),) = run("box_clip", {"Input": boxes, "ImInfo": info}, "Output")
+    np.testing.assert_array_equal(found, [[0, 2, 19, 39]])
+    ((found, _),) = run("box_clip", {"Input": boxes[None], "ImInfo": info}, "Output")
+    np.testing.assert_array_equal(found, [[[0, 2, 19, 39]]])
+    with pytest.raises(UnsupportedError, match="several images need their lengths"):
+        run("box_clip", {"Input": boxes, "ImInfo": np.tile(info, (2, 1))}, "Output")
+    with pytest.raises(ProgramError, match="boxes of 4 numbers"):
+        run("box_clip", {"Input": boxes[:, :3], "ImInfo": info}, "Output")
+
+
+def test_the_layer_is_one_operator() -> None:
+    with fresh():
+        boxes = fluid.data("boxes", [None, 4], lod_level=1)
+        fluid.layers.box_clip(boxes, fluid.data("info", [None, 3]))
+        assert [op.type for op in boxes.block.ops] == ["box_clip"]
 
 
 @pytest.mark.parametrize("type", ["multiclass_nms", "multiclass_nms2"])

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.errors import UnsupportedError
 from graphopt.fluid.layers.anchors import anchor_generator as anchor_generator
 from graphopt.fluid.layers.anchors import density_prior_box as density_prior_box
 from graphopt.fluid.layers.anchors import prior_box as prior_box
@@ -21,10 +20,10 @@ from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
 from graphopt.ir.program import Variable
+from graphopt.ir.program.kinds import SLOT
 from graphopt.nn.functional.activation import sigmoid
 from graphopt.tensor.creation import assign, full_like
 from graphopt.tensor.elementary import log1p
-from graphopt.tensor.elementary import round as round_
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.logic import equal, less_than, not_equal
 from graphopt.tensor.manipulation import cast, concat, reshape, unsqueeze
@@ -43,7 +42,6 @@ from graphopt.tensor.math import (
     scale,
     subtract,
 )
-from graphopt.tensor.rearrange import repeat_interleave
 from graphopt.tensor.search import where
 
 
@@ -155,23 +153,14 @@ def box_clip(input: Variable, im_info: Variable, name: str | None = None) -> Var
     images may be sequences [m, ..., 4]. Raises UnsupportedError for those of several images in one
     list whose lengths are unknown.
     """
-    rank = len(arguments.variable(input, "input", "box_clip").shape)
-    arguments.variable(im_info, "im_info", "box_clip")
-    if levels_of(input):
-        im_info = repeat_interleave(im_info, of_one_level(input, "box_clip", "input"), 0)
-    elif rank == 2 and im_info.shape[0] != 1:
-        raise UnsupportedError(
-            "box_clip(): boxes [m, 4] of several images need their lengths (LoD); give them as "
-            "[n, m, 4]"
-        )
-    height, width, ratio = sides_of(im_info, 3)
-    last = [scale(round_(divide(side, ratio)), 1.0, -1.0) for side in (width, height)]
-    last = [unsqueeze(side, [1]) for side in last] if rank == 3 else last
-    zero = [full_like(side, 0.0) for side in last]
-    corners = sides_of(input)
-    cut = [maximum(minimum(c, last[i % 2]), zero[i % 2]) for i, c in enumerate(corners)]
-    made = concat(cut, rank - 1)
-    return note(made, levels_of(input))
+    inputs = {
+        "Input": arguments.variable(input, "input", "box_clip"),
+        "ImInfo": arguments.variable(im_info, "im_info", "box_clip"),
+    }
+    levels = levels_of(input)
+    if levels:
+        inputs[SLOT] = of_one_level(input, "box_clip", "input")
+    return note(emit("box_clip", inputs, name=name, out="Output"), levels)
 
 
 def polygon_box_transform(input: Variable, name: str | None = None) -> Variable:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from xdsl.ir import SSAValue
 
-from graphopt.errors import UnsupportedError
+from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.ir.dialect.ops.creation import FullLike
 from graphopt.ir.dialect.ops.detection.assignment import GenerateProposalLabels, RpnTargetAssign
 from graphopt.ir.dialect.ops.detection.average_precision import KINDS, DetectionMap
 from graphopt.ir.dialect.ops.detection.matching import (
@@ -19,10 +20,12 @@ from graphopt.ir.dialect.ops.detection.proposals import (
     MulticlassNms,
     RetinanetDetectionOutput,
 )
-from graphopt.ir.dialect.ops.dynamic import Nonzero
-from graphopt.ir.dialect.ops.math import Cast
+from graphopt.ir.dialect.ops.dynamic import Nonzero, RepeatInterleave
+from graphopt.ir.dialect.ops.elementary import Floor
+from graphopt.ir.dialect.ops.math import Cast, Divide, Maximum, Minimum
 from graphopt.ir.dialect.ops.reduce import Cumsum
-from graphopt.ir.dialect.ops.shape import Slice
+from graphopt.ir.dialect.ops.shape import Concat, Slice
+from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of, show
 from graphopt.ir.program.kinds import SLOT
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
@@ -138,6 +141,38 @@ def detection_map(emit: Emitter) -> Written:
         AccumFalsePos=wrong,
         OutLengths=[rights, wrongs],
     )
+
+
+@translates("box_clip")
+def box_clip(emit: Emitter) -> Written:
+    """Boxes cut at the sides of their image: those of one, a batch, or sequences of boxes.
+
+    The sides are those of the resized image by its scale, rounded as C does.
+    """
+    emit.only("Input", "ImInfo", SLOT)
+    boxes, images, lengths = emit.input("Input"), emit.input("ImInfo"), _lengths(emit)
+    rank = rank_of(boxes.type)
+    if rank < 2 or shape_of(boxes.type)[-1] not in (4, UNKNOWN):
+        raise ProgramError(f"box_clip needs boxes of 4 numbers, found {show(boxes.type)}")
+    if lengths is not None:
+        images = emit(RepeatInterleave, images, lengths, axis=0)
+    elif rank == 2:
+        if shape_of(images.type)[0] not in (1, UNKNOWN):
+            raise UnsupportedError(
+                f"box_clip of {show(boxes.type)}: boxes of several images need their lengths "
+                "(LoD); give them as [n, m, 4]"
+            )
+        images = emit.reshaped(images, 1, 3)
+    height, width, ratio = (
+        emit(Slice, images, axes=(1,), starts=(at,), ends=(at + 1,)) for at in range(3)
+    )
+    ends = [
+        emit.scaled(emit(Floor, emit.scaled(emit(Divide, side, ratio), 1.0, 0.5)), 1.0, -1.0)
+        for side in (width, height)
+    ]
+    limits = emit.reshaped(emit(Concat, [*ends, *ends], axis=1), -1, *(1,) * (rank - 2), 4)
+    cut = emit(Minimum, boxes, limits)
+    return emit.results(Output=emit(Maximum, cut, emit(FullLike, cut, value=0.0)))
 
 
 @translates("generate_proposals")
