@@ -282,3 +282,56 @@ def test_centres_of_other_rows_are_refused() -> None:
     inputs = {"X": drawn(4, 3), "Label": np.zeros((4, 1), "int64"), "Centers": drawn(4, 2)}
     with pytest.raises(ProgramError, match=r"needs centres \[4, 3\], found \[4, 2\]"):
         run("center_loss", inputs, "Loss", {"cluster_num": 4, "need_update": False})
+
+
+BEST = np.array([[0.9], [0.8], [0.3], [0.7], [0.6]], "float32")
+FOUND, WANTED = (np.array(x, "int32")[:, None] for x in ([0, 1, 2, 1, 0], [0, 2, 2, 1, 1]))
+WEIGHTS = np.array([[1], [0.5], [2], [1], [0.25]], "float32")
+EARLIER = np.array([[1, 2, 3, 4], [5, 6, 7, 8], [1, 0, 2, 0]], "float32")
+
+
+@pytest.mark.parametrize(
+    ("inputs", "classes", "batch", "every", "state"),
+    [
+        (
+            {"Indices": FOUND},
+            3,
+            [0.6666667, 0.6666667, 0.6666667, 0.6, 0.6, 0.6],
+            [0.6666667, 0.6666667, 0.6666667, 0.6, 0.6, 0.6],
+            [[1, 1, 3, 0], [1, 1, 2, 1], [1, 0, 3, 1]],
+        ),
+        (
+            {"Indices": FOUND, "Weights": WEIGHTS, "StatesInfo": EARLIER},
+            3,
+            [0.8222222, 0.8666666, 0.8438596, 0.8421053, 0.8421053, 0.8421053],
+            [0.6501961, 0.5371763, 0.5883073, 0.556962, 0.4631579, 0.5057471],
+            [[2, 2.25, 6.5, 4], [6, 6.5, 10, 8.25], [3, 0, 4.25, 0.5]],
+        ),
+        (
+            {"Indices": np.full((5, 1), 3, "int32")},
+            5,
+            [0.8, 0.4, 0.5333334, 0, 0, 0],
+            [0.8, 0.4, 0.5333334, 0, 0, 0],
+            [[0, 0, 4, 1], [0, 0, 3, 2], [0, 0, 3, 2], [0, 5, 0, 0], [0, 0, 5, 0]],
+        ),
+    ],
+    ids=["batch", "weights and states", "no class found"],
+)
+def test_precision_and_recall_of_classes(
+    inputs: Inputs, classes: int, batch: Any, every: Any, state: Any
+) -> None:
+    """The numbers are those of Paddle 1.8.5."""
+    given = {"MaxProbs": BEST, "Labels": WANTED, **inputs}
+    outs = "BatchMetrics AccumMetrics AccumStatesInfo"
+    found = run("precision_recall", given, outs, {"class_number": classes})
+    assert [value.dtype.name for value in found] == ["float64", "float64", "float32"]
+    for value, wanted in zip(found, (batch, every, state), strict=True):
+        np.testing.assert_allclose(value, wanted, 1e-6)
+
+
+def test_states_of_other_classes_are_refused() -> None:
+    given = {"MaxProbs": BEST, "Indices": FOUND, "Labels": WANTED, "StatesInfo": EARLIER}
+    with pytest.raises(ProgramError, match=r"4 classes needs 'StatesInfo' \[4, 4\]"):
+        run("precision_recall", given, "BatchMetrics", {"class_number": 4})
+    with pytest.raises(ProgramError, match="'class_number' of 1 or more"):
+        run("precision_recall", given, "BatchMetrics", {})

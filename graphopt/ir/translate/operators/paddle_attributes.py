@@ -470,6 +470,8 @@ matmul
     transpose_X transpose_Y
 center_loss
     cluster_num need_update
+precision_recall
+    class_number
 matrix_nms
     background_label gaussian_sigma keep_top_k nms_top_k normalized post_threshold
     score_threshold use_gaussian
