@@ -7,8 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from graphopt.errors import UnsupportedError
+from graphopt.fluid.layers.average_precision import detection_map, states_of
+from graphopt.fluid.layers.tensor import cast, concat, fill_constant
+from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
+from graphopt.ir.program import Program, Variable, program_guard, unique_name
+from graphopt.runtime import Executor
 
 Array = np.ndarray[Any, Any]
 
@@ -268,13 +272,61 @@ class Auc(MetricBase):
 
 
 class DetectionMAP:
-    """Unsupported: boxes of any number are matched (fluid.metrics.DetectionMAP)."""
+    """Mean average precision of detected boxes, by batch and over batches.
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        raise UnsupportedError(
-            "fluid.metrics.DetectionMAP is not supported: it matches a number of boxes that "
-            "depends on the data. Instead: fetch the boxes, and match with NumPy"
+    It appends its operators to the default main program; the counts of earlier batches are
+    persistable variables of it. The boxes are matched on the host. Arguments are those of
+    `fluid.layers.detection_map`, with the labels' columns as sequences by themselves. Paddle page:
+    fluid.metrics.DetectionMAP.
+    """
+
+    def __init__(
+        self,
+        input: Variable,
+        gt_label: Variable,
+        gt_box: Variable,
+        gt_difficult: Variable | None = None,
+        class_num: int | None = None,
+        background_label: int = 0,
+        overlap_threshold: float = 0.5,
+        evaluate_difficult: bool = True,
+        ap_version: str = "integral",
+    ) -> None:
+        arguments.variable(gt_box, "gt_box", "DetectionMAP")
+        classes = arguments.integer(class_num, "class_num", "DetectionMAP")
+        columns = [gt_label] if gt_difficult is None else [gt_label, gt_difficult]
+        cast_columns = [
+            cast(arguments.variable(x, "gt_label", "DetectionMAP"), gt_box.dtype) for x in columns
+        ]
+        given = input, concat([*cast_columns, gt_box], axis=1), classes, background_label
+        options: dict[str, Any] = {
+            "overlap_threshold": overlap_threshold,
+            "evaluate_difficult": evaluate_difficult,
+            "ap_version": ap_version,
+        }
+        self.cur_map = detection_map(*given, **options)
+        switch, states = states_of(unique_name.generate("map_eval"), classes)
+        self.has_state = switch
+        self.accum_map = detection_map(
+            *given, has_state=switch, input_states=states, out_states=states, **options
         )
+        fill_constant([1], switch.dtype, 1, out=switch)
+
+    def get_map_var(self) -> tuple[Variable, Variable]:
+        """The mean average precision of a batch, and of all batches since the last reset."""
+        return self.cur_map, self.accum_map
+
+    def reset(self, executor: Executor, reset_program: Program | None = None) -> None:
+        """Forget earlier batches: run a program that sets the switch to 0.
+
+        The operator is appended to `reset_program` where it is given.
+        """
+        program = Program() if reset_program is None else reset_program
+        with program_guard(program):
+            block, own = program.current_block(), self.has_state
+            twin = block.create_var(own.name, own.shape, own.dtype, persistable=True)
+            fill_constant([1], own.dtype, 0, out=twin)
+        executor.run(program)
 
 
 publish(globals(), __name__)

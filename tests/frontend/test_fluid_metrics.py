@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from graphopt import fluid
-from graphopt.errors import UnsupportedError
 from graphopt_tests.frontend.test_fluid import fresh
 
 metrics = fluid.metrics
@@ -82,7 +81,6 @@ def test_sequences() -> None:
         (lambda: metrics.CompositeMetric().add_metric(3), ValueError, "inherit from MetricBase"),
         (lambda: metrics.MetricBase(None).eval(), NotImplementedError, "please extend it"),
         (lambda: fluid.average.WeightedAverage().eval(), ValueError, "no data to be averaged"),
-        (lambda: metrics.DetectionMAP(None, None, None), UnsupportedError, "match with NumPy"),
     ],
 )
 def test_mistakes(call: Callable[[], Any], error: type[Exception], words: str) -> None:

@@ -7,10 +7,11 @@ from typing import Any
 
 from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
-from graphopt.frontend.sequence_notes import note
+from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import of_one_level
-from graphopt.ir.program import Variable
+from graphopt.ir.program import LENGTHS, Variable, unique_name
 from graphopt.ir.program.kinds import SLOT
+from graphopt.tensor.creation import create_global_var
 
 _FUNCTION = "detection_map"
 
@@ -24,19 +25,21 @@ def detection_map(
     evaluate_difficult: bool = True,
     has_state: Variable | None = None,
     input_states: Sequence[Variable] | None = None,
+    out_states: Sequence[Variable] | None = None,
     ap_version: str = "integral",
 ) -> Variable:
     """The mean average precision of detections over classes, [1].
 
     Detections are rows (class, score, x, y, x, y), labels rows (class, difficult, x, y, x, y) or
     (class, x, y, x, y); both are sequences, one for each image. A detection finds the label that it
-    overlaps most with, if by more than `overlap_threshold`, and none did before. Paddle page:
-    fluid.layers.detection_map.
+    overlaps most with, if by more than `overlap_threshold`, and none did before. `out_states` are
+    the variables that get the states for the next batch. As in 1.8.5, `background_label` has no
+    effect. Paddle page: fluid.layers.detection_map.
     """
-    states = has_state, input_states
+    arguments.integer(background_label, "background_label", _FUNCTION)
     return averages(
-        *(detect_res, label, class_num, background_label, overlap_threshold),
-        *(evaluate_difficult, *states, ap_version),
+        *(detect_res, label, class_num, 0, overlap_threshold),
+        *(evaluate_difficult, has_state, input_states, out_states, ap_version),
     )[0]
 
 
@@ -49,6 +52,7 @@ def averages(
     evaluate_difficult: bool = True,
     has_state: Variable | None = None,
     input_states: Sequence[Variable] | None = None,
+    out_states: Sequence[Variable] | None = None,
     ap_version: str = "integral",
 ) -> tuple[Variable, ...]:
     """As `detection_map`, and the three states for the next batch.
@@ -75,8 +79,14 @@ def averages(
         "ap_type": arguments.choice(ap_version, "ap_version", _FUNCTION, ("integral", "11point")),
     }
     helper = LayerHelper(_FUNCTION)
-    made = [helper.temporary(stop_gradient=True) for _ in range(6)]
-    mean, count, right, wrong, *lengths = made
+    mean = helper.temporary(stop_gradient=True)
+    states = (
+        [helper.temporary(stop_gradient=True) for _ in range(3)]
+        if out_states is None
+        else arguments.variables(out_states, "out_states", _FUNCTION)
+    )
+    count, right, wrong = states
+    lengths = [_lengths_of(helper, state) for state in (right, wrong)]
     outputs = {
         "MAP": mean,
         "AccumPosCount": count,
@@ -88,3 +98,36 @@ def averages(
     for value, own in zip((right, wrong), lengths, strict=True):
         note(value, [own.name])
     return mean, count, right, wrong
+
+
+def _lengths_of(helper: LayerHelper, state: Variable) -> Variable:
+    """The variable that gets how many detections each class has: the one that a state has."""
+    levels = levels_of(state)
+    if len(levels) == 1 and isinstance(levels[0], str):
+        found = state.block.find_var(levels[0])
+        if found is not None and found.persistable:
+            return found
+    return helper.temporary(stop_gradient=True)
+
+
+def states_of(name: str, class_num: int) -> tuple[Variable, list[Variable]]:
+    """Persistable variables for a switch, 0 at first, and for the three states of batches.
+
+    As Paddle names them: `<name>_<number>_accum_pos_count`, and so on. The lengths of a state are
+    a variable of their own.
+    """
+    classes = arguments.integer(class_num, "class_num", _FUNCTION)
+    count = _kept(name, "accum_pos_count", [classes, 1], "int32")
+    marks: list[Variable] = []
+    for suffix in ("accum_true_pos", "accum_false_pos"):
+        state = _kept(name, suffix, [0, 2], "float32")
+        # a run stores as many rows as there were detections
+        state.shape = (-1, 2)
+        own = create_global_var([classes], 0, "int64", True, name=state.name + LENGTHS)
+        marks.append(note(state, [own.name]))
+    return _kept(name, "has_state", [1], "int32"), [count, *marks]
+
+
+def _kept(name: str, suffix: str, shape: list[int], dtype: str) -> Variable:
+    own = f"{unique_name.generate(name)}_{suffix}"
+    return create_global_var(shape, 0, dtype, True, name=own)
