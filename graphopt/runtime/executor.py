@@ -208,7 +208,7 @@ class Executor(WithFacts):
             return []
         runner = self._runner
         if use_prune:
-            feeds = single_feed(program, feed)
+            feeds = single_feed(program, feed, any_shape=True)
             program = runner.pruned(program, names, tuple(feeds), updates)
             fetches = runner.run(program, feeds, names, scope, wait=return_numpy)
         else:

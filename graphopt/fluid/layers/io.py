@@ -21,7 +21,8 @@ def data(
     """Declare a variable that is fed at each run (fluid.layers.data).
 
     Unless `append_batch_size` is False or `shape` has an unknown dimension (-1 or None), a batch
-    dimension comes before the others. `type` has no effect: every variable is a dense tensor.
+    dimension comes before the others. A feed may have another shape, where the operators can
+    compute with it. `type` has no effect: every variable is a dense tensor.
     """
     sizes = arguments.shape(shape, "data")
     whole = not arguments.flag(append_batch_size, "append_batch_size", "data")
@@ -29,4 +30,5 @@ def data(
         name, sizes if whole or min(sizes, default=1) < 0 else [-1, *sizes], dtype, lod_level
     )
     made.stop_gradient = stop_gradient
+    made.takes_any_shape = True
     return made

@@ -34,6 +34,8 @@ class Variable(VariableMethods):
     """
 
     saved: bytes | None = None
+    takes_any_shape = False
+    """Feeds may have other shapes than this one, as those of `fluid.layers.data` in Paddle 1.8."""
 
     def __init__(
         self,

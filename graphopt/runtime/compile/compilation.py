@@ -44,7 +44,8 @@ class Compilation:
     A program without a strategy has the passes of its platform only. `steps` are those of one run,
     `stacked` the feeds with a batch for each of them. `mapper` makes replicas of a data-parallel
     one; "auto" leaves the choice to the places and feeds. `axes` are the dimensions of feeds that
-    come with rows to spare; the masks and counts of the rows are then fed as well.
+    come with rows to spare; the masks and counts of the rows are then fed as well. `shapes` are
+    those of feeds with others than their variables.
     """
 
     program: Program
@@ -58,6 +59,7 @@ class Compilation:
     sample_weighted: bool = False
     mapper: str = "auto"
     axes: Mapping[str, Axes] | None = None
+    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
 
     def is_called_as(self, other: Compilation) -> bool:
         """True for the same feeds, in any order, and the same fetches."""
@@ -74,7 +76,7 @@ class Compilation:
         """
         from graphopt.ir.translate.blocks.program import parse_program
 
-        module = parse_program(self.program, self.feeds, self.fetches)
+        module = parse_program(self.program, self.feeds, self.fetches, dict(self.shapes))
         return (module, None) if self.axes is None else (module, self._mask(module, self.axes))
 
     def _mask(self, module: ModuleOp, axes: Mapping[str, Axes]) -> Masked:

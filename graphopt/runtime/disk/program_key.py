@@ -50,7 +50,8 @@ def key_of(compilation: Compilation, settings: object) -> str | None:
     except _Unknown:
         return None
     axes = None if compilation.axes is None else sorted(compilation.axes.items())
-    return hashed((content, compilation.feeds, compilation.fetches, axes, changed(), settings))
+    asked = compilation.feeds, compilation.fetches, axes, compilation.shapes
+    return hashed((content, *asked, changed(), settings))
 
 
 def _program(program: Program) -> Iterator[object]:

@@ -10,7 +10,7 @@ from typing import TypeAlias, cast
 import numpy as np
 from numpy.typing import DTypeLike
 
-from graphopt.errors import FeedError
+from graphopt.errors import FeedError, ProgramError
 from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, FeedSource, Program, Variable
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.feeds.blame import nearest
@@ -42,10 +42,11 @@ class StepsOfRun:
         return (*shape[:1], *shape[2:]) if variable.name in self.stacked else tuple(shape)
 
 
-def single_feed(program: Program, feed: Feed) -> dict[str, Array]:
+def single_feed(program: Program, feed: Feed, *, any_shape: bool = False) -> dict[str, Array]:
     """The checked feeds of a run on one device.
 
-    `feed` is a dict, or a list of one dict. Unknown names are warned about and left out.
+    `feed` is a dict, or a list of one dict. Unknown names are warned about and left out. With
+    `any_shape` the shapes of variables that take any are not checked.
     """
     if feed is None:
         return {}
@@ -57,11 +58,15 @@ def single_feed(program: Program, feed: Feed) -> dict[str, Array]:
         feed = feed[0]
     if not isinstance(feed, dict):
         raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
-    return dict(checked_feed(program, feed))
+    return dict(checked_feed(program, feed, any_shape=any_shape))
 
 
 def checked_feed(
-    program: Program, feed: Mapping[str, object], steps: StepsOfRun | None = None
+    program: Program,
+    feed: Mapping[str, object],
+    steps: StepsOfRun | None = None,
+    *,
+    any_shape: bool = False,
 ) -> Iterable[tuple[str, Array]]:
     """The names and arrays of the feeds of one place."""
     steps = steps or StepsOfRun(1, set())
@@ -69,7 +74,10 @@ def checked_feed(
         array = steps.rows_first(variable, as_array(variable, value))
         if not variable.shape and array.shape == (1,):
             array = array.reshape(())
-        check_feed(variable, steps.one(variable, array.shape), array.dtype)
+        if any_shape and variable.takes_any_shape:
+            check_dtype(variable, array.dtype)
+        else:
+            check_feed(variable, steps.one(variable, array.shape), array.dtype)
         yield variable.name, array
 
 
@@ -203,13 +211,55 @@ def check_feed(variable: Variable, shape: Sequence[int], dtype: DTypeLike) -> No
     """
     check_dtype(variable, dtype)
     declared = variable.shape
-    if len(shape) != len(declared) or any(
-        want >= 0 and want != got for want, got in zip(declared, shape, strict=True)
-    ):
+    if not fits(shape, declared):
         raise FeedError(
             f"The fed Variable '{variable.name}' should have dimensions = {len(declared)}, "
             f"shape = {declared}, but received fed shape {list(shape)} on each device"
         )
+
+
+def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
+    """True for a shape that differs from the declared one where that has -1 only."""
+    return len(shape) == len(declared) and all(
+        want in (-1, got) for want, got in zip(declared, shape, strict=True)
+    )
+
+
+OwnShapes = tuple[tuple[str, tuple[int, ...]], ...]
+"""Names of feeds and the shapes that a program is compiled for, -1 for any size."""
+
+
+def own_shapes(program: Program, feeds: Mapping[str, Array]) -> OwnShapes:
+    """The shapes of the feeds that have others than declared.
+
+    Sizes that differ are open, and so are those that were declared so: feeds of many sizes share
+    what is compiled of the program.
+    """
+    found: list[tuple[str, tuple[int, ...]]] = []
+    for name, array in sorted(feeds.items()):
+        variable = program.global_block().find_var(name)
+        shape = tuple(array.shape)
+        if variable is None or fits(shape, variable.shape):
+            continue
+        declared = variable.shape
+        if len(declared) == len(shape):
+            shape = tuple(-1 if a != b else a for a, b in zip(declared, shape, strict=True))
+        elif shape and declared[:1] == (-1,):
+            shape = (-1, *shape[1:])
+        found.append((name, shape))
+    return tuple(found)
+
+
+def misfit(
+    program: Program, feeds: Mapping[str, Array], own: OwnShapes, error: ProgramError
+) -> FeedError:
+    """The error for feeds of other shapes than declared that an operator cannot compute with."""
+    block = program.global_block()
+    shown = ", ".join(
+        f"'{name}' {list(feeds[name].shape)} instead of {list(block.var(name).shape)}"
+        for name, _ in own
+    )
+    return FeedError(f"the program was fed {shown}, with which an operator cannot compute: {error}")
 
 
 def check_dtype(variable: Variable, dtype: DTypeLike) -> None:

@@ -9,10 +9,11 @@ from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 
+from graphopt.errors import ProgramError
 from graphopt.ir.program import LENGTHS, Operator, Program
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place
-from graphopt.runtime.feeds.feed import single_feed
+from graphopt.runtime.feeds.feed import OwnShapes, misfit, own_shapes, single_feed
 from graphopt.runtime.feeds.fetch import by_replica
 from graphopt.runtime.feeds.split import SplitFeed
 from graphopt.runtime.runners.data_parallel import DataParallel
@@ -113,7 +114,7 @@ class Runner:
                 arrays = cast("Feeds", feed)  # the signature says so
                 return self._run(executable, program, arrays, names, scope, wait=wait)
         if self.parallel is None:
-            parts = SplitFeed(1, single_feed(program, feed))
+            parts = SplitFeed(1, single_feed(program, feed, any_shape=True))
         else:
             assert self.strategy is not None
             parts = self.parallel.split(program, self.strategy, feed, len(self.places))
@@ -170,25 +171,39 @@ class Runner:
         # in sorted order, so that dicts of another order share what was compiled
         fed = tuple(sorted(chunks[0]))
         shapes = tuple(map(shapes_of, chunks))
+        own = own_shapes(program, chunks[0]) if self.parallel is None else ()
+
+        def make(fetches: Names) -> Executables:
+            compilation = self._compilation(program, parts, fed, fetches, own)
+            try:
+                return executables_of(program, compilation, self._kept.reason)
+            except ProgramError as error:
+                if not own:
+                    raise
+                raise misfit(program, chunks[0], own, error) from error
+
         executables, served = self._kept.find(
             program,
-            (fed, parts.count, parts.stacked, checks_nan_inf()),
+            (fed, parts.count, parts.stacked, checks_nan_inf(), own),
             names,
             max((shape[0] for part in shapes for shape, _ in part if shape), default=1),
-            lambda fetches: executables_of(
-                program, self._compilation(program, parts, fed, fetches), self._kept.reason
-            ),
+            make,
             alone=self.session is not None,  # all trainers compile the same
         )
         return executables, served, shapes
 
     def _compilation(
-        self, program: Program, parts: SplitFeed, fed: Names, fetches: Names
+        self,
+        program: Program,
+        parts: SplitFeed,
+        fed: Names,
+        fetches: Names,
+        own: OwnShapes = (),
     ) -> Compilation:
         # what is kept must not keep the program
         held = proxy(program)
         if self.parallel is None:
-            return Compilation(held, fed, fetches, self.strategy, self.places)
+            return Compilation(held, fed, fetches, self.strategy, self.places, shapes=own)
         places = self.places[: parts.count]
         return self.parallel.compilation(
             held, fed, fetches, self.strategy, places, stacked=parts.stacked

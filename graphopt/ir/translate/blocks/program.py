@@ -7,7 +7,7 @@ Everything after this parser is pure.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr, FunctionType, ModuleOp, StringAttr
 from xdsl.dialects.func import FuncOp, ReturnOp
@@ -17,7 +17,7 @@ from graphopt.errors import FeedError, FetchError, UnsupportedError
 from graphopt.ir.dialect.bulk import set_arguments
 from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.signature import FEED, FETCH, KEPT_GRADIENTS, STATE
-from graphopt.ir.dialect.types import Tensor, tensor
+from graphopt.ir.dialect.types import tensor
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, Variable, VarKind
 from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.translate.blocks.arrays import ARRAYS
@@ -32,24 +32,31 @@ HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS}
 
 @paused_collector()
 def parse_program(
-    program: Program, feeds: Iterable[str] = (), fetches: Sequence[str] = ()
+    program: Program,
+    feeds: Iterable[str] = (),
+    fetches: Sequence[str] = (),
+    shapes: Mapping[str, Sequence[int]] | None = None,
 ) -> ModuleOp:
     """The `pd` module that runs `program` with these feeds and fetches.
 
     A feed may name any variable; it is the variable's value until an operator overwrites it.
-    Fetches are read after the last operator. Raises FeedError when the program reads a variable
+    Fetches are read after the last operator. `shapes` are those of feeds that come in others than
+    their variables'. Raises FeedError when the program reads a variable
     that nothing gives a value, FetchError for an unknown fetch, UnsupportedError for operators
     without a translation.
     """
-    return _Parser(program, frozenset(feeds)).run_main(fetches)
+    return _Parser(program, frozenset(feeds), shapes or {}).run_main(fetches)
 
 
 class _Parser(BlockParser):
     """A conversion, which also collects the function's arguments."""
 
-    def __init__(self, program: Program, feeds: frozenset[str]) -> None:
+    def __init__(
+        self, program: Program, feeds: frozenset[str], shapes: Mapping[str, Sequence[int]]
+    ) -> None:
         super().__init__(program, Block(), HANDLERS)
         self.feeds = feeds
+        self.shapes = shapes
         self.block = self.frame.target
         self.arguments: list[BlockArgument] = []
         self.arg_attrs: list[DictionaryAttr] = []
@@ -103,7 +110,8 @@ class _Parser(BlockParser):
             raise FeedError(f"the variable '{name}' has no declared shape and dtype")
         if variable.kind != VarKind.DENSE_TENSOR:
             raise UnsupportedError(f"variable '{name}' is not a dense tensor")
-        value = BlockArgument(_type_of(variable), self.block, len(self.arguments))
+        shape = self.shapes.get(name, variable.shape) if kind == FEED else variable.shape
+        value = BlockArgument(tensor(shape, variable.dtype), self.block, len(self.arguments))
         self.arguments.append(value)
         value.name_hint = value_name(name)
         self.frames[0].values[name] = value
@@ -138,10 +146,6 @@ class _Parser(BlockParser):
         if self.kept_gradients:
             module.attributes[KEPT_GRADIENTS] = ArrayAttr(map(StringAttr, self.kept_gradients))
         return module
-
-
-def _type_of(variable: Variable) -> Tensor:
-    return tensor(variable.shape, variable.dtype)
 
 
 def _intermediate_gradients(program: Program, fetches: Sequence[str]) -> tuple[str, ...]:

@@ -1,0 +1,113 @@
+"""Variables of `fluid.layers.data` take feeds of other shapes, as in Paddle 1.8.5."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt import fluid
+from graphopt.errors import FeedError
+from graphopt.ir.program import Variable
+from graphopt_tests.frontend.test_fluid import fresh
+
+layers = fluid.layers
+HALVES = fluid.ParamAttr(initializer=fluid.initializer.Constant(0.5))
+
+
+def numbers(*shape: int) -> Any:
+    return np.arange(np.prod(shape)).reshape(shape).astype("float32")
+
+
+def executor() -> fluid.Executor:
+    made = fluid.Executor(fluid.CPUPlace())
+    if fluid.default_startup_program().global_block().ops:
+        made.run(fluid.default_startup_program())
+    return made
+
+
+def declared(shape: Sequence[int]) -> Variable:
+    return layers.data("x", shape, append_batch_size=False)
+
+
+@pytest.mark.parametrize(
+    ("shape", "fed", "layer", "found", "total"),
+    [
+        ([-1, 32, 1], (8, 16, 1), lambda x: layers.reduce_sum(x, 1), (8, 1), 8128),
+        ([-1, 1, 4, 4], (3, 16), lambda x: layers.fc(x, 2, param_attr=HALVES), (3, 2), 1128),
+        (
+            [-1, 1, 4, 4],
+            (3, 1, 6, 6),
+            lambda x: layers.conv2d(x, 2, 3, param_attr=HALVES),
+            (3, 2, 4, 4),
+            23112,
+        ),
+        ([-1, 1], (32,), layers.reduce_sum, (1,), 496),
+        ([-1], (32, 1), lambda x: layers.scale(x, 2.0), (32, 1), 992),
+        ([4, 3], (5, 3), lambda x: layers.scale(x, 2.0), (5, 3), 210),
+        ([4, 3], (3, 4), lambda x: layers.reshape(x, [4, 3]), (4, 3), 66),
+        ([-1, 4], (4,), layers.softmax, (4,), 1),
+    ],
+)
+def test_operators_compute_with_the_shape_that_is_fed(
+    shape: Sequence[int],
+    fed: Sequence[int],
+    layer: Callable[[Variable], Variable],
+    found: Any,
+    total: float,
+) -> None:
+    """The shapes and sums are those of Paddle 1.8.5."""
+    with fresh():
+        out = layer(declared(shape))
+        (value,) = executor().run(feed={"x": numbers(*fed)}, fetch_list=[out])
+    assert value.shape == found
+    assert value.sum() == pytest.approx(total)
+
+
+def test_lengths_share_what_is_compiled() -> None:
+    """The program is compiled once more for feeds of other lengths, not for each of them."""
+    with fresh():
+        out, exe = layers.reduce_sum(declared([-1, 32, 1]), 1), executor()
+        for rows, length in ((8, 32), (8, 16), (4, 12), (8, 32)):
+            (value,) = exe.run(feed={"x": numbers(rows, length, 1)}, fetch_list=[out])
+            np.testing.assert_allclose(value, numbers(rows, length, 1).sum(1))
+        assert exe.stats["compiled_programs"] == 2
+
+
+def test_a_test_program_takes_them_too_and_training_goes_on() -> None:
+    with fresh():
+        x = declared([-1, 1, 4, 4])
+        loss = layers.mean(layers.fc(x, 1, param_attr=HALVES))
+        test = fluid.default_main_program().clone(for_test=True)
+        fluid.optimizer.SGD(0.01).minimize(loss)
+        exe, feed = executor(), {"x": numbers(3, 16) / 48}
+        losses = [exe.run(feed=feed, fetch_list=[loss])[0].item() for _ in range(2)]
+        (after,) = exe.run(test, feed=feed, fetch_list=[loss])
+        whole = {"x": (numbers(3, 16) / 48).reshape(3, 1, 4, 4)}
+        (same,) = exe.run(test, feed=whole, fetch_list=[loss])
+    assert losses[0] > losses[1] > after.item()
+    np.testing.assert_array_equal(after, same)
+
+
+def test_an_operator_that_cannot_compute_with_it_says_what_was_fed() -> None:
+    words = r"fed 'x' \[3, 16\] instead of \[-1, 1, 4, 4\].*conv2d.*at .*test_feeds_of_other"
+    with fresh():
+        out = layers.conv2d(declared([-1, 1, 4, 4]), 2, 3)
+        with pytest.raises(FeedError, match=words):
+            executor().run(feed={"x": numbers(3, 16)}, fetch_list=[out])
+
+
+def test_other_variables_and_several_devices_want_the_declared_shape() -> None:
+    with fresh():
+        out = layers.scale(fluid.data("x", [-1, 4]), 2.0)
+        with pytest.raises(FeedError, match="received fed shape"):
+            executor().run(feed={"x": numbers(3, 5)}, fetch_list=[out])
+    with fresh():
+        out = layers.scale(declared([-1, 4]), 2.0)
+        compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+            places=[fluid.CPUPlace()] * 2
+        )
+        with pytest.raises(FeedError, match="should have dimensions"):
+            executor().run(compiled, feed={"x": numbers(4, 5)}, fetch_list=[out])
