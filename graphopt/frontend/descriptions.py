@@ -1,21 +1,65 @@
-"""Operators in the form of Paddle's C++ records: `op.desc.type()`, `op.desc.input("X")`."""
+"""Programs, blocks, operators and variables in the form of Paddle's C++ records.
+
+Their facts are methods there: `op.desc.type()`, `var.desc.shape()`, `program.desc.block(0)`. What a
+record sets is set in the program at once.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
-from graphopt.ir.program import Operator
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import Block, Operator, Program, Variable, undo
+from graphopt.ir.program.program import saved_version
 
 
-class OperatorDesc:
-    """The record of an operator, whose facts are methods (Paddle's OpDesc)."""
+def _text(name: str | bytes) -> str:
+    """A name; Paddle's records take bytes."""
+    return name.decode() if isinstance(name, bytes) else name
+
+
+class _Record:
+    """A record of something in a program; two of one thing are equal."""
+
+    paddle = ""
+    """The name of Paddle's class."""
+
+    def __init__(self, held: Any) -> None:
+        self._held = held
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Record) and other._held is self._held
+
+    def __hash__(self) -> int:
+        return id(self._held)
+
+    def __getattr__(self, name: str) -> Any:
+        known = ", ".join(n for n in dir(type(self)) if not n.startswith("_") and n != "paddle")
+        raise AttributeError(
+            f"the record {self.paddle} has no '{name}' here; it has {known}",
+            name=name,
+            obj=self,
+        )
+
+
+class OperatorDesc(_Record):
+    """The record of an operator (Paddle's OpDesc)."""
+
+    paddle = "OpDesc"
 
     def __init__(self, op: Operator) -> None:
+        super().__init__(op)
         self._op = op
 
     def type(self) -> str:
         """The type of the operator."""
         return self._op.type
+
+    def set_type(self, type: str) -> None:
+        """Make it another operator."""
+        self._changed()
+        self._op.type = type
 
     def input(self, name: str) -> list[str]:
         """The variables in an input slot."""
@@ -33,6 +77,14 @@ class OperatorDesc:
         """The output slots."""
         return self._op.output_names
 
+    def inputs(self) -> dict[str, list[str]]:
+        """The variables in each input slot."""
+        return {slot: list(names) for slot, names in self._op.inputs.items()}
+
+    def outputs(self) -> dict[str, list[str]]:
+        """The variables in each output slot."""
+        return {slot: list(names) for slot, names in self._op.outputs.items()}
+
     def input_arg_names(self) -> list[str]:
         """The variables that the operator reads."""
         return self._op.input_arg_names
@@ -40,6 +92,16 @@ class OperatorDesc:
     def output_arg_names(self) -> list[str]:
         """The variables that it writes."""
         return self._op.output_arg_names
+
+    def set_input(self, name: str, variables: Sequence[str]) -> None:
+        """Let a slot have other variables."""
+        self._changed()
+        self._op.inputs = {**self._op.inputs, name: list(variables)}
+
+    def set_output(self, name: str, variables: Sequence[str]) -> None:
+        """Write other variables from a slot."""
+        self._changed()
+        self._op.outputs = {**self._op.outputs, name: list(variables)}
 
     def attr_names(self) -> list[str]:
         """The names of its attributes."""
@@ -53,6 +115,10 @@ class OperatorDesc:
         """The value of an attribute; ValueError when there is none."""
         return self._op.attr(name)
 
+    def attr_type(self, name: str) -> int:
+        """The number of the kind of an attribute in Paddle's `AttrType`."""
+        return self._op.attr_type(name)
+
     def _rename_input(self, old: str, new: str) -> None:
         self._op._rename_input(old, new)
 
@@ -65,3 +131,232 @@ class OperatorDesc:
     def remove_attr(self, name: str) -> None:
         """Take an attribute away."""
         self._op._remove_attr(name)
+
+    def block(self) -> BlockDesc:
+        """The block of the operator."""
+        return BlockDesc(self._op.block)
+
+    def copy_from(self, other: OperatorDesc) -> None:
+        """Become the same operator as another one, of any program."""
+        self._changed()
+        twin = other._op.copy_to(self._op.block)
+        self._op.__dict__.update(twin.__dict__)
+
+    def infer_shape(self, block: BlockDesc | None = None) -> None:
+        """Give the outputs the shapes and types that follow from the inputs.
+
+        Raises ProgramError when the operands do not fit.
+        """
+        self._changed()
+        Block.infer_outputs(self._op)
+
+    def infer_var_type(self, block: BlockDesc | None = None) -> None:
+        """No effect: `infer_shape` knows the types as well."""
+
+    def check_attrs(self) -> None:
+        """No effect: attributes are checked when the operator is translated."""
+
+    def set_is_target(self, is_target: bool) -> None:
+        """No effect: targets are given to what prunes."""
+
+    def _changed(self) -> None:
+        undo.note_attributes(self._op, "type", "inputs", "outputs", "attrs", "saved")
+        self._op.saved = None
+        self._op.block.program.touch()
+
+
+class VariableDesc(_Record):
+    """The record of a variable (Paddle's VarDesc)."""
+
+    paddle = "VarDesc"
+
+    def __init__(self, variable: Variable) -> None:
+        super().__init__(variable)
+        self._variable = variable
+
+    def name(self) -> str:
+        """The name."""
+        return self._variable.name
+
+    def shape(self) -> list[int]:
+        """The dimensions, -1 where unknown; [] before they are known."""
+        return list(self._variable._shape or ())
+
+    get_shape = shape
+
+    def set_shape(self, shape: Sequence[int]) -> None:
+        """Declare other dimensions; what is computed from the variable has them from the next run.
+
+        The shapes of other variables stay until `infer_shape` of the operators that write them.
+        """
+        self._set("_shape", tuple(int(d) for d in shape))
+
+    def dtype(self) -> DType:
+        """The element type."""
+        return self._variable.dtype
+
+    def set_dtype(self, dtype: Any) -> None:
+        """Declare another element type."""
+        self._set("dtype", dtype)
+
+    def type(self) -> int:
+        """The number of the kind of variable in Paddle's `VarType`."""
+        return self._variable.kind
+
+    def set_type(self, type: int) -> None:
+        """Declare another kind of variable."""
+        self._set("kind", int(type))
+
+    def persistable(self) -> bool:
+        """True for one that lives on between runs."""
+        return self._variable.persistable
+
+    def set_persistable(self, persistable: bool) -> None:
+        """Let the variable live on between runs, or not."""
+        self._set("persistable", persistable)
+
+    def stop_gradient(self) -> bool:
+        """True for one through which no gradient flows."""
+        return self._variable.stop_gradient
+
+    def set_stop_gradient(self, stop_gradient: bool) -> None:
+        """Stop gradients at the variable, or not."""
+        self._set("stop_gradient", stop_gradient)
+
+    def is_parameter(self) -> bool:
+        """True for a parameter."""
+        return self._variable.is_parameter
+
+    def lod_level(self) -> int:
+        """The levels of sequences of the rows."""
+        return self._variable.lod_level
+
+    def need_check_feed(self) -> bool:
+        """True for a variable that is fed in its declared shape."""
+        return self._variable.need_check_feed and not self._variable.takes_any_shape
+
+    def _set(self, name: str, value: Any) -> None:
+        own = f"_{name}" if name == "dtype" else name
+        undo.note_attributes(self._variable, own, "saved")
+        setattr(self._variable, name, value)
+        self._variable.saved = None
+        self._variable.block.program.touch()
+
+
+class BlockDesc(_Record):
+    """The record of a block (Paddle's BlockDesc). Names are text or bytes."""
+
+    paddle = "BlockDesc"
+
+    def __init__(self, block: Block) -> None:
+        super().__init__(block)
+        self._block = block
+
+    @property
+    def id(self) -> int:
+        """The number of the block."""
+        return self._block.idx
+
+    @property
+    def parent(self) -> int:
+        """The number of the block around it, -1 for none."""
+        return self._block.parent_idx
+
+    def op_size(self) -> int:
+        """The number of operators."""
+        return len(self._block.ops)
+
+    def op(self, index: int) -> OperatorDesc:
+        """The record of an operator; IndexError for none."""
+        return OperatorDesc(self._block.ops[index])
+
+    def all_vars(self) -> list[VariableDesc]:
+        """The records of the variables that the block declares."""
+        return [VariableDesc(variable) for variable in self._block.vars.values()]
+
+    def has_var(self, name: str | bytes) -> bool:
+        """True when this very block declares the name."""
+        return self._block.has_var(_text(name))
+
+    def has_var_recursive(self, name: str | bytes) -> bool:
+        """True when it or a block around it declares the name."""
+        return self._block.find_var(_text(name)) is not None
+
+    def find_var(self, name: str | bytes) -> VariableDesc | None:
+        """The record of a variable that the block declares; None for none."""
+        found = self._block.vars.get(_text(name))
+        return None if found is None else VariableDesc(found)
+
+    def find_var_recursive(self, name: str | bytes) -> VariableDesc | None:
+        """The record of the variable that is visible here under a name; None for none."""
+        found = self._block.find_var(_text(name))
+        return None if found is None else VariableDesc(found)
+
+    def var(self, name: str | bytes) -> VariableDesc:
+        """The record of a variable, which is made where there is none."""
+        return VariableDesc(self._block.create_var(_text(name)))
+
+    def append_op(self) -> OperatorDesc:
+        """A new last operator, to be filled by `copy_from`, or `set_type` and the like."""
+        return self._insert_op(len(self._block.ops))
+
+    def _prepend_op(self) -> OperatorDesc:
+        return self._insert_op(0)
+
+    def _insert_op(self, index: int) -> OperatorDesc:
+        made = Operator(self._block, "", {}, {}, {})
+        undo.note(self._block.ops.remove, made)
+        self._block.ops.insert(index, made)
+        self._block.program.touch()
+        return OperatorDesc(made)
+
+    def _remove_op(self, start: int, end: int) -> None:
+        for _ in range(start, end):
+            self._block._remove_op(start)
+
+    def _remove_var(self, name: str | bytes) -> None:
+        self._block.vars.pop(_text(name), None)
+        self._block.program.touch()
+
+    def _rename_var(self, old: str | bytes, new: str | bytes) -> None:
+        self._block._rename_var(_text(old), _text(new))
+
+
+class ProgramDesc(_Record):
+    """The record of a program (Paddle's ProgramDesc)."""
+
+    paddle = "ProgramDesc"
+
+    def __init__(self, program: Program) -> None:
+        super().__init__(program)
+        self._program = program
+
+    def num_blocks(self) -> int:
+        """The number of blocks."""
+        return self._program.num_blocks
+
+    def block(self, index: int) -> BlockDesc:
+        """The record of a block; IndexError for none."""
+        return BlockDesc(self._program.blocks[index])
+
+    def serialize_to_string(self) -> bytes:
+        """The program as a `__model__` file has it."""
+        from graphopt.ir.formats.protobuf.program_desc import write_program
+
+        return write_program(self._program)
+
+    def get_feed_target_names(self) -> list[str]:
+        """The variables that the program's feed operators fill."""
+        ops = [op for op in self._program.global_block().ops if op.type == "feed"]
+        return [name for op in ops for name in op.output("Out")]
+
+    def get_fetch_target_names(self) -> list[str]:
+        """The variables that the program's fetch operators read."""
+        ops = [op for op in self._program.global_block().ops if op.type == "fetch"]
+        return [name for op in ops for name in op.input("X")]
+
+    def flush(self) -> None:
+        """No effect: what a record sets is in the program at once."""
+
+    def _version(self) -> int:
+        return saved_version(self._program)

@@ -15,9 +15,14 @@ import numpy as np
 
 from graphopt.display.table import Column, Page, Table
 from graphopt.errors import UnsupportedError
-from graphopt.frontend.descriptions import OperatorDesc
+from graphopt.frontend.descriptions import (
+    BlockDesc,
+    OperatorDesc,
+    ProgramDesc,
+    VariableDesc,
+)
 from graphopt.frontend.missing import explain_members
-from graphopt.ir.program import Operator, Parameter, Program, Variable, VarKind
+from graphopt.ir.program import Block, Operator, Parameter, Program, Variable, VarKind
 from graphopt.ir.program.location import caller_level
 
 if TYPE_CHECKING:
@@ -163,6 +168,15 @@ def summary(self: Program) -> Summary:
     return summary_of_program(self)
 
 
+def _sync_with_cpp(self: Program | Block) -> None:
+    """No effect: what is edited through a record (`desc`) is in the program at once."""
+
+
+def _remove_var(self: Block, name: str, sync: bool = True) -> None:
+    """Take a variable out of a block."""
+    BlockDesc(self)._remove_var(name)
+
+
 def page_of(self: Program) -> Page:
     """The facts of a program as a table, and how often it has each operator."""
     facts = Table((Column(), Column(wraps=True)), list(self.facts().items()), "Program")
@@ -179,6 +193,8 @@ def attach() -> None:
         "parse_from_string": staticmethod(parse_from_string),
         "summary": summary,
         "_prune": _prune,
+        "desc": property(ProgramDesc),
+        "_sync_with_cpp": _sync_with_cpp,
         "_repr_html_": lambda self: page_of(self).html(),
     }
     backward = "use paddle.static.append_backward or gradients"
@@ -187,13 +203,24 @@ def attach() -> None:
         "size": size,
         "element_size": element_size,
         "attr_names": property(attr_names),
+        "desc": property(VariableDesc),
         "backward": _dynamic_only("backward", backward),
         "gradient": _dynamic_only("gradient", fetch),
         "clear_gradient": _dynamic_only("clear_gradient", "leave it out"),
         "register_hook": _dynamic_only("register_hook", backward),
     }
     operator: dict[str, Any] = {"desc": property(OperatorDesc)}
-    for owner, methods in ((Program, program), (Variable, variable), (Operator, operator)):
+    block: dict[str, Any] = {
+        "desc": property(BlockDesc),
+        "_sync_with_cpp": _sync_with_cpp,
+        "_remove_var": _remove_var,
+    }
+    for owner, methods in (
+        (Program, program),
+        (Variable, variable),
+        (Operator, operator),
+        (Block, block),
+    ):
         for name, value in methods.items():
             setattr(owner, name, value)
     explain_members(Variable, "paddle.Tensor")
