@@ -53,7 +53,6 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.contrib.decoder": "paddle.fluid.layers.dynamic_decode",
     "paddle.fluid.contrib.extend_optimizer": "paddle.optimizer.AdamW",
     "paddle.fluid.contrib.layers.metric_op": "paddle.fluid.layers.auc",
-    "paddle.fluid.contrib.memory_usage_calc": "program.explain() of a CompiledProgram",
     "paddle.fluid.contrib.mixed_precision.fp16_lists": (
         "paddle.fluid.contrib.mixed_precision.AutoMixedPrecisionLists"
     ),

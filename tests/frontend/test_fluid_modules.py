@@ -9,6 +9,7 @@ import pytest
 
 from graphopt import fluid
 from graphopt.errors import UnsupportedError
+from graphopt_tests.frontend.test_fluid import fresh
 
 # one layer or more of each module of 1.8.5; some are in another file here, or refused
 HELD = {
@@ -45,3 +46,41 @@ def test_star_imports_take_layers_only() -> None:
 def test_the_graph_of_quantisation_refuses_at_a_call() -> None:
     with pytest.raises(UnsupportedError, match=r"IrGraph.*saved quantised models"):
         fluid.framework.IrGraph(None, for_test=True)
+
+
+@pytest.mark.parametrize(
+    ("optimizer", "batch", "most"),
+    [
+        (None, 1, 2.178515625),
+        (None, 32, 69.1796875),
+        (fluid.optimizer.SGD, 1, 7.850390625),
+        (fluid.optimizer.SGD, 32, 141.319921875),
+        (fluid.optimizer.Adam, 32, 144.877734375),
+    ],
+)
+def test_the_memory_that_a_program_may_need(optimizer: Any, batch: int, most: float) -> None:
+    """The numbers are those of Paddle 1.8.5, which has some variables more."""
+    layers = fluid.layers
+    with fresh():
+        x, y = layers.data("x", [1, 8, 8]), layers.data("y", [1], dtype="int64")
+        hidden = layers.pool2d(layers.conv2d(x, 4, 3, act="relu"), 2, pool_stride=2)
+        shares = layers.fc(hidden, 10, act="softmax")
+        loss = layers.mean(layers.cross_entropy(shares, y))
+        layers.accuracy(shares, y)
+        if optimizer is not None:
+            optimizer(0.1).minimize(loss)
+        program = fluid.default_main_program()
+        low, high, unit = fluid.contrib.memory_usage(program, batch)
+    assert unit == "KB" and high == pytest.approx(most, 0.003)
+    assert low / 1.05 == pytest.approx(high / 1.1)
+
+
+def test_memory_is_of_a_program_with_at_most_one_open_size() -> None:
+    usage = fluid.contrib.memory_usage
+    with pytest.raises(TypeError, match="requires Program"):
+        usage(3, 1)
+    with pytest.raises(ValueError, match="need to be positive"):
+        usage(fluid.Program(), 0)
+    with fresh(), pytest.raises(ValueError, match="more than one negative"):
+        fluid.layers.scale(fluid.data("x", [None, None]), 2.0)
+        usage(fluid.default_main_program(), 4)
