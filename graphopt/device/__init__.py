@@ -17,12 +17,21 @@ from graphopt.runtime.devices.places import (
     devices_of,
 )
 from graphopt.runtime.devices.places import XPUPlace as XPUPlace
+from graphopt.runtime.settings.flags import replaces_gpus
 
 _CUDA_PLUGINS = ("jax_cuda12_plugin", "jax_cuda13_plugin")
 
 
 def is_compiled_with_cuda() -> bool:
-    """True when the installed JAX supports NVIDIA GPUs (paddle.device.is_compiled_with_cuda)."""
+    """True when the installed JAX supports NVIDIA GPUs (paddle.device.is_compiled_with_cuda).
+
+    True as well with FLAGS_graphopt_cuda_place=best, by which CUDAPlace is the best device there
+    is: scripts ask before they use a GPU.
+    """
+    return _supports_cuda() or replaces_gpus()
+
+
+def _supports_cuda() -> bool:
     return any(find_spec(plugin) is not None for plugin in _CUDA_PLUGINS)
 
 
@@ -64,7 +73,7 @@ def get_device() -> str:
     """The device that was set, else the first GPU when JAX supports it, else 'cpu'."""
     place = chosen_place()
     if place is None:
-        return "gpu:0" if is_compiled_with_cuda() else "cpu"
+        return "gpu:0" if _supports_cuda() else "cpu"
     return "cpu" if place.platform == "cpu" else f"{place.platform}:{place.index}"
 
 

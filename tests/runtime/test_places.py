@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import graphopt as paddle
-from graphopt import static
+from graphopt import device, fluid, static
 from graphopt.errors import DeviceError, UnsupportedError
 from graphopt.runtime import CompiledProgram
 from graphopt.runtime.devices import places as places_module
@@ -233,3 +233,15 @@ def test_a_gpu_that_is_not_there_may_be_the_best_device(monkeypatch: pytest.Monk
     monkeypatch.setenv("FLAGS_graphopt_cuda_place", "any")
     with pytest.raises(ValueError, match="should be strict or best, found 'any'"):
         as_place("gpu:0")
+
+
+def test_scripts_that_ask_for_cuda_get_it_where_the_best_device_replaces_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(device, "_supports_cuda", lambda: False)
+    monkeypatch.setattr(places_module, "devices_of", lambda platform: ())
+    assert not paddle.is_compiled_with_cuda()
+    monkeypatch.setenv("FLAGS_graphopt_cuda_place", "best")
+    assert paddle.is_compiled_with_cuda() and fluid.core.is_compiled_with_cuda()
+    with pytest.warns(UserWarning, match="does not exist here"):
+        assert fluid.core.get_cuda_device_count() == 1

@@ -54,7 +54,7 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
     "graphopt_cuda_place": (
         "strict",
         "what `CUDAPlace` means where JAX has no GPU: `strict` for an error, `best` for the best "
-        "device there is, with a warning (not Paddle's)",
+        "device there is, with a warning; `is_compiled_with_cuda()` is True then (not Paddle's)",
     ),
     "graphopt_without": (
         "",
