@@ -1,7 +1,8 @@
 """`x[...]` as NumPy has it (paddle.Tensor.__getitem__): first the slices, then the lookups.
 
 Integers, slices and None cut x; lists, arrays and Variables of integers or bools look elements up
-in the result of the slices. Bounds and integers may be Variables.
+in the result of the slices. Bounds and integers may be Variables. In programs of paddle.fluid a
+number may be a Variable [1], and what has no axes left is [1], as in 1.8.
 """
 
 from __future__ import annotations
@@ -60,17 +61,22 @@ def get_item(x: Variable, index: Any) -> Variable:
     """
     if is_array(x):
         return element(x, index)
-    parsed = parse_index(x, index)
+    early = x.block.program.is_fluid
+    parsed = parse_index(x, index, early=early)
+    alone = early and not parsed.lookups and not parsed.new_axes
+    if alone and parsed.dropped and len(parsed.dropped) == len(x.shape):
+        return _cut_to_one(x, parsed)
     out = _cut(x, parsed) if parsed.axes else x
     if parsed.new_axes:
         out = unsqueeze(out, parsed.new_axes)
     return _look_up(out, parsed.lookups) if parsed.lookups else out
 
 
-def parse_index(x: Variable, index: Any) -> Index:
+def parse_index(x: Variable, index: Any, *, early: bool = False) -> Index:
     """The index, checked against the shape of x.
 
-    As in Paddle, an integer cuts, also beside lists and arrays.
+    As in Paddle, an integer cuts, also beside lists and arrays. With `early` a Variable [1] is an
+    integer, too.
     """
     items = _full_index(index if isinstance(index, tuple) else (index,), x)
     parsed = Index()
@@ -81,7 +87,7 @@ def parse_index(x: Variable, index: Any) -> Index:
         elif isinstance(item, (bool, np.bool_)):
             parsed.new_axes.append(kept)
             parsed.lookups[kept] = np.array([bool(item)])
-        elif _is_one(item):
+        elif _is_one(item, early=early):
             _add_integer(parsed, item, axis, x.shape[axis])
             axis += 1
             continue
@@ -144,10 +150,10 @@ def _is_mask(item: Any) -> bool:
     return isinstance(item, (Variable, np.ndarray)) and item.dtype == "bool"
 
 
-def _is_one(item: Any) -> bool:
-    """True for an integer, also in a Variable without axes."""
+def _is_one(item: Any, *, early: bool) -> bool:
+    """True for an integer, also in a Variable without axes; with `early` in one of shape [1]."""
     if isinstance(item, Variable):
-        return not item.shape and item.dtype != "bool"
+        return item.shape in ([(), (1,)] if early else [()]) and item.dtype != "bool"
     return isinstance(item, numbers.Integral)
 
 
@@ -203,6 +209,14 @@ def _cut(x: Variable, parsed: Index) -> Variable:
         inputs |= slots.inputs
     type = "strided_slice" if parsed.strided else "slice"
     return emit_as(unique_name.generate(f"{x.name}_{type}"), type, inputs, attrs)
+
+
+def _cut_to_one(x: Variable, parsed: Index) -> Variable:
+    """The element [1] at a place on every axis."""
+    if any(isinstance(start, Variable) for start in parsed.starts):
+        return emit("reshape2", {"X": _cut(x, parsed)}, {"shape": [1]}, layer="reshape")
+    parsed.dropped.pop()
+    return _cut(x, parsed)
 
 
 def _look_up(x: Variable, lookups: dict[int, Any]) -> Variable:

@@ -11,6 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as nps
 
 import graphopt as paddle
+from graphopt import fluid
+from graphopt.errors import ProgramError
+from graphopt.ir.program import Variable
 
 X = np.arange(120, dtype="float32").reshape(2, 3, 4, 5) + 1
 
@@ -73,6 +76,9 @@ INDICES = [
     (slice(None), Fed(X[0, :, :, 0] > 30)),
     (slice(None), Fed(1), slice(Fed(1), Fed(3))),
     (slice(None), Fed(-1)),
+    (Fed(-1), slice(1, None)),
+    (1, slice(Fed(0), 2), Fed(-1)),
+    (Fed(0), Fed(-1), 1, Fed(-2)),
     (slice(None), slice(2, 0, Fed(-1))),
     (slice(None), Fed([2, 0]), Fed([1, 3])),
 ]
@@ -170,3 +176,56 @@ def test_no_assignment() -> None:
 
     with pytest.raises(RuntimeError, match="setitem"):
         run(build, {})
+
+
+Y = np.arange(24, dtype="float32").reshape(4, 3, 2)
+
+
+def early(index: Any, shape: tuple[int, ...] = Y.shape) -> tuple[tuple[int, ...], Any]:
+    """The declared shape and the value of an index in a program of paddle.fluid.
+
+    A list of one number stands for a Variable [1].
+    """
+
+    def part(item: Any) -> Any:
+        if isinstance(item, list):
+            return fluid.layers.fill_constant([1], "int32", item[0])
+        return slice(part(item.start), part(item.stop)) if isinstance(item, slice) else item
+
+    with fluid.program_guard(fluid.Program(), fluid.Program()):
+        x = fluid.data("x", list(shape))
+        found: Variable = x[tuple(map(part, index))]
+        feed = {"x": Y.reshape(-1)[: np.prod(shape)].reshape(shape)}
+        (value,) = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[found])
+        return found.shape, value
+
+
+@pytest.mark.parametrize(
+    ("index", "wanted"),
+    [
+        ((1, 2, 1), Y[1, 2, 1:2]),
+        (([1],), Y[1]),
+        (([-1],), Y[-1]),
+        (([1], 0), Y[1, 0]),
+        (([1], slice(1, None)), Y[1, 1:]),
+        ((slice(None), [1]), Y[:, 1]),
+        ((slice(None), 1, [1]), Y[:, 1, 1]),
+        ((slice(1, 3), [1]), Y[1:3, 1]),
+        (([1], [1], [1]), Y[1, 1, 1:2]),
+        ((slice([1], [3]),), Y[1:3]),
+    ],
+    ids=range(10),
+)
+def test_numbers_drop_their_axes_in_programs_of_fluid(index: Any, wanted: Any) -> None:
+    """As in Paddle 1.8.5: also a Variable [1] does, and a single element is [1]."""
+    shape, value = early(index)
+    np.testing.assert_array_equal(value, wanted)
+    assert shape in (wanted.shape, (-1, *wanted.shape[1:]))
+
+
+def test_an_element_of_a_vector_is_one_row_in_programs_of_fluid() -> None:
+    for index in (1, [1]):
+        shape, value = early((index,), (5,))
+        assert (shape, value.tolist()) == ((1,), [1.0])
+    with pytest.raises(ProgramError, match=r"index 1 is out of range for axis 0 of size 1.*slice"):
+        early(([1],), (1, 3))

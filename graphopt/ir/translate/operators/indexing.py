@@ -11,7 +11,7 @@ from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
 from graphopt.ir.dialect.ops.index import Embedding, Gather, OneHot
 from graphopt.ir.dialect.ops.math import Add, Cast, LessThan, Where
-from graphopt.ir.dialect.ops.shape import ShapeOf, Slice, Squeeze
+from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice, Squeeze
 from graphopt.ir.dialect.ops.sort import Topk
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, normalize_axis, rank_of, shape_of
 from graphopt.ir.program import is_sparse_lookup
@@ -68,18 +68,95 @@ def top_k(emit: Emitter) -> Written:
 
 @translates("slice")
 def sliced(emit: Emitter) -> Written:
-    """A lookup where tensors give all positions and the axes are dropped: no size is from data.
+    """A lookup on axes that are dropped at a position from a tensor: no size is from data then.
 
-    Paddle writes `x[i]` with a tensor `i` that way.
+    Paddle writes `x[i]` with a tensor `i` that way. The end, i + 1, says nothing more.
     """
-    positions = _positions(emit)
-    if positions is None:
+    value, op = emit.input("Input"), emit.op
+    axes = [normalize_axis(int(axis), rank_of(value.type)) for axis in op.attr("axes")]
+    dropped = {
+        normalize_axis(int(axis), rank_of(value.type))
+        for axis in op.attrs.get("decrease_axis") or ()
+    }
+    starts, ends = _bounds(emit, "Starts", len(axes)), _bounds(emit, "Ends", len(axes))
+    given = emit.inputs("StartsTensorList") or emit.inputs("StartsTensor")
+    if not given or starts is None or ends is None or dropped.isdisjoint(axes):
         return emit.by_row()
-    value = emit.input("Input")
-    for axis, position in sorted(positions.items(), reverse=True):
-        place = _from_the_start(emit, value, emit.reshaped(position), axis)
-        value = emit(Gather, value, place, axis=axis)
+    cuts = {axis: bounds for axis, *bounds in zip(axes, starts, ends, strict=True)}
+    for axis in dropped.intersection(axes):
+        start = cuts[axis][0]
+        if isinstance(start, int):
+            size = shape_of(value.type)[axis]
+            if size != UNKNOWN and not -size <= start < size:
+                raise ProgramError(f"index {start} is out of range for axis {axis} of size {size}")
+            cuts[axis][1] = start + 1 if start != -1 else _END
+    places = {axis: cuts[axis][0] for axis in dropped if axis in cuts}
+    looked_up = {axis: at for axis, at in places.items() if isinstance(at, SSAValue)}
+    value = _cut(emit, value, {a: b for a, b in cuts.items() if a not in looked_up})
+    for axis in sorted(dropped, reverse=True):
+        if axis in looked_up:
+            place = _from_the_start(emit, value, emit.reshaped(looked_up[axis]), axis)
+            value = emit(Gather, value, place, axis=axis)
+        else:
+            value = emit(Squeeze, value, axis=(axis,))
     return emit.results(Out=value)
+
+
+_Bound = int | SSAValue
+# the end of a slice without one, past the end of any axis
+_END = 2**31 - 1
+
+
+def _bounds(emit: Emitter, kind: str, count: int) -> list[_Bound] | None:
+    """The starts or ends of a slice, numbers where they are known.
+
+    None for a tensor of several that are not.
+    """
+    values = emit.inputs(f"{kind}TensorList")
+    whole = None if values else emit.optional(f"{kind}Tensor")
+    if whole is not None:
+        known = known_numbers(whole)
+        if known is not None:
+            return [int(number) for number in known]
+        if count != 1:
+            return None
+        values = [whole]
+    if not values:
+        return [int(number) for number in emit.op.attr(kind.lower())]
+    # numbers are attributes as well, and -1 there stands for a tensor
+    written = emit.several(kind.lower())
+    written = written if len(written) == len(values) else [-1] * len(values)
+    return [_bound(value, int(number)) for value, number in zip(values, written, strict=True)]
+
+
+def _bound(value: SSAValue, written: int) -> _Bound:
+    known = known_numbers(value)
+    if known is not None:
+        return int(known[0])
+    return value if written == -1 else written
+
+
+def _cut(emit: Emitter, x: SSAValue, cuts: dict[int, list[_Bound]]) -> SSAValue:
+    """These ranges of some axes of x."""
+    if not cuts:
+        return x
+    attrs: dict[str, Any] = {"axes": tuple(cuts)}
+    tensors: dict[str, SSAValue] = {}
+    for at, name in enumerate(("starts", "ends")):
+        bounds = [pair[at] for pair in cuts.values()]
+        numbers = [bound for bound in bounds if isinstance(bound, int)]
+        if len(numbers) == len(bounds):
+            attrs[name] = tuple(numbers)
+        else:
+            tensors[name] = emit(Concat, [_as_tensor(emit, bound) for bound in bounds], axis=0)
+    return emit.dynamic(Slice, [x], attrs, tensors)[0]
+
+
+def _as_tensor(emit: Emitter, bound: _Bound) -> SSAValue:
+    """A bound as a vector of one int64."""
+    if isinstance(bound, int):
+        return emit(AssignValue, shape=(1,), values=(bound,), dtype="int64")
+    return emit.reshaped(emit(Cast, bound, dtype="int64"), 1)
 
 
 def _from_the_start(emit: Emitter, x: SSAValue, position: SSAValue, axis: int) -> SSAValue:
@@ -93,22 +170,6 @@ def _from_the_start(emit: Emitter, x: SSAValue, position: SSAValue, axis: int) -
         length = emit(AssignValue, shape=(), values=(size,), dtype=dtype)
     negative = emit(LessThan, position, emit(FullLike, position, value=0.0))
     return emit(Where, negative, emit(Add, position, length), position)
-
-
-def _positions(emit: Emitter) -> dict[int, SSAValue] | None:
-    """The position on each axis when all are tensors and all axes are dropped, else None."""
-    op = emit.op
-    starts = emit.inputs("StartsTensorList")
-    if not starts and len(op.attr("axes")) == 1:
-        starts = emit.inputs("StartsTensor")
-    rank = rank_of(emit.input("Input").type)
-    axes = [normalize_axis(int(axis), rank) for axis in op.attr("axes")]
-    dropped = {normalize_axis(int(axis), rank) for axis in op.attrs.get("decrease_axis") or ()}
-    if len(starts) != len(axes) or set(axes) != dropped or rank == 0:
-        return None
-    if all(known_numbers(value) is not None for value in starts):
-        return None
-    return dict(zip(axes, starts, strict=True))
 
 
 @translates("set_value")
