@@ -54,6 +54,8 @@ def nce(emit: Emitter) -> Written:
             f"nce of {list(shape_of(x.type))} and {list(shape_of(label.type))} needs rows, their "
             f"classes, and at least one sample of {classes} classes"
         )
+    if emit.attr("sampler", _UNIFORM) == _LOG_UNIFORM and classes < 2:
+        raise ProgramError("nce with the sampler log_uniform needs 2 classes, found 1")
     others = _others(emit, label, classes, count)
     ids = emit(Concat, [label, others], axis=1)
     rows = emit(Multiply, emit(Embedding, ids, weight), emit(Unsqueeze, x, axis=(1,)))
@@ -98,10 +100,12 @@ def _others(emit: Emitter, label: SSAValue, classes: int, count: int) -> SSAValu
         if kind == _UNIFORM:
             place = emit.scaled(drawn, float(classes))
         else:
-            place = emit.scaled(emit(Exp, emit.scaled(drawn, math.log(classes + 1))), 1.0, -1.0)
+            # as in Paddle, the last class is never drawn
+            place = emit.scaled(emit(Exp, emit.scaled(drawn, math.log(classes))), 1.0, -1.0)
         found = emit(Cast, emit(Floor, place), dtype="int64")
     # rounding must not lead past the last class
-    return emit(Minimum, found, emit(FullLike, found, value=classes - 1))
+    last = classes - 2 if kind == _LOG_UNIFORM else classes - 1
+    return emit(Minimum, found, emit(FullLike, found, value=last))
 
 
 def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
@@ -115,4 +119,4 @@ def _chance(emit: Emitter, ids: SSAValue, classes: int) -> SSAValue:
     if kind == _UNIFORM:
         return emit(FullLike, numbers, value=1.0 / classes)
     after, own = emit.scaled(numbers, 1.0, 2.0), emit.scaled(numbers, 1.0, 1.0)
-    return emit.scaled(emit(Log, emit(Divide, after, own)), 1.0 / math.log(classes + 1))
+    return emit.scaled(emit(Log, emit(Divide, after, own)), 1.0 / math.log(classes))
