@@ -335,3 +335,60 @@ def test_states_of_other_classes_are_refused() -> None:
         run("precision_recall", given, "BatchMetrics", {"class_number": 4})
     with pytest.raises(ProgramError, match="'class_number' of 1 or more"):
         run("precision_recall", given, "BatchMetrics", {})
+
+
+STEEP = np.array([-30, -21, -5, -1.5, -0.5, 0, 0.5, 1.5, 5, 21, 30], "float32")
+EXACT = [-2.807287e-12, -1.5923378e-08, -0.033576235, -0.29809976, -0.22074376, 0, 0.37524524]
+EXACT += [1.4033782, 4.9995522, 21, 30]
+NEAR_ONE = [*EXACT[:2], -0.033689223, -0.32924914, *EXACT[4:7], 1.3577224, 4.9995461, 21, 30]
+
+
+@pytest.mark.parametrize(
+    ("threshold", "wanted"), [(20.0, EXACT), (1.0, NEAR_ONE), (-1.0, EXACT)], ids=str
+)
+def test_mish_with_a_threshold(threshold: float, wanted: list[float]) -> None:
+    """The numbers are those of Paddle 1.8.5."""
+    (found,) = run("mish", {"X": STEEP}, "Out", {"threshold": threshold})
+    np.testing.assert_allclose(found, wanted, 1e-6)
+
+
+def test_the_gradient_of_mish_with_a_threshold() -> None:
+    """That of the formula; 1.8.5 takes that of the exact one at the approximate softplus."""
+    with fresh():
+        x = fluid.data("x", [7])
+        x.stop_gradient = False
+        (slope,) = fluid.gradients(fluid.layers.mish(x, 1.0), [x])
+        feed = {"x": np.array([-300, -5, -1.5, -0.5, 0.5, 1.5, 300], "float32")}
+        (found,) = fluid.Executor(fluid.CPUPlace()).run(feed=feed, fetch_list=[slope])
+    far, near = np.array([-300, -5, -1.5, 1.5, 300]), np.exp([-300, -5, -1.5])
+    wanted = np.tanh([*near, 1.5, 300]) + far / np.cosh([*near, 1.5, 300]) ** 2 * [*near, 1, 1]
+    wanted = np.insert(wanted, 3, [0.28951064, 0.8864244])
+    np.testing.assert_allclose(found, wanted, 1e-5, 1e-7)
+    with fresh(), pytest.raises(AssertionError, match="greater than 0, but got -1"):
+        fluid.layers.mish(fluid.data("x", [7]), -1)
+
+
+@pytest.mark.parametrize("type", ["unique", "unique_with_counts"])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_elements_as_they_first_occur(type: str, dtype: str) -> None:
+    """One operator of 1.8, appended or by its layer; `paddle.unique` sorts."""
+    numbers = np.array([2, 3, 3, 1, 5, 3])
+    outs = "Out Index" if type == "unique" else "Out Index Count"
+    code = {"int32": 2, "int64": 3}[dtype]
+    wanted = [[2, 3, 1, 5], [0, 1, 1, 2, 3, 1], [1, 3, 1, 1]][: len(outs.split())]
+    appended = run(type, {"X": numbers}, outs, {"dtype": code})
+    with fresh():
+        x = fluid.data("x", [None], "int64")
+        made = getattr(fluid.layers, type)(x, dtype)
+        assert [op.type for op in x.block.ops] == [type]
+        layer = fluid.Executor(fluid.CPUPlace()).run(feed={"x": numbers}, fetch_list=list(made))
+    for found in (appended, layer):
+        assert [value.tolist() for value in found] == wanted
+        assert [value.dtype.name for value in found] == ["int64", dtype, dtype][: len(found)]
+    (found, *_) = run("unique", {"X": numbers}, "Out", {"dtype": code, "is_sorted": True})
+    assert found.tolist() == [1, 2, 3, 5]
+
+
+def test_only_elements_of_a_vector_are_told_apart() -> None:
+    with pytest.raises(ProgramError, match="unique takes a vector"):
+        run("unique", {"X": np.zeros((2, 2))}, "Out", {"dtype": 2})

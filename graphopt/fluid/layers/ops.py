@@ -11,7 +11,6 @@ from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sequence_notes import note
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.activation import log_softmax as log_softmax
-from graphopt.nn.functional.activation import mish as mish
 from graphopt.nn.functional.activation import sigmoid as sigmoid
 from graphopt.tensor.creation import assign
 from graphopt.tensor.elementary import acos as acos
@@ -54,6 +53,18 @@ def softmax(
 def logsigmoid(x: Variable, name: str | None = None) -> Variable:
     """log(sigmoid(x)) (fluid.layers.logsigmoid)."""
     return unary("logsigmoid", x, name)
+
+
+def mish(x: Variable, threshold: float = 20, name: str | None = None) -> Variable:
+    """x * tanh(softplus(x)) (fluid.layers.mish).
+
+    Softplus is x above the threshold, and exp(x) below its negative. Raises AssertionError for a
+    threshold that is not above 0.
+    """
+    limit = arguments.number(threshold, "threshold", "mish")
+    if limit <= 0:
+        raise AssertionError(f"threshold of mish should be greater than 0, but got {threshold}")
+    return unary("mish", x, name, threshold=limit)
 
 
 def tanh_shrink(x: Variable, name: str | None = None) -> Variable:

@@ -13,8 +13,6 @@ from graphopt.frontend.sizes import sizes
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.alignment import sequence_mask as _sequence_mask
 from graphopt.tensor.linalg import transpose as transpose
-from graphopt.tensor.manipulation import cast
-from graphopt.tensor.manipulation import gather as _gather
 from graphopt.tensor.manipulation import reshape as _reshape
 from graphopt.tensor.manipulation import slice as slice
 from graphopt.tensor.manipulation import split as _split
@@ -241,28 +239,25 @@ def where(condition: Variable) -> Variable:
     return nonzero(condition)
 
 
-@one_layer("unique", 0, 1)
 def unique(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable]:
     """The different elements of a vector as they first occur, and where each element went.
 
     Paddle page: fluid.layers.unique.
     """
-    return unique_with_counts(x, dtype)[:2]
+    found, index = _unique("unique", ("Out", "Index"), x, dtype)
+    return found, index
 
 
-@one_layer("unique_with_counts", 0, 1, 2)
 def unique_with_counts(x: Variable, dtype: Any = "int32") -> tuple[Variable, Variable, Variable]:
     """As `unique`, and how often each occurs (fluid.layers.unique_with_counts)."""
-    from graphopt import argsort, unique
+    found, index, count = _unique("unique_with_counts", ("Out", "Index", "Count"), x, dtype)
+    return found, index, count
 
-    sizes: Any = unique
-    found, first, index, counts = sizes(x, True, True, True)
-    order = argsort(first)
-    made = (
-        _gather(found, order),
-        cast(_gather(argsort(order), index), dtype),
-        cast(_gather(counts, order), dtype),
-    )
-    for value in made:
-        value.stop_gradient = True
-    return made
+
+def _unique(type: str, outs: tuple[str, ...], x: Variable, dtype: Any) -> list[Variable]:
+    element = arguments.dtype(dtype, "dtype", type)
+    if element not in ("int32", "int64"):
+        raise TypeError(f"{type}(): 'dtype' must be int32 or int64, found {element!s}")
+    inputs = {"X": arguments.variable(x, "x", type)}
+    helper = LayerHelper(type)
+    return helper.emit_all(type, inputs, {"dtype": element.code}, outs, stop_gradient=True)

@@ -102,7 +102,7 @@ HINTS = _words(
     "exhaustive_search is_test im2col_step min_row_size_to_use_multithread numeric_stable_mode "
     "multi_precision save_intermediate_out rng_name use_addto force_fp32_output stable "
     # repeats other attributes, slots and variables
-    "in_dtype infer_flags interp_method num return_index return_inverse return_counts is_sorted "
+    "in_dtype infer_flags interp_method num return_index return_inverse return_counts "
     "return_softmax is_forward fix_seed dropout_fix_seed unpooling_type "
     # Paddle's static kernels ignore it as well
     "rescale_grad "

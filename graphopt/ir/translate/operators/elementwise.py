@@ -7,9 +7,17 @@ from typing import Any
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.ops.activation import Hardswish, Hardtanh, Softplus
+from graphopt.ir.dialect.ops.activation import Hardswish, Hardtanh, Softplus, Tanh
 from graphopt.ir.dialect.ops.creation import FullLike
-from graphopt.ir.dialect.ops.math import Add, LessThan, Multiply, Subtract, Where
+from graphopt.ir.dialect.ops.math import (
+    Add,
+    Exp,
+    LessThan,
+    Minimum,
+    Multiply,
+    Subtract,
+    Where,
+)
 from graphopt.ir.dialect.ops.shape import Reshape
 from graphopt.ir.dialect.types import rank_of, shape_of, show
 from graphopt.ir.translate.operators.emitter import Emitter, Written
@@ -41,6 +49,29 @@ def aligned(emit: Emitter, x: SSAValue, y: SSAValue, axis: int) -> tuple[SSAValu
         shape = (*(d if d >= 0 else 0 for d in shape_of(y.type)), *(1,) * trailing)
         y = emit(Reshape, y, shape=shape)
     return x, y
+
+
+# beyond it the exact formula gives the same float32
+_FAR = 20.0
+
+
+@translates("mish")
+def mish(emit: Emitter) -> Written:
+    """x * tanh(softplus(x)), where softplus is x above a threshold and exp(x) below its negative.
+
+    A threshold of 0 or less, as one of 20, leaves the exact formula.
+    """
+    threshold = emit.attr("threshold", _FAR)
+    if not 0 < threshold < _FAR:
+        return emit.by_row()
+    emit.only("X")
+    x = emit.input("X")
+    limit = emit(FullLike, x, value=threshold)
+    low = emit(LessThan, x, emit.scaled(limit, -1.0))
+    plus = emit(Where, emit(LessThan, limit, x), x, emit(Softplus, x))
+    # exp of a large x would be infinite, and its derivative no number
+    plus = emit(Where, low, emit(Exp, emit(Minimum, x, limit)), plus)
+    return emit.results(Out=emit(Multiply, x, emit(Tanh, plus)))
 
 
 @translates("minus")

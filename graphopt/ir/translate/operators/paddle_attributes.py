@@ -112,8 +112,10 @@ space_to_depth
     blocksize
 addmm
     Alpha Beta
-cummax cummin unique unique_consecutive
+cummax cummin unique_consecutive
     axis dtype
+unique unique_with_counts
+    axis dtype is_sorted
 edit_distance
     normalized
 fake_quantize_abs_max fake_quantize_dequantize_abs_max
