@@ -52,7 +52,7 @@ def _written(block: Block) -> Iterator[tuple[str, Variable]]:
 
 
 def _on_the_way(block: Block, at: int) -> list[Variable]:
-    """What the gradient operator at a position goes through, from its targets back."""
+    """The variables that the gradient operator at a position goes through."""
     op, before = block.ops[at], block.ops[:at]
     reached = set(op.input("X"))
     for each in before:
