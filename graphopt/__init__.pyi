@@ -28,6 +28,7 @@ from graphopt import profiler as profiler
 from graphopt import reader as reader
 from graphopt import regularizer as regularizer
 from graphopt import signal as signal
+from graphopt import sparse as sparse
 from graphopt import static as static
 from graphopt import text as text
 from graphopt import utils as utils

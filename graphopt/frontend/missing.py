@@ -107,7 +107,6 @@ MODULES: Mapping[str, str] = {
     "paddle.onnx": "static.save_inference_model",
     "paddle.quantization": _QUANTISED,
     "paddle.random": "paddle.seed",
-    "paddle.sparse": "dense tensors and masks",
     "paddle.special": "the functions of paddle and paddle.nn.functional",
     "paddle.static.quantization": _QUANTISED,
     "paddle.sysconfig": "nothing: there is no native library",

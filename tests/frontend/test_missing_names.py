@@ -7,14 +7,17 @@ from collections.abc import Iterator
 from importlib import import_module
 from typing import Any
 
+import numpy as np
 import pytest
 
 import graphopt as paddle
 from graphopt import static
 from graphopt.distributed.refused import NAMES as DISTRIBUTED
+from graphopt.errors import UnsupportedError
 from graphopt.fluid.refused import FLUID, LAYERS
 from graphopt.frontend import missing, refused
 from graphopt.frontend.missing import MODULES, missing_module, public_names
+from graphopt.sparse import refused as sparse
 from graphopt_tests.frontend.programs import fresh
 
 # classes whose members are recorded; other spaces are modules
@@ -28,6 +31,9 @@ OBJECTS = {
 WORDS = re.compile(r"graphopt has no (paddle[.\w]+)\. Instead: .+", re.DOTALL)
 # what advice calls things of Paddle by: paddle.x.y, static.x, fluid.x
 RECOMMENDED = re.compile(r"\b(?:paddle|static|fluid)\.[\w.]*\w")
+
+
+SPARSE = (sparse.FUNCTIONS, sparse.LAYERS, sparse.LAYER_FUNCTIONS)
 
 
 def ours(space: str) -> str:
@@ -86,7 +92,7 @@ def advice() -> Iterator[str]:
     yield from MODULES.values()
     for rows in missing._ADVICE.values():
         yield from rows
-    for table in (refused.NAMES, LAYERS, FLUID, DISTRIBUTED):
+    for table in (refused.NAMES, LAYERS, FLUID, DISTRIBUTED, *SPARSE):
         yield from (instead for _, instead in table.values())
 
 
@@ -135,3 +141,36 @@ def test_modules_of_other_releases(name: str, own: str) -> None:
     module = import_module(f"graphopt.{own}")
     assert import_module(f"graphopt.{name}") is module
     assert error_of(paddle, name.partition(".")[0]) is None
+
+
+@pytest.mark.parametrize(
+    "space", ["paddle.sparse", "paddle.sparse.nn", "paddle.sparse.nn.functional"]
+)
+def test_names_of_sparse_tensors_say_what_to_write(space: str) -> None:
+    """They can be imported, and refuse when they are called."""
+    module = import_module(ours(space))
+    for name in sorted(public_names()[space] - {"creation", "functional", "nn"}):
+        words = rf"{space}\.{name} is not supported: XLA computes with dense.*Instead: "
+        with pytest.raises(UnsupportedError, match=words):
+            getattr(module, name)(1)
+
+
+def test_what_is_written_instead_of_sparse_tensors() -> None:
+    """By the advice for the two forms, and for a softmax over the places that are there."""
+    crows = np.array([0, 1, 3])
+    with fresh():
+        indices = paddle.to_tensor(np.array([[0, 1, 1], [1, 0, 2]]))
+        values = paddle.to_tensor(np.array([1, 2, -3], "float32"))
+        coo = paddle.scatter_nd(paddle.transpose(indices, [1, 0]), values, [2, 3])
+        counts = paddle.to_tensor(crows[1:] - crows[:-1])
+        rows = paddle.repeat_interleave(paddle.arange(2), counts)
+        places = paddle.stack([rows, indices[1]], 1)
+        csr = paddle.scatter_nd(places, values, [2, 3])
+        mask = paddle.scatter_nd(paddle.transpose(indices, [1, 0]), values * 0 + 1, [2, 3])
+        shares = paddle.nn.functional.softmax(coo + (mask - 1) * 1e9) * mask
+        found = static.Executor().run(fetch_list=[coo, csr, shares])
+    wanted = [[0, 1, 0], [2, 0, -3]]
+    np.testing.assert_array_equal(found[0], wanted)
+    np.testing.assert_array_equal(found[1], wanted)
+    # as Paddle 3.3.1 computes it
+    np.testing.assert_allclose(found[2], [[0, 1, 0], [0.99330717, 0, 0.00669285]], 1e-6)
