@@ -99,15 +99,36 @@ def test_an_operator_that_cannot_compute_with_it_says_what_was_fed() -> None:
             executor().run(feed={"x": numbers(3, 16)}, fetch_list=[out])
 
 
-def test_other_variables_and_several_devices_want_the_declared_shape() -> None:
+@pytest.mark.parametrize("rows", [4, 5], ids=["equal parts", "unequal parts"])
+@pytest.mark.parametrize("places", [1, 2])
+def test_devices_take_them_as_well(places: int, rows: int) -> None:
+    """A batch is cut by rows; each device may also get a dict of its own."""
+    with fresh():
+        out = layers.reduce_sum(declared([-1, 3, 1]), 1)
+        compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+            places=[fluid.CPUPlace()] * places
+        )
+        for length in (3, 5, 7):
+            array = numbers(rows, length, 1)
+            parts = np.array_split(array, places)
+            for feed in ({"x": array}, [{"x": part} for part in parts]):
+                (value,) = executor().run(compiled, feed=feed, fetch_list=[out])
+                np.testing.assert_allclose(value, array.sum(1))
+
+
+def test_devices_with_other_ranks_are_refused() -> None:
+    with fresh():
+        out = layers.scale(declared([-1, 3]), 2.0)
+        compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
+            places=[fluid.CPUPlace()] * 2
+        )
+        feed = [{"x": numbers(2, 3)}, {"x": numbers(2, 3, 1)}]
+        with pytest.raises(FeedError, match="arrays of different ranks"):
+            executor().run(compiled, feed=feed, fetch_list=[out])
+
+
+def test_other_variables_want_the_declared_shape() -> None:
     with fresh():
         out = layers.scale(fluid.data("x", [-1, 4]), 2.0)
         with pytest.raises(FeedError, match="received fed shape"):
             executor().run(feed={"x": numbers(3, 5)}, fetch_list=[out])
-    with fresh():
-        out = layers.scale(declared([-1, 4]), 2.0)
-        compiled = fluid.CompiledProgram(fluid.default_main_program()).with_data_parallel(
-            places=[fluid.CPUPlace()] * 2
-        )
-        with pytest.raises(FeedError, match="should have dimensions"):
-            executor().run(compiled, feed={"x": numbers(4, 5)}, fetch_list=[out])

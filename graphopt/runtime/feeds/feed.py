@@ -19,10 +19,14 @@ from graphopt.runtime.state.arrays import Array, Feed, HostArray
 
 @dataclass
 class StepsOfRun:
-    """The number of steps of a run, and the feeds found to have a batch for each."""
+    """The number of steps of a run, and the feeds found to have a batch for each.
+
+    With `any_shape` the shapes of variables that take any are not checked.
+    """
 
     count: int
     stacked: set[str]
+    any_shape: bool = False
 
     def rows_first(self, variable: Variable, array: Array) -> Array:
         """A feed of [steps, rows, …] as [rows, steps, …]; any other feed unchanged."""
@@ -58,15 +62,11 @@ def single_feed(program: Program, feed: Feed, *, any_shape: bool = False) -> dic
         feed = feed[0]
     if not isinstance(feed, dict):
         raise TypeError(f"feed requires dict as its Parameter. But you passed in {type(feed)}")
-    return dict(checked_feed(program, feed, any_shape=any_shape))
+    return dict(checked_feed(program, feed, StepsOfRun(1, set(), any_shape)))
 
 
 def checked_feed(
-    program: Program,
-    feed: Mapping[str, object],
-    steps: StepsOfRun | None = None,
-    *,
-    any_shape: bool = False,
+    program: Program, feed: Mapping[str, object], steps: StepsOfRun | None = None
 ) -> Iterable[tuple[str, Array]]:
     """The names and arrays of the feeds of one place."""
     steps = steps or StepsOfRun(1, set())
@@ -74,7 +74,7 @@ def checked_feed(
         array = steps.rows_first(variable, as_array(variable, value))
         if not variable.shape and array.shape == (1,):
             array = array.reshape(())
-        if any_shape and variable.takes_any_shape:
+        if steps.any_shape and variable.takes_any_shape:
             check_dtype(variable, array.dtype)
         else:
             check_feed(variable, steps.one(variable, array.shape), array.dtype)
@@ -229,35 +229,43 @@ OwnShapes = tuple[tuple[str, tuple[int, ...]], ...]
 """Names of feeds and the shapes that a program is compiled for, -1 for any size."""
 
 
-def own_shapes(program: Program, feeds: Mapping[str, Array]) -> OwnShapes:
-    """The shapes of the feeds that have others than declared.
+Shapes = Mapping[str, tuple[int, ...]]
+"""The shapes of the feeds of one device."""
+
+
+def own_shapes(program: Program, devices: Sequence[Shapes]) -> OwnShapes:
+    """The shapes of feeds that have others than declared, as the operators get them.
 
     Sizes that differ are open, and so are those that were declared so: feeds of many sizes share
     what is compiled of the program.
     """
     found: list[tuple[str, tuple[int, ...]]] = []
-    for name, array in sorted(feeds.items()):
+    for name in sorted(devices[0]):
         variable = program.global_block().find_var(name)
-        shape = tuple(array.shape)
-        if variable is None or fits(shape, variable.shape):
+        if variable is None or not variable.takes_any_shape:
             continue
-        declared = variable.shape
-        if len(declared) == len(shape):
-            shape = tuple(-1 if a != b else a for a, b in zip(declared, shape, strict=True))
-        elif shape and declared[:1] == (-1,):
-            shape = (-1, *shape[1:])
-        found.append((name, shape))
+        shapes = [shapes[name] for shapes in devices]
+        if not all(fits(shape, variable.shape) for shape in shapes):
+            found.append((name, _common(shapes, variable.shape)))
     return tuple(found)
 
 
-def misfit(
-    program: Program, feeds: Mapping[str, Array], own: OwnShapes, error: ProgramError
-) -> FeedError:
+def _common(shapes: Sequence[tuple[int, ...]], declared: tuple[int, ...]) -> tuple[int, ...]:
+    """What the shapes have in common with each other, and with the declared one if it fits."""
+    first = shapes[0]
+    if any(len(shape) != len(first) for shape in shapes):
+        raise FeedError(f"a variable was fed arrays of different ranks: {[*map(list, shapes)]}")
+    if len(declared) == len(first):
+        shapes = [*shapes, declared]
+    common = tuple(-1 if len(set(sizes)) > 1 else sizes[0] for sizes in zip(*shapes, strict=True))
+    return (-1, *common[1:]) if first and declared[:1] == (-1,) else common
+
+
+def misfit(program: Program, shapes: Shapes, own: OwnShapes, error: ProgramError) -> FeedError:
     """The error for feeds of other shapes than declared that an operator cannot compute with."""
     block = program.global_block()
     shown = ", ".join(
-        f"'{name}' {list(feeds[name].shape)} instead of {list(block.var(name).shape)}"
-        for name, _ in own
+        f"'{name}' {list(shapes[name])} instead of {list(block.var(name).shape)}" for name, _ in own
     )
     return FeedError(f"the program was fed {shown}, with which an operator cannot compute: {error}")
 

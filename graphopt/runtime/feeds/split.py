@@ -50,18 +50,33 @@ class SplitFeed:
             return self.whole
         return {name: [chunk[name].copy() for chunk in self.chunks] for name in self.chunks[0]}
 
+    def device_shapes(self) -> list[dict[str, tuple[int, ...]]]:
+        """The shapes that each replica gets; of equal ones those of the first."""
+        if self.whole is None or self.count == 1:
+            chunks = [self.whole] if self.whole is not None else self.chunks
+            return [{name: tuple(a.shape) for name, a in chunk.items()} for chunk in chunks]
+        shapes = {name: tuple(array.shape) for name, array in self.whole.items()}
+        return [{n: (s[0] // self.count, *s[1:]) if s else s for n, s in shapes.items()}]
+
 
 def split_feed(
-    program: Program, feed: Feed, count: int, *, training: bool, steps: int = 1
+    program: Program,
+    feed: Feed,
+    count: int,
+    *,
+    training: bool,
+    steps: int = 1,
+    any_shape: bool = False,
 ) -> SplitFeed:
     """The feeds of a data-parallel run of `steps` steps on up to `count` replicas.
 
     A dict is split, each feed by its own rows, or by its sequences when lengths come with it; a
     list has one dict per replica. Fewer chunks than replicas raise FeedSizeError in a training
     program and run on fewer replicas in an inference one, where all feeds need equally many chunks.
-    An array of one dimension more than its variable has a batch for each step.
+    An array of one dimension more than its variable has a batch for each step. With `any_shape`
+    and one step, the shapes of variables that take any are not checked.
     """
-    found = StepsOfRun(steps, set())
+    found = StepsOfRun(steps, set(), any_shape and steps == 1)
     parts = _split(program, feed, count, found, training=training)
     return replace(parts, stacked=frozenset(found.stacked))
 
@@ -142,7 +157,8 @@ def _from_dict(
         shape = steps.one(variable, whole[variable.name].shape)
         sizes = [shape[0] // used] if shared else rows.get(variable.name, (0,))
         for size in sorted(set(sizes), reverse=True):
-            _check_part(variable, shape, size)
+            if not (steps.any_shape and variable.takes_any_shape and shape):
+                _check_part(variable, shape, size)
     split = {name: sizes for name, sizes in rows.items() if name in whole}
     parts = SplitFeed(used, whole, samples=samples, rows=split)
     if all(len(set(sizes)) == 1 for sizes in split.values()):

@@ -64,16 +64,27 @@ class DataParallel:
 
         return Session(group, strategy)
 
-    def split(self, program: Program, strategy: BuildStrategy, feed: Feed, count: int) -> SplitFeed:
+    def split(
+        self,
+        program: Program,
+        strategy: BuildStrategy,
+        feed: Feed,
+        count: int,
+        *,
+        any_shape: bool = False,
+    ) -> SplitFeed:
         """The checked feeds of a run on up to `count` places.
 
+        With `any_shape` the shapes of variables that take any are not checked.
         FeedError for feeds that do not fit, ValueError for a strategy that does not.
         """
         check_customized_seed(program, strategy, feed)
         if self.sample_weighted:
             check_weighted(strategy)
         steps = self.execution.num_iteration_per_run
-        parts = split_feed(program, feed, count, training=self.training, steps=steps)
+        parts = split_feed(
+            program, feed, count, training=self.training, steps=steps, any_shape=any_shape
+        )
         self._check_rows(parts)
         return parts
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable
+from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 from weakref import WeakKeyDictionary, proxy
 
@@ -117,7 +118,13 @@ class Runner:
             parts = SplitFeed(1, single_feed(program, feed, any_shape=True))
         else:
             assert self.strategy is not None
-            parts = self.parallel.split(program, self.strategy, feed, len(self.places))
+            parts = self.parallel.split(
+                program,
+                self.strategy,
+                feed,
+                len(self.places),
+                any_shape=self.session is None,
+            )
         if self.session is not None:
             return self._together(program, parts, names, scope)
         executable = self._executable(program, parts, names)
@@ -171,7 +178,8 @@ class Runner:
         # in sorted order, so that dicts of another order share what was compiled
         fed = tuple(sorted(chunks[0]))
         shapes = tuple(map(shapes_of, chunks))
-        own = own_shapes(program, chunks[0]) if self.parallel is None else ()
+        devices = parts.device_shapes()
+        own = own_shapes(program, devices)
 
         def make(fetches: Names) -> Executables:
             compilation = self._compilation(program, parts, fed, fetches, own)
@@ -180,7 +188,7 @@ class Runner:
             except ProgramError as error:
                 if not own:
                     raise
-                raise misfit(program, chunks[0], own, error) from error
+                raise misfit(program, devices[0], own, error) from error
 
         executables, served = self._kept.find(
             program,
@@ -205,9 +213,10 @@ class Runner:
         if self.parallel is None:
             return Compilation(held, fed, fetches, self.strategy, self.places, shapes=own)
         places = self.places[: parts.count]
-        return self.parallel.compilation(
+        made = self.parallel.compilation(
             held, fed, fetches, self.strategy, places, stacked=parts.stacked
         )
+        return replace(made, shapes=own)
 
     def _together(self, program: Program, parts: SplitFeed, names: Names, scope: Scope) -> Fetched:
         """One step with the trainers of other processes."""
