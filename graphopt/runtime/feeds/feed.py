@@ -251,7 +251,7 @@ def own_shapes(program: Program, devices: Sequence[Shapes]) -> OwnShapes:
 
 
 def _common(shapes: Sequence[tuple[int, ...]], declared: tuple[int, ...]) -> tuple[int, ...]:
-    """What the shapes have in common with each other, and with the declared one if it fits."""
+    """The sizes that the shapes share with each other, and with a declared one of their rank."""
     first = shapes[0]
     if any(len(shape) != len(first) for shape in shapes):
         raise FeedError(f"a variable was fed arrays of different ranks: {[*map(list, shapes)]}")
