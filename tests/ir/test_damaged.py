@@ -124,3 +124,25 @@ def test_modules_that_nest_too_deep_are_refused(
     path.write_text(text)
     assert opt.main([str(path)]) == 1
     assert "deep.mlir" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("op", "words"),
+    [
+        ("pd.split(%x) {num = 2147483648}", "2147483648 parts of one dimension"),
+        (
+            'pd.dynamic(inputs = [], values = [%n]) {op = "pd.arange", groups = [], '
+            'dynamic = ["end"], attrs = {}}',
+            "2147483648 sizes, axes or positions in one tensor",
+        ),
+    ],
+)
+def test_numbers_of_values_that_no_program_has(op: str, words: str) -> None:
+    """They are refused before there is a list of so many."""
+    text = f"""
+func.func @main(feed %x: tensor<2147483648xf32>, feed %n: tensor<2147483648xi32>) {{
+  %y = {op}
+  func.return
+}}"""
+    with pytest.raises(Exception, match=words):
+        parse_text(text, "<text>").verify()

@@ -96,6 +96,8 @@ def same_dtype(*types: Tensor) -> DType:
 
 # No machine holds a larger tensor; a program that declares one is broken or hostile.
 LARGEST_TENSOR = 1 << 44
+# parts of a dimension, and sizes that one tensor gives: a damaged file has billions
+MOST_VALUES = 1 << 16
 
 
 def byte_count(type: Attribute) -> int:
@@ -195,9 +197,16 @@ def _resolve_unknown(shape: Shape, dims: list[int], free: Sequence[int]) -> Shap
     return tuple(dims)
 
 
+def check_count(count: int, what: str) -> None:
+    """ProgramError for more than MOST_VALUES of something."""
+    if count > MOST_VALUES:
+        raise ProgramError(f"{count} {what}; there are at most {MOST_VALUES}")
+
+
 def split_sizes(dim: int, num: int, sections: Sequence[int]) -> tuple[int, ...]:
     """The sizes of the parts of a dimension: `num` equal ones, or sections with one -1."""
     if not sections:
+        check_count(num, "parts of one dimension")
         if num < 1 or (dim != UNKNOWN and dim % num):
             raise ProgramError(f"a dimension of {dim} cannot be split in {num} equal parts")
         return (UNKNOWN if dim == UNKNOWN else dim // num,) * num

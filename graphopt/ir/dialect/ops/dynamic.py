@@ -36,6 +36,7 @@ from graphopt.ir.dialect.types import (
     Partial,
     Tensor,
     broadcast_shapes,
+    check_count,
     compatible,
     dtype_of,
     element_count,
@@ -127,7 +128,11 @@ def decoded(
 
 def _nothing_known(value: Tensor) -> Partial:
     shape = shape_of(value)
-    return None if UNKNOWN in shape else (None,) * (shape[0] if shape else 1)
+    if UNKNOWN in shape:
+        return None
+    count = shape[0] if shape else 1
+    check_count(count, "sizes, axes or positions in one tensor")
+    return (None,) * count
 
 
 def infer_dynamic(

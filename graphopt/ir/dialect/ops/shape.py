@@ -23,6 +23,7 @@ from graphopt.ir.dialect.types import (
     Partial,
     Tensor,
     broadcast_dim,
+    check_count,
     like,
     normalize_axes,
     normalize_axis,
@@ -293,6 +294,7 @@ class Split(PureOp):
     def infer_partly(
         x: Tensor, axis: int | Partial, num: int, sections: Partial
     ) -> tuple[Tensor, ...]:
+        check_count(num, "parts of one dimension")
         sizes = sizes_in(sections or (), "sections") or (UNKNOWN,) * num
         if not isinstance(axis, int):
             return (like(x, shape=(UNKNOWN,) * rank_of(x)),) * len(sizes)
