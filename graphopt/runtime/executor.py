@@ -78,7 +78,7 @@ class Executor(WithFacts):
         docs/explanation/sizes-from-data.md). `tiers` counts the forms in which XLA compiled them,
         each with the reason or since when it runs (see FLAGS_graphopt_tier). `reasons` says how
         often something was compiled for a new program, for other fetches or feeds of one, and for
-        another shape of its feeds.
+        another shape of its feeds; `other_fetches` says which fetches no step had.
         """
         return self._runner.stats
 

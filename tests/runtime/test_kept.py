@@ -19,8 +19,8 @@ from graphopt.runtime.steps.kept import (
     OTHER_FETCHES,
     Fetched,
     KeptPrograms,
-    fetchable,
 )
+from graphopt.runtime.steps.measures import fetchable
 from graphopt_tests.storms import held
 
 FEED = {"x": np.linspace(-1, 1, 12, dtype="float32").reshape(3, 4)}

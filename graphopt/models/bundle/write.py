@@ -117,7 +117,7 @@ def _steps(
     found: list[Step] = []
     notes: list[str] = []
     for shapes, each in zip(sets, given, strict=True):
-        fitted = runner.fitted(program, each, fetches)
+        fitted = runner.fitted(program, each, fetches, alone=True)
         if fitted is None:
             notes.append(f"not for {_shown(shapes)}: {'; '.join(runner.stats.get('exact', ()))}")
             continue

@@ -5,7 +5,7 @@ A program that cannot be padded runs on its feeds unchanged; `stats["exact"]` ha
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, proxy
@@ -20,15 +20,14 @@ from graphopt.runtime.devices.places import Place
 from graphopt.runtime.feeds.buckets import BATCH, OTHER_ROWS, ROWS, Buckets
 from graphopt.runtime.feeds.feed import single_feed
 from graphopt.runtime.feeds.padded_rows import Rows, count_of, cut, mask_of, misfit
-from graphopt.runtime.runners.runner import Names, Runner, Signature, write_learning_rates
+from graphopt.runtime.runners.runner import Names, Runner, rows_in, write_learning_rates
 from graphopt.runtime.settings.flags import checks_nan_inf, pads_sizes
-from graphopt.runtime.settings.progress import NEW_PROGRAM, OTHER_FETCHES
 from graphopt.runtime.settings.strategies import BuildStrategy
 from graphopt.runtime.state.arrays import Array, Feed, Fetched, Stats, shapes_of
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.scope import Scope
-from graphopt.runtime.steps.kept import MOST_COMPILED
-from graphopt.runtime.steps.shipped import executables_of
+from graphopt.runtime.steps.kept import MOST_COMPILED, choose
+from graphopt.runtime.steps.shipped import came_with, executables_of
 
 if TYPE_CHECKING:
     from graphopt.runtime.steps.executable import Executables
@@ -44,9 +43,12 @@ Links = Mapping[str, tuple[str | None, str | None]]
 
 
 class Fitted(NamedTuple):
-    """A step with padding: its feeds, with masks and counts, and the rows of its dimensions."""
+    """A step with padding: its fetches, its feeds with masks and counts, and the rows of its
+    dimensions.
+    """
 
     executables: Executables
+    served: Names
     feeds: dict[str, Array]
     rows: Rows
 
@@ -72,10 +74,8 @@ class BucketedRunner(Runner):
         self.exact: Bounded[int, str] = Bounded(MOST_EXACT)
         self.rows = 0
         self.padding = 0
-        # of each program the masked ones, or why it must run unpadded
-        self._masked: WeakKeyDictionary[Program, Bounded[Signature, Executables | CannotPad]] = (
-            WeakKeyDictionary()
-        )
+        # of each program the feeds and fetches with which it must run unpadded
+        self._refused: WeakKeyDictionary[Program, Bounded[Hashable, bool]] = WeakKeyDictionary()
 
     @property
     def stats(self) -> Stats:
@@ -87,10 +87,6 @@ class BucketedRunner(Runner):
             "padding": self.padding,
             "exact": sorted(set(self.exact.values())),
         }
-
-    def _all(self) -> list[Executables]:
-        found = [entry for entries in self._masked.values() for entry in entries.values()]
-        return super()._all() + [entry for entry in found if not isinstance(entry, CannotPad)]
 
     def step(
         self, program: Program, feed: Feed, names: Names, scope: Scope, *, wait: bool
@@ -113,15 +109,15 @@ class BucketedRunner(Runner):
         fitted = self.fitted(program, feeds, names) if self._applies(program) else None
         if fitted is None:
             return super().run(program, feeds, names, scope, wait=wait)
-        executables, padded, rows = fitted
+        executables, served, padded, rows = fitted
         write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
             padded = {name: array.copy() for name, array in padded.items()}
-        executable = executables.find((shapes_of(padded),), 1, even=True)
+        found = executables.find((shapes_of(padded),), 1, even=True)
         self.runs += 1
         self.rows += sum(real for real, _ in rows.values())
         self.padding += sum(size - real for real, size in rows.values())
-        fetches = executable(padded, scope)
+        fetches = choose(found, served, names)(padded, scope)
         assert executables.compiled.masked is not None
         cuts = executables.compiled.masked.fetches
         return [
@@ -129,34 +125,35 @@ class BucketedRunner(Runner):
             for name, array in zip(names, fetches, strict=True)
         ]
 
-    def fitted(self, program: Program, feeds: Mapping[str, Array], names: Names) -> Fitted | None:
-        """The step that runs these feeds with padding.
+    def fitted(
+        self, program: Program, feeds: Mapping[str, Array], names: Names, *, alone: bool = False
+    ) -> Fitted | None:
+        """The step that runs these feeds with padding, and has no other fetches when `alone`.
 
         None when they must run as they are; `stats["exact"]` has the reason.
         """
         axes = self._axes(program, feeds)
         rows = self._rows(program, feeds, axes)
-        executables = self._padded(program, axes, tuple(feeds), names) if rows else None
-        if executables is None:
+        padded = self._padded(program, axes, feeds, names, alone=alone) if rows else None
+        if padded is None:
             return None
+        executables, served = padded
         masked = executables.compiled.masked
         assert masked is not None
         rows = self._reused(executables, masked, rows, _links(axes, feeds))
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
             return None
-        padded = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
+        given = {name: _with_rows(array, axes[name], rows) for name, array in feeds.items()}
         for name in feeds:
             lengths = _lengths_of(name)
             if lengths in feeds and axes[name][0] is not None:
-                padded[lengths] = _lengthened(
-                    padded[lengths], len(feeds[lengths]), len(padded[name])
-                )
+                given[lengths] = _lengthened(given[lengths], len(feeds[lengths]), len(given[name]))
         for dim in masked.masks:
-            padded[mask_name(dim)] = mask_of(dim, rows)
+            given[mask_name(dim)] = mask_of(dim, rows)
         for dim in masked.counts:
-            padded[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
-        return Fitted(executables, padded, rows)
+            given[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
+        return Fitted(executables, served, given, rows)
 
     def _axes(
         self, program: Program, feeds: Mapping[str, Array]
@@ -245,33 +242,47 @@ class BucketedRunner(Runner):
         return rows
 
     def _padded(
-        self, program: Program, axes: Dimensions, feeds: Names, names: Names
-    ) -> Executables | None:
-        """The masked program for these feeds and fetches; None when it must run unpadded."""
-        found = self._masked.setdefault(program, Bounded(MOST_COMPILED))
-        key = program.version, feeds, names, checks_nan_inf(), tuple(axes.values())
-        made = found.find(key, lambda: self._made(program, axes, feeds, names, first=not found))
-        return None if isinstance(made, CannotPad) else made
+        self,
+        program: Program,
+        axes: Dimensions,
+        feeds: Mapping[str, Array],
+        names: Names,
+        *,
+        alone: bool,
+    ) -> tuple[Executables, Names] | None:
+        """The masked program that has these fetches, and its own ones; None if it runs unpadded."""
+        fed = tuple(sorted(feeds))
+        key = fed, tuple([axes[name] for name in fed]), checks_nan_inf()
+        refused = self._refused.setdefault(program, Bounded(MOST_COMPILED))
+        if refused.used((program.version, key, names)):
+            return None
+        try:
+            return self._kept.find(
+                program,
+                key,
+                names,
+                rows_in((shapes_of(feeds),)),
+                lambda fetches: self._made(program, axes, fed, fetches),
+                alone=alone,
+                shipped=self.strategy is not None or came_with(program),
+            )
+        except CannotPad as error:
+            self.exact.keep(program.serial, f"{error.reason.name}: {error.reason.text}")
+            refused.keep((program.version, key, names), True)
+            return None
 
     def _made(
-        self, program: Program, axes: Dimensions, feeds: Names, names: Names, *, first: bool
-    ) -> Executables | CannotPad:
+        self, program: Program, axes: Dimensions, feeds: Names, fetches: Names
+    ) -> Executables:
         dims: dict[str, Axes] = {
             feed: tuple((name,) if name is not None else None for name in axes[feed])
             for feed in feeds
         }
         # what is kept must not keep the program
         compilation = Compilation(
-            proxy(program), feeds, names, self.strategy, self.places, axes=dims
+            proxy(program), feeds, fetches, self.strategy, self.places, axes=dims
         )
-        try:
-            reason = NEW_PROGRAM if first else OTHER_FETCHES
-            made = executables_of(program, compilation, reason)
-        except CannotPad as error:
-            self.exact.keep(program.serial, f"{error.reason.name}: {error.reason.text}")
-            return error.with_traceback(None)
-        self._kept.reasons[made.reason] += 1
-        return made
+        return executables_of(program, compilation, self._kept.reason)
 
 
 def _links(axes: Dimensions, feeds: Mapping[str, Array]) -> Links:

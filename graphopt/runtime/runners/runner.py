@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias, cast
 from weakref import WeakKeyDictionary, proxy
@@ -31,7 +31,7 @@ from graphopt.runtime.steps.kept import (
     choose,
     ready_of,
 )
-from graphopt.runtime.steps.shipped import executables_of
+from graphopt.runtime.steps.shipped import came_with, executables_of
 
 if TYPE_CHECKING:
     from graphopt.runtime.compile.compiled import Compiled
@@ -84,6 +84,8 @@ class Runner:
             "runs": self.runs,
             "reasons": self._kept.stats(self._all()),
         }
+        if self._kept.compiled_for:
+            found["other_fetches"] = list(self._kept.compiled_for)
         if self.parallel is not None and self._mapper is not None:
             found["mapper"], found["devices"] = self._mapper
         return found
@@ -194,9 +196,10 @@ class Runner:
             program,
             (fed, parts.count, parts.stacked, checks_nan_inf(), own),
             names,
-            max((shape[0] for part in shapes for shape, _ in part if shape), default=1),
+            rows_in(shapes),
             make,
             alone=self.session is not None,  # all trainers compile the same
+            shipped=self.strategy is not None or came_with(program),
         )
         return executables, served, shapes
 
@@ -244,6 +247,11 @@ class Runner:
         found = self._pruned.setdefault(program, Bounded(MOST_COMPILED))
         key = program.version, names, feeds, updates
         return found.find(key, lambda: prune(program, names, feeds, updates or None))
+
+
+def rows_in(shapes: Sequence[Sequence[tuple[Sequence[int], object]]]) -> int:
+    """The largest number of rows of feeds of these shapes, 1 without any."""
+    return max((shape[0] for part in shapes for shape, _ in part if shape), default=1)
 
 
 def feed_signature(program: Program, feed: Feed, names: Names) -> Signature | None:

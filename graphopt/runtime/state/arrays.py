@@ -41,6 +41,7 @@ class Stats(TypedDict, total=False):
     tiers: dict[str, int]
     runs: int
     reasons: dict[str, int]
+    other_fetches: list[str]
     mapper: str
     devices: int
     rows: int

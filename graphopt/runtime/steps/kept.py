@@ -4,23 +4,25 @@ The key of an entry is (program, version, feeds, fetches). It does not keep its 
 the user drops the program, what was compiled of it goes too. Beyond `MOST_COMPILED` the one that
 was used least lately goes.
 
-A program whose fetches change from run to run is not compiled for each of them. The first fetches
-are compiled alone, and a training loop keeps running them. For others, what was fetched so far is
-compiled together, and from the third time on some of the variables after these as well, twice as
-many each time: a user who fetches one variable after another compiles only a few times.
+A program whose fetches change from run to run is not compiled for each of them. An executable that
+has all of them serves, and so does one that lacks only state, which is read off the scope after the
+step. The first fetches are compiled with the measures that cost nothing beside them (`measures`),
+and a training loop keeps running them. For others, what was fetched so far is compiled together,
+and from the third time on some of the variables after these as well, twice as many each time: a
+user who fetches one variable after another compiles only a few times.
 """
 
 from __future__ import annotations
 
-import itertools
 import weakref
-from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Sequence
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
 from graphopt.errors import GraphoptError
-from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
+from graphopt.ir.program import Program
+from graphopt.passes.padding.dims import CannotPad
 from graphopt.runtime.settings.progress import (
     CHANGED_PROGRAM,
     FEED_SHAPE,
@@ -28,11 +30,13 @@ from graphopt.runtime.settings.progress import (
     OTHER_FEEDS,
     OTHER_FETCHES,
 )
-from graphopt.runtime.state.arrays import Arrays, Feeds
+from graphopt.runtime.state.arrays import Array, Arrays, Feeds
 from graphopt.runtime.state.bounded import Bounded
+from graphopt.runtime.steps.measures import fetchable, measures
 
 if TYPE_CHECKING:
     from graphopt.lowering.plan import Replicated
+    from graphopt.runtime.compile.compiled import Compiled
     from graphopt.runtime.state.scope import Scope
     from graphopt.runtime.steps.executable import Executable, Executables
 
@@ -40,8 +44,8 @@ Names = tuple[str, ...]
 # a program's serial number and version, and whatever else a compilation depends on
 Group = tuple[int, int, Hashable]
 MOST_COMPILED = 64
-MOST_BYTES = 64 << 20
-"""The most bytes of the variables that are compiled as fetches before they are requested."""
+MOST_REPORTED = 16
+"""The compilations for other fetches that are reported, the last ones."""
 
 
 @dataclass
@@ -60,25 +64,33 @@ class Fetched:
         fits = [each for each in self.sets if set(names) <= set(each)]
         return min(fits, key=len, default=None)
 
-    def wanted(self, names: Names, others: Callable[[Names], Sequence[str]]) -> Names:
-        """The fetches to compile for these names; `others` are the variables after some names."""
+    def wanted(self, program: Program, names: Names, rows: int, *, shipped: bool) -> Names:
+        """The fetches to compile for these names; open sizes count as `rows`.
+
+        The first ones of a program that was `shipped` are what it was compiled for before.
+        """
         known = len(self.sets)
         self.asked |= dict.fromkeys(names)
-        if not known or not names:
+        if not names or (shipped and not known):
             return names
-        together = tuple(self.asked)
+        together = tuple(self.asked) if known else names
+        found = dict.fromkeys(together + tuple(measures(program, together, rows, first=not known)))
         if known > 1:
-            more = [name for name in others(together) if name not in self.asked]
-            together += tuple(more[: 1 << known])
-        return together
+            more = [name for name in fetchable(program, together, rows) if name not in found]
+            found |= dict.fromkeys(more[: 1 << known])
+        return tuple(found)
 
 
 class Chosen:
-    """Some of the fetches of an executable that has more."""
+    """Some of the fetches of an executable that has more, and some of its state after the step.
 
-    def __init__(self, executable: Executable, places: Sequence[int]) -> None:
+    `places` are those of fetches, and the names of variables of the state.
+    """
+
+    def __init__(self, executable: Executable, places: Sequence[int | str]) -> None:
         self.executable = executable
         self.places = tuple(places)
+        self._reads = any(isinstance(place, str) for place in self.places)
 
     @property
     def replicated(self) -> Replicated:
@@ -86,8 +98,19 @@ class Chosen:
         return self.executable.replicated
 
     def __call__(self, feeds: Feeds, scope: Scope) -> Arrays:
-        found = self.executable(feeds, scope)
-        return tuple([found[place] for place in self.places])
+        if not self._reads:
+            found = self.executable(feeds, scope)
+            return tuple([found[place] for place in self.places if isinstance(place, int)])
+        with scope.lock:  # so that the state is that of this step
+            found = self.executable(feeds, scope)
+            return tuple([self._value(found, place, scope) for place in self.places])
+
+    def _value(self, found: Arrays, place: int | str, scope: Scope) -> Array:
+        if isinstance(place, int):
+            return found[place]
+        slot = scope.find_var(place)
+        assert slot is not None, place
+        return slot.numpy()
 
 
 Runnable: TypeAlias = "Executable | Chosen"
@@ -108,10 +131,23 @@ def ready_of(executable: Runnable) -> Ready:
 
 
 def choose(executable: Executable, compiled: Names, names: Names) -> Runnable:
-    """An executable of these fetches from one of others."""
+    """An executable of these fetches from one of others; what it does not have is state."""
     if compiled == names:
         return executable
-    return Chosen(executable, [compiled.index(name) for name in names])
+    at = {name: place for place, name in enumerate(compiled)}
+    return Chosen(executable, [at.get(name, name) for name in names])
+
+
+def state_of(compiled: Compiled) -> frozenset[str]:
+    """The variables that are in the scope after a step of it as the step leaves them.
+
+    None where replicas have values of their own, of several steps in one, and of steps that call
+    Python, which may wait for another thread that uses the scope.
+    """
+    plan = compiled.plan
+    if compiled.compilation.data_parallel or plan.steps > 1 or compiled.calls_python:
+        return frozenset()
+    return frozenset(n for port in (*plan.read_only, *plan.written) for n in port.variables)
 
 
 class KeptPrograms:
@@ -121,6 +157,8 @@ class KeptPrograms:
         self.reasons: Counter[str] = Counter()
         self.reason = NEW_PROGRAM
         """The reason for the compilation under way."""
+        self.compiled_for: deque[str] = deque(maxlen=MOST_REPORTED)
+        """The latest compilations for other fetches, in words."""
         self._entries: Bounded[tuple[Group, Names], Executables] = Bounded(most)
         # goes with the last entry of its group, or with the program
         self._fetched: dict[Group, Fetched] = {}
@@ -146,11 +184,13 @@ class KeptPrograms:
         make: Callable[[Names], Executables],
         *,
         alone: bool = False,
+        shipped: bool = False,
     ) -> tuple[Executables, Names]:
         """The compiled program for these fetches, and its own fetches; `make` compiles a new one.
 
-        `feeds` is whatever else what is compiled depends on, and `rows` stands for open sizes. With
-        `alone` no others are compiled with these fetches.
+        Fetches that are not its own are state (`state_of`). `feeds` is whatever else what is
+        compiled depends on, and `rows` stands for open sizes. With `alone` no others are compiled
+        with these fetches; what was `shipped` has its own ones only.
         """
         group = program.serial, program.version, feeds
         fetched = self._fetched.setdefault(group, Fetched())
@@ -158,8 +198,21 @@ class KeptPrograms:
             fetched.exact.add(names)
         served = fetched.serving(names)
         found = self._entries.used((group, served)) if served is not None else None
-        if served is None or found is None:
-            return self._made(program, group, fetched, names, rows, make)
+        if served is not None and found is not None:
+            return found, served
+        with_state = None if alone else self._with_state(program, group, fetched, names)
+        return with_state or self._made(program, group, fetched, names, rows, make, shipped)
+
+    def _with_state(
+        self, program: Program, group: Group, fetched: Fetched, names: Names
+    ) -> tuple[Executables, Names] | None:
+        """The compiled program that lacks nothing but state; None when there is none."""
+        block = program.global_block()
+        state = {n for n in names if block.has_var(n) and block.var(n).persistable}
+        served = fetched.serving(tuple([name for name in names if name not in state]))
+        found = self._entries.used((group, served)) if state and served is not None else None
+        if found is None or served is None or not state <= state_of(found.compiled):
+            return None
         return found, served
 
     def _made(
@@ -170,21 +223,25 @@ class KeptPrograms:
         names: Names,
         rows: int,
         make: Callable[[Names], Executables],
+        shipped: bool,
     ) -> tuple[Executables, Names]:
         self._watch(program)
         self.reason = self._reason(group)
+        new = [name for name in names if all(name not in each for each in fetched.sets)]
         wanted = names
         if names not in fetched.exact:
-            wanted = fetched.wanted(names, lambda known: list(fetchable(program, known, rows)))
+            wanted = fetched.wanted(program, names, rows, shipped=shipped)
         try:
             found = make(wanted)
-        except (GraphoptError, NotImplementedError):
+        except (GraphoptError, NotImplementedError, CannotPad):
             if wanted == names:
                 raise
             # one of the others cannot be fetched
             found, wanted = make(names), names
             fetched.exact.add(names)
         self.reasons[found.reason] += 1
+        if found.reason == OTHER_FETCHES:
+            self.compiled_for.append(_reported(new, wanted))
         fetched.sets.append(wanted)
         for gone in self._entries.keep((group, wanted), found):
             self._forget_set(*gone)
@@ -221,37 +278,13 @@ class KeptPrograms:
             del self._fetched[group]
 
 
+def _reported(new: Sequence[str], wanted: Names) -> str:
+    """A compilation for other fetches, in words."""
+    what = f"no step returned {', '.join(new)}" if new else "no step returned all of them"
+    return f"{what}: compiled again, for {len(wanted)} in all"
+
+
 def _forget(mine: weakref.ref[KeptPrograms], serial: int) -> None:
     kept = mine()
     if kept is not None:
         kept.forget(serial)
-
-
-def fetchable(program: Program, names: Names, rows: int) -> Iterator[str]:
-    """Variables that operators of a program compute, first those after the last of some names.
-
-    Open sizes count as `rows`. Gradients are among them when one of the names is a gradient.
-    """
-    block = program.global_block()
-    gradients = any(GRAD_SUFFIX in name for name in names)
-    made = dict.fromkeys(name for op in block.ops for name in op.output_arg_names)
-    order = list(made)
-    start = max((order.index(name) for name in names if name in made), default=-1) + 1
-    left = MOST_BYTES
-    for name in itertools.chain(order[start:], order[:start]):
-        variable = block.vars.get(name)
-        if variable is None or variable.persistable or not is_plain(variable):
-            continue
-        if not gradients and GRAD_SUFFIX in name:
-            continue
-        size = 8
-        for dim in variable.shape:
-            size *= dim if dim >= 0 else rows
-        if size <= left:
-            left -= size
-            yield name
-
-
-def is_plain(variable: Variable) -> bool:
-    """True for a variable that is one array of numbers."""
-    return variable.has_type and variable.dtype.is_floating and not variable.lod_level

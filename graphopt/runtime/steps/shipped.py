@@ -33,6 +33,11 @@ def ship(program: Program, shipped: Shipped) -> None:
     _shipped[program] = shipped
 
 
+def came_with(program: Program) -> bool:
+    """True for a program that executables came with."""
+    return program in _shipped
+
+
 def executables_of(program: Program, compilation: Compilation, reason: str) -> Executables:
     """The executables that came with a program for this compilation, else new ones.
 
