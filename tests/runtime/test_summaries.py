@@ -12,6 +12,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.buckets import Buckets, powers_of_two
 from graphopt.errors import ProgramError
 from graphopt.ir.program import Program
 from graphopt.ir.translate.operators import registry
@@ -121,6 +122,30 @@ def test_prepared_weights_of_a_known_program(no_module: Callable[[], None]) -> N
         holder = static.global_scope().find_var(weight).get_tensor()
         holder.set(np.zeros_like(np.array(holder)), None)
         assert not np.array_equal(executor.run(main, {"x": image}, [last])[0], wanted)
+
+
+def rolled() -> tuple[Any, Any]:
+    """The fetches and the stats of a program that rows to spare would change."""
+    main = static.Program()
+    with paddle.utils.unique_name.guard(), static.program_guard(main, static.Program()):
+        x = static.data("x", [None, 4], "float32")
+        y = paddle.roll(x, 1, axis=0)
+    executor = static.Executor(paddle.CPUPlace(), buckets=Buckets({"batch": powers_of_two(8)}))
+    return executor.run(main, {"x": X}, [y]), executor.stats
+
+
+def test_a_program_that_cannot_be_padded_is_not_tried_again(
+    no_module: Callable[[], None], tmp_path: Path
+) -> None:
+    """A later process has the reason and runs the feeds as they are."""
+    (wanted,), before = rolled()
+    assert len(files(tmp_path)) == 2, "the reason, and the program that runs"
+    no_module()
+    (found,), stats = rolled()
+    np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(found, np.roll(X, 1, axis=0))
+    assert stats["exact"] == before["exact"]
+    assert stats["exact"][0].startswith("no-rule: pd.roll")
 
 
 def test_another_size_is_compiled(tmp_path: Path) -> None:

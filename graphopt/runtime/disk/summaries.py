@@ -2,6 +2,7 @@
 
 Where the executable of a step is on disk too (`known`), a process neither parses the program nor
 runs passes nor traces. The module is made when something else needs it: another size, a report.
+A program that cannot have rows to spare is noted, too, with the reason.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import jax
 
 from graphopt.errors import ProgramError
 from graphopt.lowering.plan import Replicated, home_of
+from graphopt.passes.padding.dims import CannotPad
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from graphopt.passes.table.report import Report
 
 FOLDER = "programs"
+_CANNOT_PAD = "cannot pad"
 
 
 def compile_program(compilation: Compilation) -> Compiled:
@@ -41,7 +44,10 @@ def compile_program(compilation: Compilation) -> Compiled:
 
 
 def compiled_or_known(compilation: Compilation) -> Compiled:
-    """The program compiled, or as an earlier process did; raises as `compile_program`."""
+    """The program compiled, or as an earlier process did; raises as `compile_program`.
+
+    A CannotPad is raised again in later processes.
+    """
     directory = use_cache()
     key = None
     if directory is not None and rules_are_ours():
@@ -49,19 +55,31 @@ def compiled_or_known(compilation: Compilation) -> Compiled:
     if directory is None or key is None:
         return compile_program(compilation)
     file = directory / FOLDER / key
-    if (summary := _read(file)) is not None:
-        return Summarized(compilation, summary, key)
-    compiled = compile_program(compilation)
+    found = _read(file)
+    if isinstance(found, CannotPad):
+        raise found
+    if found is not None:
+        return Summarized(compilation, found, key)
+    try:
+        compiled = compile_program(compilation)
+    except CannotPad as error:
+        record = {_CANNOT_PAD: [error.reason.name, error.reason.text]}
+        write_entry(file, json.dumps(record).encode(), most_bytes())
+        raise
     compiled.key, compiled.note = key, lambda made: _write(file, made)
     return compiled
 
 
-def _read(file: Path) -> Summary | None:
+def _read(file: Path) -> Summary | CannotPad | None:
     payload = read_entry(file)
     if payload is None:
         return None
     try:
-        return Summary.of_record(json.loads(payload))
+        record = json.loads(payload)
+        if _CANNOT_PAD in record:
+            name, text = map(str, record[_CANNOT_PAD])
+            return CannotPad(name, text)
+        return Summary.of_record(record)
     except Exception:  # whatever it is, compiling again makes a good one
         remove_entry(file)
         return None
