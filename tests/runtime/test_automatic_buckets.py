@@ -124,13 +124,37 @@ def test_sizes_as_values() -> None:
     assert assert_same(recognizer, buckets)["exact"] == []
 
 
-def test_tensors_of_a_size_that_is_read_run_exactly() -> None:
+def sized() -> Built:
+    """Tensors with the sizes of a feed: of a number, of two axes, of a weight, of a product."""
+    x = static.data("x", [None, None], "float32")
+    weight = static.create_parameter([1, 3], "float32")
+    rows, columns = paddle.shape(x)[0], paddle.shape(x)[1]
+    one = paddle.full([columns], 2, "int32")
+    both = paddle.zeros([2, rows, columns]) + x
+    wide = paddle.expand(weight, [rows, 3]) * paddle.sum(x, axis=1, keepdim=True)
+    product = paddle.sum(paddle.ones([rows, 4, 1]), axis=[0, 2])
+    loss = paddle.sum(wide * wide)
+    paddle.optimizer.SGD(0.1).minimize(loss)
+    fetches = [one, both, wide, product, loss]
+    return fetches, lambda generator, rows, length: {
+        "x": generator.normal(size=(rows, length)).astype("float32")
+    }
+
+
+def test_tensors_of_a_size_that_is_read() -> None:
+    """They get the rows that are added, which count for nothing."""
+    buckets = Buckets({"batch": one_of(4)}, others=one_of(8))
+    assert assert_same(sized, buckets)["exact"] == []
+
+
+def test_tensors_of_a_size_that_is_computed_run_exactly() -> None:
     """Such a size must be a number when the program is compiled."""
 
     def build() -> Built:
         x = static.data("x", [None, None], "float32")
         weight = static.create_parameter([1], "float32")
-        return [x * weight + paddle.zeros([paddle.shape(x)[1]])], lambda generator, rows, length: {
+        twice = paddle.shape(x)[1] * 2
+        return [x * weight, paddle.zeros([twice])], lambda generator, rows, length: {
             "x": generator.normal(size=(rows, length)).astype("float32")
         }
 

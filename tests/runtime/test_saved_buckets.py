@@ -35,22 +35,15 @@ def assert_same(model: LoadedModel, feeds: list[dict[str, Any]], buckets: Bucket
 
 
 def test_a_saved_rnn_with_states_of_its_own() -> None:
-    """Paddle makes the first states with the sizes of the feed, which are data: nothing is padded.
-
-    The program runs as it is, and says why.
-    """
+    """Its first states have the sizes of the feed, and get the rows that are added to it."""
     saved = CASES["infer_lstm_classifier/model_pir_v3.json"]
     model = load(saved)
     put_parameters(model)
-    feeds, outputs = recorded(saved)[0]
-    executor = static.Executor(paddle.CPUPlace(), buckets=Buckets({"batch": multiples_of(7)}))
-    found = executor.run(
-        model.program, {name: feeds[name] for name in model.feed_names}, model.fetch_names
-    )
-    for new, old in zip(found, outputs, strict=True):
-        np.testing.assert_allclose(new, old, rtol=1e-4, atol=1e-6)
-    (reason,) = executor.stats["exact"]
-    assert reason.startswith("size-of-tensor: pd.shape")
+    given, _ = recorded(saved)[0]
+    rows = min(len(given[name]) for name in model.feed_names)
+    counts = [count for count in (1, 2, 3) if count <= rows]
+    feeds = [{name: given[name][:count] for name in model.feed_names} for count in counts]
+    assert_same(model, feeds, Buckets({"batch": multiples_of(7)}))
 
 
 def test_saved_sequences() -> None:

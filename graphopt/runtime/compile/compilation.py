@@ -86,6 +86,7 @@ class Compilation:
         from graphopt.ir.dialect.context import new_context
         from graphopt.passes.cleanup.settle_shapes import SettleShapes
         from graphopt.passes.padding.mask import mask_padding
+        from graphopt.passes.padding.sized import size_by_tensor
         from graphopt.passes.parallel.sync_batch_norm import SyncBatchNorm
 
         # masked norms are written out, so that they must know before whose rows they count
@@ -94,6 +95,7 @@ class Compilation:
         # what reads sizes off a tensor mostly reshapes by them, and says so without reading then;
         # feeds with rows to spare are never empty
         SettleShapes(has_elements=True).apply(new_context(), module)
+        size_by_tensor(module)
         dce(module)
         return mask_padding(module, axes)
 
