@@ -134,6 +134,63 @@ def test_feeds_of_other_lengths() -> None:
     assert_same(recommender, of_recommender)
 
 
+def stepwise() -> list[Any]:
+    """A network in steps with two memories and a row beside each sequence, and all of its rows."""
+    words = fluid.data("words", [None, 1], "int64", lod_level=1)
+    rows = fluid.embedding(words, size=[12, 6])
+    beside = fluid.layers.fc(fluid.layers.sequence_pool(rows, "sum"), size=4)
+    network = fluid.layers.DynamicRNN()
+    with network.block():
+        word, row = network.step_input(rows), network.static_input(beside)
+        state = network.memory(shape=[8])
+        last = network.memory(init=beside, need_reorder=True)
+        hidden = fluid.layers.fc([word, row, state, last], size=8, act="tanh")
+        network.update_memory(state, hidden)
+        network.update_memory(last, fluid.layers.scale(row, 0.5) + last)
+        network.output(hidden)
+    found = network()
+    ends = fluid.layers.sequence_last_step(found)
+    tops = fluid.layers.sequence_pool(fluid.layers.fc(found, size=3), "max")
+    loss = fluid.layers.mean(fluid.layers.square(ends)) + fluid.layers.mean(tops)
+    fluid.optimizer.SGD(0.1).minimize(loss)
+    return [loss, found, ends]
+
+
+def of_stepwise(generator: Any) -> dict[str, Any]:
+    return {"words": rows(generator, 12, some_lengths(generator))}
+
+
+def test_a_network_in_steps() -> None:
+    """Its sequences are padded to the bucket of the longest one, and unpadded to that of rows."""
+    stats = assert_same(stepwise, of_stepwise, 3)
+    assert stats["op_by_op"] == 0
+    assert stats["compiled_shapes"] == 2  # with the startup program
+
+
+def test_steps_have_sizes_of_their_own() -> None:
+    """Of batches of as many rows, one with a long sequence is compiled for more steps."""
+    batches = [[4, 4, 4, 4], [1, 1, 1, 13], [2, 5, 1, 8], [11, 1, 3, 1]]
+
+    def feeds() -> Feed:
+        left = iter(batches)
+        return lambda generator: {"words": rows(generator, 12, next(left))}
+
+    wanted, state, _ = trained(padded_only, feeds(), len(batches), "off")
+    found, changed, stats = trained(padded_only, feeds(), len(batches), "auto")
+    assert_close(wanted, state, found, changed)
+    assert stats["exact"] == [] and stats["compiled_shapes"] == 2
+    assert [step[0].shape[1] for step in found] == [4, 13, 8, 11]
+
+
+def padded_only() -> list[Any]:
+    """Sequences side by side, with a number of their own where they end, and back."""
+    words = fluid.data("words", [None, 1], "int64", lod_level=1)
+    number = fluid.layers.assign(np.array([0.5], "float32"))
+    padded, counts = fluid.layers.sequence_pad(fluid.layers.cast(words, "float32"), number)
+    back = fluid.layers.sequence_unpad(fluid.layers.square(padded), counts)
+    return [padded, counts, back, fluid.layers.reduce_sum(padded, dim=1)]
+
+
 def test_programs_without_sequences_run_as_they_are() -> None:
     """No padding, and nothing about it in the stats."""
 
@@ -150,9 +207,8 @@ def test_a_program_that_cannot_be_padded_runs_exactly() -> None:
 
     def build() -> list[Any]:
         x = fluid.data("x", [None, 1], "int64", lod_level=1)
-        padded, _ = fluid.layers.sequence_pad(
-            fluid.layers.cast(x, "float32"), fluid.layers.assign(np.zeros(1, "float32"))
-        )
+        zero = fluid.layers.assign(np.zeros(1, "float32"))
+        padded, _ = fluid.layers.sequence_pad(fluid.layers.cast(x, "float32"), zero, maxlen=9)
         return [fluid.layers.reduce_sum(padded)]
 
     _, _, stats = trained(build, lambda g: {"x": rows(g, 4, some_lengths(g))}, 1, "auto")

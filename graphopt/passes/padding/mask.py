@@ -38,21 +38,31 @@ from graphopt.passes.padding.regions import carry_block
 from graphopt.passes.padding.rules import Carried, Padded, fill_of
 
 
-def mask_padding(module: ModuleOp, feeds: Mapping[str, Axes]) -> Masked:
+def mask_padding(
+    module: ModuleOp, feeds: Mapping[str, Axes], lengths: Mapping[str, str] | None = None
+) -> Masked:
     """Rewrite `@main` in place for feeds with these padded axes.
+
+    `lengths` names the feeds with lengths of sequences, and for each the feed that has their rows.
 
     Raises CannotPad, with the op and a named reason, when some op cannot do with padded rows; the
     module is then unchanged.
     """
     function = main_function(module)
-    arguments = zip(function.body.block.args, signature_of(module).arguments, strict=True)
+    arguments = list(zip(function.body.block.args, signature_of(module).arguments, strict=True))
     known: dict[SSAValue, Axes] = {
         value: feeds[port.name]
         for value, port in arguments
         if port.kind == FEED and any(feeds.get(port.name, ()))
     }
     equal: set[tuple[Dim, Dim]] = set()
-    carried = carry_block(function.body.block, known, equal)
+    lengths = lengths or {}
+    rows_of: dict[SSAValue, Dim] = {
+        value: rows
+        for value, port in arguments
+        if (rows := feeds.get(lengths.get(port.name, ""), (None,))[0]) is not None
+    }
+    carried = carry_block(function.body.block, Padded(known, equal, rows_of), known)
     fetches = _fetched(module, Padded(known))
     writer = _Writer(function)
     for op, (found, operands) in carried.items():

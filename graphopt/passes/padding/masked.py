@@ -10,6 +10,9 @@ from dataclasses import dataclass
 
 from graphopt.passes.padding.dims import Axes, Dim, Extent
 
+LONGEST = "longest of "
+"""The dimension of the steps of padded sequences: so many as the longest of these rows has."""
+
 
 def mask_name(dim: Dim) -> str:
     """The feed that says which rows of a dimension count, bool [rows]."""

@@ -22,21 +22,21 @@ from graphopt.passes.padding.rules import Carried, Padded, Real, carry, fill_of
 Found = dict[PdOp, tuple[Carried, tuple[Axes, ...]]]
 
 
-def carry_block(block: Block, known: dict[SSAValue, Axes], equal: set[tuple[Dim, Dim]]) -> Found:
+def carry_block(block: Block, padded: Padded, known: dict[SSAValue, Axes]) -> Found:
     """The rule of each op that padded values reach; ops inside others come before them.
 
-    The results enter `known`, dimensions that must have one size `equal`. CannotPad, with the op,
-    when one cannot do with padding.
+    The results enter `known`, which `padded` is of, and dimensions that must have one size its
+    `equal`. CannotPad, with the op, when one cannot do with padding.
     """
-    walk = _Walk(known, equal)
+    walk = _Walk(padded, known)
     walk.block(block)
     return walk.found
 
 
 @dataclass
 class _Walk:
+    padded: Padded
     known: dict[SSAValue, Axes]
-    equal: set[tuple[Dim, Dim]]
     found: Found = field(default_factory=dict[PdOp, tuple[Carried, tuple[Axes, ...]]])
 
     def block(self, block: Block) -> None:
@@ -47,9 +47,7 @@ class _Walk:
                 continue
             assert isinstance(op, PdOp)
             try:
-                carried = (
-                    self._region(op) if op.regions else _plain(op, Padded(self.known, self.equal))
-                )
+                carried = self._region(op) if op.regions else _plain(op, self.padded)
             except CannotPad as error:
                 raise _at(op, error) from None
             self.found[op] = carried, tuple(map(self.of, op.operands))
@@ -58,7 +56,7 @@ class _Walk:
 
     def of(self, value: SSAValue) -> Axes:
         """The axes of a value."""
-        return Padded(self.known).of(value)
+        return self.padded.of(value)
 
     def _note(self, value: SSAValue, axes: Axes) -> None:
         if any(axes):

@@ -72,10 +72,12 @@ class Padded:
     """The axes of the values of a module; a value that is absent has no padded axis.
 
     `equal` are dimensions that must have one size, which the feeds of each run are checked for.
+    `lengths` are fed lengths of sequences, with the dimension of the rows that these have.
     """
 
     known: Mapping[SSAValue, Axes]
     equal: set[tuple[Dim, Dim]] = field(default_factory=set[tuple[Dim, Dim]])
+    lengths: Mapping[SSAValue, Dim] = field(default_factory=dict[SSAValue, Dim])
 
     def meet(self, one: Dim | None, other: Dim | None) -> bool:
         """True when the axes of two operands may meet.

@@ -12,18 +12,24 @@ from collections.abc import Sequence
 from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
+from graphopt.ir.dialect.ops.math import Cast
 from graphopt.ir.dialect.ops.sequence.layers import (
     SequenceConv,
     SequenceExpand,
+    SequencePad,
     SequencePool,
     SequenceReverse,
     SequenceSoftmax,
+    SequenceUnpad,
 )
 from graphopt.ir.dialect.ops.sequence.recurrent import SequenceGru, SequenceLstm
 from graphopt.ir.dialect.ops.sequence.tagging import CrfDecoding, LinearChainCrf
+from graphopt.ir.dialect.ops.shape import Assign, Reshape
+from graphopt.passes.engine.rewrite import insert
 from graphopt.passes.padding.dims import Axes, CannotPad, Dim
+from graphopt.passes.padding.masked import LONGEST
 from graphopt.passes.padding.recurrent import check_rows, check_weights
-from graphopt.passes.padding.rules import Carried, Padded, carry, check_free
+from graphopt.passes.padding.rules import Carried, Padded, Real, carry, check_free
 
 
 def _rows_and_sequences(rows: Axes, lengths: Axes) -> tuple[Dim | None, Dim | None]:
@@ -74,6 +80,52 @@ def _(op: SequenceExpand, padded: Padded) -> Carried:
     if x[0] != sequences:
         raise CannotPad("different-padding", "it has not a row for each sequence")
     return Carried(((rows, *x[1:]),))
+
+
+@carry.register(SequencePad)
+def _(op: SequencePad, padded: Padded) -> Carried:
+    """The steps are those of the longest sequence of the feed, and of its bucket."""
+    x, lengths = padded.of(op.x), padded.of(op.lengths)
+    rows, sequences = _rows_and_sequences(x, lengths)
+    if op.attr("padded_length") > 0:
+        raise CannotPad("fixed-length", "it pads to a length of its own, which it checks")
+    time = _steps(op.lengths, rows, padded)
+    check_free(x, range(1, len(x)), "the width of its rows")
+    check_weights(padded, [op.pad_value])
+
+    def write(op: SequencePad, real: Real) -> Sequence[SSAValue]:
+        made = SequencePad.make(op.x, op.lengths, op.pad_value, real.mask(time, 1, 0))
+        return (insert(made, op),)
+
+    return Carried(((sequences, time, *x[1:]),), write=write)
+
+
+@carry.register(SequenceUnpad)
+def _(op: SequenceUnpad, padded: Padded) -> Carried:
+    """The rows are those of the feed. A padded sequence may have more of them than steps."""
+    x, lengths = padded.of(op.x), padded.of(op.lengths)
+    rows = _fed_rows(op.lengths, padded)
+    if rows is None or x[0] != lengths[0] or x[1] != _steps(op.lengths, rows, padded):
+        raise CannotPad("different-padding", "its sequences are not those of a feed, padded")
+
+    def write(op: SequenceUnpad, real: Real) -> Sequence[SSAValue]:
+        return (insert(SequenceUnpad.make(op.x, op.lengths, real.mask(rows, 1, 0)), op),)
+
+    return Carried(((rows, *x[2:]),), write=write)
+
+
+def _steps(lengths: SSAValue, rows: Dim | None, padded: Padded) -> Dim:
+    """The dimension of the steps of sequences with these lengths, which must be those of a feed."""
+    if rows is None or _fed_rows(lengths, padded) != rows:
+        raise CannotPad("computed-lengths", "its lengths are not those that are fed with its rows")
+    return (f"{LONGEST}{rows[0]}",)
+
+
+def _fed_rows(lengths: SSAValue, padded: Padded) -> Dim | None:
+    """The dimension of the rows that lengths were fed with; None for lengths that were not fed."""
+    while isinstance(op := lengths.owner, Reshape | Assign | Cast):
+        lengths = op.operands[0]
+    return padded.lengths.get(lengths)
 
 
 @carry.register(LinearChainCrf)

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from graphopt.ir.program import GRAD_SUFFIX, Program
+from graphopt.ir.program import GRAD_SUFFIX, LENGTHS, Program
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
 from graphopt.passes.padding.dims import Axes
 from graphopt.passes.padding.masked import Masked
@@ -97,7 +97,8 @@ class Compilation:
         SettleShapes(has_elements=True).apply(new_context(), module)
         size_by_tensor(module)
         dce(module)
-        return mask_padding(module, axes)
+        lengths = {f"{name}{LENGTHS}": name for name in axes}
+        return mask_padding(module, axes, lengths)
 
     def pass_context(self) -> PassContext:
         """The PassContext for the passes."""

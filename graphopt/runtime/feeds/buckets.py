@@ -14,6 +14,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from graphopt.passes.padding.masked import LONGEST
+
 Sizes = Callable[[int], int]
 """From a number of rows (1 or more) to that of its bucket, which is at least as large."""
 
@@ -21,6 +23,7 @@ BATCH = "batch"
 ROWS = "rows"
 # the rows of feeds whose sequences have other lengths than those of the first such feed
 OTHER_ROWS = "rows of "
+STEPS = "steps"
 
 
 def powers_of_two(least: int = 1, most: int | None = None) -> Sizes:
@@ -79,11 +82,12 @@ class Buckets:
     `sizes` maps the name of a dimension to its buckets. `axes` names the axes of feeds, None for
     those that are left alone: `{"tokens": ("batch", "time")}`. A feed that is not in it has the
     dimension "batch" as its first axis when that is of unknown size. That of a feed of sequences is
-    "rows", or "rows of x" where the first feed with its lengths is x. With `others` every axis of
-    unknown size is padded, that of position 2 as "axis 2", by these sizes. A compiled size that is
-    up to `reuse` times as large as needed, all dimensions together, serves before another one is
-    compiled; with `patience` only so many times for each size. Raises ValueError for a name in
-    `axes` that has no sizes, and for a `reuse` below 1.
+    "rows", or "rows of x" where the first feed with its lengths is x. Sequences that the program
+    pads to the longest one have "steps", of the sizes of their rows if it is not given. With
+    `others` every axis of unknown size is padded, that of position 2 as "axis 2", by these sizes. A
+    compiled size that is up to `reuse` times as large as needed, all dimensions together, serves
+    before another one is compiled; with `patience` only so many times for each size. Raises
+    ValueError for a name in `axes` that has no sizes, and for a `reuse` below 1.
     """
 
     sizes: Mapping[str, Sizes]
@@ -132,6 +136,8 @@ class Buckets:
         return sizes(rows)
 
     def _sizes_of(self, dimension: str) -> Sizes | None:
+        if dimension.startswith(LONGEST):
+            return self.sizes.get(STEPS) or self._sizes_of(dimension.removeprefix(LONGEST))
         usual = ROWS if dimension.startswith(OTHER_ROWS) else dimension
         return self.sizes.get(dimension) or self.sizes.get(usual) or self.others
 
@@ -143,7 +149,7 @@ def sequences(share: float = 0.25) -> Buckets:
     Few rows, whose work is nothing beside a compilation, have one size. A compiled size of up to
     twice the rows serves first: a size is compiled that came often.
     """
-    sizes = {BATCH: sparing(share), ROWS: sparing(share, least=16)}
+    sizes = {BATCH: sparing(share), ROWS: sparing(share, least=16), STEPS: sparing(share, least=8)}
     return Buckets(sizes, reuse=2.0, patience=16)
 
 

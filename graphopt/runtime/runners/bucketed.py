@@ -14,7 +14,7 @@ import numpy as np
 
 from graphopt.ir.program import LENGTHS, Program
 from graphopt.passes.padding.dims import Axes, CannotPad
-from graphopt.passes.padding.masked import Masked, count_name, mask_name
+from graphopt.passes.padding.masked import LONGEST, Masked, count_name, mask_name
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place
 from graphopt.runtime.feeds.buckets import BATCH, OTHER_ROWS, ROWS, Buckets
@@ -115,8 +115,9 @@ class BucketedRunner(Runner):
             padded = {name: array.copy() for name, array in padded.items()}
         found = executables.find((shapes_of(padded),), 1, even=True)
         self.runs += 1
-        self.rows += sum(real for real, _ in rows.values())
-        self.padding += sum(size - real for real, size in rows.values())
+        fed = [pair for dim, pair in rows.items() if not dim.startswith(LONGEST)]
+        self.rows += sum(real for real, _ in fed)
+        self.padding += sum(size - real for real, size in fed)
         fetches = choose(found, served, names)(padded, scope)
         assert executables.compiled.masked is not None
         cuts = executables.compiled.masked.fetches
@@ -140,7 +141,9 @@ class BucketedRunner(Runner):
         executables, served = padded
         masked = executables.compiled.masked
         assert masked is not None
-        rows = self._reused(executables, masked, rows, _links(axes, feeds))
+        rows = self._reused(
+            executables, masked, {**rows, **self._steps(masked, axes, feeds)}, _links(axes, feeds)
+        )
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
             return None
@@ -210,6 +213,18 @@ class BucketedRunner(Runner):
                 extra = sizes[sequences] - found[sequences]
                 sizes[rows] = fit(rows, found[rows] + extra) if extra else found[rows]
         return sizes
+
+    def _steps(
+        self, masked: Masked, axes: Dimensions, feeds: Mapping[str, Array]
+    ) -> dict[str, tuple[int, int]]:
+        """The steps of the longest sequence, for each feed of which a program needs that."""
+        found: dict[str, tuple[int, int]] = {}
+        for name in feeds:
+            lengths, steps = feeds.get(_lengths_of(name)), f"{LONGEST}{axes[name][:1][0]}"
+            if lengths is not None and (steps,) in masked.masks:
+                longest = int(np.max(lengths))
+                found[steps] = longest, self.buckets.fit(steps, longest)
+        return found
 
     def _reused(self, executables: Executables, masked: Masked, rows: Rows, links: Links) -> Rows:
         """The smallest sizes that were compiled and are not much larger, else those of the buckets.

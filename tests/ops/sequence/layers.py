@@ -88,8 +88,17 @@ SAMPLES = {
             ]
         ),
         sample(f64(2), i64([2]), f64([9.0]), padded_length=3).gives(lambda x, n, v: [[*x, 9]]),
+        sample(f64(3), i64([1, 2]), f64([9.0]), i64([0, 0, 0])).gives(
+            lambda x, n, v, s: [[x[0], 9, 9], [x[1], x[2], 9]]
+        ),
+        sample(f64(3), i64([1, 2]), f64([9.0]), i64([0])).gives(
+            lambda x, n, v, s: [[x[0]], [x[1]]]
+        ),
     ],
     ops.SequenceUnpad: [
         sample(f32(3, 3, 2), i64(LENGTHS)).gives(lambda x, n: np.concatenate([x[0, :2], x[2]])),
+        sample(f32(2, 2, 2), i64([1, 3]), i64([0, 0, 0, 0])).gives(
+            lambda x, n, r: [x[0, 0], x[1, 0], x[1, 1], x[1, 1]]
+        ),
     ],
 }

@@ -119,16 +119,21 @@ def sequence_expand_as(x: Array, y: Array, lengths: Array) -> Array:
 
 
 @lowers(ops.SequencePad)
-def sequence_pad(x: Array, lengths: Array, pad_value: Array, padded_length: int) -> Array:
-    sizes = concrete(lengths, "the length of sequence_pad")
-    longest = int(sizes.max(initial=0))
-    length = padded_length if padded_length > 0 else longest
-    if longest > length:
-        raise ValueError(f"sequence_pad to {length} rows: a sequence has {longest}")
-    starts = np.cumsum(sizes) - sizes
-    steps = np.arange(length)
-    inside = steps < sizes[:, None]
-    at = np.where(inside, starts[:, None] + steps, 0)
+def sequence_pad(
+    x: Array, lengths: Array, pad_value: Array, steps: Array | None, padded_length: int
+) -> Array:
+    if steps is None:
+        sizes = concrete(lengths, "the length of sequence_pad")
+        longest = int(sizes.max(initial=0))
+        length = padded_length if padded_length > 0 else longest
+        if longest > length:
+            raise ValueError(f"sequence_pad to {length} rows: a sequence has {longest}")
+    else:
+        sizes, length = lengths.astype(np.int64), steps.shape[0]
+    starts = sizes.cumsum() - sizes
+    inside = np.arange(length) < sizes[:, None]
+    numpy = np if steps is None else jnp
+    at = numpy.where(inside, starts[:, None] + np.arange(length), 0)
     rest = x.shape[1:]
     fill = jnp.broadcast_to(pad_value.reshape(()) if pad_value.size == 1 else pad_value, rest)
     if not x.shape[0]:
@@ -137,8 +142,12 @@ def sequence_pad(x: Array, lengths: Array, pad_value: Array, padded_length: int)
 
 
 @lowers(ops.SequenceUnpad)
-def sequence_unpad(x: Array, lengths: Array) -> Array:
+def sequence_unpad(x: Array, lengths: Array, rows: Array | None) -> Array:
+    if rows is not None:
+        numbers, each = numbers_of(lengths, rows.shape[0]), np.arange(rows.shape[0])
+        first = jnp.take(ends_of(lengths) - lengths, numbers, mode="clip")
+        last = jnp.asarray(max(x.shape[1] - 1, 0))
+        return x.at[numbers, jnp.minimum(each - first, last)].get(mode="clip")
     sizes = concrete(lengths, "the number of rows of sequence_unpad").reshape(-1)
     inside = np.arange(x.shape[1]) < sizes[:, None]
-    rows, steps = np.nonzero(inside)
-    return x[rows, steps]
+    return x[np.nonzero(inside)]

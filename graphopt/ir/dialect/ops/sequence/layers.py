@@ -177,6 +177,7 @@ class SequenceExpand(OpaqueOp):
 class SequencePad(DataSizedOp):
     """Sequences side by side: [sequences, length, ...], the longest one's unless it is given.
 
+    With `steps` the length is that of this vector, and longer sequences lose their last rows.
     Paddle: sequence_pad.
     """
 
@@ -184,29 +185,46 @@ class SequencePad(DataSizedOp):
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
     pad_value = operand_def(Tensor)
+    steps = opt_operand_def(Tensor)
     out = result_def(Tensor)
     padded_length = integer(-1)
 
     @staticmethod
-    def infer(x: Tensor, lengths: Tensor, pad_value: Tensor, padded_length: int) -> Tensor:
+    def infer(
+        x: Tensor, lengths: Tensor, pad_value: Tensor, steps: Tensor | None, padded_length: int
+    ) -> Tensor:
         check_sequences(x, lengths)
         same_dtype(x, pad_value)
         length = padded_length if padded_length > 0 else UNKNOWN
+        if steps is not None:
+            length = _length_of("steps", steps)
         return like(x, shape=(*shape_of(lengths), length, *shape_of(x)[1:]))
 
 
 @irdl_op_definition
 class SequenceUnpad(DataSizedOp):
-    """The first rows of each of [sequences, length, ...]. Paddle: sequence_unpad."""
+    """The first rows of each of [sequences, length, ...]. Paddle: sequence_unpad.
+
+    With `rows` there are as many as this vector has elements; a sequence of more rows than there
+    are repeats its last one.
+    """
 
     name = "pd.sequence_unpad"
     x = operand_def(Tensor)
     lengths = operand_def(Tensor)
+    rows = opt_operand_def(Tensor)
     out = result_def(Tensor)
 
     @staticmethod
-    def infer(x: Tensor, lengths: Tensor) -> Tensor:
+    def infer(x: Tensor, lengths: Tensor, rows: Tensor | None) -> Tensor:
         check_integer("lengths", lengths)
         if rank_of(x) < 2:
             raise ProgramError(f"expected [sequences, length, ...], found {show(x)}")
-        return like(x, shape=(UNKNOWN, *shape_of(x)[2:]))
+        count = UNKNOWN if rows is None else _length_of("rows", rows)
+        return like(x, shape=(count, *shape_of(x)[2:]))
+
+
+def _length_of(what: str, vector: Tensor) -> int:
+    if rank_of(vector) != 1:
+        raise ProgramError(f"{what} should be a vector, found {show(vector)}")
+    return shape_of(vector)[0]
