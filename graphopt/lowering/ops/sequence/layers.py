@@ -147,7 +147,7 @@ def sequence_unpad(x: Array, lengths: Array, rows: Array | None) -> Array:
         numbers, each = numbers_of(lengths, rows.shape[0]), np.arange(rows.shape[0])
         first = jnp.take(ends_of(lengths) - lengths, numbers, mode="clip")
         last = jnp.asarray(max(x.shape[1] - 1, 0))
-        return x.at[numbers, jnp.minimum(each - first, last)].get(mode="clip")
+        return jnp.asarray(x).at[numbers, jnp.minimum(each - first, last)].get(mode="clip")
     sizes = concrete(lengths, "the number of rows of sequence_unpad").reshape(-1)
     inside = np.arange(x.shape[1]) < sizes[:, None]
     return x[np.nonzero(inside)]
