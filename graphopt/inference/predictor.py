@@ -12,11 +12,12 @@ import numpy as np
 import graphopt
 from graphopt.buckets import automatic
 from graphopt.errors import FeedError
-from graphopt.fluid.executor import Executor
-from graphopt.fluid.lod_tensor import LoDTensor, lengths_between
+from graphopt.frontend.sequence_notes import levels_of
 from graphopt.inference.config import Config, DataType
 from graphopt.models.model import ImportedModel, read_model
+from graphopt.runtime.executor import Executor
 from graphopt.runtime.settings.flags import pads_sizes
+from graphopt.runtime.state.slots import Tensor as Fetched
 
 Array = np.ndarray[Any, Any]
 # Sizes of inputs that are compiled as they are, before others run in buckets.
@@ -80,10 +81,13 @@ class Tensor:
         return self._value
 
     def _feed(self) -> Any:
-        lengths = [lengths_between(level) for level in self._lod]
-        return LoDTensor(self._array(), lengths) if lengths else self._array()
+        if not self._lod:
+            return self._array()
+        from graphopt.fluid.lod_tensor import LoDTensor, lengths_between
 
-    def _take(self, fetched: LoDTensor) -> None:
+        return LoDTensor(self._array(), [lengths_between(level) for level in self._lod])
+
+    def _take(self, fetched: Fetched) -> None:
         self._value = np.asarray(fetched)
         self._shape = list(self._value.shape)
         self._lod = fetched.lod()
@@ -102,9 +106,10 @@ class Predictor:
     def __init__(self, config: Config, model: ImportedModel | None = None) -> None:
         self._config = config
         self._model = _read(config) if model is None else model
-        self._executor = Executor(config.place())
+        executor = _executor_of(self._model)
+        self._executor = executor(config.place())
         buckets = self._model.buckets or automatic()
-        self._in_buckets = Executor(config.place(), buckets=buckets)
+        self._in_buckets = executor(config.place(), buckets=buckets)
         self._exact: set[Hashable] = set()
         self._inputs = {name: Tensor(name) for name in self._model.feed_names}
         self._outputs = {name: Tensor(name) for name in self._model.fetch_names}
@@ -136,6 +141,7 @@ class Predictor:
         executor = self._executor_for(feed)
         fetched = executor.run(model.program, feed, names, scope=model.scope, return_numpy=False)
         for name, value in zip(names, fetched, strict=True):
+            assert isinstance(value, Fetched)
             self._outputs[name]._take(value)
         if inputs is None:
             return True
@@ -165,6 +171,16 @@ def _handle(handles: dict[str, Tensor], name: str, kind: str) -> Tensor:
     if name not in handles:
         raise FeedError(f"the model has no {kind} '{name}'; it has {', '.join(handles) or 'none'}")
     return handles[name]
+
+
+def _executor_of(model: ImportedModel) -> type[Executor]:
+    """The executor of a model: that of 1.8 if outputs have lengths, which takes long to import."""
+    block = model.program.global_block()
+    if not any(levels_of(block.find_var(name)) for name in model.fetch_names):
+        return Executor
+    from graphopt.fluid.executor import Executor as WithLengths
+
+    return WithLengths
 
 
 def _read(config: Config) -> ImportedModel:

@@ -7,14 +7,15 @@ uniformity and independence, but it is not meant to resist an attacker.
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
-from jax.extend.random import define_prng_impl
 
 Array = jax.Array
 
@@ -58,17 +59,22 @@ def _seed(seed: Array) -> Array:
     return jnp.stack([words >> np.uint64(32), words]).astype(np.uint32)
 
 
-COUNTER_HASH = define_prng_impl(
-    key_shape=(2,),
-    seed=_seed,
-    split=_split,
-    random_bits=_random_bits,
-    fold_in=_fold_in,
-    name="graphopt_counter_hash",
-    tag="gch",
-)
+@functools.cache
+def counter_hash() -> Any:
+    """The generator, as JAX knows it."""
+    from jax.extend.random import define_prng_impl  # which imports Pallas, that few programs need
+
+    return define_prng_impl(
+        key_shape=(2,),
+        seed=_seed,
+        split=_split,
+        random_bits=_random_bits,
+        fold_in=_fold_in,
+        name="graphoptcounter_hash",
+        tag="gch",
+    )
 
 
 def by_hash(key: Array) -> Array:
     """A key of this generator from a threefry key."""
-    return jax.random.wrap_key_data(jax.random.key_data(key), impl=COUNTER_HASH)
+    return jax.random.wrap_key_data(jax.random.key_data(key), impl=counter_hash())

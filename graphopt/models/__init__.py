@@ -1,5 +1,5 @@
 """Saved models of any format in one call."""
 
-from graphopt import tensor as _methods  # noqa: F401  (programs and variables get their methods)
+import graphopt.tensor as _methods  # noqa: F401  (programs and variables get their methods)
 from graphopt.models.model import ImportedModel as ImportedModel
 from graphopt.models.model import import_model as import_model
