@@ -70,7 +70,7 @@ def counter_hash() -> Any:
         split=_split,
         random_bits=_random_bits,
         fold_in=_fold_in,
-        name="graphoptcounter_hash",
+        name="graphopt_counter_hash",
         tag="gch",
     )
 
