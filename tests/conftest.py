@@ -131,3 +131,15 @@ def nothing_is_left() -> Iterator[None]:
     left = at_the_root() - THERE
     THERE.update(left)
     assert not left, f"{', '.join(sorted(left))} is left in {ROOT}: write into tmp_path"
+
+
+@pytest.fixture(autouse=True)
+def flags_as_before() -> Iterator[None]:
+    """A flag that a test sets is what it was again, so that no later test depends on it."""
+    from graphopt.runtime.settings import flags
+
+    before = dict(flags._set)
+    yield
+    flags._set.clear()
+    flags._set.update(before)
+    flags._checks.clear()
