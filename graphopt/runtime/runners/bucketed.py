@@ -171,7 +171,7 @@ class BucketedRunner(Runner):
         }
 
     def _applies(self, program: Program) -> bool:
-        return not self.only_sequences or (pads_sizes() and _takes_sequences(program))
+        return not self.only_sequences or (_takes_sequences(program) and pads_sizes())
 
     def _rows(self, program: Program, feeds: Mapping[str, Array], axes: Dimensions) -> Rows:
         """The sizes of the dimensions; none at all when the feeds disagree or are empty."""
