@@ -78,11 +78,12 @@ test-notebooks: $(VENV)/.notebook ## run a notebook and test what its cells show
 	$(BIN)/python -m pytest -m slow tests/display/test_in_notebook.py
 
 .PHONY: conformance
-conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/reference/conformance.md
+conformance: $(VENV)/.dev ## run all cases recorded from Paddle; writes docs/reference/{conformance,operators}.md
 	$(BIN)/python -m graphopt.conformance tests/conformance/cases -j $(WORKERS) \
 		--tiers tests/conformance/tiers.tsv --reasons tests/conformance/reasons.tsv \
 		--report docs/reference/conformance.md --operators tests/conformance/operators.tsv \
 		--require A=99 --require B=99 --require C=90
+	$(BIN)/python docs/generate.py
 
 SOURCES ?=
 .PHONY: paddle-tests
