@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from enum import Enum
+
 from graphopt.device import is_compiled_with_cinn as is_compiled_with_cinn
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
 from graphopt.device import is_compiled_with_custom_device as is_compiled_with_custom_device
@@ -44,6 +46,14 @@ lazy.attach(globals(), {name: ("graphopt.fluid.inference", name) for name in _IN
 EnforceNotMet = OperatorError
 
 
+class DeviceType(Enum):
+    """The kinds of devices that scripts choose a place by."""
+
+    CPU = 1
+    CUDA = 2
+    XPU = 3
+
+
 class VarDesc:
     """The types of variables, in the place where 1.8 has them."""
 
@@ -60,8 +70,10 @@ class VarDesc:
         FP32 = DType("float32")
         FP64 = DType("float64")
         LOD_TENSOR = VarKind.DENSE_TENSOR
+        DENSE_TENSOR = VarKind.DENSE_TENSOR
         SELECTED_ROWS = VarKind.SELECTED_ROWS
         LOD_TENSOR_ARRAY = VarKind.TENSOR_ARRAY
+        DENSE_TENSOR_ARRAY = VarKind.TENSOR_ARRAY
         READER = VarKind.READER
         RAW = VarKind.RAW
 

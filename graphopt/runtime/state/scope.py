@@ -63,6 +63,10 @@ class Scope(WithFacts):
             scope = scope._parent
         return None
 
+    def size(self) -> int:
+        """The number of variables of this very scope, with or without a value."""
+        return len(self._slots)
+
     def new_scope(self) -> Scope:
         """A scope that sees this one's variables."""
         kid = Scope(self)
