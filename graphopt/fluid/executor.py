@@ -10,6 +10,7 @@ import numpy as np
 from graphopt.fluid.lod_tensor import LoDTensor
 from graphopt.frontend.calls import publish
 from graphopt.frontend.sequence_notes import Levels, fed_name, levels_of
+from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Block, Program, Variable, default_main_program
 from graphopt.runtime.executor import Executor as _Executor
 from graphopt.runtime.feeds.feed import lengths_fed
@@ -141,6 +142,28 @@ def _numbers(levels: Levels, known: dict[str, Any], tensor: LoDTensor) -> list[l
         else:
             return []
     return found if found and sum(found[-1]) == rows else []
+
+
+def _as_lodtensor(data: Any, place: Any, dtype: Any = None) -> LoDTensor:
+    """A tensor of a number, a list, a tuple or an array; `place` has no effect.
+
+    Arrays keep their own dtype, the others take `dtype`. Raises AssertionError when they have
+    none, TypeError for anything else.
+    """
+    if isinstance(data, np.ndarray):
+        array = data
+    elif isinstance(data, (bool, int, float, list, tuple, np.generic)):
+        if dtype is None:
+            raise AssertionError("_as_lodtensor(): give 'dtype' for data that is not an array")
+        array = np.array(data, as_dtype(dtype).numpy)
+    else:
+        raise TypeError(
+            "_as_lodtensor(): 'data' should be a number, a list, a tuple or an array, found "
+            f"{type(data).__name__}"
+        )
+    tensor = LoDTensor()
+    tensor.set(array, place)
+    return tensor
 
 
 def _fetch_var(name: Any, scope: Scope | None = None, return_numpy: bool = True) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend.missing import explain
+from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.runtime.state.slots import Slot
 from graphopt.runtime.state.slots import Tensor as _Tensor
 
@@ -24,6 +25,10 @@ class LoDTensor(_Tensor):
         if array is not None:
             self._slot.put(np.array(array))
         self.set_recursive_sequence_lengths(lengths)
+
+    def _dtype(self) -> DType:
+        """The element type of the value; ScopeError when there is none."""
+        return as_dtype(self._slot.numpy().dtype)
 
 
 LoDTensorArray = list
