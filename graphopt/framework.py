@@ -10,6 +10,8 @@ from graphopt.frontend.mode import disable_static as disable_static
 from graphopt.frontend.mode import enable_static as enable_static
 from graphopt.frontend.mode import get_default_dtype as get_default_dtype
 from graphopt.frontend.mode import in_dynamic_mode as in_dynamic_mode
+from graphopt.frontend.mode import in_dynamic_or_pir_mode as in_dynamic_or_pir_mode
+from graphopt.frontend.mode import in_pir_mode as in_pir_mode
 from graphopt.frontend.mode import seed as seed
 from graphopt.frontend.mode import set_default_dtype as set_default_dtype
 from graphopt.frontend.parameters import ParamAttr as ParamAttr
@@ -22,5 +24,8 @@ from graphopt.runtime.devices.places import CUDAPlace as CUDAPlace
 from graphopt.runtime.settings.flags import get_flags as get_flags
 from graphopt.runtime.settings.flags import set_flags as set_flags
 
-lazy.attach(globals(), {"core": ("graphopt.fluid.core", "")})
+lazy.attach(
+    globals(),
+    {"core": ("graphopt.fluid.core", ""), "random": ("graphopt.frontend.seeds", "")},
+)
 publish(globals(), __name__)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, MutableMapping
 from enum import Enum
+from typing import Any
 
 from graphopt.device import is_compiled_with_cinn as is_compiled_with_cinn
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
@@ -24,6 +26,8 @@ from graphopt.runtime.devices.places import Place as Place
 from graphopt.runtime.devices.places import XPUPlace as XPUPlace
 from graphopt.runtime.devices.places import cuda_places
 from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecutor
+from graphopt.runtime.settings.flag_table import FLAGS
+from graphopt.runtime.settings.flags import get_flags, set_flags
 from graphopt.runtime.state.scope import Scope as Scope
 
 # The predictors of 1.8, which few scripts use, and which bring the readers of saved models.
@@ -99,6 +103,52 @@ class op_proto_and_checker_maker:
     def kOpRoleVarAttrName() -> str:
         """The attribute that holds a parameter and its gradient."""
         return "op_role_var"
+
+
+class _Globals(MutableMapping[str, Any]):
+    """All flags by name; reads and writes are those of `get_flags` and `set_flags`."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in _flag_names():
+            raise KeyError(name)
+        return get_flags(name)[name]
+
+    def __setitem__(self, name: str, value: Any) -> None:
+        if name in _FIXED_FLAGS:
+            raise RuntimeError(f"flag '{name}' is not writable: Paddle fixes it at its start")
+        set_flags({name: value})
+
+    def __delitem__(self, name: str) -> None:
+        raise TypeError(f"flag '{name}' cannot be deleted; set another value")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_flag_names())
+
+    def __len__(self) -> int:
+        return len(_flag_names())
+
+
+_FIXED_FLAGS = ("FLAGS_free_idle_chunk", "FLAGS_free_when_no_cache_hit")
+
+
+def _flag_names() -> list[str]:
+    return [f"FLAGS_{name}" for name in FLAGS]
+
+
+def globals() -> MutableMapping[str, Any]:  # Paddle's name
+    """The flags as a dict (core.globals)."""
+    return _Globals()
+
+
+def _set_eager_deletion_mode(threshold: float, fraction: float, fast: bool) -> None:
+    """Set the flags of eager deletion, which change nothing: XLA frees what no step needs."""
+    set_flags(
+        {
+            "FLAGS_eager_delete_tensor_gb": threshold,
+            "FLAGS_memory_fraction_of_eager_deletion": fraction,
+            "FLAGS_fast_eager_deletion_mode": fast,
+        }
+    )
 
 
 def get_cuda_device_count() -> int:

@@ -1,4 +1,4 @@
-"""DataFeeder: rows of Python values as feeds (paddle.fluid.DataFeeder)."""
+"""DataFeeder: rows of Python values as feeds (paddle.fluid.DataFeeder), and checks of inputs."""
 
 from __future__ import annotations
 
@@ -9,7 +9,52 @@ import numpy as np
 
 from graphopt.fluid.lod_tensor import create_lod_tensor
 from graphopt.frontend.missing import explain
+from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Program, Variable, default_main_program
+
+
+def convert_dtype(dtype: Any) -> str:
+    """The name of an element type; TypeError when there is none (data_feeder.convert_dtype)."""
+    return str(as_dtype(dtype))
+
+
+def check_type(
+    input: Any, input_name: str, expected_type: Any, op_name: str, extra_message: str = ""
+) -> None:
+    """Raise TypeError unless `input` is of the expected type, or of one of a tuple of them."""
+    if not isinstance(input, expected_type):
+        raise TypeError(
+            f"The type of '{input_name}' in {op_name} must be {expected_type}, but received "
+            f"{type(input)}. {extra_message}"
+        )
+
+
+def check_dtype(
+    input_dtype: Any,
+    input_name: str,
+    expected_dtype: Sequence[str] | str,
+    op_name: str,
+    extra_message: str = "",
+) -> None:
+    """Raise TypeError unless an element type is the expected one, or one of several."""
+    expected = [expected_dtype] if isinstance(expected_dtype, str) else expected_dtype
+    if convert_dtype(input_dtype) not in expected:
+        raise TypeError(
+            f"The data type of '{input_name}' in {op_name} must be {expected_dtype}, but received "
+            f"{convert_dtype(input_dtype)}. {extra_message}"
+        )
+
+
+def check_variable_and_dtype(
+    input: Any,
+    input_name: str,
+    expected_dtype: Sequence[str] | str,
+    op_name: str,
+    extra_message: str = "",
+) -> None:
+    """Raise TypeError unless `input` is a Variable of the expected type, or of one of several."""
+    check_type(input, input_name, Variable, op_name, extra_message)
+    check_dtype(input.dtype, input_name, expected_dtype, op_name, extra_message)
 
 
 class DataFeeder:

@@ -28,7 +28,6 @@ MODULES: Mapping[str, str] = {
     "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
     "paddle.compat.nn": "the layers of paddle.nn",
-    "paddle.common_ops_import": "fluid.layer_helper and fluid.framework",
     "paddle.complex": "paddle.complex(real, imag) and the functions of paddle",
     "paddle.cuda": "paddle.device",
     "paddle.dataset.mq2007": "a paddle.io.Dataset that reads its files",
@@ -63,7 +62,6 @@ MODULES: Mapping[str, str] = {
     "paddle.fluid.contrib.utils": "files of this machine",
     "paddle.fluid.data_feed_desc": _FEED,
     "paddle.fluid.dataloader": "paddle.io",
-    "paddle.fluid.default_scope_funcs": "fluid.global_scope and fluid.scope_guard",
     "paddle.fluid.device_worker": _FEED,
     "paddle.fluid.distributed": _DATA_PARALLEL,
     **dict.fromkeys(

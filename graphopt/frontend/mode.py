@@ -46,6 +46,16 @@ def in_dynamic_mode() -> bool:
     return _dynamic
 
 
+def in_pir_mode() -> bool:
+    """False: layers append Operators to a Program, and no operations of PIR (in_pir_mode)."""
+    return False
+
+
+def in_dynamic_or_pir_mode() -> bool:
+    """True after `disable_static()` (in_dynamic_or_pir_mode)."""
+    return _dynamic
+
+
 def would_be_dynamic() -> bool:
     """True where Paddle is in dynamic mode.
 

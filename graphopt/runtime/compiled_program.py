@@ -13,7 +13,7 @@ from graphopt.display.facts import WithFacts
 from graphopt.display.table import Page
 from graphopt.ir.program import Program
 from graphopt.runtime.compile.compilation import Compilation
-from graphopt.runtime.devices.places import Place, likely_place
+from graphopt.runtime.devices.places import Place, as_place, likely_place
 from graphopt.runtime.distributed.job import job_of
 from graphopt.runtime.executor import Executor
 from graphopt.runtime.feeds.fetch import Results, as_result, fetch_names, merge_replicas
@@ -273,6 +273,14 @@ class CompiledProgram(WithFacts):
 
     def _compiled(self) -> list[Compiled]:
         return self._runner.all_compiled() if self._runner else []
+
+    def _compile(self, scope: Scope, place: object) -> CompiledProgram:
+        """Bind the program to a scope and a place, as its first run would.
+
+        Raises ValueError when it is bound to others; XLA compiles at the first run.
+        """
+        self._bind(scope, as_place(place))
+        return self
 
     def _run(
         self,

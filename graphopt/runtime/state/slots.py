@@ -134,6 +134,21 @@ class Slot:
         """A view through which scripts read and write the value."""
         return Tensor(self)
 
+    def set_int(self, value: int) -> None:
+        """Replace the value by a whole number."""
+        self.put(np.array(value, "int64"))
+
+    def is_int(self) -> bool:
+        """True when the value is a whole number without axes."""
+        found = self.value_type()
+        return found is not None and found[0] == () and found[1].kind in "iu"
+
+    def get_int(self) -> int:
+        """The value as a number; TypeError unless it is a whole one."""
+        if not self.is_int():
+            raise TypeError(f"variable '{self.name}' is not a whole number; set one with set_int")
+        return int(self.numpy())
+
     def is_initialized(self) -> bool:
         """True once the variable has a value."""
         return self.value is not None
