@@ -235,6 +235,12 @@ class VariableDesc(_Record):
         """True for a variable that is fed in its declared shape."""
         return self._variable.need_check_feed and not self._variable.takes_any_shape
 
+    def set_need_check_feed(self, checks: bool) -> None:
+        """Let runs feed the variable in its declared shape alone, or in any."""
+        undo.note_attributes(self._variable, "takes_any_shape")
+        self._variable.takes_any_shape = not checks
+        self._variable.block.program.touch()
+
     def _set(self, name: str, value: Any) -> None:
         own = f"_{name}" if name == "dtype" else name
         undo.note_attributes(self._variable, own, "saved")

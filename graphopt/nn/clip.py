@@ -6,12 +6,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
+from graphopt.frontend import lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.frontend.mode import current_op_attrs, op_attrs
 from graphopt.ir.program import Parameter, Variable, default_main_program
 from graphopt.tensor.creation import full
 from graphopt.tensor.manipulation import cast, reshape
 from graphopt.tensor.math import add_n, clip, divide, maximum, multiply, sqrt, square, sum
+
+lazy.attach(globals(), {"set_gradient_clip": ("graphopt.fluid.clip", "set_gradient_clip")})
 
 Pair = tuple[Parameter, Variable | None]
 

@@ -58,6 +58,32 @@ def divide(x: Variable, y: Variable, name: str | None = None) -> Variable:
     return binary("elementwise_div", x, y, name)
 
 
+def _add_with_axis(x: Variable, y: Variable, axis: int = -1, name: str | None = None) -> Variable:
+    """x + y, where the dimensions of y start at `axis` of x (-1: at the end)."""
+    return binary("elementwise_add", x, y, name, axis=axis)
+
+
+def _subtract_with_axis(
+    x: Variable, y: Variable, axis: int = -1, name: str | None = None
+) -> Variable:
+    """x - y, where the dimensions of y start at `axis` of x (-1: at the end)."""
+    return binary("elementwise_sub", x, y, name, axis=axis)
+
+
+def _multiply_with_axis(
+    x: Variable, y: Variable, axis: int = -1, name: str | None = None
+) -> Variable:
+    """x * y, where the dimensions of y start at `axis` of x (-1: at the end)."""
+    return binary("elementwise_mul", x, y, name, axis=axis)
+
+
+def _divide_with_axis(
+    x: Variable, y: Variable, axis: int = -1, name: str | None = None
+) -> Variable:
+    """x / y, where the dimensions of y start at `axis` of x (-1: at the end)."""
+    return binary("elementwise_div", x, y, name, axis=axis)
+
+
 def maximum(x: Variable, y: Variable, name: str | None = None) -> Variable:
     """The larger of x and y (paddle.maximum)."""
     return binary("elementwise_max", x, y, name)

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 import graphopt as paddle
 from graphopt import static, tensor
 from graphopt.common_ops_import import check_dtype, check_type, check_variable_and_dtype
+from graphopt.tensor import math
 
 
 def test_inputs_of_another_type_are_refused() -> None:
     with static.program_guard(static.Program()):
         x = static.data("x", [2], "float32")
         check_variable_and_dtype(x, "x", ["float32", "int64"], "f")
-        with pytest.raises(TypeError, match="'x' in f must be .* received float32"):
+        with pytest.raises(TypeError, match=r"'x' in f must be .* received float32"):
             check_variable_and_dtype(x, "x", ["int32"], "f")
     with pytest.raises(TypeError, match="'axis' in f"):
         check_type("a", "axis", (int, list), "f")
@@ -26,13 +28,59 @@ def test_constants_and_variables_are_made() -> None:
         assert tensor.create_tensor("int32", name="t").name == "t"
 
 
-def test_both_default_programs_take_the_seed() -> None:
+def test_the_seed_is_that_of_new_programs_too() -> None:
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):
         paddle.framework.random._manual_program_seed(7)
-    assert (main.random_seed, startup.random_seed) == (7, 7)
+        new = static.Program()
+        paddle.framework.random._manual_program_seed(0)
+    assert (new.random_seed, main.random_seed, startup.random_seed) == (7, 0, 0)
 
 
 def test_programs_are_never_of_pir() -> None:
     assert not paddle.framework.in_pir_mode()
     assert not paddle.framework.in_dynamic_or_pir_mode()
+
+
+def test_the_second_operand_starts_at_an_axis() -> None:
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = tensor.fill_constant([2, 3], "float32", 8.0)
+        y = static.data("y", [2], "float32")
+        found = [
+            make(x, y, axis=0)
+            for make in (
+                math._add_with_axis,
+                math._subtract_with_axis,
+                math._multiply_with_axis,
+                math._divide_with_axis,
+            )
+        ]
+    fed = np.array([2, 4], "float32")
+    values = static.Executor().run(main, {"y": fed}, found)
+    column = fed[:, None] + np.zeros((2, 3), "float32")
+    for value, want in zip(values, (8 + column, 8 - column, 8 * column, 8 / column), strict=True):
+        np.testing.assert_array_equal(value, want)
+
+
+def test_a_test_program_has_no_variables_of_training() -> None:
+    main = static.Program()
+    with static.program_guard(main, static.Program()):
+        x = static.data("x", [4, 2], "float32")
+        static.data("unused", [4], "float32")
+        loss = paddle.mean(static.nn.fc(x, 3))
+        before = main.clone(for_test=True)
+        paddle.optimizer.Momentum(0.1).minimize(loss)
+    after = main.clone(for_test=True)
+    assert list(after.global_block().vars) == list(before.global_block().vars)
+
+
+def test_a_variable_can_be_fed_in_any_shape() -> None:
+    main = static.Program()
+    with static.program_guard(main):
+        x = static.data("x", [2], "float32")
+        out = x + 1.0
+    x.desc.set_need_check_feed(False)
+    assert not x.desc.need_check_feed()
+    (value,) = static.Executor().run(main, {"x": np.ones(3, "float32")}, [out])
+    assert value.shape == (3,)

@@ -615,11 +615,12 @@ class Program(ProgramMethods):
 
     saved: Mapping[str, Any] | None = None
     is_fluid = False
+    seed_of_new: ClassVar[int] = 0
 
     def __init__(self) -> None:
         self.blocks: list[Block] = [Block(self, 0)]
         self.current_block_idx = 0
-        self.random_seed = 0
+        self.random_seed = self.seed_of_new
         self.serial = next(_serial)
         self.version = 0
         self.lr_schedulers: dict[str, Any] = {}  # variable name -> schedule that sets it
@@ -650,8 +651,11 @@ class Program(ProgramMethods):
         return len(self.blocks)
 
     def global_seed(self, seed: int = 0) -> None:
-        """Set `random_seed` (Paddle page: paddle.static.Program)."""
-        self.random_seed = int(seed)
+        """Set `random_seed` of this program and of all that are made from now on.
+
+        Paddle page: paddle.static.Program.
+        """
+        self.random_seed = Program.seed_of_new = int(seed)
 
     def _create_block(self, parent_idx: int | None = None) -> Block:
         undo.note_attributes(self, "current_block_idx")
@@ -697,8 +701,8 @@ class Program(ProgramMethods):
     def clone(self, for_test: bool = False) -> Program:
         """A copy whose variables have the same names (and so share values through the scope).
 
-        With `for_test` the backward and optimizer operators are left out and `is_test` is set on
-        every operator that has it.
+        With `for_test` the backward and optimizer operators are left out, with the variables that
+        only they use, and `is_test` is set on every operator that has it.
         """
         twin = Program()
         twin.random_seed = self.random_seed
@@ -715,6 +719,7 @@ class Program(ProgramMethods):
             copied.ops = [op.copy_to(copied) for op in kept]
             twin.blocks.append(copied)
         if for_test:
+            _drop_left_out(twin, self)
             _set_test_mode(twin)
         else:
             twin.lr_schedulers = dict(self.lr_schedulers)
@@ -764,6 +769,18 @@ def _without_training(ops: Iterable[Operator]) -> list[Operator]:
             missing.difference_update(op.output_arg_names)
             kept.append(op)
     return kept
+
+
+def _drop_left_out(twin: Program, program: Program) -> None:
+    """Drop the variables of a copy that only operators use which it does not have."""
+    left_out = _used_names(program) - _used_names(twin)
+    for block in twin.blocks:
+        block.vars = {name: v for name, v in block.vars.items() if name not in left_out}
+
+
+def _used_names(program: Program) -> set[str]:
+    ops = (op for block in program.blocks for op in block.ops)
+    return {name for op in ops for name in (*op.input_arg_names, *op.output_arg_names)}
 
 
 def _set_test_mode(program: Program) -> None:
