@@ -1,4 +1,4 @@
-"""What modules that define layers import (paddle.common_ops_import)."""
+"""Names that modules of layers import (paddle.common_ops_import)."""
 
 from __future__ import annotations
 
