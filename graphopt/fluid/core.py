@@ -115,7 +115,10 @@ class _Globals(MutableMapping[str, Any]):
 
     def __setitem__(self, name: str, value: Any) -> None:
         if name in _FIXED_FLAGS:
-            raise RuntimeError(f"flag '{name}' is not writable: Paddle fixes it at its start")
+            raise RuntimeError(
+                f"core.globals(): flag '{name}' is not writable, because Paddle reads it once at "
+                "its start; set it in the environment before"
+            )
         set_flags({name: value})
 
     def __delitem__(self, name: str) -> None:

@@ -25,7 +25,7 @@ def check_type(
     if not isinstance(input, expected_type):
         raise TypeError(
             f"The type of '{input_name}' in {op_name} must be {expected_type}, but received "
-            f"{type(input)}. {extra_message}"
+            f"{type(input)}. {extra_message}".rstrip()
         )
 
 
@@ -41,7 +41,7 @@ def check_dtype(
     if convert_dtype(input_dtype) not in expected:
         raise TypeError(
             f"The data type of '{input_name}' in {op_name} must be {expected_dtype}, but received "
-            f"{convert_dtype(input_dtype)}. {extra_message}"
+            f"{convert_dtype(input_dtype)}. {extra_message}".rstrip()
         )
 
 

@@ -607,8 +607,9 @@ _edits = itertools.count(1)
 class Program(ProgramMethods):
     """A static-graph program (Paddle page: paddle.static.Program).
 
-    `random_seed` is copied into each random operator when the operator is made. `version` changes
-    with every edit, so (serial, version) identifies the content. `saved` holds what a loaded
+    `random_seed` is copied into each random operator when the operator is made; new programs begin
+    with `seed_of_new`, which `global_seed` sets. `version` changes with every edit, so (serial,
+    version) identifies the content. `saved` holds what a loaded
     program declares beyond this model (Paddle's version, operator versions), for writing it back.
     `x - y` of variables of a program that `is_fluid` follows the rules of Paddle 1.8.
     """
@@ -772,7 +773,7 @@ def _without_training(ops: Iterable[Operator]) -> list[Operator]:
 
 
 def _drop_left_out(twin: Program, program: Program) -> None:
-    """Drop the variables of a copy that only operators use which it does not have."""
+    """Drop the variables of a copy that operators of the program use and none of its own."""
     left_out = _used_names(program) - _used_names(twin)
     for block in twin.blocks:
         block.vars = {name: v for name, v in block.vars.items() if name not in left_out}
