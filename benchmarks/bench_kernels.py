@@ -1,4 +1,4 @@
-"""The gain of FLAGS_graphopt_kernels=auto: training steps with oneDNN's kernels and without.
+"""The gain of FLAGS_graphopt_kernels=on: training steps with oneDNN's kernels and without.
 
     python benchmarks/bench_kernels.py [--rounds 15] [--only transformer]
 
@@ -70,7 +70,7 @@ def step_of(network: str, setting: str) -> Callable[[], float]:
         return float(found[0])
 
     step()
-    if setting == "auto":
+    if setting == "on":
         report = paddle.explain(main, fetch_list=[loss])
         print(f"{network}: {report.applied('choose-kernel')} ops with a kernel")
         for row in report.refusals():
@@ -89,14 +89,14 @@ def seconds(step: Callable[[], float], runs: int) -> tuple[float, float]:
 
 def measure(network: str, rounds: int, runs: int) -> None:
     """Print the ratios of one network."""
-    steps = {setting: step_of(network, setting) for setting in ("off", "auto")}
+    steps = {setting: step_of(network, setting) for setting in ("off", "on")}
     losses = {setting: [step() for _ in range(3)] for setting, step in steps.items()}
-    away = max(abs(a - b) / abs(b) for a, b in zip(losses["auto"], losses["off"], strict=True))
+    away = max(abs(a - b) / abs(b) for a, b in zip(losses["on"], losses["off"], strict=True))
     ratios: list[tuple[float, float]] = []
     for at in range(rounds):
-        order = ("off", "auto") if at % 2 else ("auto", "off")
+        order = ("off", "on") if at % 2 else ("on", "off")
         found = {setting: seconds(steps[setting], runs) for setting in order}
-        ratios.append((found["auto"][0] / found["off"][0], found["auto"][1] / found["off"][1]))
+        ratios.append((found["on"][0] / found["off"][0], found["on"][1] / found["off"][1]))
     for name, values in zip(("processor", "wall"), zip(*ratios, strict=True), strict=True):
         low, middle, high = statistics.quantiles(values, n=4)
         print(f"{network}: {name} time x {middle:.3f} [{low:.3f}-{high:.3f}]")

@@ -90,6 +90,9 @@ def compare(
     with ExitStack() as stack:
         live = started(bench, workload, variants, rows, stack)
         check(workload, rows, must_agree)
+        if not workload.compile_only:
+            for process in live.values():
+                process.ask("settle")
         for name, seconds in turns(live, bench.effort).items():
             rows[name] |= live[name].ask("memory") | {"steps_s": seconds}
     for row in rows.values():

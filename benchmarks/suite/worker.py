@@ -52,6 +52,12 @@ class Worker:
             "values": np.concatenate(kept)[:MOST_VALUES].tolist(),
         }
 
+    def settle(self) -> dict[str, Any]:
+        """Run the step until it stays as it is."""
+        if hasattr(self.step, "settle"):
+            self.step.settle()
+        return {}
+
     def time(self, steps: int) -> dict[str, Any]:
         """Seconds of one step, the mean over some calls."""
         begun = time.perf_counter()

@@ -32,8 +32,8 @@ TERMS, SIDE = 256, 16
 ELEMENTS = 32 * 32
 # a filter meets so many numbers at each place or more
 MET, CHANNELS, POSITIONS = 64, 16, 7 * 7
-# assumed where the size of a batch is not known
 BATCH = 8
+"""The size that is assumed where that of a batch is not known."""
 
 NOT_TRAINED = Reason("not-trained", "XLA is as quick where no operand is transposed on the left")
 BOTH_TRANSPOSED = Reason("both-transposed", "both operands are transposed")
@@ -51,12 +51,14 @@ class ChooseKernel(RewritePass):
     """Let oneDNN compute products and convolutions that it computes quicker than XLA on CPUs.
 
     `forms` are those that were tried on this machine; `why` is the reason where others were not.
+    `rows` stands for sizes that are not known.
     """
 
     name = "choose-kernel"
     numerics = Numerics.REASSOCIATING
     forms: tuple[str, ...] = FORMS
     why: str = "it was not tried on this machine"
+    rows: int = BATCH
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
@@ -64,7 +66,7 @@ class ChooseKernel(RewritePass):
             rule = _RULES.get(type(op))
             if rule is None or not isinstance(op, PdOp) or op.attr("kernel"):
                 continue
-            found = rule(op, op in trained)
+            found = rule(op, op in trained, self.rows)
             if isinstance(found, str) and found not in self.forms:
                 found = Reason("no-kernel", f"oneDNN's form '{found}' is not used: {self.why}")
             if isinstance(found, Reason):
@@ -74,7 +76,7 @@ class ChooseKernel(RewritePass):
         return log.outcomes
 
 
-def _of_product(op: PdOp, trained: bool) -> str | Reason:
+def _of_product(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     """The form of a product, or the reason to leave it to XLA."""
     dtype = str(dtype_of(op.operands[0].type))
     if dtype not in ("float32", "bfloat16"):
@@ -88,7 +90,7 @@ def _of_product(op: PdOp, trained: bool) -> str | Reason:
         return BATCHES
     if dtype == "float32" and not (left or trained):
         return NOT_TRAINED
-    terms, rows, columns = _multiplied(x, y, left=left, right=right, one=one)
+    terms, rows, columns = _multiplied(x, y, unknown, left=left, right=right, one=one)
     if dtype == "bfloat16" and not trained:
         terms, rows = rows, terms  # forward, where no rows are summed
     if terms < (TERMS if one else SIDE) or min(rows, columns) < SIDE or rows * columns < ELEMENTS:
@@ -99,17 +101,17 @@ def _of_product(op: PdOp, trained: bool) -> str | Reason:
 
 
 def _multiplied(
-    x: tuple[int, ...], y: tuple[int, ...], *, left: bool, right: bool, one: bool
+    x: tuple[int, ...], y: tuple[int, ...], unknown: int, *, left: bool, right: bool, one: bool
 ) -> tuple[int, int, int]:
     """The terms, rows and columns of the product whose left operand is transposed."""
     # of x^T y forward, and else of the gradient of y
     sums = x[-2:-1] if left or not one else x[:-1]
     columns = y[-2] if right else y[-1]
-    known = [BATCH if size == UNKNOWN else size for size in (*sums, x[-1], columns)]
+    known = [unknown if size == UNKNOWN else size for size in (*sums, x[-1], columns)]
     return product(known[:-2]), known[-2], known[-1]
 
 
-def _of_convolution(op: PdOp, trained: bool) -> str | Reason:
+def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     """The form of a convolution of images, or the reason to leave it to XLA."""
     dtype = str(dtype_of(op.operands[0].type))
     if dtype != "float32":
@@ -127,7 +129,7 @@ def _of_convolution(op: PdOp, trained: bool) -> str | Reason:
     return CONVOLUTION
 
 
-_RULES: Mapping[type, Callable[[PdOp, bool], str | Reason]] = {
+_RULES: Mapping[type, Callable[[PdOp, bool, int], str | Reason]] = {
     Matmul: _of_product,
     FusedGemmEpilogue: _of_product,
     Conv2d: _of_convolution,

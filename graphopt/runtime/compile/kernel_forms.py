@@ -47,13 +47,19 @@ class Kernels(NamedTuple):
     why: str = ""
 
 
-def kernels() -> Kernels:
-    """The forms of this machine, which the first call on it has tried in the background."""
+def kernels(*, now: bool = False) -> Kernels:
+    """The forms of this machine, which the first call on it has tried in the background.
+
+    With `now` it waits for the trial; the thread of the background may.
+    """
     if reason := why_not_here():
         return Kernels(why=reason)
     if must_repeat():
         return Kernels(why="a flag requests the same bits in every run")
     verdicts = read_verdicts()
+    if verdicts is None and now:
+        _trial().finish()
+        verdicts = read_verdicts()
     if verdicts is None:
         _trial().start()
         return Kernels(
@@ -125,6 +131,15 @@ class Trial:
         submit(self)
         # after the thread's own, and so called before it: the thread waits for the child
         atexit.register(self.stop)
+
+    def finish(self) -> None:
+        """Do it here, unless it was begun."""
+        with self._lock:
+            if self._started:
+                return
+            self._started = True
+        atexit.register(self.stop)
+        self.work()
 
     def stop(self) -> None:
         """End the child. Nothing is kept then."""

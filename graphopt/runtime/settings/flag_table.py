@@ -66,12 +66,12 @@ OBEYED: Mapping[str, tuple[Any, str]] = {
         "draw and drops other elements (not Paddle's)",
     ),
     "graphopt_kernels": (
-        "off",
-        "with `auto`, oneDNN, which is part of jaxlib on x86, computes products and convolutions "
-        "on CPUs where it is quicker than XLA. Each form is first tried in another process, in the "
-        "background; programs that are compiled after that have it, and `explain` says what was "
-        "refused. Nothing of a program with such ops can be kept for the next process, which "
-        "compiles it again (not Paddle's)",
+        "auto",
+        "with `auto`, a program that has run for ten seconds on a CPU is compiled again with the "
+        "kernels of oneDNN, which is part of jaxlib on x86; the two forms alternate for some runs, "
+        "and the quicker one goes on. Each kind of kernel is first tried in another process. `on` "
+        "takes the kernels from the first step on, and keeps nothing of such a program for the "
+        "next process; `off` takes none (not Paddle's)",
     ),
     "graphopt_mapper": (
         "auto",

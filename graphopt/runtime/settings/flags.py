@@ -120,11 +120,21 @@ def tier_flag() -> str:
 
 
 def uses_kernels() -> bool:
-    """True when oneDNN may compute ops on CPUs; ValueError for another setting."""
+    """True when oneDNN shall compute ops on CPUs from the first step on."""
+    return _kernels() == "on"
+
+
+def measures_kernels() -> bool:
+    """True when oneDNN shall compute ops on CPUs where that was measured to be quicker."""
+    return _kernels() == AUTO
+
+
+def _kernels() -> str:
+    """The setting for kernels, "off" for files; ValueError for an unknown one."""
     setting = str(_value(KERNELS))
-    if setting not in (AUTO, "off"):
-        raise ValueError(f"{KERNELS} should be {AUTO} or off, found {setting!r}")
-    return setting == AUTO and not _for_files.get()
+    if setting not in (AUTO, "on", "off"):
+        raise ValueError(f"{KERNELS} should be {AUTO}, on or off, found {setting!r}")
+    return "off" if _for_files.get() else setting
 
 
 @contextmanager

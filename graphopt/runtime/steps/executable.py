@@ -8,6 +8,7 @@ import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import jax
@@ -28,7 +29,9 @@ from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
+from graphopt.runtime.steps.challenge import rival_of
 from graphopt.runtime.steps.forms import Form, Lowering
+from graphopt.runtime.steps.rivals import Rival
 from graphopt.runtime.steps.run_hook import Watcher, watcher
 from graphopt.runtime.steps.step_calls import FedArrays, Results, Step, StepCalls
 from graphopt.runtime.steps.tiers import Successor, Tier, quickly, tier_of
@@ -88,8 +91,11 @@ class Executable:
         self.call = StepCalls()
         # the form that takes the place of the function, while there is one to come
         self.successor: Successor[Step] | None = None
+        # the form with other kernels, until it is known which is quicker
+        self.rival: Rival | None = None
         # for reports: the form of the function and the reason
-        self.form: Tier | Successor[Step] | None = None
+        self.form: Tier | Successor[Step] | Rival | None = None
+        self._challenger: Callable[[object], Rival | None] = _unrivalled
         self.prepare = compiled.prepare
         self.bounds = compiled.bounds
 
@@ -105,6 +111,8 @@ class Executable:
         function = self.function or self.make_ready(feeds, scope)
         if self.successor is not None:
             function = self._succeeded(function, self.successor)
+        if self.rival is not None:
+            function = self._contested(function, self.rival)
         if not self.replicated.donates:
             fetches, written = self._keeping(function, ordered, scope)
             self._bound(fetches, written)
@@ -127,6 +135,8 @@ class Executable:
                         self._store(slots, noted[0][1], scope)
                 raise
         self._bound(fetches, written)
+        if self.rival is not None:
+            self.rival.ended(fetches or written)
         return fetches
 
     def make_ready(self, feeds: Feeds, scope: Scope) -> Step:
@@ -163,6 +173,7 @@ class Executable:
         full = successor.take()
         if full is not None:
             self.function, self.successor = full, None
+            self._challenge()
             return full
         if successor.error is not None:
             self.successor = None
@@ -172,6 +183,18 @@ class Executable:
                 stacklevel=caller_level(),
             )
         return function
+
+    def _contested(self, function: Step, rival: Rival) -> Step:
+        """The function of the next run: its own or its rival's, which alternate."""
+        if not rival.settled:
+            return rival.next(function)
+        self.function, self.rival = rival.winner(function), None
+        return self.function
+
+    def _challenge(self) -> None:
+        """Let a rival of the full form be made when it has run for a while."""
+        self.rival = self._challenger(self.form)
+        self.form = self.rival or self.form
 
     def _state(self, slots: BoundState, scope: Scope) -> tuple[Arrays, Arrays]:
         """The state that is updated, and what is only read, on the devices."""
@@ -269,12 +292,19 @@ class Executable:
             arguments = types_of(arguments)
         try:
             with announced(lambda: self._described(ordered)):
-                return self._first_form(arguments, self._sizes(ordered))
+                function = self._first_form(arguments, self._sizes(ordered))
         except NeedsData:
             if self.replicated.name != "alone":
                 raise
             self.replicated = self.compiled.by_op()
             return self.replicated.function
+        if self.replicated.name == "alone":
+            self._challenger = partial(
+                rival_of, self.compiled, self.replicated, arguments, self._sizes(ordered)
+            )
+        if isinstance(self.form, Tier) and self.form.name == FULL:
+            self._challenge()
+        return function
 
     def _first_form(self, arguments: Arguments, sizes: str) -> Step:
         """The form that runs first, for arguments like these; `sizes` are those of the feeds."""
@@ -368,6 +398,11 @@ class Executables:
         return Executable(
             self.compiled, replicated, self.reason if self.shapes == 1 else FEED_SHAPE
         )
+
+
+def _unrivalled(_: object) -> Rival | None:
+    """No rival: of a step that is not compiled here."""
+    return None
 
 
 def _nobody(_: str) -> None:

@@ -63,7 +63,7 @@ def tier_of(compiled: Compiled, replicated: Replicated) -> Tier:
         return Tier(FULL, "it is small, and compiles quickly")
     if must_repeat():
         return Tier(FULL, "a flag requests the same bits in every run")
-    if compiled.plan.written and _seeded(compiled):
+    if trains_from_seed(compiled):
         return Tier(FULL, "it trains from a seed, and shall end with the same bits in every run")
     return Tier(AUTO, "it takes long to compile")
 
@@ -81,8 +81,13 @@ def _only_full(compiled: Compiled, replicated: Replicated) -> str:
     return ""
 
 
-def _seeded(compiled: Compiled) -> bool:
-    return default_generator().seeded or compiled.compilation.program.random_seed != 0
+def trains_from_seed(compiled: Compiled) -> bool:
+    """True for a program that changes state and has a seed: its runs shall end with the same bits.
+
+    The form of a step changes sooner or later in another run, and with it the rounding.
+    """
+    seeded = default_generator().seeded or compiled.compilation.program.random_seed != 0
+    return bool(compiled.plan.written) and seeded
 
 
 def quickly(options: Options | None) -> dict[str, Any]:

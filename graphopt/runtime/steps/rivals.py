@@ -1,0 +1,167 @@
+"""The rival of a step's full form: the same step with kernels of oneDNN, if that is quicker here.
+
+Where oneDNN is quicker than XLA depends on the machine and on what surrounds an op, so it is
+measured where it runs. A step that has run for a while is compiled again, in a thread, with the
+kernels that `choose-kernel` chooses. The two forms then alternate, and the quicker one goes on.
+Both make the same state of the same state, but for rounding. The outcome is kept on disk, and the
+next process begins with it.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+
+from graphopt.runtime.compile.background import submit
+from graphopt.runtime.disk.cache import most_bytes
+from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
+from graphopt.runtime.disk.known import Known
+from graphopt.runtime.steps.step_calls import Step
+
+RUNS, SECONDS = 20, 10.0
+"""A step that has run less often, or for a shorter time, has no rival yet."""
+TURNS = 7
+"""The runs of each form that are timed, after one that is not."""
+GAIN = 0.97
+"""A rival that takes more of the time is not worth other rounding."""
+FOLDER = "rivals"
+
+
+class Made(NamedTuple):
+    """A rival's function, and the number of its ops with a kernel."""
+
+    step: Step
+    kernels: int
+
+
+class Outcome:
+    """The time of the rival as a part of the other form's, as an earlier process measured it.
+
+    A program that is not on disk has none, and keeps none.
+    """
+
+    def __init__(self, known: Known | None) -> None:
+        self._file = None if known is None else known.folder.parent / FOLDER / known.name
+
+    def read(self) -> float | None:
+        """The ratio; None where nothing is known."""
+        payload = None if self._file is None else read_entry(self._file)
+        if self._file is None or payload is None:
+            return None
+        try:
+            return float(json.loads(payload))
+        except (TypeError, ValueError):
+            remove_entry(self._file)
+            return None
+
+    def write(self, ratio: float) -> None:
+        """Keep a ratio, if there is room on the disk."""
+        if self._file is not None:
+            write_entry(self._file, json.dumps(ratio).encode(), most_bytes())
+
+
+class Rival:
+    """The rival of one step from its first run to its verdict.
+
+    `form` is that of the step, for reports. `make` compiles the rival, in a thread; it returns None
+    where no op has a kernel.
+    """
+
+    def __init__(self, form: object, outcome: Outcome, make: Callable[[], Made | None]) -> None:
+        self.settled = False
+        self.said = ""
+        self._form = form
+        self._outcome = outcome
+        self._make = make
+        self._made: Made | None = None
+        self._known = outcome.read()
+        if self._known is not None and self._known > GAIN:
+            self._settle(f"oneDNN was tried, which takes {self._known:.2f} of the time")
+        self._runs = 0
+        self._first = self._began = 0.0
+        self._submitted = False
+        self._own: list[float] = []
+        self._other: list[float] = []
+
+    def next(self, own: Step) -> Step:
+        """The function of the next run: the step's own, or the rival's when it is its turn."""
+        made = self._made
+        if made is None:
+            self._wait()
+            return own
+        if self._known is not None:
+            self._won(made, self._known)
+            return made.step
+        self._began = time.perf_counter()
+        return own if len(self._own) <= len(self._other) else made.step
+
+    def ended(self, results: Any) -> None:
+        """Take the time of the run that `next` was called for, when its results are there."""
+        made = self._made
+        if made is None or self.settled or not self._began:
+            return
+        jax.block_until_ready(results)
+        times = self._own if len(self._own) <= len(self._other) else self._other
+        times.append(time.perf_counter() - self._began)
+        self._began = 0.0
+        if len(self._other) > TURNS:
+            self._judge(made)
+
+    def winner(self, own: Step) -> Step:
+        """The function of all further runs, when it is settled."""
+        return own if self._made is None else self._made.step
+
+    def work(self) -> None:
+        """Compile, in the thread. Whatever is wrong with the rival, the step does without it."""
+        try:
+            made = self._make()
+        except Exception as error:
+            self._settle(f"with oneDNN it did not compile: {error}")
+        else:
+            self._made = made
+            if made is None:
+                self._settle("no operator has a kernel of oneDNN")
+
+    def _wait(self) -> None:
+        """Have the rival compiled when the step has run for long enough."""
+        if self._submitted:
+            return
+        self._runs += 1
+        now = time.monotonic()
+        self._first = self._first or now
+        # what an earlier process measured needs no more than a second run
+        known = self._known is not None and self._runs > 1
+        if known or (self._runs > RUNS and now - self._first > SECONDS):
+            self._submitted = True
+            submit(self)
+
+    def _judge(self, made: Made) -> None:
+        pairs = zip(self._other[1:], self._own[1:], strict=False)
+        ratio = statistics.median(other / own for other, own in pairs)
+        self._outcome.write(ratio)
+        if ratio <= GAIN:
+            self._won(made, ratio)
+        else:
+            self._made = None
+            self._settle(f"oneDNN was tried, which takes {ratio:.2f} of the time")
+
+    def _won(self, made: Made, ratio: float) -> None:
+        self._settle(f"oneDNN computes {made.kernels} operators, in {ratio:.2f} of the time")
+
+    def _settle(self, said: str) -> None:
+        self.said = said
+        self.settled = True
+        self._make = _nothing  # and what it holds of the program
+
+    def __str__(self) -> str:
+        """The form of the step and what is known of its rival, for reports."""
+        return "; ".join(filter(None, [str(self._form), self.said]))
+
+
+def _nothing() -> Made | None:
+    return None

@@ -1,0 +1,190 @@
+"""Rivals of steps: when one is made, what it computes, which form goes on, and what is kept."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import graphopt as paddle
+from graphopt import static
+from graphopt.passes.target.choose_kernel import FORMS
+from graphopt.runtime.compile import kernel_forms
+from graphopt.runtime.compile.kernel_forms import write_verdicts
+from graphopt.runtime.disk import known
+from graphopt.runtime.settings.flags import CACHE, KERNELS
+from graphopt.runtime.state import generator
+from graphopt.runtime.steps import rivals, with_kernels
+from graphopt.runtime.steps.rivals import GAIN, RUNS, TURNS, Outcome, Rival
+from graphopt_tests.runtime.nets import Net, build, close, value
+
+WHOLE = 2 + 2 * (TURNS + 1)
+"""The runs until a rival that is made at the first one has won or lost."""
+
+
+@pytest.fixture(autouse=True)
+def _at_once(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """A rival is made at the first run, on a machine where all kernels work; nothing is seeded."""
+    monkeypatch.setattr(rivals, "RUNS", 0)
+    monkeypatch.setattr(rivals, "SECONDS", -1.0)
+    monkeypatch.setattr(rivals, "submit", lambda work: work.work())
+    monkeypatch.setattr(kernel_forms, "why_not_here", lambda: "")
+    monkeypatch.setattr(kernel_forms, "_own", {})
+    monkeypatch.setattr(generator.default_generator(), "seeded", False)
+    monkeypatch.setattr(known, "use_cache", lambda: tmp_path)
+    old = paddle.get_flags([KERNELS, CACHE])
+    paddle.set_flags({KERNELS: "auto", CACHE: str(tmp_path)})
+    write_verdicts(dict.fromkeys(FORMS, ""))
+    yield
+    paddle.set_flags(old)
+
+
+@pytest.fixture
+def timed(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
+    """Sets the time of the rival's runs as a part of the others'."""
+
+    def by(ratio: float) -> None:
+        def ended(self: Rival, results: Any) -> None:
+            before = len(self._own), len(self._other)
+            original(self, results)
+            if len(self._own) > before[0]:
+                self._own[-1] = 1.0
+            if len(self._other) > before[1]:
+                self._other[-1] = ratio
+
+        monkeypatch.setattr(Rival, "ended", ended)
+
+    original = Rival.ended
+    return by
+
+
+def network() -> Net:
+    """A layer whose weight's gradient has a kernel, trained with momentum from known weights."""
+
+    def make() -> tuple[Any, Any]:
+        x = static.data("x", [None, 32], "float32")
+        loss = paddle.mean(paddle.square(static.nn.fc(x, 32)))
+        paddle.optimizer.Momentum(0.1, 0.9).minimize(loss)
+        return loss, loss
+
+    paddle.seed(3)
+    generator.default_generator().seeded = False
+    with paddle.utils.unique_name.guard():  # the same program each time
+        return build(make)
+
+
+FEED = {"x": np.random.default_rng(0).normal(size=(256, 32)).astype("float32")}
+
+
+def trained(runs: int) -> tuple[Net, list[Any]]:
+    """A network after some steps, with its losses and its weights."""
+    with static.scope_guard(static.Scope()):
+        net = network()
+        found: list[Any] = [net.run(FEED, net.loss)[0] for _ in range(runs)]
+        found += [value(p.name) for p in net.main.all_parameters()]
+    return net, found
+
+
+def form(net: Net) -> str:
+    return list(net.executor.stats["tiers"])[-1]
+
+
+def test_a_rival_that_wins(timed: Callable[[float], None]) -> None:
+    """The training goes on with it where it was; the next process begins with it."""
+    paddle.set_flags({KERNELS: "off"})
+    _, wanted = trained(WHOLE + 2)
+    paddle.set_flags({KERNELS: "auto"})
+    timed(0.5)
+    net, found = trained(WHOLE + 2)
+    assert form(net).endswith("oneDNN computes 1 operators, in 0.50 of the time")
+    for one, other in zip(found, wanted, strict=True):
+        close(one, other)
+    net, found = trained(3)
+    assert form(net).endswith("oneDNN computes 1 operators, in 0.50 of the time")
+    close(found[2], wanted[2])
+
+
+def test_a_rival_that_loses(timed: Callable[[float], None]) -> None:
+    """The step stays as it is, and no other process tries again."""
+    timed(1.25)
+    net, _ = trained(WHOLE)
+    assert form(net).endswith("oneDNN was tried, which takes 1.25 of the time")
+    timed(0.5)
+    net, _ = trained(WHOLE)
+    assert form(net).endswith("oneDNN was tried, which takes 1.25 of the time")
+
+
+def test_little_gain(timed: Callable[[float], None]) -> None:
+    timed(GAIN + 0.01)
+    assert "was tried" in form(trained(WHOLE)[0])
+
+
+def test_no_operator_with_a_kernel() -> None:
+    write_verdicts(dict.fromkeys(FORMS, "it was refused"))
+    assert form(trained(4)[0]).endswith("no operator has a kernel of oneDNN")
+
+
+def test_a_rival_that_does_not_compile(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(*_: Any, **__: Any) -> Any:
+        raise RuntimeError("no more memory")
+
+    monkeypatch.setattr(with_kernels, "alone", fails)
+    net, found = trained(3)
+    assert form(net).endswith("with oneDNN it did not compile: no more memory")
+    assert np.isfinite(found[2])
+
+
+def test_a_step_that_is_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Few runs have no rival, and neither has a short time."""
+    monkeypatch.setattr(rivals, "RUNS", RUNS)
+    assert "oneDNN" not in form(trained(4)[0])
+    monkeypatch.setattr(rivals, "RUNS", 0)
+    monkeypatch.setattr(rivals, "SECONDS", 1000.0)
+    assert "oneDNN" not in form(trained(4)[0])
+
+
+NONE: Mapping[str, Mapping[str, Any]] = {
+    "off": {KERNELS: "off"},
+    "deterministic": {"FLAGS_cpu_deterministic": True},
+}
+
+
+@pytest.mark.parametrize("flags", NONE.values(), ids=NONE)
+def test_flags_that_allow_none(flags: Mapping[str, Any]) -> None:
+    old = paddle.get_flags(list(flags))
+    paddle.set_flags(dict(flags))
+    assert "oneDNN" not in form(trained(4)[0])
+    paddle.set_flags(old)
+
+
+def test_steps_without_a_rival() -> None:
+    """A training from a seed ends with the same bits in every run; replicas run one form."""
+    net = network()
+    net.main.random_seed = 5
+    for _ in range(4):
+        net.run(FEED, net.loss)
+    assert "oneDNN" not in form(net)
+    net = network()
+    parallel = net.parallel(2)
+    for _ in range(4):
+        net.run(FEED, net.loss, parallel)
+    assert not any("oneDNN" in text for text in parallel.stats["tiers"])
+
+
+def test_an_outcome_that_cannot_be_read(tmp_path: Path) -> None:
+    """Without a file there is none; a damaged one is removed."""
+
+    class Place:
+        folder, name = tmp_path / "steps", "a"
+
+    assert Outcome(None).read() is None
+    outcome = Outcome(Place())  # pyright: ignore[reportArgumentType]
+    outcome.write(0.5)
+    assert outcome.read() == 0.5
+    (file,) = tmp_path.rglob("a")
+    rivals.write_entry(file, b"[]", 1000)
+    assert outcome.read() is None
+    assert not file.exists()
