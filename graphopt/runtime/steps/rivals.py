@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import threading
 import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -83,10 +84,12 @@ class Rival:
         if self._known is not None and self._known > GAIN:
             self._settle(f"oneDNN was tried, which takes {self._known:.2f} of the time")
         self._runs = 0
-        self._first = self._began = 0.0
+        self._first = 0.0
         self._submitted = False
         self._own: list[float] = []
         self._other: list[float] = []
+        # of the run under way: its thread, its start, and where its time goes
+        self._timed: tuple[int, float, list[float]] | None = None
 
     def next(self, own: Step) -> Step:
         """The function of the next run: the step's own, or the rival's when it is its turn."""
@@ -97,18 +100,22 @@ class Rival:
         if self._known is not None:
             self._won(made, self._known)
             return made.step
-        self._began = time.perf_counter()
-        return own if len(self._own) <= len(self._other) else made.step
+        is_own = len(self._own) <= len(self._other)
+        times = self._own if is_own else self._other
+        self._timed = threading.get_ident(), time.perf_counter(), times
+        return own if is_own else made.step
 
     def ended(self, results: Any) -> None:
         """Take the time of the run that `next` was called for, when its results are there."""
-        made = self._made
-        if made is None or self.settled or not self._began:
+        made, timed = self._made, self._timed
+        if made is None or timed is None or self.settled:
             return
         jax.block_until_ready(results)
-        times = self._own if len(self._own) <= len(self._other) else self._other
-        times.append(time.perf_counter() - self._began)
-        self._began = 0.0
+        thread, began, times = timed
+        if thread != threading.get_ident():  # another run began meanwhile
+            return
+        self._timed = None
+        times.append(time.perf_counter() - began)
         if len(self._other) > TURNS:
             self._judge(made)
 
