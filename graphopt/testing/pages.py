@@ -11,7 +11,8 @@ A program that is nearly that of an earlier case may be a `diff` block instead, 
     +  %y = pd.sigmoid(%a)
 
 Its lines begin with `-` if the program lacks them, with `+` if it has them in addition, and with a
-space if they only say where. What is between them is left out.
+space if they only say where. What is between them is left out. A program afterwards of which most
+is as before may be a `diff` block from the program before, which has no title.
 
 Setting the environment variable GRAPHOPT_UPDATE_PAGES rewrites both blocks of each case: the first
 one as the program is printed now, the second one with the present result.
@@ -51,7 +52,8 @@ class Case:
     """One case of a page: the pass, the program before, and the expected result.
 
     `options` are those of the pass, as `graphopt-opt -p` takes them. `diff` is a block of the page
-    that leads from the program of `base`, an earlier case, to this one.
+    that leads from the program of `base`, an earlier case, to this one; `changes` is one that leads
+    from this program to the result.
     """
 
     page: Path
@@ -63,6 +65,7 @@ class Case:
     options: str = ""
     base: Case | None = None
     diff: str = ""
+    changes: str = ""
 
     def made(self) -> ModulePass:
         """The pass, with its options."""
@@ -98,9 +101,23 @@ def load_page(path: Path) -> list[Case]:
                 base, diff = None, before if first == "diff" else ""
                 if diff:
                     base = _base(path, diff, cases)
-                    before = applied(diff, base.before)
+                    before = applied(diff.partition("\n")[2], base.before)
+                changes = expected if kind == "diff" else ""
+                if changes:
+                    kind, expected = "mlir", _without_signature(before, applied(changes, before))
                 cases.append(
-                    Case(path, title, pass_name, before, kind, expected, options, base, diff)
+                    Case(
+                        path,
+                        title,
+                        pass_name,
+                        before,
+                        kind,
+                        expected,
+                        options=options,
+                        base=base,
+                        diff=diff,
+                        changes=changes,
+                    )
                 )
         elif inside:
             lines.append(line)
@@ -125,7 +142,7 @@ def applied(diff: str, text: str) -> str:
     is no such line.
     """
     old, made = iter(text.splitlines()), list[str]()
-    for line in diff.splitlines()[1:]:
+    for line in diff.splitlines():
         mark, rest = line[:1], line[1:]
         if mark == "+":
             made.append(rest)
@@ -141,8 +158,8 @@ def applied(diff: str, text: str) -> str:
     return "\n".join([*made, *old])
 
 
-def difference(title: str, old: str, new: str) -> str:
-    """The shortest diff from the program of the case `title` to another one."""
+def difference(old: str, new: str) -> str:
+    """The shortest diff that leads from one text to another."""
     before, after = old.splitlines(), new.splitlines()
     for context in range(len(before) + 1):
         lines = [
@@ -150,7 +167,7 @@ def difference(title: str, old: str, new: str) -> str:
             for line in list(difflib.unified_diff(before, after, n=context, lineterm=""))[2:]
             if not line.startswith("@@")
         ]
-        found = "\n".join([_FROM + title, *lines])
+        found = "\n".join(lines)
         if applied(found, old) == new:
             return found
     raise AssertionError("a diff with every line applies")
@@ -179,7 +196,7 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
         after.verify()
         assert_same_results(before, after, run=run)
     if os.environ.get(UPDATE):
-        _update(case, page_text(before), kind, found)
+        _update(case, page_text(before), page_text(after), kind, found)
         return
     assert (kind, found) == (case.expected_kind, case.expected), (
         f"{case.page.name}, '{case.title}': expected\n{case.expected}\nfound\n{found}\n"
@@ -210,21 +227,30 @@ def page_text(module: ModuleOp) -> str:
 
 def result_text(before: ModuleOp, after: ModuleOp) -> str:
     """A rewritten module as pages show it: without a signature that did not change."""
-    text = page_text(after)
-    signature, start, _ = page_text(before).partition(") {\n")
+    return _without_signature(page_text(before), page_text(after))
+
+
+def _without_signature(before: str, text: str) -> str:
+    """A program as text, or its body alone where its signature is that of the one before."""
+    signature, start, _ = before.partition(") {\n")
     same, _, body = text.partition(start)
     if same != signature or not body.endswith("\n}"):
         return text
     return textwrap.dedent(body.removesuffix("\n}"))
 
 
-def _update(case: Case, before: str, kind: str, found: str) -> None:
+def _update(case: Case, before: str, after: str, kind: str, found: str) -> None:
     """Write both blocks of a case."""
-    shown = case.before
+    shown, old = case.before, f"```{case.expected_kind}\n{case.expected}\n```"
+    if case.changes:
+        old = f"```diff\n{case.changes}\n```"
+    if case.changes and kind == "mlir":
+        kind, found = "diff", difference(before, after)
     if case.base is not None:
         shown = case.diff
-        before = difference(case.base.title, page_text(parse(case.base.before)), before)
-    old = f"```{case.expected_kind}\n{case.expected}\n```"
+        before = f"{_FROM}{case.base.title}\n" + difference(
+            page_text(parse(case.base.before)), before
+        )
     text = case.page.read_text("utf-8")
     start = text.index(shown, text.index(f"# {case.title}\n"))
     middle = start + len(shown)

@@ -74,21 +74,14 @@ def test_signatures_take_few_lines() -> None:
 def test_a_diff_leads_to_the_program(old: str, new: str) -> None:
     """The shortest diff that leads from one text to another one does."""
     changed = TEXT.replace(old, new, 1)
-    found = difference("In full", TEXT, changed)
+    found = difference(TEXT, changed)
     assert applied(found, TEXT) == changed
 
 
 def test_a_diff_of_equal_lines() -> None:
     """As many lines around a change as make its place certain."""
     twice = "a\nb\na\nb\nc"
-    assert difference("t", twice, "a\nb\na\nx\nc").splitlines() == [
-        "--- t",
-        " b",
-        " a",
-        "-b",
-        "+x",
-        " c",
-    ]
+    assert difference(twice, "a\nb\na\nx\nc").splitlines() == [" b", " a", "-b", "+x", " c"]
 
 
 def test_page_with_a_diff(tmp_path: Path) -> None:
@@ -98,6 +91,24 @@ def test_page_with_a_diff(tmp_path: Path) -> None:
     full, sigmoid = load_page(page)
     assert sigmoid.base == full
     assert sigmoid.before == TEXT.replace("%b = pd.relu", "%b = pd.sigmoid")
+
+
+def test_page_with_changes(tmp_path: Path) -> None:
+    """A result as a diff from the program before is the body alone where the signature is kept."""
+    page, changes = (
+        tmp_path / "cse.md",
+        "-  %b = pd.relu(%a)\n-  %c = pd.relu(%b)\n+  %c = pd.tanh(%a)",
+    )
+    shown = f"# cse\n\n## Fewer\n\n```mlir\n{TEXT}\n```\n\n```diff\n{changes}\n```\n"
+    page.write_text(shown, "utf-8")
+    (case,) = load_page(page)
+    assert (case.expected_kind, case.changes) == ("mlir", changes)
+    assert case.expected.splitlines() == [
+        "%a = pd.relu(%x)",
+        "%c = pd.tanh(%a)",
+        "%d = pd.add(%c, %w)",
+        "func.return %d, %w : tensor<2x3xf32>, tensor<2x3xf32>",
+    ]
 
 
 @pytest.mark.parametrize(
