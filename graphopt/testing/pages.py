@@ -104,7 +104,7 @@ def load_page(path: Path) -> list[Case]:
                     before = applied(diff.partition("\n")[2], base.before)
                 changes = expected if kind == "diff" else ""
                 if changes:
-                    kind, expected = "mlir", _without_signature(before, applied(changes, before))
+                    kind, expected = "mlir", _result(changes, before, f"{path.name}, '{title}'")
                 cases.append(
                     Case(
                         path,
@@ -133,6 +133,19 @@ def _base(path: Path, diff: str, cases: Sequence[Case]) -> Case:
     if found is None:
         raise ValueError(f"{path}: a diff begins with `{_FROM}` and the title of an earlier case")
     return found
+
+
+def _result(changes: str, before: str, case: str) -> str:
+    """The result of a case by its changes.
+
+    ValueError if they do not fit the program, unless they are to be rewritten.
+    """
+    try:
+        return _without_signature(before, applied(changes, before))
+    except ValueError as error:
+        if os.environ.get(UPDATE):
+            return ""
+        raise ValueError(f"{case}: {error} (set {UPDATE}=1 to write the diff again)") from error
 
 
 def applied(diff: str, text: str) -> str:

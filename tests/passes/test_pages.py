@@ -111,6 +111,17 @@ def test_page_with_changes(tmp_path: Path) -> None:
     ]
 
 
+def test_changes_of_another_program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are an error that names the case, until they are written again."""
+    page = tmp_path / "cse.md"
+    shown = f"# cse\n\n## Fewer\n\n```mlir\n{TEXT}\n```\n\n```diff\n-  %e = pd.exp(%a)\n```\n"
+    page.write_text(shown, "utf-8")
+    with pytest.raises(ValueError, match=r"cse.md, 'Fewer': .*%e = pd.exp.*GRAPHOPT_UPDATE_PAGES"):
+        load_page(page)
+    monkeypatch.setenv("GRAPHOPT_UPDATE_PAGES", "1")
+    assert load_page(page)[0].expected == ""
+
+
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
