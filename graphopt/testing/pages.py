@@ -1,18 +1,30 @@
 """Before/after pages: Markdown that documents a pass and tests it.
 
 A heading starts a case. Its first `mlir` block is the program before the pass; then comes either an
-`mlir` block with the program afterwards, or a `refused` block with the reason. Setting the
-environment variable GRAPHOPT_UPDATE_PAGES rewrites both blocks: the first one as the program is
-printed now, the second one with the present result. A second block has the body alone where the
-signature stays the same.
+`mlir` block with the program afterwards, or a `refused` block with the reason. A second block has
+the body alone where the signature stays the same.
+
+A program that is nearly that of an earlier case may be a `diff` block instead, from that case:
+
+    --- The title of the earlier case
+    -  %y = pd.relu(%a)
+    +  %y = pd.sigmoid(%a)
+
+Its lines begin with `-` if the program lacks them, with `+` if it has them in addition, and with a
+space if they only say where. What is between them is left out. A program afterwards of which most
+is as before may be a `diff` block from the program before, which has no title.
+
+Setting the environment variable GRAPHOPT_UPDATE_PAGES rewrites both blocks of each case: the first
+one as the program is printed now, the second one with the present result.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -30,6 +42,8 @@ from graphopt.passes.table.registry import all_passes
 
 _HEADING = re.compile(r"^(#+) +(.*)$")
 _FENCE = re.compile(r"^```(\w*) *$")
+# begins the first line of a diff; the title of a case follows
+_FROM = "--- "
 UPDATE = "GRAPHOPT_UPDATE_PAGES"
 
 
@@ -37,7 +51,9 @@ UPDATE = "GRAPHOPT_UPDATE_PAGES"
 class Case:
     """One case of a page: the pass, the program before, and the expected result.
 
-    `options` are those of the pass, as `graphopt-opt -p` takes them.
+    `options` are those of the pass, as `graphopt-opt -p` takes them. `diff` is a block of the page
+    that leads from the program of `base`, an earlier case, to this one; `changes` is one that leads
+    from this program to the result.
     """
 
     page: Path
@@ -47,6 +63,9 @@ class Case:
     expected_kind: str
     expected: str
     options: str = ""
+    base: Case | None = None
+    diff: str = ""
+    changes: str = ""
 
     def made(self) -> ModulePass:
         """The pass, with its options."""
@@ -78,13 +97,93 @@ def load_page(path: Path) -> list[Case]:
             inside = False
             blocks.append((language, "\n".join(lines)))
             if len(blocks) == 2:
-                (_, before), (kind, expected) = blocks
-                cases.append(Case(path, title, pass_name, before, kind, expected, options))
+                (first, before), (kind, expected) = blocks
+                base, diff = None, before if first == "diff" else ""
+                if diff:
+                    base = _base(path, diff, cases)
+                    before = applied(diff.partition("\n")[2], base.before)
+                changes = expected if kind == "diff" else ""
+                if changes:
+                    kind, expected = "mlir", _result(changes, before, f"{path.name}, '{title}'")
+                cases.append(
+                    Case(
+                        path,
+                        title,
+                        pass_name,
+                        before,
+                        kind,
+                        expected,
+                        options=options,
+                        base=base,
+                        diff=diff,
+                        changes=changes,
+                    )
+                )
         elif inside:
             lines.append(line)
     if not cases or inside:
         raise ValueError(f"{path} has no complete case")
     return cases
+
+
+def _base(path: Path, diff: str, cases: Sequence[Case]) -> Case:
+    """The earlier case that a diff names."""
+    title = diff.partition("\n")[0].removeprefix(_FROM)
+    found = next((case for case in cases if case.title == title and not case.diff), None)
+    if found is None:
+        raise ValueError(f"{path}: a diff begins with `{_FROM}` and the title of an earlier case")
+    return found
+
+
+def _result(changes: str, before: str, case: str) -> str:
+    """The result of a case by its changes.
+
+    ValueError if they do not fit the program, unless they are to be rewritten.
+    """
+    try:
+        return _without_signature(before, applied(changes, before))
+    except ValueError as error:
+        if os.environ.get(UPDATE):
+            return ""
+        raise ValueError(f"{case}: {error} (set {UPDATE}=1 to write the diff again)") from error
+
+
+def applied(diff: str, text: str) -> str:
+    """The text to which a diff leads.
+
+    Each line of the diff that is in the text, too, is the next equal one there. ValueError if there
+    is no such line.
+    """
+    old, made = iter(text.splitlines()), list[str]()
+    for line in diff.splitlines():
+        mark, rest = line[:1], line[1:]
+        if mark == "+":
+            made.append(rest)
+            continue
+        for each in old:
+            if each == rest:
+                break
+            made.append(each)
+        else:
+            raise ValueError(f"expected this line in the program that a diff changes: {rest}")
+        if mark != "-":
+            made.append(rest)
+    return "\n".join([*made, *old])
+
+
+def difference(old: str, new: str) -> str:
+    """The shortest diff that leads from one text to another."""
+    before, after = old.splitlines(), new.splitlines()
+    for context in range(len(before) + 1):
+        lines = [
+            line
+            for line in list(difflib.unified_diff(before, after, n=context, lineterm=""))[2:]
+            if not line.startswith("@@")
+        ]
+        found = "\n".join(lines)
+        if applied(found, old) == new:
+            return found
+    raise AssertionError("a diff with every line applies")
 
 
 def parse(text: str, name: str = "<text>") -> ModuleOp:
@@ -110,7 +209,7 @@ def check_case(case: Case, run: Callable[..., Any] = run_module) -> None:
         after.verify()
         assert_same_results(before, after, run=run)
     if os.environ.get(UPDATE):
-        _update(case, page_text(before), kind, found)
+        _update(case, page_text(before), page_text(after), kind, found)
         return
     assert (kind, found) == (case.expected_kind, case.expected), (
         f"{case.page.name}, '{case.title}': expected\n{case.expected}\nfound\n{found}\n"
@@ -130,26 +229,44 @@ def run_pass(made: ModulePass, module: ModuleOp) -> list[Declined]:
 
 
 def page_text(module: ModuleOp) -> str:
-    """A module as pages show it: its one function, where it has nothing else."""
+    """A module as pages show it: its one function, where it has nothing else.
+
+    Signatures take few lines: arguments follow each other on a line.
+    """
     alone = not module.attributes and module.body.block.first_op is module.body.block.last_op
-    return text_of(module.body.block.ops.first or module if alone else module)
+    shown = module.body.block.ops.first or module if alone else module
+    return text_of(shown, short_signatures=True)
 
 
 def result_text(before: ModuleOp, after: ModuleOp) -> str:
     """A rewritten module as pages show it: without a signature that did not change."""
-    text = page_text(after)
-    signature, start, _ = page_text(before).partition(") {\n")
+    return _without_signature(page_text(before), page_text(after))
+
+
+def _without_signature(before: str, text: str) -> str:
+    """A program as text, or its body alone where its signature is that of the one before."""
+    signature, start, _ = before.partition(") {\n")
     same, _, body = text.partition(start)
     if same != signature or not body.endswith("\n}"):
         return text
     return textwrap.dedent(body.removesuffix("\n}"))
 
 
-def _update(case: Case, before: str, kind: str, found: str) -> None:
-    old = f"```{case.expected_kind}\n{case.expected}\n```"
+def _update(case: Case, before: str, after: str, kind: str, found: str) -> None:
+    """Write both blocks of a case."""
+    shown, old = case.before, f"```{case.expected_kind}\n{case.expected}\n```"
+    if case.changes:
+        old = f"```diff\n{case.changes}\n```"
+    if case.changes and kind == "mlir":
+        kind, found = "diff", difference(before, after)
+    if case.base is not None:
+        shown = case.diff
+        before = f"{_FROM}{case.base.title}\n" + difference(
+            page_text(parse(case.base.before)), before
+        )
     text = case.page.read_text("utf-8")
-    start = text.index(case.before, text.index(f"# {case.title}\n"))
-    middle = start + len(case.before)
+    start = text.index(shown, text.index(f"# {case.title}\n"))
+    middle = start + len(shown)
     end = text.index(old, middle)
     case.page.write_text(
         text[:start]

@@ -33,8 +33,8 @@ _ROLES = {"feed": FEED, "state": STATE, "prepared": PREPARED, "fetch": FETCH}
 
 # longer lines are broken after commas
 WIDTH = 100
-# a string, which stays whole, or a comma after which a line may be broken
-_STRING_OR_COMMA = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|, ')
+# a string, which stays whole, or where a line may be broken: after a comma, before `->`
+_STRING_OR_BREAK = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|, |\) -> ')
 
 # a tensor of a plain element type, without an encoding
 _TENSOR = re.compile(r"tensor<[0-9?x]*[a-z]+[0-9]*>")
@@ -50,13 +50,22 @@ def type_text(type_: Attribute) -> str:
 
 
 class ModulePrinter(Printer):
-    """A printer of modules; with `print_types` ops have all their types."""
+    """A printer of modules; with `print_types` ops have all their types.
+
+    With `short_signatures` the arguments of a function are on one line, and so are its results.
+    """
 
     def __init__(
-        self, stream: IO[str] | None = None, *, print_types: bool = False, **options: Any
+        self,
+        stream: IO[str] | None = None,
+        *,
+        print_types: bool = False,
+        short_signatures: bool = False,
+        **options: Any,
     ) -> None:
         super().__init__(stream, **options)
         self.print_types = print_types
+        self.short_signatures = short_signatures
 
     def print_attribute(self, attribute: Attribute) -> None:
         if isinstance(attribute, TensorType):
@@ -109,9 +118,10 @@ class ModulePrinter(Printer):
     ) -> None:
         """Arguments, or the types of results: a line for each where there are several."""
         with self.in_parens():
-            if len(ports) < 2:
-                for port, entry in zip(ports, entries, strict=True):
-                    self._print_port(port, entry)
+            if len(ports) < 2 or self.short_signatures:
+                self.print_list(
+                    zip(ports, entries, strict=True), lambda each: self._print_port(*each)
+                )
                 return
             with self.indented():
                 for position, (port, entry) in enumerate(zip(ports, entries, strict=True)):
@@ -230,15 +240,18 @@ class ModuleParser(Parser):
         return None
 
 
-def text_of(op: Operation, *, print_types: bool = False) -> str:
-    """A module, or any op, as text."""
+def text_of(op: Operation, *, print_types: bool = False, short_signatures: bool = False) -> str:
+    """A module, or any op, as text; the options are those of `ModulePrinter`."""
     stream = StringIO()
-    ModulePrinter(stream, print_types=print_types).print_op(op)
+    ModulePrinter(stream, print_types=print_types, short_signatures=short_signatures).print_op(op)
     return wrapped(stream.getvalue())
 
 
 def wrapped(text: str) -> str:
-    """IR text with its long lines broken after commas."""
+    """IR text with its long lines broken after commas.
+
+    The results of a function stay on one line if they fit on one.
+    """
     return "\n".join(
         line if len(line) <= WIDTH else _wrapped_line(line) for line in text.split("\n")
     )
@@ -246,6 +259,16 @@ def wrapped(text: str) -> str:
 
 def _wrapped_line(line: str) -> str:
     indent = " " * (len(line) - len(line.lstrip()) + 4)
+    arrow = next((each for each in _STRING_OR_BREAK.finditer(line) if each[0] == ") -> "), None)
+    if arrow is None or not line.lstrip().startswith("func.func "):
+        return _filled(line, indent)
+    arguments, results = _filled(line[: arrow.start() + 1], indent), line[arrow.end() - 3 :]
+    if len(arguments.rpartition("\n")[2]) + 1 + len(results) <= WIDTH:
+        return f"{arguments} {results}"
+    return f"{arguments}\n{_filled(indent + results, indent)}"
+
+
+def _filled(line: str, indent: str) -> str:
     lines = [""]
     for piece in _pieces(line):
         if len(lines[-1]) + len(piece.rstrip()) > WIDTH and lines[-1].strip():
@@ -258,7 +281,7 @@ def _wrapped_line(line: str) -> str:
 def _pieces(line: str) -> Iterator[str]:
     """The line, cut after each comma outside of strings."""
     start = 0
-    for found in _STRING_OR_COMMA.finditer(line):
+    for found in _STRING_OR_BREAK.finditer(line):
         if found[0] == ", ":
             yield line[start : found.end()]
             start = found.end()
