@@ -36,6 +36,8 @@ class Variable(VariableMethods):
     saved: bytes | None = None
     takes_any_shape = False
     """Feeds may have other shapes than this one, as those of `fluid.layers.data` in Paddle 1.8."""
+    computed_on_demand = False
+    """It is a gradient that no operator writes until something uses it."""
 
     def __init__(
         self,
