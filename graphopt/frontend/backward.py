@@ -129,6 +129,11 @@ def gradients(
 
 
 def _check_extras(block: Block, callbacks: Any, checkpoints: Any) -> None:
+    if callbacks is not None and not isinstance(callbacks, (list, tuple)):
+        raise TypeError(
+            f"append_backward(): 'callbacks' must be a list of functions, found "
+            f"{type(cast(object, callbacks)).__name__}"
+        )
     if callbacks:
         raise UnsupportedError(
             "append_backward(callbacks=…): there is no gradient operator per operator to call "
@@ -178,6 +183,11 @@ def _names(items: Iterable[Any] | None, name: str) -> set[str]:
     }
 
 
+def _variable(item: Any, name: str) -> Variable:
+    """A member of a list; TypeError when it is no Variable."""
+    return arguments.variable(item, name, "append_backward")
+
+
 def _element_count(x: Variable) -> int | None:
     """The number of elements, None when it is not known."""
     count = 1
@@ -193,7 +203,14 @@ def _parameters(block: Block, given: Sequence[Any] | None) -> list[Variable]:
     everything = block.program.global_block().all_parameters()
     if given is None:
         return [p for p in everything if p.trainable]
-    names = [item if isinstance(item, str) else item.name for item in given]
+    if not isinstance(given, (list, tuple, set)):
+        raise TypeError(
+            f"append_backward(): 'parameter_list' must be a list of Variables and names, found "
+            f"{type(given).__name__}"
+        )
+    names = [
+        item if isinstance(item, str) else _variable(item, "parameter_list").name for item in given
+    ]
     for name in names:
         if block.find_var(name) is None:
             raise ValueError(f"append_backward(): '{name}' in parameter_list is not a variable")

@@ -59,6 +59,11 @@ def test_a_loss_of_several_elements_is_refused() -> None:
             static.append_backward(x * weight("w", [1.0, 1.0]))
         with pytest.raises(UnsupportedError, match="callbacks"):
             static.append_backward(paddle.mean(x), callbacks=[print])
+        with pytest.raises(TypeError, match="'callbacks' must be a list"):
+            static.append_backward(paddle.mean(x), callbacks=print)
+        for wrong in (np.ones(3), [np.ones(3)], "x"):
+            with pytest.raises(TypeError, match="parameter_list"):
+                static.append_backward(paddle.mean(x), parameter_list=wrong)
         with pytest.raises(ValueError, match="'y' in checkpoints"):
             static.append_backward(paddle.mean(x), checkpoints=["y"])
         static.append_backward(paddle.mean(x), checkpoints=[x])
