@@ -23,6 +23,7 @@ from graphopt.ir.program import (
     is_sparse_lookup,
 )
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
+from graphopt.ir.program.gradients_on_demand import declare_gradients
 
 
 @dataclass(frozen=True)
@@ -52,8 +53,9 @@ def append_backward(
     Returns (parameter, gradient) pairs in the order in which the parameters were made, for the
     trainable ones (or those of `parameter_list`) that the loss depends on. Gradients are called
     `<name>@GRAD`. No gradient flows through variables with `stop_gradient` or in `no_grad_set`.
-    Any other variable on the way has a gradient as well, which is computed when it is fetched:
-    results of operators, fed data and constants whose `stop_gradient` is False.
+    Any other variable on the way has a gradient as well, which is computed when an operator reads
+    it or a run fetches it: results of operators, fed data and constants whose `stop_gradient` is
+    False.
 
     With `checkpoints` (Variables or names, between which Paddle computes values again to save
     memory) the derivative recomputes activations. The names are only checked: the compiler chooses
@@ -72,7 +74,7 @@ def append_backward(
         )
     program, no_grad = loss.block.program, _names(no_grad_set, "no_grad_set")
     wanted = _parameters(loss.block, parameter_list)
-    path = _with_leaves(_trace([loss], wanted, no_grad), loss, wanted, no_grad)
+    path = _with_stops_of_leaves(_trace([loss], wanted, no_grad), loss, wanted, no_grad)
     reached = [p for p in wanted if p.name in path.inputs]
     _mark_loss(loss)
     with program.role(OpRole.BACKWARD | OpRole.LOSS):
@@ -80,6 +82,7 @@ def append_backward(
     with program.role(OpRole.BACKWARD):
         at = path.end + 1
         grads = _append_grad([loss], reached, [seed], path, at, range(len(reached)))
+        declare_gradients(loss.block.ops[at])
     if checkpoints:
         recompute(loss.block, checkpoints)
     return [(cast("Parameter", p), grad) for p, grad in zip(reached, grads, strict=True)]
@@ -126,6 +129,11 @@ def gradients(
 
 
 def _check_extras(block: Block, callbacks: Any, checkpoints: Any) -> None:
+    if callbacks is not None and not isinstance(callbacks, (list, tuple)):
+        raise TypeError(
+            f"append_backward(): 'callbacks' must be a list of functions, found "
+            f"{type(cast(object, callbacks)).__name__}"
+        )
     if callbacks:
         raise UnsupportedError(
             "append_backward(callbacks=…): there is no gradient operator per operator to call "
@@ -175,6 +183,11 @@ def _names(items: Iterable[Any] | None, name: str) -> set[str]:
     }
 
 
+def _variable(item: Any, name: str) -> Variable:
+    """A member of a list; TypeError when it is no Variable."""
+    return arguments.variable(item, name, "append_backward")
+
+
 def _element_count(x: Variable) -> int | None:
     """The number of elements, None when it is not known."""
     count = 1
@@ -190,7 +203,14 @@ def _parameters(block: Block, given: Sequence[Any] | None) -> list[Variable]:
     everything = block.program.global_block().all_parameters()
     if given is None:
         return [p for p in everything if p.trainable]
-    names = [item if isinstance(item, str) else item.name for item in given]
+    if not isinstance(given, (list, tuple, set)):
+        raise TypeError(
+            f"append_backward(): 'parameter_list' must be a list of Variables and names, found "
+            f"{type(given).__name__}"
+        )
+    names = [
+        item if isinstance(item, str) else _variable(item, "parameter_list").name for item in given
+    ]
     for name in names:
         if block.find_var(name) is None:
             raise ValueError(f"append_backward(): '{name}' in parameter_list is not a variable")
@@ -223,11 +243,12 @@ def _trace(targets: Sequence[Variable], inputs: Sequence[Variable], no_grad: set
             )
 
 
-def _with_leaves(path: Path, loss: Variable, wanted: Sequence[Variable], no_grad: set[str]) -> Path:
+def _with_stops_of_leaves(
+    path: Path, loss: Variable, wanted: Sequence[Variable], no_grad: set[str]
+) -> Path:
     """The path with the values that stop gradients on the way to the leaves of the program.
 
-    Leaves are fed data, constants and state with `stop_gradient` False. The gradients of those that
-    are overwritten later are left out: the derivative belongs after all operators.
+    Leaves are fed data, constants and state with `stop_gradient` False.
     """
     block = loss.block
     used = {name for op in block.ops[: path.end] for name in op.input_arg_names}
@@ -237,10 +258,7 @@ def _with_leaves(path: Path, loss: Variable, wanted: Sequence[Variable], no_grad
     leaves = [v for v in leaves if not v.stop_gradient and _is_float(block, v.name)]
     if not leaves:
         return path
-    found, hidden = _trace_to(path.end, [loss], [*wanted, *leaves], no_grad)
-    for leaf in leaves:
-        if leaf.name in found.inputs and leaf.name not in hidden:
-            block.create_var(leaf.grad_name, leaf.shape, leaf.dtype)
+    found, _ = _trace_to(path.end, [loss], [*wanted, *leaves], no_grad)
     return replace(path, stops=found.stops)
 
 

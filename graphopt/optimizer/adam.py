@@ -21,6 +21,8 @@ class Adam(Optimizer):
     """
 
     operator = "adam"
+    _moment1_acc_str, _moment2_acc_str = "moment1", "moment2"
+    _beta1_pow_acc_str, _beta2_pow_acc_str = "beta1_pow_acc", "beta2_pow_acc"
     skips = True
 
     def __init__(

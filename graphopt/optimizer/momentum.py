@@ -21,6 +21,7 @@ class Momentum(Optimizer):
     """
 
     operator = "momentum"
+    _velocity_acc_str = "velocity"
 
     def __init__(
         self,

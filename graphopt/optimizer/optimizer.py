@@ -373,6 +373,10 @@ class Optimizer(WithFacts):
         """The names of the state variables, in the order in which they were made."""
         return [variable.name for variable in self._state.variables()]
 
+    @property
+    def _accumulators(self) -> dict[str, dict[str, Variable]]:
+        return self._state.by_kind()
+
     def _get_accumulator(self, name: str, param: Parameter) -> Variable:
         return self._state.find(name, param)
 

@@ -103,6 +103,13 @@ class State:
         """The accumulators in the order in which they were made."""
         yield from self._accumulators.values()
 
+    def by_kind(self) -> dict[str, dict[str, Variable]]:
+        """The accumulators by kind and name of the parameter, those of the latest program last."""
+        found: dict[str, dict[str, Variable]] = {}
+        for (_, kind, parameter), variable in self._accumulators.items():
+            found.setdefault(kind, {})[parameter] = variable
+        return found
+
     def values(self, rate: Any) -> dict[str, Any]:
         """See `Optimizer.state_dict`."""
         found = {v.name: _value(v) for v in self.variables()}

@@ -9,7 +9,7 @@ import graphopt as paddle
 from graphopt import static
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.program import OpRole
-from graphopt_tests.frontend.programs import fresh, run, start, types, weight
+from graphopt_tests.frontend.programs import executor_of, fresh, run, start, types, weight
 
 
 def regression(loss_of=paddle.mean):  # type: ignore[no-untyped-def]
@@ -59,6 +59,11 @@ def test_a_loss_of_several_elements_is_refused() -> None:
             static.append_backward(x * weight("w", [1.0, 1.0]))
         with pytest.raises(UnsupportedError, match="callbacks"):
             static.append_backward(paddle.mean(x), callbacks=[print])
+        with pytest.raises(TypeError, match="'callbacks' must be a list"):
+            static.append_backward(paddle.mean(x), callbacks=print)
+        for wrong in (np.ones(3), [np.ones(3)], "x"):
+            with pytest.raises(TypeError, match="parameter_list"):
+                static.append_backward(paddle.mean(x), parameter_list=wrong)
         with pytest.raises(ValueError, match="'y' in checkpoints"):
             static.append_backward(paddle.mean(x), checkpoints=["y"])
         static.append_backward(paddle.mean(x), checkpoints=[x])
@@ -82,6 +87,42 @@ def test_gradients_of_leaves_can_be_fetched() -> None:
         found = run(names, x=np.array([1, 2], "f"), y=np.array([8, 4], "f"))
     want = [[1.0, 0.5], [2.0, 2.0], [4.0, 4.0], [2.0, 1.0]]
     np.testing.assert_allclose(found, want, rtol=1e-6)
+
+
+def test_gradients_of_values_between_can_be_used() -> None:
+    """Of each value on the way that lets gradients through; others have none."""
+    with fresh() as (main, _):
+        x = static.data("x", [None, 2], "float32")
+        hidden = paddle.matmul(x, weight("w", [[1.0], [2.0]]))
+        cut = paddle.square(hidden)
+        cut.stop_gradient = True
+        out = hidden * hidden + cut
+        static.append_backward(paddle.sum(out))
+        block = main.global_block()
+        assert block.var(f"{hidden.name}@GRAD").shape == (-1, 1)
+        assert block.has_var(f"{out.name}@GRAD")
+        assert not block.has_var(f"{cut.name}@GRAD")
+        assert not main.clone(for_test=True).global_block().has_var(f"{out.name}@GRAD")
+        length = paddle.sum(paddle.square(block.var(f"{hidden.name}@GRAD")))
+        (second,) = static.gradients([length], [block.var("w")])
+        start()
+        found = run([f"{hidden.name}@GRAD", length, second], x=np.array([[1, 1]], "f"))
+    np.testing.assert_allclose(found[0], [[6.0]])  # 2 h with h = 3
+    np.testing.assert_allclose(found[1], 36.0)
+    np.testing.assert_allclose(found[2], [[24.0], [24.0]])  # d(4 h^2) = 8 h x
+
+
+def test_a_gradient_of_a_value_between_belongs_to_the_first_loss() -> None:
+    """A later loss leaves it alone; pruning keeps what computes it."""
+    with fresh() as (main, _):
+        hidden = static.data("x", [2], "float32") * weight("w", [1.0, 2.0])
+        static.append_backward(paddle.sum(hidden))
+        static.append_backward(paddle.sum(hidden * 3.0))
+        start()
+        feed, name = {"x": np.ones(2, "float32")}, f"{hidden.name}@GRAD"
+        for use_prune in (False, True):
+            (found,) = executor_of(main).run(main, feed, [name], use_prune=use_prune)
+            np.testing.assert_allclose(found, [1.0, 1.0])
 
 
 def test_gradients_of_leaves_through_a_branch() -> None:

@@ -28,6 +28,14 @@ def test_constants_and_variables_are_made() -> None:
         assert tensor.create_tensor("int32", name="t").name == "t"
 
 
+def test_notes_about_a_variable() -> None:
+    with static.program_guard(static.Program()):
+        x = static.data("x", [2], "float32")
+        x._set_info("rank", 3)
+        assert x._get_info("rank") == 3
+        assert x._get_info("other") is None
+
+
 def test_the_seed_is_that_of_new_programs_too() -> None:
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup):

@@ -78,6 +78,21 @@ def test_names_of_the_state() -> None:
     assert rate.tolist() == [0.25]
 
 
+def test_state_by_kind_and_parameter() -> None:
+    """Also by the names of kinds that classes derived from an optimizer use."""
+    with fresh():
+        w = weight("w", [1.0, 2.0])
+        adam = paddle.optimizer.Adam(0.1)
+        assert adam._accumulators == {}
+        adam.minimize(paddle.sum(w * w))
+        found = adam._accumulators
+        assert list(found) == ["moment1", "moment2", "beta1_pow_acc", "beta2_pow_acc"]
+        assert found[adam._moment1_acc_str]["w"] is adam._get_accumulator("moment1", w)
+        momentum = paddle.optimizer.Momentum(0.1)
+        momentum.minimize(paddle.sum(w * w))
+        assert list(momentum._accumulators[momentum._velocity_acc_str]) == ["w"]
+
+
 def test_clipping_comes_before_weight_decay() -> None:
     """The other order would scale the decay as well."""
     optimizer = paddle.optimizer.SGD(

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
 from graphopt.errors import OperandError, ProgramError
@@ -36,6 +37,10 @@ class Variable(VariableMethods):
     saved: bytes | None = None
     takes_any_shape = False
     """Feeds may have other shapes than this one, as those of `fluid.layers.data` in Paddle 1.8."""
+    notes: Mapping[str, Any] = MappingProxyType({})
+    """Notes of scripts about it, which `_set_info` keeps."""
+    computed_on_demand = False
+    """It is a gradient that no operator writes until something uses it."""
 
     def __init__(
         self,
@@ -127,6 +132,13 @@ class Variable(VariableMethods):
     def set_error_clip(self, error_clip: Any) -> None:
         """Note how to clip the gradient of this variable; it has no effect, as in Paddle 2."""
         self.error_clip = error_clip
+
+    def _set_info(self, key: str, value: Any) -> None:
+        undo.note_attributes(self, "notes")
+        self.notes = {**self.notes, key: value}
+
+    def _get_info(self, key: str) -> Any:
+        return self.notes.get(key)
 
     def to_string(self, throw_on_error: bool = False, with_details: bool = False) -> str:
         """The variable as text; both arguments are accepted for compatibility."""

@@ -11,6 +11,7 @@ from xdsl.ir import Block, BlockArgument, SSAValue
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.types import dtype_of, shape_of, tensor
 from graphopt.ir.program import Operator, VarKind, undo
+from graphopt.ir.program.gradients_on_demand import compute_gradients
 from graphopt.ir.translate.blocks.program import HANDLERS
 from graphopt.ir.translate.operators.translator import Translator
 
@@ -18,9 +19,11 @@ from graphopt.ir.translate.operators.translator import Translator
 def infer_outputs(op: Operator) -> None:
     """Set the shape and dtype of every variable that `op` writes.
 
+    Gradients that it reads, and that are only declared, are computed from now on.
     Operators with sub-blocks, and those on tensor arrays, have typed outputs when they are made.
     Raises ProgramError when an input is not declared or the operands do not fit.
     """
+    compute_gradients(op.block, op.input_arg_names)
     if op.type in HANDLERS and not _is_plain_assign(op):
         return
     scratch = Block()

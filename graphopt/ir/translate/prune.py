@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from graphopt.ir.program import Operator, Program
+from graphopt.ir.program.gradients_on_demand import derivative_with
 from graphopt.ir.program.sub_blocks import names_in, sub_block
 from graphopt.ir.translate.operators.updates import updates_parameters
 
@@ -22,10 +23,16 @@ def prune(
     """
     fed = frozenset(feeds)
     needed = set(fetches) - fed
+    block = program.global_block()
+    on_demand = {
+        derivative_with(block, name)
+        for name in needed
+        if name in block.vars and block.vars[name].computed_on_demand
+    }
     kept: list[bool] = []
-    for op in reversed(program.global_block().ops):
+    for op in reversed(block.ops):
         is_root = updates_parameters(op) if updates is None else op in updates
-        kept.append(is_root or not needed.isdisjoint(op.output_arg_names))
+        kept.append(is_root or op in on_demand or not needed.isdisjoint(op.output_arg_names))
         if kept[-1]:
             needed |= set(op.input_arg_names) - fed
             if "sub_block" in op.attrs:

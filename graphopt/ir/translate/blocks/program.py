@@ -19,7 +19,7 @@ from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.dialect.signature import FEED, FETCH, KEPT_GRADIENTS, STATE
 from graphopt.ir.dialect.types import tensor
 from graphopt.ir.program import GRAD_SUFFIX, Operator, Program, Variable, VarKind
-from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.program.gradients_on_demand import derivative_with, with_gradients
 from graphopt.ir.translate.blocks.arrays import ARRAYS
 from graphopt.ir.translate.blocks.block import BlockParser, value_name
 from graphopt.ir.translate.blocks.branches import BRANCHES
@@ -64,10 +64,10 @@ class _Parser(BlockParser):
 
     def run_main(self, fetches: Sequence[str]) -> ModuleOp:
         """The module for these fetches."""
-        wanted = _intermediate_gradients(self.program, fetches)
+        wanted = self.gradients_on_demand(fetches)
 
         def prepare(op: Operator) -> Operator:
-            return _with_more_gradients(op, wanted) if op.type == GRAD_TYPE else op
+            return with_gradients(op, wanted[op]) if op in wanted else op
 
         block = self.program.global_block()
         plan = plan_gradients(block.ops, block, fetches)
@@ -85,6 +85,19 @@ class _Parser(BlockParser):
             if self.is_state(name) and self.changed(name)
         ]
         return self.finish(results)
+
+    def gradients_on_demand(self, fetches: Sequence[str]) -> dict[Operator, list[str]]:
+        """The fetched gradients that no operator writes, by the derivative that can."""
+        block = self.program.global_block()
+        gradients = {name for name in fetches if name.endswith(GRAD_SUFFIX)} - self.feeds
+        found: dict[Operator, list[str]] = {}
+        if gradients:
+            gradients.difference_update(name for op in block.ops for name in op.output_arg_names)
+        for name in sorted(gradients):
+            derivative = derivative_with(block, name)
+            if derivative is not None:
+                found.setdefault(derivative, []).append(name)
+        return found
 
     def is_state(self, name: str) -> bool:
         """True for a persistable variable."""
@@ -146,25 +159,3 @@ class _Parser(BlockParser):
         if self.kept_gradients:
             module.attributes[KEPT_GRADIENTS] = ArrayAttr(map(StringAttr, self.kept_gradients))
         return module
-
-
-def _intermediate_gradients(program: Program, fetches: Sequence[str]) -> tuple[str, ...]:
-    """Fetched `X@GRAD` names that no operator writes, of variables that exist."""
-    written = {n for op in program.global_block().ops for n in op.output_arg_names}
-    return tuple(
-        name
-        for name in fetches
-        if name.endswith(GRAD_SUFFIX)
-        and name not in written
-        and program.global_block().find_var(name.removesuffix(GRAD_SUFFIX)) is not None
-    )
-
-
-def _with_more_gradients(op: Operator, wanted: Sequence[str]) -> Operator:
-    """The derivative operator, also computing the gradients of the wanted intermediates."""
-    if not wanted:
-        return op
-    sources = [name.removesuffix(GRAD_SUFFIX) for name in wanted]
-    inputs = {**op.inputs, "X": [*op.input("X"), *sources]}
-    outputs = {**op.outputs, "XGrad": [*op.output("XGrad"), *wanted]}
-    return Operator(op.block, op.type, inputs, outputs, op.attrs, op.location)

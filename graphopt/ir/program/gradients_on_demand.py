@@ -1,0 +1,120 @@
+"""Gradients of values between a loss and its parameters, which are computed when they are used.
+
+A derivative is one operator, `pd_grad`, which writes the gradients of parameters, or those that
+`gradients` returns. Paddle has a variable `X@GRAD` for every other value on the way as well. Here
+these are only declared: the derivative computes one from the moment that an operator reads it or a
+run fetches it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+
+from graphopt.ir.program import undo
+from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.program.kinds import GRAD_SUFFIX
+from graphopt.ir.program.program import Block, Operator, Variable
+from graphopt.ir.program.sub_blocks import names_in, sub_block
+
+
+@dataclass(frozen=True)
+class Way:
+    """The values that a derivative goes through, and those where it stops, each nearest first."""
+
+    values: Collection[str]
+    stops: Collection[str]
+
+
+def way_of(derivative: Operator) -> Way:
+    """The values in front of a derivative that its targets depend on."""
+    block = derivative.block
+    values = dict.fromkeys(derivative.input("Y"))
+    stops: dict[str, None] = {}
+    blocked = set(derivative.input("NoGrad"))
+    for op in reversed(block.ops[: block.ops.index(derivative)]):
+        if not any(name in values for name in op.output_arg_names):
+            continue
+        for name in _read_by(op):
+            if name in blocked or not _has_gradient(block, name):
+                stops.setdefault(name)
+            else:
+                values.setdefault(name)
+    made = {name for op in block.ops if any(op.input_arg_names) for name in op.output_arg_names}
+    return Way(values, [name for name in stops if name in made and _is_float(block, name)])
+
+
+def declare_gradients(derivative: Operator) -> None:
+    """Declare the gradients of all values that a derivative of the global block goes through.
+
+    Those that are declared already belong to an earlier derivative.
+    """
+    block = derivative.block
+    if block.idx != 0:
+        return
+    for name in way_of(derivative).values:
+        source = block.vars.get(name)
+        if source is not None and source.grad_name not in block.vars:
+            made = block.create_var(source.grad_name, source.shape, source.dtype)
+            made.computed_on_demand = True
+
+
+def derivative_with(block: Block, gradient: str) -> Operator | None:
+    """The first derivative of a block that can compute a gradient which no operator writes."""
+    source = gradient.removesuffix(GRAD_SUFFIX)
+    derivatives = (op for op in block.ops if op.type == GRAD_TYPE)
+    return next((op for op in derivatives if source in way_of(op).values), None)
+
+
+def with_gradients(derivative: Operator, gradients: Sequence[str]) -> Operator:
+    """A derivative that computes these gradients, too."""
+    sources = [name.removesuffix(GRAD_SUFFIX) for name in gradients]
+    stops = [*derivative.input("NoGrad"), *way_of(derivative).stops]
+    inputs = {
+        **derivative.inputs,
+        "X": [*derivative.input("X"), *sources],
+        "NoGrad": list(dict.fromkeys(stops)),
+    }
+    outputs = {**derivative.outputs, "XGrad": [*derivative.output("XGrad"), *gradients]}
+    op = derivative
+    return Operator(op.block, op.type, inputs, outputs, op.attrs, op.location)
+
+
+def compute_gradients(block: Block, names: Iterable[str]) -> None:
+    """Let derivatives compute those of these variables that are only declared."""
+    for name in names:
+        variable = block.find_var(name) if name.endswith(GRAD_SUFFIX) else None
+        if variable is not None and variable.computed_on_demand:
+            _compute(variable)
+
+
+def _compute(gradient: Variable) -> None:
+    derivative = derivative_with(gradient.block, gradient.name)
+    if derivative is None:
+        return
+    made = with_gradients(derivative, [gradient.name])
+    undo.note_attributes(derivative, "inputs", "outputs")
+    undo.note_attributes(gradient, "computed_on_demand")
+    derivative.inputs, derivative.outputs = made.inputs, made.outputs
+    gradient.computed_on_demand = False
+    gradient.block.program.touch()
+
+
+def _read_by(op: Operator) -> list[str]:
+    """The names that an operator reads, in its blocks as well.
+
+    A branch that is not taken, and a loop, keep old values of what they write.
+    """
+    if "sub_block" not in op.attrs:
+        return op.input_arg_names
+    return [*op.input_arg_names, *names_in(sub_block(op), written=False), *op.output_arg_names]
+
+
+def _has_gradient(block: Block, name: str) -> bool:
+    variable = block.find_var(name)
+    return variable is not None and not variable.stop_gradient and _is_float(block, name)
+
+
+def _is_float(block: Block, name: str) -> bool:
+    variable = block.find_var(name)
+    return variable is not None and variable.has_type and variable.dtype.is_differentiable
