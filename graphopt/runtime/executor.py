@@ -12,7 +12,7 @@ from graphopt.ir.program import Operator, Program, default_main_program
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.devices.places import Place, as_place, check_place, default_place
 from graphopt.runtime.feeds.buckets import Buckets, sequences
-from graphopt.runtime.feeds.feed import single_feed, with_readers
+from graphopt.runtime.feeds.feed import feeds_state, single_feed, with_readers
 from graphopt.runtime.feeds.fetch import Results, as_result, fetch_names, split_updates
 from graphopt.runtime.feeds.from_dataset import one_line, run_from_dataset
 from graphopt.runtime.runners.bucketed import BucketedRunner
@@ -205,7 +205,8 @@ class Executor(WithFacts):
             warnings.warn(
                 "There are no operators in the program to be executed", stacklevel=caller_level()
             )
-            return []
+            if not feeds_state(program, feed):
+                return []
         runner = self._runner
         if use_prune:
             feeds = single_feed(program, feed, any_shape=True)

@@ -68,6 +68,27 @@ def test_only_persistable_variables_stay(devices: int) -> None:
     assert scope.find_var("w") is not None and scope.find_var("learning_rate_0") is not None
 
 
+def test_fed_state_stays() -> None:
+    """As in Paddle, for later runs as well; a program without operators stores it, too."""
+    main, startup = static.Program(), static.Program()
+    with static.program_guard(main, startup):
+        x, kept = static.data("x", [2], "float32"), static.data("kept", [2], "float32")
+        kept.persistable = True
+        w = static.create_parameter([2], "float32", name="w")
+    exe, ones = static.Executor(), np.ones(2, "float32")
+    with static.scope_guard(static.Scope()):
+        with pytest.warns(UserWarning, match="no operators"):
+            assert exe.run(main, {"kept": ones * 3}, []) == []
+        np.testing.assert_array_equal(value("kept"), [3.0, 3.0])
+        with static.program_guard(main, startup):
+            out = x * w + kept
+        exe.run(startup)
+        fed = {"x": ones, "w": ones * 7, "kept": ones * 4}
+        np.testing.assert_array_equal(exe.run(main, fed, [out])[0], [11.0, 11.0])
+        np.testing.assert_array_equal(value("w"), [7.0, 7.0])
+        np.testing.assert_array_equal(exe.run(main, {"x": ones}, [out])[0], [11.0, 11.0])
+
+
 def test_writes_are_copies() -> None:
     """The array that was written stays the caller's."""
     net = fc_mean()

@@ -76,7 +76,14 @@ class Compilation:
         """
         from graphopt.ir.translate.blocks.program import parse_program
 
-        module = parse_program(self.program, self.feeds, self.fetches, dict(self.shapes))
+        module = parse_program(
+            self.program,
+            self.feeds,
+            self.fetches,
+            dict(self.shapes),
+            # replicas may be fed different values, and state has one
+            keeps_fed_state=len(self.places) == 1 and not self.data_parallel,
+        )
         return (module, None) if self.axes is None else (module, self._mask(module, self.axes))
 
     def _mask(self, module: ModuleOp, axes: Mapping[str, Axes]) -> Masked:

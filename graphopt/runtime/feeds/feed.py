@@ -81,6 +81,13 @@ def checked_feed(
         yield variable.name, array
 
 
+def feeds_state(program: Program, feed: Feed) -> bool:
+    """True when a feed has a persistable variable, which keeps what it is fed."""
+    block = program.global_block()
+    found = (block.find_var(name) for name in _names(feed))
+    return any(variable is not None and variable.persistable for variable in found)
+
+
 def is_shared(variable: Variable) -> bool:
     """Values that belong to the replicas and not to the batch: state, numbers, loss gradients."""
     return variable.persistable or not variable.shape or is_loss_grad(variable)

@@ -36,16 +36,20 @@ def parse_program(
     feeds: Iterable[str] = (),
     fetches: Sequence[str] = (),
     shapes: Mapping[str, Sequence[int]] | None = None,
+    *,
+    keeps_fed_state: bool = False,
 ) -> ModuleOp:
     """The `pd` module that runs `program` with these feeds and fetches.
 
     A feed may name any variable; it is the variable's value until an operator overwrites it.
     Fetches are read after the last operator. `shapes` are those of feeds that come in others than
-    their variables'. Raises FeedError when the program reads a variable
-    that nothing gives a value, FetchError for an unknown fetch, UnsupportedError for operators
-    without a translation.
+    their variables'. With `keeps_fed_state` a persistable variable that is fed is a result, too.
+    Raises FeedError when the program reads a variable that nothing gives a value, FetchError for an
+    unknown fetch, UnsupportedError for operators without a translation.
     """
-    return _Parser(program, frozenset(feeds), shapes or {}).run_main(fetches)
+    feeds = list(feeds)
+    kept = feeds if keeps_fed_state else ()
+    return _Parser(program, frozenset(feeds), shapes or {}).run_main(fetches, kept)
 
 
 class _Parser(BlockParser):
@@ -62,8 +66,8 @@ class _Parser(BlockParser):
         self.arg_attrs: list[DictionaryAttr] = []
         self.kept_gradients: Sequence[str] = ()
 
-    def run_main(self, fetches: Sequence[str]) -> ModuleOp:
-        """The module for these fetches."""
+    def run_main(self, fetches: Sequence[str], kept_feeds: Sequence[str]) -> ModuleOp:
+        """The module for these fetches, which also gives these feeds if they are state."""
         wanted = self.gradients_on_demand(fetches)
 
         def prepare(op: Operator) -> Operator:
@@ -79,9 +83,10 @@ class _Parser(BlockParser):
             GradientParser(self, plan).run(prepare)
         self.reader = None
         results = [(FETCH, name, self.fetch(name)) for name in fetches]
+        kept = [name for name in kept_feeds if self.is_state(name) and self.read(name)]
         results += [
             (STATE, name, self.frame.values[name])
-            for name in self.frame.written
+            for name in dict.fromkeys([*self.frame.written, *kept])
             if self.is_state(name) and self.changed(name)
         ]
         return self.finish(results)
