@@ -92,7 +92,7 @@ gc.disable()
 
 def pytest_collection_finish() -> None:
     gc.freeze()
-    gc.set_threshold(10_000, 20, 20)
+    gc.set_threshold(100_000, 20, 20)
     gc.enable()
     if PINNED and "jax" in sys.modules:
         share_contexts()

@@ -76,12 +76,9 @@ def _values(action: argparse.Action) -> tuple[str, ...]:
 
     if action.choices is not None:
         return tuple(map(str, action.choices))
-    known = {
-        "PIPELINE": all_passes(),
-        "PASS": all_passes(),
-        "FLAG=VALUE,...": BUILD_FLAGS,
-        "FORM": FORMS,
-    }
+    if action.metavar in ("PIPELINE", "PASS"):
+        return tuple(all_passes())
+    known = {"FLAG=VALUE,...": BUILD_FLAGS, "FORM": FORMS}
     return tuple(known.get(str(action.metavar), ()))
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from typing import Any
 
 import ml_dtypes
@@ -40,7 +41,8 @@ _POSITIVE = frozenset({"variance", "moment2", "moment2_max", "moments2", "moment
 _PROBABILITY = frozenset({"beta1_pow", "beta2_pow", "beta1_pows", "beta2_pows"})
 
 
-def numbers(kind: Numbers, dtype: DType) -> list[float]:
+@cache
+def numbers(kind: Numbers, dtype: DType) -> tuple[float, ...]:
     """The numbers of a kind that this dtype has; none for ordinary ones, which are drawn."""
     limits = ml_dtypes.finfo(dtype.numpy)
     top, low = float(limits.max), float(limits.smallest_normal)
@@ -60,7 +62,7 @@ def numbers(kind: Numbers, dtype: DType) -> list[float]:
         found = [float(np.asarray(value).astype(plain)) for value in known.get(kind, ())]
     if kind not in (Numbers.INFINITE, Numbers.NAN):
         found = [value for value in found if math.isfinite(value)]
-    return list({(value, math.copysign(1.0, value)): value for value in found}.values())
+    return tuple({(value, math.copysign(1.0, value)): value for value in found}.values())
 
 
 @dataclass(frozen=True)
@@ -152,22 +154,39 @@ def _floats(
     generator: np.random.Generator, shape: tuple[int, ...], filling: Round, at: int, dtype: DType
 ) -> Array:
     array = generator.normal(size=shape)
-    listed = np.array(_numbers_of(filling.kinds, dtype))
-    if not listed.size or not array.size:
+    if not array.size or not _numbers_of(filling.kinds, dtype):
         return array
+    places, planted, drawn = _planting(filling, at, dtype, array.size)
+    if drawn is not None:
+        planted = np.where(drawn, generator.normal(), planted)
+    array.reshape(-1)[places] = planted
+    return array
+
+
+@lru_cache(maxsize=4096)
+def _planting(
+    filling: Round, at: int, dtype: DType, size: int
+) -> tuple[Array, Array, Array | None]:
+    """Places in a value of this size, the numbers for them, and which of these are drawn instead.
+
+    It is the same for each rewrite with values of the same sizes, and takes longer than the draw.
+    """
+    listed = np.array(_numbers_of(filling.kinds, dtype))
     turn, own = divmod(filling.number, 2)
     ordered = np.random.default_rng([at * own, own]).permutation(listed)
+    drawn = np.zeros(ordered.size, bool)
     if own:
         # an ordinary number, drawn, after every two of the kind
-        drawn = np.full(-(-listed.size // 2), generator.normal())
-        ordered = np.insert(ordered, np.minimum(2 * np.arange(drawn.size) + 2, listed.size), drawn)
-    elif array.size > 1:
-        ordered = np.repeat(ordered, 2)  # neighbours that are equal
-    count = _planted(array.size, filling.kinds)
-    at_random = np.random.default_rng([filling.number, array.size, at * own])
-    places = at_random.permutation(array.size)[:count]
-    array.reshape(-1)[places] = np.take(ordered, turn * count + np.arange(count), mode="wrap")
-    return array
+        ends = np.minimum(2 * np.arange(-(-listed.size // 2)) + 2, listed.size)
+        ordered, drawn = np.insert(ordered, ends, 0.0), np.insert(drawn, ends, True)
+    elif size > 1:
+        ordered, drawn = np.repeat(ordered, 2), np.repeat(drawn, 2)  # neighbours that are equal
+    count = _planted(size, filling.kinds)
+    at_random = np.random.default_rng([filling.number, size, at * own])
+    places = at_random.permutation(size)[:count]
+    which = turn * count + np.arange(count)
+    values = np.take(ordered, which, mode="wrap")
+    return places, values, np.take(drawn, which, mode="wrap") if own else None
 
 
 def _integers(

@@ -11,6 +11,40 @@ from graphopt.reference.interpreter import Environment, Run
 from graphopt.reference.tape import Array, Node, pull_back
 
 
+class Traced:
+    """Ops evaluated once in float64, so that gradients of several of their values can be taken.
+
+    `wrt` are the bound values that gradients are asked for. Raises Unsupported for an op that has
+    no rule.
+    """
+
+    def __init__(
+        self,
+        ops: Sequence[Operation],
+        bindings: Mapping[SSAValue, Array],
+        wrt: Sequence[SSAValue],
+        *,
+        seed: int = 7,
+    ) -> None:
+        run = Run("float64", seed)
+        self.env: Environment = {value: run.entered(array) for value, array in bindings.items()}
+        self.leaves = {value: Node(self.env[value]) for value in wrt}
+        self.env.update(self.leaves)
+        with np.errstate(all="ignore"):
+            run.ops(ops, self.env, traced=True)
+
+    def gradients(self, of: SSAValue, cotangent: Array, wrt: Sequence[SSAValue]) -> list[Array]:
+        """The gradients of a value, weighted, with respect to some of the bound values.
+
+        Zeros where nothing depends on one. Raises Unsupported for an op that has no derivative.
+        """
+        target = self.env[of]
+        with np.errstate(all="ignore"):
+            found = pull_back([(target, cotangent)]) if isinstance(target, Node) else {}
+        nodes = [self.leaves[value] for value in wrt]
+        return [found.get(id(node), np.zeros(node.shape)) for node in nodes]
+
+
 def pull_back_ops(
     ops: Sequence[Operation],
     bindings: Mapping[SSAValue, Array],
@@ -20,17 +54,5 @@ def pull_back_ops(
     *,
     seed: int = 7,
 ) -> list[Array]:
-    """The gradients of a value that these ops compute, weighted, with respect to bound values.
-
-    In float64; zeros where nothing depends on a value. Raises Unsupported for an op that has no
-    rule, or no derivative.
-    """
-    run = Run("float64", seed)
-    env: Environment = {value: run.entered(array) for value, array in bindings.items()}
-    leaves = {value: Node(env[value]) for value in wrt}
-    env.update(leaves)
-    with np.errstate(all="ignore"):
-        run.ops(ops, env, traced=True)
-        target = env[of]
-        found = pull_back([(target, cotangent)]) if isinstance(target, Node) else {}
-    return [found.get(id(node), np.zeros(node.shape)) for node in leaves.values()]
+    """The gradients of one value that these ops compute, as `Traced` gives them."""
+    return Traced(ops, bindings, wrt, seed=seed).gradients(of, cotangent, wrt)

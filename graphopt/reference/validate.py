@@ -16,7 +16,7 @@ the same numbers. Rewrites of large values are compared on fewer kinds of number
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -41,7 +41,7 @@ from graphopt.passes.engine.validation import (
 )
 from graphopt.reference.boundary import MANY, SHARED, Round, as_used, bound, rounds, sizes
 from graphopt.reference.interpreter import Precision, evaluate_ops, supports
-from graphopt.reference.pullback import pull_back_ops
+from graphopt.reference.pullback import Traced
 from graphopt.reference.registry import Unsupported
 
 Array = np.ndarray[Any, Any]
@@ -203,13 +203,24 @@ def _compare_at(
     if elements > LARGE:
         kinds = tuple(kind for kind in kinds if kind in FEW)
     for filling in rounds(leaves, kinds, size, elements):
-        wide = elements > LARGE and not filling.is_ordinary
-        message = _values_differ(instance, ops, leaves, size, filling, wide=wide)
+        double = _bound(instance, leaves, filling, size, wide=True)
+        bindings: dict[Precision, dict[SSAValue, Array]] = {"float64": double}
+        if not _is_wide(instance, filling, elements):
+            bindings["declared"] = _bound(instance, leaves, filling, size, wide=False)
+        message = _values_differ(instance, ops, filling, bindings)
         if not message and wrt and pairs and _has_gradients(filling, elements):
-            message = _gradients_differ(instance, ops, leaves, size, filling, wrt, pairs)
+            message = _gradients_differ(instance, ops, leaves, filling, double, wrt, pairs)
         if message:
             return message
     return ""
+
+
+def _is_wide(instance: Instance, filling: Round, elements: int) -> bool:
+    """True for numbers on which values are compared in float64 alone."""
+    if elements > LARGE and not filling.is_ordinary:
+        return True
+    # in another order, other values overflow or cancel
+    return filling.is_large and instance.numerics is not Numerics.BIT_EXACT
 
 
 def _has_gradients(filling: Round, elements: int) -> bool:
@@ -234,20 +245,13 @@ def _bound(
 def _values_differ(
     instance: Instance,
     ops: Sequence[Operation],
-    leaves: Sequence[SSAValue],
-    size: int,
     filling: Round,
-    *,
-    wide: bool,
+    bindings: Mapping[Precision, Mapping[SSAValue, Array]],
 ) -> str:
-    """Position where the values differ on these numbers; `wide` looks at float64 only."""
-    # in another order, other values overflow or cancel
-    wide = wide or (filling.is_large and instance.numerics is not Numerics.BIT_EXACT)
-    precisions: tuple[Precision, ...] = ("float64",) if wide else ("float64", "declared")
-    for precision in precisions:
-        bindings = _bound(instance, leaves, filling, size, wide=precision == "float64")
+    """Position where the values differ on these numbers, in each precision that they are given."""
+    for precision, given in bindings.items():
         try:
-            found = {**bindings, **evaluate_ops(ops, bindings, precision=precision)}
+            found = {**given, **evaluate_ops(ops, given, precision=precision)}
         except (Unsupported, ValueError, IndexError):
             if filling.is_ordinary:
                 raise
@@ -348,21 +352,24 @@ def _gradients_differ(
     instance: Instance,
     ops: Sequence[Operation],
     leaves: Sequence[SSAValue],
-    size: int,
     filling: Round,
+    bindings: Mapping[SSAValue, Array],
     wrt: Sequence[SSAValue],
     pairs: Sequence[tuple[SSAValue, SSAValue]],
 ) -> str:
     """Difference of the derivatives that a `pd.grad` of the program may go through."""
-    bindings = _bound(instance, leaves, filling, size, wide=True)
     before = {instance.same[value]: value for value in leaves if value in instance.same}
+    old_wrt = [before.get(value, value) for value in wrt]
     generator = np.random.default_rng(2)
+    try:
+        traced = Traced(ops, bindings, list(dict.fromkeys([*old_wrt, *wrt])))
+    except (Unsupported, ProgramError, ValueError, IndexError):
+        return ""
     for old, new in pairs:
         try:
-            value = {**bindings, **evaluate_ops(ops, bindings, precision="float64")}[old]
-            seed = generator.normal(size=value.shape)
-            wanted = pull_back_ops(ops, bindings, old, seed, [before.get(v, v) for v in wrt])
-            found = pull_back_ops(ops, bindings, new, seed, wrt)
+            seed = generator.normal(size=traced.env[old].shape)
+            wanted = traced.gradients(old, seed, old_wrt)
+            found = traced.gradients(new, seed, wrt)
         except (Unsupported, ProgramError, ValueError, IndexError):
             continue
         least = max(1.0, _largest(bindings.values())) if filling.is_large else 1.0

@@ -38,7 +38,7 @@ from graphopt.ir.dialect.context import new_context, parse_text
 from graphopt.ir.dialect.text import text_of
 from graphopt.passes.engine.fusion import Declined, FusionPass, sweep
 from graphopt.passes.engine.rewrite import RewritePass
-from graphopt.passes.table.registry import all_passes
+from graphopt.passes.table.registry import all_passes, own_passes
 
 _HEADING = re.compile(r"^(#+) +(.*)$")
 _FENCE = re.compile(r"^```(\w*) *$")
@@ -70,7 +70,9 @@ class Case:
     def made(self) -> ModulePass:
         """The pass, with its options."""
         spec = parse_spec(self.pass_name + self.options)
-        return all_passes()[self.pass_name]().from_pass_spec(spec)
+        # a pass of graphopt is loaded without looking for those of other packages
+        passes = own_passes() if self.pass_name in own_passes() else all_passes()
+        return passes[self.pass_name]().from_pass_spec(spec)
 
 
 def load_page(path: Path) -> list[Case]:

@@ -31,6 +31,13 @@ def _static() -> Any:
     paddle.enable_static()
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _a_small_heap() -> None:
+    """What earlier tests left is not looked at again: these tests collect garbage many times."""
+    gc.collect()
+    gc.freeze()
+
+
 def deep(layers: int = 8) -> tuple[static.Program, list[str]]:
     """A chain of activations, and the names of its variables."""
     main = static.Program()
