@@ -14,8 +14,8 @@ from graphopt.reference.tape import Array, Node, pull_back
 class Traced:
     """Ops evaluated once in float64, so that gradients of several of their values can be taken.
 
-    `wrt` are the bound values that gradients are requested. Raises Unsupported for an op that has
-    no rule.
+    `wrt` are the bound values to differentiate with respect to. Raises Unsupported for an op that
+    has no rule.
     """
 
     def __init__(
