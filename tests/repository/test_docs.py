@@ -121,13 +121,24 @@ def expect(printed: str, wanted: str, where: str) -> None:
         pytest.fail(f"{where} prints\n{printed}\nnot\n{wanted}")
 
 
+@pytest.fixture
+def names() -> Iterator[dict[str, Any]]:
+    """The names of a page's script; a file that it opened is closed with them.
+
+    Its functions refer to them in a circle, so that only the collector would close it, and would
+    warn of it in the middle of another test.
+    """
+    names: dict[str, Any] = {"__name__": "__main__"}
+    yield names
+    names.clear()
+
+
 @pytest.mark.parametrize("page", WITH_CODE)
 @pytest.mark.usefixtures("fresh_state")
-def test_blocks_run(page: str) -> None:
+def test_blocks_run(page: str, names: dict[str, Any]) -> None:
     """The blocks of a page run one after the other, and print the text blocks behind them."""
     for module in NEEDED.get(page, ()):
         pytest.importorskip(module)
-    names: dict[str, Any] = {"__name__": "__main__"}
     printed: str | None = None
     for block in blocks(page):
         if block.language == "text":
