@@ -25,6 +25,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
+from graphopt.display.units import several
 from graphopt.runtime.distributed.member import FAULT_EXIT
 from graphopt.runtime.distributed.stopping import STOPPED
 from graphopt.runtime.distributed.wire import listen
@@ -109,8 +110,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         environments = trainer_environments(options, os.environ)
         _say(
-            f"{options.nproc} trainers; waits {environments[0][START_TIMEOUT]} s for all to come, "
-            f"{environments[0][SILENCE_TIMEOUT]} s for a sign of life"
+            f"{several(options.nproc, 'trainer')}; waits {environments[0][START_TIMEOUT]} s for "
+            f"all to come, {environments[0][SILENCE_TIMEOUT]} s for a sign of life"
         )
         for environment in environments:
             trainers.append(_start(options, environment))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from graphopt.display.units import size
+from graphopt.display.units import several, size
 from graphopt.models.bundle.sizes import check_sets, has_range, ranges_of, shapes_of_sets
 from graphopt.runtime.devices.places import as_place, check_place, default_place
 from graphopt.runtime.feeds.buckets import automatic
@@ -62,9 +62,8 @@ def main(arguments: argparse.Namespace) -> int:
     from graphopt.models.bundle.write import write_bundle
 
     notes = write_bundle(model, path, sets, place, buckets, padding=arguments.padding)
-    print(
-        f"wrote {path} ({size(path.stat().st_size)}), compiled for {len(sets) - len(notes)} sizes"
-    )
+    sizes = several(len(sets) - len(notes), "size")
+    print(f"wrote {path} ({size(path.stat().st_size)}), compiled for {sizes}")
     for note in notes:
         print(f"note: {note}")
     return 0

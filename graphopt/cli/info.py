@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from graphopt.display.table import table
-from graphopt.display.units import shape, size
+from graphopt.display.units import several, shape, size
 from graphopt.errors import GraphoptError
 from graphopt.ir.formats.parameters import stored_variables
 from graphopt.ir.program import EMPTY, Operator, Program, saved_version
@@ -206,8 +206,9 @@ def text_of(info: Info) -> str:
     parameters = info.parameters
     lines = [
         f"{info.path}: {info.format}, version {info.version}, {info.kind}, {size(info.bytes)}",
-        f"operators: {sum(info.operators.values())} in {info.blocks} block(s)",
-        f"parameters: {parameters['count']} with {parameters['elements']:,} elements, "
+        f"operators: {sum(info.operators.values())} in {several(info.blocks, 'block')}",
+        f"parameters: {parameters['count']} with {parameters['elements']:,} "
+        f"{'element' if parameters['elements'] == 1 else 'elements'}, "
         f"{size(parameters['bytes'])}"
         + (f", from {', '.join(parameters['files'])}" if parameters["files"] else ""),
     ]
@@ -223,7 +224,8 @@ def text_of(info: Info) -> str:
             lines.append(table(("name", "dtype", "shape"), rows))
     lines += ["", table(("operator", "count"), info.operators.items()), ""]
     if info.unsupported:
-        lines.append(f"{len(info.unsupported)} operators are not supported:")
+        count = len(info.unsupported)
+        lines.append(f"{several(count, 'operator')} {'is' if count == 1 else 'are'} not supported:")
         lines.append(
             table(
                 ("operator", "block", "index", "output", "source"),

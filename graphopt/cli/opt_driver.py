@@ -22,6 +22,7 @@ from graphopt.cli.instruments import Timing, instruments
 from graphopt.cli.opt_arguments import MODEL_EXPLORER, SVG, declare
 from graphopt.cli.report_options import platform_of
 from graphopt.cli.universe import UNIVERSE
+from graphopt.display.units import several
 from graphopt.errors import GraphoptError
 from graphopt.passes.table.instrumentation import Together
 from graphopt.passes.table.parts import PARSE, Part
@@ -310,5 +311,6 @@ def run(args: Sequence[str]) -> int:
         print("graphopt-opt: error: regions are nested too deeply", file=sys.stderr)
         return 1
     if driver.undone:
-        print(f"graphopt-opt: error: {driver.undone} rewrites failed validation", file=sys.stderr)
+        failed = several(driver.undone, "rewrite")
+        print(f"graphopt-opt: error: {failed} failed validation", file=sys.stderr)
     return int(bool(driver.undone or driver.complaints))

@@ -19,7 +19,7 @@ from graphopt.debug.reduce import record, reduce_module
 from graphopt.debug.replay import reference, replayed
 from graphopt.debug.search import Found, Suspect, find_wrong_rewrite, isolated, still_wrong
 from graphopt.debug.shrink import plain_inputs, shrink_sizes
-from graphopt.display.units import size
+from graphopt.display.units import several, size
 from graphopt.errors import GraphoptError
 from graphopt.models.feeds import sizes_of
 from graphopt.passes.engine import replay_file
@@ -35,7 +35,7 @@ _SHOWN = 12
 def look(subject: Subject, arguments: argparse.Namespace, output: Path) -> bool:
     """True when the program is wrong, after a file was written."""
     inputs, made_up = complete(subject, arguments.data, sizes_of(arguments.dim), arguments.seed)
-    print(f"program: {subject.origin}, {_ops(subject.module)} ops")
+    print(f"program: {subject.origin}, {several(_ops(subject.module), 'op')}")
     if made_up:
         more = f" and {len(made_up) - 4} more" if len(made_up) > 4 else ""
         print(f"random inputs: {', '.join(made_up[:4])}{more} (seed {arguments.seed})")
@@ -110,7 +110,7 @@ def _tell(found: Found) -> None:
     for change in found.change[:_SHOWN]:
         print(f"  {change[0]} {change[1:].strip()}")
     if len(found.change) > _SHOWN:
-        print(f"  ... {len(found.change) - _SHOWN} more lines")
+        print(f"  ... {several(len(found.change) - _SHOWN, 'more line')}")
     if found.number and found.alone:
         print("results are right when only this rewrite is disabled")
     elif found.number:
@@ -144,7 +144,8 @@ def _reduced(
             with announced(lambda: "reducing its sizes", files=False):
                 module, inputs = shrink_sizes(reduced.module, reduced.inputs, wrong)
             before = _ops(suspect.module)
-            print(f"reduced {before} ops to {reduced.ops}, in {reduced.tried} tries")
+            tries = several(reduced.tried, "try", "tries")
+            print(f"reduced {several(before, 'op')} to {reduced.ops}, in {tries}")
     fed: dict[str, Array | MadeUp] = plain_inputs(module, inputs, wrong) if runs else {}
     final = replace(small, module=module, inputs=_arrays(fed), trials={})
     last = find_wrong_rewrite(final) if runs else None

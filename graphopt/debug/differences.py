@@ -14,6 +14,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.debug.compare import TOLERANCE, Array, run_module
+from graphopt.display.units import several
 from graphopt.ir.dtypes import as_dtype
 from graphopt.reference.stored import by_variable, stored
 
@@ -175,7 +176,9 @@ def _differs(name: str, wanted: Array, found: Array, tolerance: Tolerance) -> Di
     if lost.any():
         index = _index(lost)
         text = f"{_at(wanted, index)} became {_at(found, index)} at {list(index)}"
-        return Difference(Kind.NAN, name, f"{text}; {int(lost.sum())} of {lost.size} elements")
+        return Difference(
+            Kind.NAN, name, f"{text}; {int(lost.sum())} of {several(lost.size, 'element')}"
+        )
     rtol, atol = tolerance.bounds(wanted)
     with np.errstate(invalid="ignore", over="ignore"):
         gap = np.where((a == b) | np.isnan(a), 0.0, np.abs(a - b))

@@ -20,6 +20,7 @@ from xdsl.dialects.builtin import ModuleOp
 from xdsl.passes import ModulePass
 
 from graphopt.display.table import table
+from graphopt.display.units import several
 from graphopt.errors import FeedError
 from graphopt.ir.dialect.signature import STATE, Port, main_function, signature_of
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, shape_of, show
@@ -249,7 +250,7 @@ def inputs_for(module: ModuleOp, file: str | None, seed: int = 0) -> tuple[dict[
 def _called(file: str | None, missing: int) -> str:
     if file is None:
         return "random data"
-    return f"{file} and random data for {missing} inputs" if missing else file
+    return f"{file} and random data for {several(missing, 'input')}" if missing else file
 
 
 def _completed(module: ModuleOp, given: Mapping[str, Array], seed: int) -> dict[str, Array]:

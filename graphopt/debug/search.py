@@ -27,6 +27,7 @@ from graphopt.debug.differences import (
     outcome_of,
 )
 from graphopt.debug.reduce import Interesting
+from graphopt.display.units import several
 from graphopt.errors import GraphoptError, PassError
 from graphopt.ir.dialect.signature import STATE, prepare_function, signature_of
 from graphopt.passes.engine import bisect
@@ -262,8 +263,8 @@ def _confirm(suspect: Suspect, good: int, bad: int) -> None:
     verdicts = [again.judged(again.trial(limit)) is None for limit in (good, bad)]
     if verdicts != [True, False]:
         raise GraphoptError(
-            f"with {good} rewrites the results were right and with {bad} wrong, but not when tried "
-            "again: something here depends on chance, and no search can find it"
+            f"with {several(good, 'rewrite')} the results were right and with {bad} wrong, but not "
+            "when tried again: something here depends on chance, and no search can find it"
         )
 
 

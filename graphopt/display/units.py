@@ -43,9 +43,9 @@ def times(number: int) -> str:
     return "once" if number == 1 else f"{number} times"
 
 
-def several(number: int, word: str) -> str:
-    """A number with its noun, as `2 ops`."""
-    return f"{number} {word}" if number == 1 else f"{number} {word}s"
+def several(number: int, word: str, words: str = "") -> str:
+    """A number with its noun, as `2 ops`; `words` is a plural that is not `word` with an s."""
+    return f"{number} {word if number == 1 else words or f'{word}s'}"
 
 
 def shape(dims: Sequence[int]) -> str:

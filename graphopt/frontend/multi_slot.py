@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.display.units import several
 from graphopt.errors import FeedError, UnsupportedError
 from graphopt.frontend.paddle_names import PaddleFinder
 from graphopt.frontend.prefetch import Prefetch
@@ -119,7 +120,8 @@ class SlotDataset:
             values = words[at + 1 : at + 1 + count]
             if count < 1 or len(values) < count:
                 raise ValueError(
-                    f"the slot '{variable.name}' should have {count} values, found {len(values)}"
+                    f"the slot '{variable.name}' should have {several(count, 'value')}, "
+                    f"found {len(values)}"
                     if count > 0
                     else f"the slot '{variable.name}' is empty; pad it where lines are made"
                 )
@@ -146,8 +148,9 @@ class SlotDataset:
                 feed[variable.name] = whole.reshape(variable.shape)
             except ValueError:
                 raise FeedError(
-                    f"the slot '{variable.name}' has {whole.size} values in {len(records)} lines, "
-                    f"which do not fill the variable's shape {list(variable.shape)}"
+                    f"the slot '{variable.name}' has {several(whole.size, 'value')} in "
+                    f"{several(len(records), 'line')}, which do not fill the variable's shape "
+                    f"{list(variable.shape)}"
                 ) from None
         return feed
 

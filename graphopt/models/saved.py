@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
+from graphopt.display.units import several
 from graphopt.errors import FeedError
 from graphopt.ir.formats.quote import quote
 from graphopt.ir.program import Program, Variable
@@ -82,13 +83,13 @@ class SavedModel:
         if not isinstance(given, Mapping):
             if not isinstance(given, list | tuple):
                 raise FeedError(
-                    f"expected inputs by name or a list of {len(self.feed_names)} arrays, found "
-                    f"a {type(given).__name__}"
+                    "expected inputs by name or a list of "
+                    f"{several(len(self.feed_names), 'array')}, found a {type(given).__name__}"
                 )
             if len(given) != len(self.feed_names):
                 raise FeedError(
-                    f"expected {len(self.feed_names)} inputs ({', '.join(self.feed_names)}), "
-                    f"found {len(given)}"
+                    f"expected {several(len(self.feed_names), 'input')} "
+                    f"({', '.join(self.feed_names)}), found {len(given)}"
                 )
             return dict(zip(self.feed_names, given, strict=True))
         for what, names in (

@@ -140,11 +140,11 @@ def _facts(a: Node, b: Node) -> Iterator[str]:
         if before != after:
             yield f"{name} {brief(before)} -> {brief(after)}"
     if len(a.types) != len(b.types):
-        yield f"{len(a.types)} results -> {len(b.types)}"
+        yield f"{several(len(a.types), 'result')} -> {len(b.types)}"
         return
     changed = [(old, new) for old, new in zip(a.types, b.types, strict=True) if old != new]
     if changed:
-        more = f", and {len(changed) - 1} more results" if len(changed) > 1 else ""
+        more = f", and {several(len(changed) - 1, 'more result')}" if len(changed) > 1 else ""
         yield f"{changed[0][0]} -> {changed[0][1]}{more}"
 
 
@@ -155,7 +155,7 @@ def brief(attribute: str | None) -> str:
     if len(attribute) <= _LONGEST:
         return attribute
     if attribute.startswith("(") and attribute.endswith(")"):
-        return f"({attribute.count(',') + 1} items)"
+        return f"({several(attribute.count(',') + 1, 'item')})"
     return f"{attribute[:_LONGEST]}…"
 
 

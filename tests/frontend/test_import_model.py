@@ -213,7 +213,7 @@ def test_inputs_are_checked() -> None:
         model.run({})
     with pytest.raises(FeedError, match="no inputs are called 'y'; the model's inputs are 'x'"):
         model.run({"x": X, "y": X})
-    with pytest.raises(FeedError, match=r"expected 1 inputs \(x\), found 2"):
+    with pytest.raises(FeedError, match=r"expected 1 input \(x\), found 2"):
         model.run([X, X])
     with pytest.raises(FeedError, match="found a ndarray"):
         model.run(X)

@@ -184,7 +184,7 @@ def test_values_that_do_not_fill_a_shape(tmp_path: Path) -> None:
     path.write_text("3 1 2 3\n")
     with fresh():
         dataset = dataset_of([str(path)], [fluid.data("x", [None, 2])])
-        with pytest.raises(FeedError, match=r"'x' has 3 values in 1 lines.*\[-1, 2\]"):
+        with pytest.raises(FeedError, match=r"'x' has 3 values in 1 line.*\[-1, 2\]"):
             list(dataset.feeds())
 
 
@@ -203,7 +203,7 @@ def test_what_is_refused(files: list[str]) -> None:
         exe = fluid.Executor(fluid.CPUPlace())
         with pytest.raises(RuntimeError, match="dataset is need"):
             exe.train_from_dataset()
-        with pytest.raises(AssertionError, match="1 values and fetch_info 0 names"):
+        with pytest.raises(AssertionError, match="1 value and fetch_info 0 names"):
             exe.train_from_dataset(dataset=queue, fetch_list=[out])
         queue.set_filelist(["none.txt"])
         with pytest.raises(FeedError, match=r"cannot read none.txt: No such file"):

@@ -285,7 +285,7 @@ def test_a_test_program_draws_nothing() -> None:
 
 
 def test_clean_rows_have_their_phases() -> None:
-    """Identities go before the fusions, sharing behind them."""
+    """Identities go before the fusions, sharing after them."""
     places = {row.pass_name: row.phase for row in ROWS}
     assert places["simplify"] is places["drop-dropout"] is places["fold-constants"] is Phase.CLEAN
     assert places["cse"] is Phase.SHARE

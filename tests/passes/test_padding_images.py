@@ -1,4 +1,4 @@
-"""Padded images: their sizes behind windows and scaling, and the ops that cannot take them."""
+"""Padded images: their sizes after windows and scaling, and the ops that cannot take them."""
 
 from __future__ import annotations
 

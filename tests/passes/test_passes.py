@@ -139,7 +139,7 @@ def test_everything_on_preserves_meaning() -> None:
     context = PassContext({row.flag: True for row in ROWS if row.flag.startswith("fuse")})
     passes = [made for _, made in select(context) if isinstance(made, FusionPass)]
     rules = [(made.name, rule) for made in passes for rule in made.RULES]
-    # fuse-resunit has the pictures of two others behind a convolution, and would take most of them
+    # fuse-resunit has the patterns of two others after a convolution, and would take most of them
     others = [(name, rule) for name, rule in rules if name != "fuse-resunit"]
     plant = [rule for _, rule in others if not is_large(rule)]
     fired: Counter[str] = Counter()

@@ -113,7 +113,7 @@ def test_same_training(run: Any, examples: int) -> None:
 
 
 def train(net: Net, without: str, monkeypatch: pytest.MonkeyPatch) -> list[Array]:
-    """The losses of three steps and the state behind them, by a plain `Executor.run`.
+    """The losses of three steps and the state after them, by a plain `Executor.run`.
 
     Each step looks up other rows.
     """

@@ -151,7 +151,7 @@ def two_modes() -> Any:
 
 
 def read_statistics() -> Any:
-    """The mean of the norm behind is used."""
+    """The mean of the norm that follows is used."""
     x = feed("x")
     out = nn.LayerNorm(8)(paddle.add(linear(F.relu(linear(x, 5)), 8), x))
     block = static.default_main_program().global_block()

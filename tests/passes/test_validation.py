@@ -65,7 +65,7 @@ def check_undone(module: ModuleOp, made: Any) -> None:
 
 @pytest.mark.parametrize("name", CASES)
 def test_wrong_rewrite_is_undone(name: str) -> None:
-    """Bugs that compilers have had, planted anew."""
+    """Bugs that compilers have had, planted again."""
     text, made = CASES[name]
     check_undone(parse(text), made)
 
@@ -205,7 +205,7 @@ def test_command_line_fails(
     report, end = json.JSONDecoder().raw_decode(err)
     assert report["validation"]["counts"]["failed"] == 1
     assert report["anchors"][0]["reason"]["name"] == FAILED_VALIDATION
-    assert "1 rewrites failed validation" in err[end:]
+    assert "1 rewrite failed validation" in err[end:]
 
 
 def test_optimize_validates() -> None:

@@ -58,7 +58,7 @@ LAW = {
     "ir.dialect": rule("errors ir.dtypes", XDSL),
     "ir.translate": rule("errors ir.dtypes ir.program ir.dialect", XDSL),
     "ir.formats": rule("errors ir.dtypes ir.program ir.translate", XDSL),
-    "passes.engine": rule("errors ir.dtypes ir.dialect", XDSL),
+    "passes.engine": rule("errors display ir.dtypes ir.dialect", XDSL),
     "passes.padding": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "passes.cleanup": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),
     "passes.fusions": rule("errors ir.dtypes ir.dialect passes.engine", XDSL),

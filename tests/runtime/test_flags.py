@@ -15,7 +15,7 @@ from graphopt.runtime.settings.flag_table import FLAGS
 
 @pytest.fixture(autouse=True)
 def as_before() -> Iterator[None]:
-    """What a test sets is not set behind it."""
+    """What a test sets is not set after it."""
     saved = dict(flags._set)
     flags._set.clear()
     yield

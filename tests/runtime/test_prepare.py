@@ -137,7 +137,7 @@ def optimized(net: Net) -> Any:
 
 
 def test_whole_pipeline(net: Net) -> None:
-    """A test program is two functions: no batch norm and no turned filter in the step."""
+    """A test program is two functions: no batch norm and no transposed filter in the step."""
     before = parse_program(net.test, ("image",), (net.out.name,))
     module, report = optimized(net)
     prepare = prepare_function(module)

@@ -15,6 +15,7 @@ import numpy as np
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Operation
 
+from graphopt.display.units import several
 from graphopt.errors import UnsupportedError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.callback import Assert, Print, PrintGradient, PyFunc, PyFuncBackward
@@ -106,8 +107,8 @@ def function_of(model: SavedModel, module: ModuleOp, parameters: str | None = No
     if plan.written and parameters == "inside":
         names = ", ".join(port.name for port in plan.written[:3])
         raise UnsupportedError(
-            f"the program updates {len(plan.written)} variables ({names} ...), so its state cannot "
-            'be inside the exported function; use parameters="arguments"'
+            f"the program updates {several(len(plan.written), 'variable')} ({names} ...), so its "
+            'state cannot be inside the exported function; use parameters="arguments"'
         )
     reads = (*plan.updated, *plan.read_only)
     _check_values(model, reads)
@@ -136,7 +137,7 @@ def _check_values(model: SavedModel, reads: Sequence[Port]) -> None:
     missing = [port.name for port in reads if port.name not in model.parameters]
     if missing:
         raise UnsupportedError(
-            f"the program reads {len(missing)} variables without values in the model "
+            f"the program reads {several(len(missing), 'variable')} without values in the model "
             f"({', '.join(missing[:3])}{' ...' if len(missing) > 3 else ''}); import it with params"
         )
 

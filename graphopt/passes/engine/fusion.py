@@ -273,11 +273,11 @@ def _is_before(op: Operation, other: Operation) -> bool:
     if outer is block.last_op:
         return False  # most readers are the return, far from here
     # the two are near each other in most programs, so look both ways
-    before, behind = other.prev_op, other.next_op
-    while before is not None and behind is not None:
-        if before is outer or behind is outer:
+    before, after = other.prev_op, other.next_op
+    while before is not None and after is not None:
+        if before is outer or after is outer:
             return before is outer
-        before, behind = before.prev_op, behind.next_op
+        before, after = before.prev_op, after.next_op
     return before is not None
 
 

@@ -18,6 +18,7 @@ from typing import Any
 from xdsl.dialects.builtin import ModuleOp
 from xdsl.ir import Attribute, Operation, OpResult, SSAValue
 
+from graphopt.display.units import several, times
 from graphopt.ir.dialect.regions import values_read
 from graphopt.passes.engine.naming import show_op
 from graphopt.passes.engine.numerics import Numerics
@@ -120,14 +121,16 @@ class Validation:
     def lines(self) -> Iterator[str]:
         """The result in words; alike rewrites that were not validated share a line."""
         counts = [len(self.of(status)) for status in (VALIDATED, FAILED, NOT_VALIDATED)]
-        yield "validation: {} rewrites validated, {} failed and undone, {} not validated".format(
-            *counts
+        good, wrong, open_ = counts
+        yield (
+            f"validation: {several(good, 'rewrite')} validated, {wrong} failed and undone, "
+            f"{open_} not validated"
         )
         for item in self.failed:
             yield f"  {FAILED} in {item.rule} at {item.anchor}: {item.text}"
         alike = Counter((item.rule, item.text) for item in self.of(NOT_VALIDATED))
         for (rule, text), number in alike.items():
-            yield f"  {NOT_VALIDATED} in {rule}, {number} times: {text}"
+            yield f"  {NOT_VALIDATED} in {rule}, {times(number)}: {text}"
 
     def to_json(self) -> dict[str, Any]:
         """The same as plain data."""

@@ -142,8 +142,8 @@ def _longest(
         return found
     before = replace(span, count=found.layer)
     skipped = (found.layer + 1) * span.period
-    behind = Span(span.start + skipped, span.period, span.count - found.layer - 1)
-    for part in sorted((before, behind), key=lambda part: -part.count):
+    after = Span(span.start + skipped, span.period, span.count - found.layer - 1)
+    for part in sorted((before, after), key=lambda part: -part.count):
         if part.count >= fewest:
             other = _longest(ops, part, state, fewest)
             if isinstance(other, Wiring):

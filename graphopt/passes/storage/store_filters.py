@@ -85,7 +85,7 @@ class _State:
         read = {
             op.operands[1]
             for op in self.block.ops
-            if isinstance(op, (Conv2d, DepthwiseConv2d)) and _reads_turned(op)
+            if isinstance(op, (Conv2d, DepthwiseConv2d)) and _reads_transposed(op)
         }
         found: list[tuple[BlockArgument, Update, Single]] = []
         for op in self.block.ops:
@@ -116,7 +116,7 @@ class _State:
         return [cast(BlockArgument, v) for v in values if shape_of(v.type) == shape]
 
 
-def _reads_turned(op: PdOp) -> bool:
+def _reads_transposed(op: PdOp) -> bool:
     return op.attr("data_format") == "NHWC" and op.attr("filter_format") == "OIHW"
 
 
@@ -127,7 +127,7 @@ class _Turning:
         self.module, self.function = module, main_function(module)
         self.block = self.function.body.block
         self.stored = stored
-        self.turned: dict[SSAValue, SSAValue] = {}
+        self.transposed: dict[SSAValue, SSAValue] = {}
         """By a value in the variables' order: the same value in the order of stored filters."""
         self.made: list[Transpose] = []
 
@@ -141,7 +141,7 @@ class _Turning:
                     self._visit(op)
             for at, attributes in enumerate(edit.results):
                 if state_name(attributes) in names:
-                    edit.set_result(at, self.turned[edit.returned[at]])
+                    edit.set_result(at, self.transposed[edit.returned[at]])
             order = DenseArrayBase.from_list(i64, FILTER)
             edit.mark({name: {ORDER: order} for name in names})
         for back in reversed(self.made):
@@ -164,46 +164,48 @@ class _Turning:
         """The value in the variable's order, by an op that is inserted later."""
         op = Transpose.make(value, perm=BACK)
         self.made.append(op)
-        self.turned[op.results[0]] = value
+        self.transposed[op.results[0]] = value
         return op.results[0]
 
     def _visit(self, op: PdOp) -> None:
         if isinstance(op, (Conv2d, DepthwiseConv2d)):
-            if op.operands[1] in self.turned and _reads_turned(op):
-                filters = {1: self.turned[op.operands[1]]}
+            if op.operands[1] in self.transposed and _reads_transposed(op):
+                filters = {1: self.transposed[op.operands[1]]}
                 self._become(op, filters, (), {"filter_format": "HWIO"})
         elif isinstance(op, Grad):
             count = len(op.of)
-            wrt = {at: self.turned[v] for at, v in enumerate(op.wrt, count) if v in self.turned}
+            wrt = {
+                at: self.transposed[v] for at, v in enumerate(op.wrt, count) if v in self.transposed
+            }
             if wrt:
                 self._become(op, wrt, [at - count for at in wrt])
         elif isinstance(op, Update):
             self._update(op)
-        elif takes_any_order(op) and any(v in self.turned for v in op.operands):
-            values = {at: self.turned.get(v) for at, v in enumerate(op.operands)}
+        elif takes_any_order(op) and any(v in self.transposed for v in op.operands):
+            values = {at: self.transposed.get(v) for at, v in enumerate(op.operands)}
             wide = {at for at in values if element_count(shape_of(op.operands[at].type)) != 1}
-            turned = {at: new for at, new in values.items() if at in wide and new is not None}
-            if turned.keys() == wide and rank_of(op.results[0].type) == len(FILTER):
-                self._become(op, turned, range(len(op.results)))
+            transposed = {at: new for at, new in values.items() if at in wide and new is not None}
+            if transposed.keys() == wide and rank_of(op.results[0].type) == len(FILTER):
+                self._become(op, transposed, range(len(op.results)))
 
     def _update(self, op: Update) -> None:
         """The update with filters, and all operands of their shape, transposed."""
-        turned: dict[int, SSAValue] = {}
+        transposed: dict[int, SSAValue] = {}
         results: list[int] = []
         for single in op.singles():
             param = op.operands[single.operands["param"]]
-            if param not in self.turned:
+            if param not in self.transposed:
                 continue
             shape = shape_of(param.type)
             for at in single.operands.values():
                 value = op.operands[at]
                 if shape_of(value.type) == shape:
-                    found = self.turned.get(value)
-                    turned[at] = found if found is not None else self._forth(value, op)
+                    found = self.transposed.get(value)
+                    transposed[at] = found if found is not None else self._forth(value, op)
             outs = single.results.values()
             results += [at for at in outs if shape_of(op.results[at].type) == shape]
-        if turned:
-            self._become(op, turned, results)
+        if transposed:
+            self._become(op, transposed, results)
 
     def _forth(self, value: SSAValue, before: PdOp) -> SSAValue:
         """A value of another op, in the stored order."""

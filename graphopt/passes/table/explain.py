@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from typing import Any
 
 from graphopt.display.table import Page
-from graphopt.display.units import times
+from graphopt.display.units import several, times
 from graphopt.passes.engine.fusion import Applied, Declined
 from graphopt.passes.engine.near_misses import TAKEN, NearMiss
 from graphopt.passes.table.conditions import ANY_PROGRAM, ANY_STRATEGY
@@ -144,7 +144,7 @@ def as_text(report: Report, flag: str = "") -> str:
 
 def _first_line(report: Report) -> str:
     target = report.context.platform or "any platform (portable: no pass for a kind of device)"
-    return f"{report.ops_before} ops before, {report.ops_after} after, for {target}"
+    return f"{several(report.ops_before, 'op')} before, {report.ops_after} after, for {target}"
 
 
 def _head(report: Report) -> list[str]:
@@ -184,7 +184,7 @@ def _notes(report: Report) -> Iterator[str]:
     for reason in report.kept_gradients:
         yield (
             f"a backward pass is not the derivative of the program ({reason}); its "
-            f"{report.before['pd.vjp']} gradient operators are differentiated one by one"
+            f"gradient operators ({report.before['pd.vjp']}) are differentiated one by one"
         )
     if report.data_sized:
         names = ", ".join(report.data_sized)

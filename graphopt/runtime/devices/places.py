@@ -15,6 +15,7 @@ from importlib.util import find_spec
 from operator import index
 from typing import Any, ClassVar, SupportsIndex
 
+from graphopt.display.units import several
 from graphopt.errors import DeviceError, OperandError, ProgramError
 from graphopt.ir.program.location import caller_level
 from graphopt.runtime.distributed.group import join
@@ -159,7 +160,7 @@ def supports(platform: str) -> bool:
 
 
 def _no_device(place: Place, count: int) -> DeviceError:
-    text = f"{place!r} does not exist here: JAX sees {count} {place.platform} devices"
+    text = f"{place!r} does not exist here: JAX sees {several(count, f'{place.platform} device')}"
     package = _PLUGINS.get(place.platform, ("", ()))[0]
     if not package:
         return DeviceError(f"{text}, and has no backend for them; use CPUPlace()")

@@ -16,6 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from graphopt.display.units import several
 from graphopt.errors import TrainerError
 from graphopt.runtime.distributed.compare import differences
 from graphopt.runtime.distributed.wire import Channel, Message, end, listen
@@ -155,7 +156,9 @@ class Meeting:
             return "the greeting is incomplete; is the version of graphopt the same everywhere?"
         trainer, trainers = hello["trainer"], hello["trainers"]
         if trainers != self.world.trainers:
-            return f"trainer 0 expects {self.world.trainers} trainers, this one {trainers}"
+            return (
+                f"trainer 0 expects {several(self.world.trainers, 'trainer')}, this one {trainers}"
+            )
         if not 0 <= trainer < self.world.trainers:
             return f"there is no trainer {trainer} among {self.world.trainers}"
         return ""
@@ -294,7 +297,7 @@ class Meeting:
             if peer.done and trainer not in waiting.came:
                 self.fault(
                     trainer,
-                    f"ended its script after {peer.steps} steps, but trainer "
+                    f"ended its script after {several(peer.steps, 'step')}, but trainer "
                     f"{min(waiting.came)} goes on to {what}; every trainer must run equally many",
                 )
                 return

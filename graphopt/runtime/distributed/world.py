@@ -12,6 +12,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
+from graphopt.display.units import several
 from graphopt.errors import WorldError
 
 TOKEN = "GRAPHOPT_JOB_TOKEN"
@@ -112,16 +113,17 @@ def world_of(
         raise WorldError(f"the number of trainers is {trainers}; it must be 1 or more")
     if not 0 <= trainer < trainers:
         raise WorldError(
-            f"the trainer id is {trainer}, but there are {trainers} trainers, numbered 0 to "
-            f"{trainers - 1}; set PADDLE_TRAINER_ID and PADDLE_TRAINERS_NUM to fit"
+            f"the trainer id is {trainer}, but this is a job of {several(trainers, 'trainer')}, "
+            f"numbered 0 to {trainers - 1}; set PADDLE_TRAINER_ID and PADDLE_TRAINERS_NUM to fit"
         )
     found = tuple(endpoints)
     for endpoint in found:
         split_endpoint(endpoint)
     if len(found) not in (1, trainers):
         raise WorldError(
-            f"there are {trainers} trainers and {len(found)} endpoints ({', '.join(found)}); give "
-            "one host:port for each in PADDLE_TRAINER_ENDPOINTS, or only the first one's"
+            f"the job has {several(trainers, 'trainer')} and {len(found)} endpoints "
+            f"({', '.join(found)}); give one host:port for each in "
+            "PADDLE_TRAINER_ENDPOINTS, or only the first one's"
         )
     if len(set(found)) < len(found):
         raise WorldError(f"two trainers have the same endpoint: {', '.join(found)}")

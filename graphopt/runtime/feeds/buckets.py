@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from graphopt.display.units import several
 from graphopt.passes.padding.masked import LONGEST
 
 Sizes = Callable[[int], int]
@@ -123,7 +124,10 @@ class Buckets:
                 for name, size in zip(found, shape, strict=True)
             )
         if len(given) != len(shape):
-            raise ValueError(f"feed '{feed}' has {len(shape)} axes, but {len(given)} are named")
+            raise ValueError(
+                f"feed '{feed}' has {several(len(shape), 'axis', 'axes')}, but "
+                f"{several(len(given), 'name')} for them"
+            )
         for name, size in zip(given, shape, strict=True):
             if name is not None and size != -1:
                 raise ValueError(f"feed '{feed}': the program fixes the axis '{name}' to {size}")

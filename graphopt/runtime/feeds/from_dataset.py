@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from graphopt.display.units import several
 from graphopt.runtime.feeds.fetch import fetch_names
 
 
@@ -47,8 +48,8 @@ def run_from_dataset(
     words = list(fetch_info or ())
     if len(fetches) != len(words):
         raise AssertionError(
-            f"fetch_list has {len(fetches)} values and fetch_info {len(words)} names; give one for "
-            "each"
+            f"fetch_list has {several(len(fetches), 'value')} and fetch_info "
+            f"{several(len(words), 'name')}; give one for each"
         )
     if thread <= 0 and dataset.thread_num <= 0:
         raise RuntimeError(

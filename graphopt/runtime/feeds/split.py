@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from graphopt.display.units import several
 from graphopt.errors import FeedError, FeedSizeError
 from graphopt.ir.program import LENGTHS, Program, Variable
 from graphopt.runtime.feeds.feed import (
@@ -220,9 +221,9 @@ def _chunk_count(samples: Mapping[str, int], count: int, *, training: bool) -> i
             size = samples[name]
             raise FeedSizeError(
                 f"The number({number}) of samples[{name}] of current batch is less than the "
-                f"count({count}) of devices: {size} rows are cut into chunks of "
-                f"{-(-size // count)}, which feeds {number} of {count} devices; feed a multiple of "
-                f"{count} rows, or use fewer places"
+                f"count({count}) of devices: a batch of {several(size, 'row')} is cut into chunks "
+                f"of {-(-size // count)}, which feeds {number} of {count} devices; feed a multiple "
+                f"of {count} rows, or use fewer places"
             )
     if len(set(chunks.values())) > 1:
         shown = ", ".join(

@@ -122,12 +122,14 @@ class Session:
         executable = executables.of((shapes, "all trainers"), lambda: over_all_trainers(compiled))
         scheduled = compiled.compilation.program.lr_schedulers
         absent = absent_state(executable, scope)
-        anew = [name for name in absent if name not in scheduled]
+        newly_set = [name for name in absent if name not in scheduled]
         described = self._describe(executable, feeds)
-        if anew:
-            described = Described({**described.parts, "variables set by the script": _few(anew)})
+        if newly_set:
+            described = Described(
+                {**described.parts, "variables set by the script": _few(newly_set)}
+            )
         values = {name: _shown(scope, name) for name in absent if name in scheduled}
-        sync = bool(anew) or self.keys.changed(compiled.is_random)
+        sync = bool(newly_set) or self.keys.changed(compiled.is_random)
         raw = self.keys.raw(compiled.plan.steps) if compiled.is_random else [0, 0]
         step = self.group.begin_step(executable, described, values, raw, sync=sync)
         try:
@@ -135,8 +137,8 @@ class Session:
             executable.confirm = self.group.confirm
             # what all trainers do together is done whole, also when this one is interrupted
             with Uninterrupted():
-                if anew and not step.taken:
-                    _take_from_first(scope, anew)
+                if newly_set and not step.taken:
+                    _take_from_first(scope, newly_set)
                     step.taken = True
             executable.make_ready(feeds, scope)
             with Uninterrupted():

@@ -12,6 +12,7 @@ from weakref import WeakKeyDictionary, proxy
 
 import numpy as np
 
+from graphopt.display.units import several
 from graphopt.ir.program import LENGTHS, Program
 from graphopt.passes.padding.dims import Axes, CannotPad
 from graphopt.passes.padding.masked import LONGEST, Masked, count_name, mask_name
@@ -182,9 +183,10 @@ class BucketedRunner(Runner):
                     continue
                 if found.setdefault(dim, size) != size or not size:
                     other = f", another one {found[dim]}" if size else ""
+                    rows = several(size, "row")
                     self.exact.keep(
                         program.serial,
-                        f"feeds-disagree: feed '{name}' has {size} rows of '{dim}'{other}",
+                        f"feeds-disagree: feed '{name}' has {rows} of '{dim}'{other}",
                     )
                     return {}
         sizes = self._sizes(found, _links(axes, feeds))

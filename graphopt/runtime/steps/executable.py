@@ -14,6 +14,7 @@ from typing import Protocol
 import jax
 import numpy as np
 
+from graphopt.display.units import several
 from graphopt.ir.program.location import caller_level
 from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Replicated
@@ -330,7 +331,7 @@ class Executable:
         count = sum(1 for _ in self.compiled.module.walk())
         sizes = self._sizes(ordered)
         feeds = f" with feeds {sizes}" if sizes else ""
-        return f"compiling a program of {count} operators{feeds} ({self.reason})"
+        return f"compiling a program of {several(count, 'operator')}{feeds} ({self.reason})"
 
     def _sizes(self, ordered: FedArrays) -> str:
         """The feeds with their shapes, without masks and lengths."""

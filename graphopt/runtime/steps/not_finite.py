@@ -9,6 +9,7 @@ from typing import Any
 from xdsl.dialects.builtin import FileLineColLoc, ModuleOp
 from xdsl.ir import SSAValue
 
+from graphopt.display.units import several
 from graphopt.errors import NotFiniteError
 from graphopt.ir.program import Program
 from graphopt.ir.translate.blocks.block import value_name
@@ -30,7 +31,7 @@ def refuse_not_finite(wrong: Sequence[NotFinite], program: Program, module: Modu
         for value in wrong:
             warnings.warn(_text(value, program, module), RuntimeWarning, stacklevel=2)
         return
-    more = f"; {len(wrong) - 1} more values after it are not finite either" if wrong[1:] else ""
+    more = f"; nor are {len(wrong) - 1} more after it" if wrong[1:] else ""
     raise NotFiniteError(
         f"FLAGS_check_nan_inf: {_text(wrong[0], program, module)}{more}. The step stored nothing: "
         "the state is what it was before"
@@ -39,7 +40,7 @@ def refuse_not_finite(wrong: Sequence[NotFinite], program: Program, module: Modu
 
 def _text(wrong: NotFinite, program: Program, module: ModuleOp) -> str:
     value, where = wrong.value, _line(wrong.value.location)
-    holds = f"{wrong.nans} NaN and {wrong.infinities} Inf among {wrong.size} elements"
+    holds = f"{wrong.nans} NaN and {wrong.infinities} Inf among {several(wrong.size, 'element')}"
     if not value.operator:
         return f"the feed '{value.name}' holds {holds}"
     made = _made(value, program, module)

@@ -68,7 +68,7 @@ def ops_of(module: ModuleOp) -> Counter[str]:
 def run(
     build: Build, devices: int = 0, steps: int = 2, rows: int = 4, **flags: Any
 ) -> tuple[list[Any], Any, list[Any]]:
-    """Losses of some training steps, the parameters behind them, and what was compiled."""
+    """Losses of some training steps, the parameters after them, and what was compiled."""
     feeds = {"x": np.random.default_rng(0).standard_normal((rows, 8)).astype("float32")}
     with fresh() as (main, startup):
         paddle.seed(3)
@@ -145,7 +145,7 @@ def encoder_layer() -> Any:
 
 
 def deep(layers: int = 12, width: int = 64) -> Any:
-    """Linear layers one behind the other, and one dropout among the first."""
+    """Linear layers one after the other, and one dropout among the first."""
     h = feed()
     for layer in range(layers):
         h = F.relu(nn.Linear(h.shape[-1], width)(h))

@@ -220,7 +220,7 @@ def messages_of_trainers(flag: str, _: Path) -> None:
         loss = paddle.mean(nets.two_layers())
         paddle.optimizer.SGD(0.1).minimize(loss)
         program = paddle.static.CompiledProgram(main)
-        with pytest.raises(WorldError, match="trainer id is 2, but there are 2 trainers"):
+        with pytest.raises(WorldError, match="trainer id is 2, but this is a job of 2 trainers"):
             program.with_data_parallel(loss_name=loss.name, build_strategy=made)
 
 

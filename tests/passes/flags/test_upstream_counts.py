@@ -151,7 +151,7 @@ def test_three_linear_layers(activation: Callable[[], Any]) -> None:
     """3 fused ops, whose derivatives are 3; the two other products stay.
 
     Paddle leaves 1 activation and the gradients of 2: there the derivative of an activation joins
-    the linear layer behind it, here each layer has its own.
+    the linear layer after it, here each layer has its own.
     """
     module, report = optimized(lambda: three_linear(activation), fuse_gemm_epilogue=True)
     assert fired(report) == {"fuse-gemm-epilogue": 3}
@@ -185,7 +185,7 @@ def test_what_is_no_bias() -> None:
 
 
 class Attention(nn.Layer):
-    """Attention with one projection for queries, keys and values, before or behind its norm."""
+    """Attention with one projection for queries, keys and values, before or after its norm."""
 
     def __init__(self, width: int, heads: int, *, perm: Any = (0, 2, 1, 3), axis: int = -1) -> None:
         super().__init__()

@@ -217,7 +217,7 @@ def test_an_early_end_is_named(start: Callable[..., Job]) -> None:
     step(one, 1)
     threading.Thread(target=one.leave, args=("",), daemon=True).start()
     step(zero, 2)
-    assert "trainer 1 ended its script after 1 steps, but trainer 0 goes on to step 2" in reason(
+    assert "trainer 1 ended its script after 1 step, but trainer 0 goes on to step 2" in reason(
         zero
     )
     assert "trainer 1 (this one) ended" in reason(one)
@@ -232,7 +232,7 @@ def test_who_has_come_to_the_last_step_may_end(start: Callable[..., Job]) -> Non
     time.sleep(0.2)
     step(zero, 1)
     step(zero, 2)
-    assert "trainer 1 ended its script after 1 steps, but trainer 0 goes on to step 2" in reason(
+    assert "trainer 1 ended its script after 1 step, but trainer 0 goes on to step 2" in reason(
         zero
     )
 

@@ -57,7 +57,7 @@ def test_alone(environment: dict[str, str]) -> None:
 @pytest.mark.parametrize(
     ("changed", "told"),
     [
-        ({"PADDLE_TRAINER_ID": "2"}, "the trainer id is 2, but there are 2 trainers"),
+        ({"PADDLE_TRAINER_ID": "2"}, "the trainer id is 2, but this is a job of 2 trainers"),
         ({"PADDLE_TRAINER_ID": "-1"}, "the trainer id is -1"),
         ({"PADDLE_TRAINER_ID": ""}, "PADDLE_TRAINER_ID is ''"),
         ({"PADDLE_TRAINERS_NUM": "two"}, "PADDLE_TRAINERS_NUM is 'two'"),

@@ -139,8 +139,8 @@ def _over(
             count = len(directions)
             states = [[_at(s, i * count + number) for s in first] for i in range(len(cells))]
         # the second direction reads from the end
-        turned = [v if v is None or number == 0 else flip(v, [0]) for v in (x, mask)]
-        out, last = _direction(cells, turned, states, dropout_prob)
+        reversed_ = [v if v is None or number == 0 else flip(v, [0]) for v in (x, mask)]
+        out, last = _direction(cells, reversed_, states, dropout_prob)
         outs.append(out if number == 0 else flip(out, [0]))
         lasts.append(last)
     whole = outs[0] if len(outs) == 1 else concat(outs, 2)

@@ -39,8 +39,8 @@ def attention(
 def _heads(emit: Emitter, mixed: SSAValue, heads: int, size: int) -> list[SSAValue]:
     """Queries, keys and values [batch, heads, length, size] of [batch, length, 3 heads size]."""
     apart = emit.reshaped(mixed, 0, 0, 3, heads, size)
-    turned = emit(Transpose, apart, perm=(2, 0, 3, 1, 4))
-    return [emit(Squeeze, part, axis=(0,)) for part in emit.all(Split, turned, axis=0, num=3)]
+    transposed = emit(Transpose, apart, perm=(2, 0, 3, 1, 4))
+    return [emit(Squeeze, part, axis=(0,)) for part in emit.all(Split, transposed, axis=0, num=3)]
 
 
 def _joined_heads(emit: Emitter, x: SSAValue) -> SSAValue:
