@@ -21,6 +21,7 @@ from graphopt.cli import (
     replay,
     report,
     run,
+    tune,
 )
 from graphopt.errors import GraphoptError
 
@@ -32,6 +33,7 @@ COMMANDS = {
     "diff": (diff, "compare two programs, or one before and after passes"),
     "convert": (convert, "write a model as StableHLO, for JAX alone, for Paddle, ..."),
     "compile": (compile, "write a model with executables for chosen sizes, as one file"),
+    "tune": (tune, "measure which kernels are quicker at a model, on this machine"),
     "bisect": (
         bisect,
         "find the rewrite that makes results wrong, and a small program that shows it",

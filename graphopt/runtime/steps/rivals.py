@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 import jax
 
+from graphopt.display.units import several
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.disk.cache import most_bytes
 from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
@@ -31,6 +32,8 @@ TURNS = 7
 GAIN = 0.97
 """A rival that takes more of the time is not worth other rounding."""
 FOLDER = "rivals"
+NOT_YET = "oneDNN is tried later"
+"""The report of a rival that is not settled."""
 
 
 class Made(NamedTuple):
@@ -158,7 +161,8 @@ class Rival:
             self._settle(f"oneDNN was tried, which takes {ratio:.2f} of the time")
 
     def _won(self, made: Made, ratio: float) -> None:
-        self._settle(f"oneDNN computes {made.kernels} operators, in {ratio:.2f} of the time")
+        operators = several(made.kernels, "operator")
+        self._settle(f"oneDNN computes {operators}, in {ratio:.2f} of the time")
 
     def _settle(self, said: str) -> None:
         self.said = said
@@ -167,7 +171,7 @@ class Rival:
 
     def __str__(self) -> str:
         """The form of the step and what is known of its rival, for reports."""
-        return "; ".join(filter(None, [str(self._form), self.said]))
+        return f"{self._form}; {self.said or NOT_YET}"
 
 
 def _nothing() -> Made | None:
