@@ -57,7 +57,7 @@ def setup_of(name: str) -> PassContext:
     if name in KERNELS:
         platform, kernel = KERNELS[name]
         return PassContext({}, platform=platform, attention_kernel=kernel)
-    if name == "choose-kernel":
+    if name in ("choose-kernel", "fuse-conv-epilogue"):
         return PassContext({}, platform="cpu", kernels=FORMS)
     flag = FLAGS.get(name)
     if name == "choose-group-kernel":

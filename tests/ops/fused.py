@@ -12,6 +12,7 @@ from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.activation import Elu, Gelu, Hardtanh, LeakyRelu
 from graphopt_tests.ops.activation import sigmoid
 from graphopt_tests.ops.base import Array, bf16, f32, f64, sample
+from graphopt_tests.ops.conv import convolution, hwio, nhwc
 from graphopt_tests.ops.norm import batch_norm, norm, vectors
 
 
@@ -23,6 +24,11 @@ def attrs(op: type[PdOp], **values: Any) -> dict[str, Any]:
 
 def relu(x: Array) -> Array:
     return np.maximum(x, 0)
+
+
+def unpacked(filters: Array, outs: int) -> Array:
+    """Packed filters as [height, width, in, out]."""
+    return np.concatenate(list(filters), -1)[..., :outs]
 
 
 def relu_of_batch_norm(*operands: Array) -> tuple[Array, ...]:
@@ -50,6 +56,29 @@ SAMPLES = {
             activation="leaky_relu",
             act_attrs=attrs(LeakyRelu, negative_slope=0.5),
         ).gives(lambda x, y, b: np.maximum(x @ y + b, 0.5 * (x @ y + b))),
+    ],
+    ops.FusedConv2dAddAct: [
+        sample(f32(1, 4, 5, 2), f32(3, 2, 2, 3), f32(3), None).gives(
+            lambda x, w, b, _: nhwc(convolution())(x, w) + b
+        ),
+        sample(
+            *(f64(2, 5, 6, 3), f64(3, 2, 3, 4), f64(1, 1, 1, 4), f64(2, 2, 6, 4)),
+            strides=(2, 1),
+            paddings=(1, 0, 0, 2),
+            dilations=(1, 2),
+            filter_format="HWIO",
+            algorithm="im2col",
+            activation="relu",
+        ).gives(
+            lambda x, w, b, z: relu(
+                nhwc(hwio(convolution((2, 1), (1, 0, 0, 2), (1, 2))))(x, w) + b + z
+            )
+        ),
+        sample(bf16(1, 3, 3, 2), bf16(2, 2, 2, 2), bf16(2), None, activation="relu"),
+        sample(
+            *(f32(1, 3, 4, 2), f32(3, 2, 2, 2, 2), f32(5), None),
+            filter_format=ops.PACKED,
+        ).gives(lambda x, w, b, _: nhwc(hwio(convolution()))(x, unpacked(w, 5)) + b),
     ],
     ops.FusedBatchNormAct: [
         norm(f32(4, 3), *vectors(3)).gives(relu_of_batch_norm),

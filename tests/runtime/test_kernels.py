@@ -14,7 +14,14 @@ from jax._src import config
 
 import graphopt as paddle
 from graphopt import static
-from graphopt.passes.target.choose_kernel import BATCHED, CONVOLUTION, FORMS, HALF, PRODUCT
+from graphopt.passes.target.choose_kernel import (
+    BATCHED,
+    CONVOLUTION,
+    EPILOGUE,
+    FORMS,
+    HALF,
+    PRODUCT,
+)
 from graphopt.runtime.compile import kernel_forms, kernel_trial
 from graphopt.runtime.compile.compiling import has_kernel
 from graphopt.runtime.compile.kernel_forms import Trial, kernels, read_verdicts, write_verdicts
@@ -108,7 +115,10 @@ def test_verdicts_are_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
     write_verdicts({**GOOD, HALF: "wrong numbers"})
     monkeypatch.setattr(kernel_forms, "_own", {})
     found = kernels()
-    assert (found.forms, found.why) == ((PRODUCT, BATCHED, CONVOLUTION), "half: wrong numbers")
+    assert (found.forms, found.why) == (
+        (PRODUCT, BATCHED, CONVOLUTION, EPILOGUE),
+        "half: wrong numbers",
+    )
     (file,) = tmp_path.rglob("onednn-*.json")
     file.write_text('{"product": ""}', "utf-8")
     monkeypatch.setattr(kernel_forms, "_own", {})

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 import numpy as np
@@ -155,9 +155,111 @@ def _convolution_backward(
 _convolution.defvjp(_convolution_forward, _convolution_backward)
 
 
+class Epilogue(NamedTuple):
+    """A convolution with filters of sizes [height, width, in, out], and what follows it.
+
+    `algorithm` is as for `convolve`.
+    """
+
+    window: Window
+    filter: tuple[int, ...]
+    relu: bool
+    algorithm: str = ""
+
+
+def convolve_and_add(
+    epilogue: Epilogue, x: Array, w: Array, bias: Array, residual: Array | None
+) -> Array:
+    """relu(convolution + bias + residual), or without the relu, in float32.
+
+    `bias` has a number for each channel, `residual` the shape of the result. Filters that are
+    packed have 5 axes (`ops.fused.PACKED`), and no derivative.
+    """
+    added = (bias,) if residual is None else (bias, residual)
+    sizes = (*x.shape, *w.shape, *out_sizes(x.shape[1:3], epilogue.window))
+    if why_not_here() or {v.dtype for v in (x, w, *added)} != {np.dtype("float32")} or 0 in sizes:
+        return plain_sum(epilogue, x, w, *added)
+    return _sum(epilogue, x, w, *added)
+
+
+def plain_sum(epilogue: Epilogue, x: Array, w: Array, *added: Array | None) -> Array:
+    """The same by XLA."""
+    out = xla_convolution(x, unpacked(w, epilogue.filter), epilogue.window)
+    out = sum((each for each in added if each is not None), out)
+    return jnp.where(out > 0, out, 0) if epilogue.relu else out
+
+
+def packed(w: Array, block: int) -> Array:
+    """Filters [height, width, in, out] as [out / block, height, width, in, block]."""
+    whole = jnp.pad(w, [(0, 0)] * 3 + [(0, -w.shape[3] % block)])
+    return jnp.moveaxis(whole.reshape(*w.shape[:3], -1, block), 3, 0)
+
+
+def unpacked(w: Array, sizes: tuple[int, ...]) -> Array:
+    """Filters of these sizes [height, width, in, out], which may be packed."""
+    if w.ndim == len(sizes):
+        return w
+    return jnp.moveaxis(w, 0, 3).reshape(*sizes[:3], -1)[..., : sizes[3]]
+
+
+@functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
+def _sum(epilogue: Epilogue, x: Array, w: Array, *added: Array) -> Array:
+    return _called_sum(epilogue, len(added), w.ndim > len(epilogue.filter))(x, w, *added)
+
+
+def _sum_forward(
+    epilogue: Epilogue, x: Array, w: Array, *added: Array
+) -> tuple[Array, tuple[Array, Array, Array, int]]:
+    out: Array = _sum(epilogue, x, w, *added)
+    return out, (x, w, out, len(added))
+
+
+def _sum_backward(
+    epilogue: Epilogue, saved: tuple[Array, Array, Array, int], cotangent: Array
+) -> tuple[Array, ...]:
+    x, w, out, count = saved
+    if epilogue.relu:
+        cotangent = jnp.where(out > 0, cotangent, 0)
+    of_both = _convolution_backward(epilogue.window, epilogue.algorithm, (x, w), cotangent)
+    return *of_both, jnp.sum(cotangent, (0, 1, 2)), *[cotangent] * (count - 1)
+
+
+_sum.defvjp(_sum_forward, _sum_backward)
+
+
+@functools.lru_cache(1024)
+def _called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
+    """The custom call of a convolution with what follows, which is XLA's again under `vmap`."""
+    window, sizes = epilogue.window, epilogue.filter
+    config = _configured(window)
+    steps = ["BIAS", "BINARY_ADD"][:added] + ["RELU"] * epilogue.relu
+    config["fusions"] = {"ops": steps}
+    if is_packed:
+        config["optimization_config"] = {"weights_prepacked": True}
+        config["kernel"]["filter"]["shape"] = [str(size) for size in sizes]
+    text = json.dumps({"onednn_conv_config": config})
+
+    def call(x: Array, w: Array, *added: Array) -> Array:
+        shape = (x.shape[0], *out_sizes(x.shape[1:3], window), sizes[3])
+        return _custom_call(_CONVOLUTION, shape, text, x, w.ravel() if is_packed else w, *added)
+
+    return _or_plain(call, functools.partial(plain_sum, epilogue))
+
+
 @functools.lru_cache(1024)
 def _called_convolution(window: Window) -> Any:
     """The custom call of a convolution, which is XLA's again under `vmap`."""
+    config = json.dumps({"onednn_conv_config": _configured(window)})
+
+    def call(x: Array, w: Array) -> Array:
+        shape = (x.shape[0], *out_sizes(x.shape[1:3], window), w.shape[3])
+        return _custom_call(_CONVOLUTION, shape, config, x, w)
+
+    return _or_plain(call, lambda x, w: xla_convolution(x, w, window))
+
+
+def _configured(window: Window) -> dict[str, Any]:
+    """The configuration of a convolution in one group."""
 
     def texts(numbers: Any) -> list[str]:
         return [str(number) for number in numbers]
@@ -171,7 +273,7 @@ def _called_convolution(window: Window) -> Any:
         "strides": texts(window.strides),
         "window_dilations": texts(window.dilations),
     }
-    said: dict[str, Any] = {
+    return {
         "dims": "4",
         "feature_groups": "1",
         "input": {"data": images},
@@ -179,13 +281,6 @@ def _called_convolution(window: Window) -> Any:
         "output": {"data": images},
         "window": around,
     }
-    config = json.dumps({"onednn_conv_config": said})
-
-    def call(x: Array, w: Array) -> Array:
-        shape = (x.shape[0], *out_sizes(x.shape[1:3], window), w.shape[3])
-        return _custom_call(_CONVOLUTION, shape, config, x, w)
-
-    return _or_plain(call, lambda x, w: xla_convolution(x, w, window))
 
 
 def _custom_call(name: str, shape: tuple[int, ...], config: str, *operands: Array) -> Array:

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 from typing import Any
 
+from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import call_rule, class_of
+from graphopt.ir.dialect.ops import conv
 from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
-from graphopt.lowering.ops.activation import activate
+from graphopt.lowering.kernels import onednn
+from graphopt.lowering.kernels.convolution import Window
+from graphopt.lowering.ops.activation import activate, relu
 from graphopt.lowering.ops.base import Array
+from graphopt.lowering.ops.conv import conv2d
 from graphopt.lowering.ops.linear import matmul
 from graphopt.lowering.ops.norm import batch_norm
 from graphopt.lowering.registry import lowers
+
+Ints = tuple[int, ...]
 
 
 @lowers(ops.FusedGemmEpilogue)
@@ -33,6 +40,43 @@ def fused_gemm_epilogue(
 ) -> Array:
     linear = matmul(x, y, transpose_x, transpose_y, kernel) + bias
     return _activate(activation, linear, act_attrs, approximate=approximate)
+
+
+@lowers(ops.FusedConv2dAddAct)
+def fused_conv2d_add_act(
+    input: Array,
+    filter: Array,
+    bias: Array,
+    residual: Array | None,
+    strides: Ints,
+    paddings: Ints,
+    padding_algorithm: str,
+    dilations: Ints,
+    algorithm: str,
+    filter_format: str,
+    kernel: str,
+    activation: str,
+) -> Array:
+    if kernel != onednn.ONEDNN:
+        if filter_format == ops.PACKED:
+            sizes = ops.unpacked_sizes(filter.shape, bias.size)
+            filter, filter_format = onednn.unpacked(filter, sizes), "HWIO"
+        geometry = (strides, paddings, padding_algorithm, dilations)
+        out = conv2d(input, filter, *geometry, 1, "NHWC", algorithm, filter_format)
+        out = out + bias if residual is None else out + bias + residual
+        return relu(out) if activation == "relu" else out
+    if filter_format == "OIHW":
+        filter = jnp.transpose(filter, (2, 3, 1, 0))
+    shape = filter.shape
+    if filter_format == ops.PACKED:
+        shape = ops.unpacked_sizes(filter.shape, bias.size)
+    dilations = conv.used_dilations(dilations, padding_algorithm)
+    pads = conv.explicit_pads(
+        paddings, padding_algorithm, input.shape[1:3], shape[:2], strides, dilations
+    )
+    window = Window(shape[:2], strides, pads, dilations)
+    epilogue = onednn.Epilogue(window, shape, activation == "relu", algorithm)
+    return onednn.convolve_and_add(epilogue, input, filter, bias.reshape(-1), residual)
 
 
 @lowers(ops.FusedBatchNormAct)

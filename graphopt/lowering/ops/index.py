@@ -13,7 +13,7 @@ from jax import numpy as jnp
 from graphopt.ir.dialect.ops import index as ops
 from graphopt.ir.dialect.types import normalize_axis
 from graphopt.ir.dtypes import DType
-from graphopt.lowering.ops.base import Array
+from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.registry import lowers
 
 
@@ -64,13 +64,15 @@ def multiplex(inputs: tuple[Array, ...], index: Array) -> Array:
 @lowers(ops.IndexAdd)
 def index_add(x: Array, index: Array, add_value: Array, axis: int) -> Array:
     at = normalize_axis(axis, x.ndim)
-    return jnp.asarray(x).at[(slice(None),) * at + (index,)].add(add_value)
+    sums = jnp.asarray(wide(x)).at[(slice(None),) * at + (index,)].add(wide(add_value))
+    return sums.astype(x.dtype)
 
 
 @lowers(ops.IndexPut)
 def index_put(x: Array, indices: tuple[Array, ...], value: Array, accumulate: bool) -> Array:
-    target = jnp.asarray(x).at[indices]
-    return target.add(value) if accumulate else target.set(value)
+    if accumulate:
+        return jnp.asarray(wide(x)).at[indices].add(wide(value)).astype(x.dtype)
+    return jnp.asarray(x).at[indices].set(value)
 
 
 @lowers(ops.DiagEmbed)

@@ -19,7 +19,7 @@ from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.activation import SoftmaxBase
 from graphopt.ir.dialect.ops.control import Yield
 from graphopt.ir.dialect.ops.conv import Conv2dBase, Conv3d, ConvTransposeBase
-from graphopt.ir.dialect.ops.fused import FusedGemmEpilogue
+from graphopt.ir.dialect.ops.fused import FusedConv2dAddAct, FusedGemmEpilogue
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.index import Embedding
 from graphopt.ir.dialect.ops.linear import Matmul
@@ -35,7 +35,10 @@ from graphopt.passes.engine.pattern import Reason
 
 BLOCK, RESIDUAL, ATTENTION, LAYER = "block", "residual block", "attention", "layer"
 
-_WEIGHED = (Matmul, FusedGemmEpilogue, Conv2dBase, Conv3d, ConvTransposeBase, Embedding)
+_WEIGHED = (
+    *(Matmul, FusedGemmEpilogue, Embedding),
+    *(Conv2dBase, Conv3d, FusedConv2dAddAct, ConvTransposeBase),
+)
 _NORMS = (BatchNormBase, LayerNorm, GroupNorm, InstanceNorm)
 # readers of a value that may cross cuts, such as the memory that all layers of a decoder read
 _MANY = 8

@@ -25,7 +25,7 @@ from graphopt.ir.dialect.ops.conv import (
     ConvTransposeBase,
     DeformableConv,
 )
-from graphopt.ir.dialect.ops.fused import FusedGemmEpilogue
+from graphopt.ir.dialect.ops.fused import PACKED, FusedConv2dAddAct, FusedGemmEpilogue
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.transformer import (
@@ -158,8 +158,11 @@ def _convolution(op: PdOp) -> int:
 
 
 def _channels_out(op: PdOp) -> int:
-    last = isinstance(op, Conv2dBase) and op.attr("filter_format") == "HWIO"
-    return shape_of(op.operands[1].type)[-1 if last else 0]
+    sizes = shape_of(op.operands[1].type)
+    if isinstance(op, Conv3d):
+        return sizes[0]
+    form = op.attr("filter_format")
+    return sizes[0] * sizes[-1] if form == PACKED else sizes[-1 if form == "HWIO" else 0]
 
 
 def _transposed_convolution(op: PdOp) -> int:
@@ -212,7 +215,7 @@ def _named(op: PdOp) -> Iterable[tuple[str, SSAValue]]:
 
 _PRODUCTS: Mapping[tuple[type[PdOp], ...], Callable[[PdOp], int]] = {
     (Matmul, FusedGemmEpilogue): _matmul,
-    (Conv2dBase, Conv3d): _convolution,
+    (Conv2dBase, Conv3d, FusedConv2dAddAct): _convolution,
     (ConvTransposeBase,): _transposed_convolution,
     (DeformableConv,): _deformable_convolution,
     (FusedDotProductAttention,): _core,

@@ -17,7 +17,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.passes import ModulePass
 
 from graphopt.ir.dialect.bulk import replace_uses
-from graphopt.ir.dialect.definition import encode_attrs
+from graphopt.ir.dialect.definition import attr_kinds
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.passes.engine import bisect
@@ -130,7 +130,8 @@ def change(op: PdOp, attrs: Mapping[str, Any], log: RewriteLog) -> None:
         log.applied(op)
         assert op.parent is not None
         new = op.clone()
-        new.properties.update(encode_attrs(type(op), attrs))
+        kinds = attr_kinds(type(op))
+        new.properties.update({name: kinds[name].encode(value) for name, value in attrs.items()})
         op.parent.insert_op_before(new, op)
         replace(op, dict(zip(op.results, new.results, strict=True)), log)
 

@@ -16,7 +16,7 @@ from xdsl.dialects.builtin import ModuleOp
 from graphopt.ir.dialect.differentiated import differentiated
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.conv import Conv2d, filter_sizes, is_channels_last
-from graphopt.ir.dialect.ops.fused import FusedGemmEpilogue
+from graphopt.ir.dialect.ops.fused import FusedConv2dAddAct, FusedGemmEpilogue
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
 from graphopt.passes.engine.fusion import Outcome, Reason
@@ -25,13 +25,21 @@ from graphopt.passes.engine.rewrite import RewriteLog, RewritePass, change
 
 ONEDNN = "onednn"
 # a form is a kind of op and of layout that oneDNN is configured for
-PRODUCT, BATCHED, HALF, CONVOLUTION = FORMS = ("product", "batched", "half", "convolution")
+PRODUCT, BATCHED, HALF, CONVOLUTION, EPILOGUE = FORMS = (
+    *("product", "batched", "half"),
+    *("convolution", "epilogue"),
+)
 # fewer terms of each sum, or a thinner matrix, and XLA is as quick
 TERMS, SIDE = 256, 16
 # of the two multiplied sizes of the result: below, the call costs more than it saves
 ELEMENTS = 32 * 32
 # a filter meets so many numbers at each place or more
 MET, CHANNELS, POSITIONS = 64, 16, 7 * 7
+# of the result for each place of which filters that are not packed are read: they are packed in
+# each step, which takes longer than the kernel saves where there are few
+PLACES = 400
+# the algorithms that are those of the gradient of the filter, under a kernel
+OF_FILTER = ("rows", "patches")
 BATCH = 8
 """The size that is assumed where that of a batch is not known."""
 
@@ -43,6 +51,7 @@ HALF_IMAGES = Reason("half-images", "convolutions in bfloat16 were not measured"
 CHANNELS_FIRST = Reason("channels-first", "its images do not have the channels last")
 OWN_ALGORITHM = Reason("own-algorithm", "it has an algorithm that is quicker")
 IN_GROUPS = Reason("in-groups", "its channels are in groups")
+FEW_PLACES = Reason("few-places", "packing its filter would take longer than the kernel saves")
 FEW_TERMS = Reason("few-terms", "its sums are too short, or its matrices too thin")
 
 
@@ -72,7 +81,7 @@ class ChooseKernel(RewritePass):
             if isinstance(found, Reason):
                 log.declined(op, found)
             else:
-                change(op, {"kernel": ONEDNN}, log)
+                change(op, {"kernel": ONEDNN, **_without_own(op)}, log)
         return log.outcomes
 
 
@@ -118,7 +127,7 @@ def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
         return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
     if op.attr("groups") != 1:
         return IN_GROUPS
-    if op.attr("algorithm") not in ("", "rows", "patches"):
+    if op.attr("algorithm") not in ("", *OF_FILTER):
         return OWN_ALGORITHM
     if not is_channels_last(op.attr("data_format")):
         return CHANNELS_FIRST
@@ -129,8 +138,31 @@ def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     return CONVOLUTION
 
 
+def _of_sum(op: PdOp, trained: bool, unknown: int) -> str | Reason:
+    """The form of a convolution with what is added to it, or the reason to leave it to XLA."""
+    dtype = str(dtype_of(op.operands[0].type))
+    if dtype != "float32":
+        return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
+    if trained and op.attr("algorithm") not in ("", *OF_FILTER):
+        return OWN_ALGORITHM
+    outs, own, *kernel = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))
+    positions = product(kernel)
+    if positions > POSITIONS or outs < CHANNELS or own * positions < MET:
+        return FEW_TERMS
+    batch, *places, _ = shape_of(op.results[0].type)
+    known = [unknown if size == UNKNOWN else size for size in (batch, *places)]
+    return FEW_PLACES if product(known) < PLACES else EPILOGUE
+
+
+def _without_own(op: PdOp) -> dict[str, str]:
+    """The algorithm of an op that a kernel computes: that of the filter's gradient alone."""
+    own = isinstance(op, FusedConv2dAddAct) and op.attr("algorithm") not in ("", *OF_FILTER)
+    return {"algorithm": ""} if own else {}
+
+
 _RULES: Mapping[type, Callable[[PdOp, bool, int], str | Reason]] = {
     Matmul: _of_product,
     FusedGemmEpilogue: _of_product,
     Conv2d: _of_convolution,
+    FusedConv2dAddAct: _of_sum,
 }

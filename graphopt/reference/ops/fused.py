@@ -11,7 +11,8 @@ from xdsl.dialects.builtin import DictionaryAttr
 from graphopt.ir.dialect.op import call_rule, class_of
 from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
-from graphopt.reference.ops.activation import activate
+from graphopt.reference.ops.activation import activate, relu
+from graphopt.reference.ops.conv import convolution
 from graphopt.reference.ops.norm import batch_norm
 from graphopt.reference.registry import rule
 from graphopt.reference.tape import Array
@@ -34,6 +35,31 @@ def fused_gemm_epilogue(
     b = np.swapaxes(y, -1, -2) if transpose_y and y.ndim > 1 else y
     linear = to(to(np.matmul(a, b)) + bias)
     return _activate(activation, linear, act_attrs, to, approximate=approximate)
+
+
+@rule(ops.FusedConv2dAddAct)
+def fused_conv2d_add_act(
+    input: Array,
+    filter: Array,
+    bias: Array,
+    residual: Array | None,
+    strides: Sequence[int],
+    paddings: Sequence[int],
+    padding_algorithm: str,
+    dilations: Sequence[int],
+    filter_format: str,
+    activation: str,
+    to: Any,
+) -> Array:
+    """Out = act(Conv(Input, Filter) + Bias + ResidualData), of NHWC images."""
+    if filter_format == ops.PACKED:
+        joined = np.moveaxis(filter, 0, -2)
+        filter = np.reshape(joined, (*joined.shape[:3], -1))[..., : bias.size]
+        filter_format = "HWIO"
+    geometry = (strides, paddings, padding_algorithm, dilations)
+    out = to(to(convolution(input, filter, *geometry, 1, "NHWC", filter_format)) + bias)
+    out = out if residual is None else to(out + residual)
+    return relu(out) if activation == "relu" else out
 
 
 @rule(ops.FusedBatchNormAct)

@@ -6,6 +6,7 @@ process has no second line.
 
 from __future__ import annotations
 
+import itertools
 import os
 import sys
 from collections.abc import Callable, Mapping
@@ -92,6 +93,24 @@ def _cases() -> Mapping[str, Cases]:
             for window in windows
         ]
 
+    def sums(windows: list[Window]) -> Cases:
+        def of(function: Any, window: Window, relu: bool) -> Callable[..., Any]:
+            def computed(x: Any, w: Any, bias: Any, residual: Any = None) -> Any:
+                return function(onednn.Epilogue(window, w.shape, relu), x, w, bias, residual)
+
+            return computed
+
+        shape, cases = (3, 13, 11, 19), []
+        for window in windows:
+            sizes = onednn.out_sizes(shape[1:3], window)
+            operands = [shape, (*window.kernel, shape[3], 37), (37,), (shape[0], *sizes, 37)]
+            for relu, count in itertools.product((False, True), (3, 4)):
+                own, xla = (
+                    of(f, window, relu) for f in (onednn.convolve_and_add, onednn.plain_sum)
+                )
+                cases.append((own, xla, operands[:count], "float32"))
+        return cases
+
     two = [
         ([(67, 33), (33, 21)], False, False),
         ([(67, 33), (21, 33)], False, True),
@@ -116,6 +135,13 @@ def _cases() -> Mapping[str, Cases]:
                 Window((3, 2), (2, 1), ((0, 1), (1, 0)), (2, 1)),
                 Window((1, 1), (1, 1), none, (1, 1)),
                 Window((5, 1), (1, 1), ((2, 2), (0, 0)), (1, 1)),
+            ]
+        ),
+        "epilogue": sums(
+            [
+                Window((3, 3), (1, 1), same, (1, 1)),
+                Window((3, 2), (2, 1), ((0, 1), (1, 0)), (2, 1)),
+                Window((1, 1), (1, 1), none, (1, 1)),
             ]
         ),
     }

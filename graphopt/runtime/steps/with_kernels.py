@@ -5,7 +5,9 @@ from __future__ import annotations
 from graphopt.ir.dialect.types import UNKNOWN, shape_of
 from graphopt.lowering.plan import Plan
 from graphopt.lowering.replication import alone
+from graphopt.passes.engine.fusion import sweep
 from graphopt.passes.target.choose_kernel import BATCH, ChooseKernel
+from graphopt.passes.target.fuse_conv_epilogue import FuseConvEpilogue
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.compile.compiling import has_kernel
 from graphopt.runtime.compile.kernel_forms import kernels
@@ -27,6 +29,7 @@ def with_kernels(compiled: Compiled, arguments: Arguments, sizes: str) -> Made |
     # a summary has no module
     whole = compiled.whole if isinstance(compiled, Summarized) else compiled
     module = whole.module.clone()
+    sweep(module, [(FuseConvEpilogue.name, rule) for rule in FuseConvEpilogue.RULES])
     ChooseKernel(found.forms, found.why, _rows(whole.plan, arguments[2])).rewrite(module)
     count = sum(map(has_kernel, module.walk()))
     if not count:

@@ -7,14 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from xdsl.irdl import irdl_op_definition, operand_def, result_def
+from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def
 
 from graphopt.errors import ProgramError
-from graphopt.ir.dialect.attrs import dictionary, flag, number, string, strings
+from graphopt.ir.dialect.attrs import dictionary, flag, integers, number, string, strings
+from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import Binary, OpaqueOp
+from graphopt.ir.dialect.ops.conv import Conv2d, filter_sizes
 from graphopt.ir.dialect.ops.linear import check_kernel, matmul_type
 from graphopt.ir.dialect.ops.norm import BatchNormBase, check_vector
-from graphopt.ir.dialect.types import Tensor, compatible, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, Tensor, compatible, like, shape_of, show
 
 
 @irdl_op_definition
@@ -46,6 +48,84 @@ class FusedGemmEpilogue(OpaqueOp):
         out = matmul_type(x, y, transpose_x, transpose_y)
         check_vector("bias", bias, shape_of(out)[-1])
         return out
+
+
+PACKED = "packed"
+"""The format of filters [out / block, height, width, in, block], the last block padded by zeros."""
+
+
+@irdl_op_definition
+class FusedConv2dAddAct(OpaqueOp):
+    """activation(conv2d(input, filter) + bias + residual) of images with the channels last.
+
+    `bias` has a number for each channel, as [channels] or [1, 1, 1, channels]; `residual` is shaped
+    like the result. `activation` is relu or none. `algorithm`, `filter_format` and `kernel` are as
+    for conv2d; filters may also be in the `PACKED` format, which a kernel reads.
+
+    Paddle: fused_conv2d_add_act.
+    """
+
+    name = "pd.fused_conv2d_add_act"
+    input = operand_def(Tensor)
+    filter = operand_def(Tensor)
+    bias = operand_def(Tensor)
+    residual = opt_operand_def(Tensor)
+    out = result_def(Tensor)
+    strides = integers((1, 1))
+    paddings = integers((0, 0))
+    padding_algorithm = string("EXPLICIT")
+    dilations = integers((1, 1))
+    algorithm = string("")
+    filter_format = string("OIHW")
+    kernel = string("")
+    activation = string("none")
+
+    irdl_options = (SEGMENTS,)
+
+    @staticmethod
+    def infer(
+        input: Tensor,
+        filter: Tensor,
+        bias: Tensor,
+        residual: Tensor | None,
+        strides: Sequence[int],
+        paddings: Sequence[int],
+        padding_algorithm: str,
+        dilations: Sequence[int],
+        algorithm: str = "",
+        filter_format: str = "OIHW",
+        kernel: str = "",
+        activation: str = "none",
+    ) -> Tensor:
+        *others, channels = shape_of(bias) or (0, 0)
+        if len(others) not in (0, 3) or not {*others} <= {1, UNKNOWN}:
+            raise ProgramError(f"the bias should have a number for each channel, not {show(bias)}")
+        if activation not in ("none", "relu"):
+            raise ProgramError(f"activation must be 'relu' or 'none', found '{activation}'")
+        if filter_format == PACKED:
+            filter = like(filter, shape=unpacked_sizes(shape_of(filter), channels))
+        sizes = filter_sizes(shape_of(filter), "HWIO" if filter_format == PACKED else filter_format)
+        if UNKNOWN not in (sizes[0], channels) and sizes[0] != channels:
+            raise ProgramError(f"{sizes[0]} filters have a bias of {channels} numbers")
+        out = Conv2d.infer(
+            *(input, filter, strides, paddings, padding_algorithm, dilations),
+            groups=1,
+            data_format="NHWC",
+            algorithm=algorithm,
+            filter_format="HWIO" if filter_format == PACKED else filter_format,
+            kernel=kernel,
+        )
+        if residual is not None and not compatible(out, residual):
+            raise ProgramError(f"the residual is {show(residual)}, the result {show(out)}")
+        return out
+
+
+def unpacked_sizes(packed: Sequence[int], outs: int) -> tuple[int, ...]:
+    """The sizes [height, width, in, out] of filters in the `PACKED` format."""
+    known = len(packed) == 5 and UNKNOWN not in (packed[0], packed[4], outs)
+    if len(packed) != 5 or (known and packed[0] != -(-outs // packed[4])):
+        raise ProgramError(f"{list(packed)} are not the sizes of {outs} packed filters")
+    return (*packed[1:4], outs)
 
 
 @irdl_op_definition

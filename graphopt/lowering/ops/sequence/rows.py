@@ -8,7 +8,7 @@ from jax import numpy as jnp
 
 from graphopt.ir.dialect.ops.sequence import rows as ops
 from graphopt.lowering.dynamic import concrete
-from graphopt.lowering.ops.base import Array
+from graphopt.lowering.ops.base import Array, wide
 from graphopt.lowering.ops.sequence.layers import ends_of, numbers_of
 from graphopt.lowering.registry import lowers
 
@@ -60,7 +60,9 @@ def sequence_reshape(x: Array, lengths: Array, new_dim: int) -> tuple[Array, Arr
 @lowers(ops.SequenceScatter)
 def sequence_scatter(x: Array, index: Array, updates: Array, lengths: Array) -> Array:
     numbers = numbers_of(lengths, index.shape[0])
-    return jnp.asarray(x).at[numbers, index.reshape(-1)].add(updates.reshape(-1), mode="drop")
+    places = (numbers, index.reshape(-1))
+    sums = jnp.asarray(wide(x)).at[places].add(wide(updates).reshape(-1), mode="drop")
+    return sums.astype(x.dtype)
 
 
 @lowers(ops.SequenceEnumerate)
