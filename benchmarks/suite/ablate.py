@@ -47,6 +47,7 @@ ELSEWHERE: Mapping[str, str] = {
     "choose-kernel": "its kernels compete with XLA's in each program that runs for long; "
     "see bench_kernels.py",
     "fuse-conv-epilogue": "as choose-kernel, whose ops it makes",
+    "pack-filters": "as choose-kernel, whose filters it lays out",
     "choose-group-kernel": "it makes kernels for GPUs and TPUs, of the groups of build_cinn_pass",
     "fuse-cudnn-attention": "for GPUs; `make bench-gpu` has attention there",
     "fuse-pallas-attention": "for TPUs, which the suite does not measure",

@@ -70,6 +70,9 @@ def _rsqrt(x: HostArray) -> HostArray:
 RULES: Mapping[str, Callable[..., HostArray]] = {
     "reshape": lambda x, shape: x.reshape(shape),
     "transpose": lambda x, perm: x.transpose(perm),
+    "pad": lambda x, paddings, value: np.pad(
+        x, np.reshape(paddings, (-1, 2)), constant_values=np.asarray(value, x.dtype)
+    ),
     "scale": _scale,
     "rsqrt": _rsqrt,
     "add": operator.add,

@@ -17,6 +17,7 @@ from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.math import Add, Multiply, Rsqrt, Scale, Subtract
+from graphopt.ir.dialect.ops.rearrange import Pad
 from graphopt.ir.dialect.ops.shape import Transpose
 from graphopt.ir.dialect.signature import function_signature, prepare_function
 from graphopt.ir.dialect.traits import Movement, keeps_order
@@ -85,6 +86,12 @@ def rule_of(op: PdOp) -> tuple[str, tuple[Any, ...]] | None:
     """The rule of `host_steps` for an op, and its other arguments; None without one."""
     if type(op) is Transpose:
         return "transpose", (tuple(op.attr("perm")),)
+    if (
+        type(op) is Pad
+        and op.attr("mode") == "constant"
+        and min(op.attr("paddings"), default=0) >= 0
+    ):
+        return "pad", (tuple(op.attr("paddings")), op.attr("value"))
     if type(op) is Scale:
         return "scale", (op.attr("scale"), op.attr("bias"), bool(op.attr("bias_after_scale")))
     if keeps_order(op):

@@ -6,9 +6,16 @@ from collections.abc import Mapping
 
 import numpy as np
 from xdsl.dialects.builtin import ModuleOp
+from xdsl.ir import SSAValue
 
 from graphopt.ir.dialect.ops.grad import Grad
-from graphopt.ir.dialect.signature import STATE, main_function, signature_of
+from graphopt.ir.dialect.signature import (
+    PREPARED,
+    STATE,
+    function_signature,
+    main_function,
+    prepare_function,
+)
 from graphopt.ir.dtypes import as_dtype
 from graphopt.passes.engine.numerics import Numbers, Numerics
 from graphopt.passes.engine.validation import FAILED, NOT_VALIDATED, VALIDATED, Programs, Verdict
@@ -46,12 +53,11 @@ def validate_programs(programs: Programs) -> Verdict:
 
 def _differ(programs: Programs, size: int, elements: int) -> str:
     """The first result that differs, in words; "" when none does."""
-    main = main_function(programs.before).body.block
-    ports = signature_of(programs.before).arguments
-    for filling in rounds(main.args, KINDS, size, elements):
-        arrays = bound(main.args, filling, size, wide=False)
-        inputs = {port.name: arrays[v] for port, v in zip(ports, main.args, strict=True)}
-        given = by_variable(programs.before, {f"{p.kind} {p.name}": inputs[p.name] for p in ports})
+    taken = _inputs(programs.before)
+    for filling in rounds(list(taken.values()), KINDS, size, elements):
+        arrays = bound(list(taken.values()), filling, size, wide=False)
+        inputs = {f"{kind} {name}": arrays[value] for (kind, name), value in taken.items()}
+        given = by_variable(programs.before, inputs)
         # the order in which a derivative adds up its parts is not guaranteed
         trained = any(isinstance(op, Grad) for op in programs.before.walk())
         numerics = Numerics.REASSOCIATING if trained else programs.numerics
@@ -66,6 +72,18 @@ def _differ(programs: Programs, size: int, elements: int) -> str:
             if message:
                 return f"on {filling.words()}, {message}"
     return ""
+
+
+def _inputs(module: ModuleOp) -> dict[tuple[str, str], SSAValue]:
+    """The feeds and the state that `@main` and `@prepare` read, by kind and name."""
+    functions = (main_function(module), prepare_function(module))
+    return {
+        (port.kind, port.name): value
+        for function in functions
+        if function is not None
+        for port, value in zip(function_signature(function).arguments, function.args, strict=True)
+        if port.kind != PREPARED
+    }
 
 
 def _results(module: ModuleOp, given: Mapping[str, Array], precision: str) -> dict[str, Array]:

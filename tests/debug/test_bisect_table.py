@@ -42,6 +42,8 @@ NAMES = tuple(
         row.pass_name
         for row in ROWS
         if row.flag == ANY_PROGRAM or row.phase in (Phase.TARGET, Phase.UPDATE)
+        # its blocks are tried for a form that competes, which no other tool has
+        if row.pass_name != "pack-filters"
     )
 )
 FLAGS = {row.pass_name: row.flag for row in ROWS if row.flag != ANY_PROGRAM}

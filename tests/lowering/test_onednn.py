@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
@@ -16,8 +17,12 @@ from jax import lax
 from jax import numpy as jnp
 from jax.sharding import AxisType, PartitionSpec
 
+from graphopt.ir.dialect.op import call_rule
+from graphopt.ir.dialect.ops.fused import PACKED
 from graphopt.lowering.kernels import onednn, onednn_here
 from graphopt.lowering.kernels.convolution import Window, xla_convolution
+from graphopt.lowering.kernels.onednn_blocks import BLOCKS, block_of, call_of, is_right
+from graphopt.lowering.ops.fused import fused_conv2d_add_act
 
 Array = np.ndarray[Any, Any]
 PRODUCTS = [
@@ -91,6 +96,41 @@ def test_convolutions(window: Window, algorithm: str) -> None:
     wanted = derivatives(lambda x, w: xla_convolution(x, w, window), *operands)
     for own, right in zip(found, wanted, strict=True):
         np.testing.assert_allclose(own, right, atol=3e-5 * max(np.max(np.abs(right)), 1))
+
+
+@pytest.mark.parametrize("relu", [False, True])
+@pytest.mark.parametrize("residual", [False, True])
+@pytest.mark.parametrize(("window", "algorithm"), WINDOWS[::2])
+def test_sums(window: Window, algorithm: str, residual: bool, relu: bool) -> None:
+    """A convolution with its bias, residual and relu, and the derivatives by each of them."""
+    places = onednn.out_sizes((9, 8), window)
+    operands = drawn((2, 9, 8, 5), (*window.kernel, 5, 6), (6,), (2, *places, 6))
+    operands = operands if residual else operands[:3]
+    own = onednn.Epilogue(window, (*window.kernel, 5, 6), relu, algorithm)
+    found = derivatives(lambda *v: onednn.convolve_and_add(own, *(*v, None)[:4]), *operands)
+    wanted = derivatives(lambda *v: onednn.plain_sum(own, *v), *operands)
+    for result, right in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(result, right, atol=3e-5 * max(np.max(np.abs(right)), 1))
+
+
+@pytest.mark.parametrize("outs", [16, 40])
+def test_packed_filters(outs: int) -> None:
+    """In the block that was found; in another one the filter is laid out as it was."""
+    window, filter = WINDOWS[0][0], (3, 3, 5, outs)
+    x, w, b = drawn((2, 9, 8, 5), filter, (outs,))
+    geometry = (window.strides, (1, 1), "EXPLICIT", window.dilations)
+    call = call_of(x.shape, filter, geometry, True, 1)
+    assert call.epilogue.window == window
+    block = block_of(call)
+    assert block in (*BLOCKS, 0) and is_right(call, block) == (block > 0)
+    wanted = onednn.plain_sum(call.epilogue, x, w, b)
+    op = partial(call_rule, fused_conv2d_add_act)
+    values = {"input": x, "bias": b, "residual": None, "strides": (1, 1), "paddings": (1, 1)}
+    values |= {"padding_algorithm": "EXPLICIT", "dilations": (1, 1), "algorithm": ""}
+    values |= {"filter_format": PACKED, "kernel": "onednn", "activation": "relu"}
+    for size in {block or 16, 7}:
+        found = op({**values, "filter": onednn.packed(w, size)})
+        np.testing.assert_allclose(found, wanted, atol=3e-5)
 
 
 def test_maps() -> None:

@@ -11,6 +11,7 @@ import pytest
 
 import graphopt as paddle
 from graphopt import static
+from graphopt.lowering.kernels.onednn_here import why_not_here
 from graphopt.passes.target.choose_kernel import FORMS
 from graphopt.runtime.compile import kernel_forms
 from graphopt.runtime.compile.kernel_forms import write_verdicts
@@ -105,6 +106,38 @@ def test_a_rival_that_wins(timed: Callable[[float], None]) -> None:
     net, found = trained(3)
     assert form(net).endswith("oneDNN computes 1 operator, in 0.50 of the time")
     close(found[2], wanted[2])
+
+
+def inference() -> tuple[Any, Any, Any]:
+    """The run of a convolution with a bias and a relu, its executor and its program."""
+    main, start = static.Program(), static.Program()
+    with static.program_guard(main, start), paddle.utils.unique_name.guard():
+        x = static.data("image", [None, 16, 9, 9], "float32")
+        y = static.nn.conv2d(x, 40, 3, padding=1, act="relu")
+    executor = static.Executor()
+    executor.run(start)
+    image = np.random.default_rng(0).normal(size=(2, 16, 9, 9)).astype("float32")
+    test = main.clone(for_test=True)
+    return lambda: executor.run(test, {"image": image}, [y])[0], executor, main
+
+
+def test_packed_filters(timed: Callable[[float], None]) -> None:
+    """The winner reads filters as its kernel does, also of weights that change."""
+    timed(0.5)
+    paddle.seed(5)
+    generator.default_generator().seeded = False
+    with static.scope_guard(static.Scope()):
+        run, executor, main = inference()
+        wanted = run()
+        for _ in range(WHOLE + 2):
+            close(run(), wanted)
+        assert "oneDNN computes 1 operator" in list(executor.stats["tiers"])[-1]
+        ((_, made),) = static.global_scope().prepared.values()
+        assert any(array.ndim == 5 for array in made) == (not why_not_here())
+        (weight,) = [p for p in main.all_parameters() if len(p.shape) == 4]
+        tensor = static.global_scope().find_var(weight.name).get_tensor()
+        tensor.set(np.zeros(weight.shape, "float32"))
+        assert not np.any(run() > np.max(np.abs(wanted)) * 1e-6)
 
 
 def test_a_rival_that_loses(timed: Callable[[float], None]) -> None:

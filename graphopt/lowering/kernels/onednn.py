@@ -204,7 +204,7 @@ def unpacked(w: Array, sizes: tuple[int, ...]) -> Array:
 
 @functools.partial(jax.custom_vjp, nondiff_argnums=(0,))
 def _sum(epilogue: Epilogue, x: Array, w: Array, *added: Array) -> Array:
-    return _called_sum(epilogue, len(added), w.ndim > len(epilogue.filter))(x, w, *added)
+    return called_sum(epilogue, len(added), w.ndim > len(epilogue.filter))(x, w, *added)
 
 
 def _sum_forward(
@@ -228,8 +228,11 @@ _sum.defvjp(_sum_forward, _sum_backward)
 
 
 @functools.lru_cache(1024)
-def _called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
-    """The custom call of a convolution with what follows, which is XLA's again under `vmap`."""
+def called_sum(epilogue: Epilogue, added: int, is_packed: bool) -> Any:
+    """The custom call of a convolution with what follows, which is XLA's again under `vmap`.
+
+    If it `is_packed`, oneDNN reads the filter in a block that it does not check.
+    """
     window, sizes = epilogue.window, epilogue.filter
     config = _configured(window)
     steps = ["BIAS", "BINARY_ADD"][:added] + ["RELU"] * epilogue.relu

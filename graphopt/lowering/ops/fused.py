@@ -11,11 +11,9 @@ from jax import numpy as jnp
 from xdsl.dialects.builtin import DictionaryAttr
 
 from graphopt.ir.dialect.op import call_rule, class_of
-from graphopt.ir.dialect.ops import conv
 from graphopt.ir.dialect.ops import fused as ops
 from graphopt.ir.dialect.ops.dynamic import decoded
-from graphopt.lowering.kernels import onednn
-from graphopt.lowering.kernels.convolution import Window
+from graphopt.lowering.kernels import onednn, onednn_blocks
 from graphopt.lowering.ops.activation import activate, relu
 from graphopt.lowering.ops.base import Array
 from graphopt.lowering.ops.conv import conv2d
@@ -57,25 +55,24 @@ def fused_conv2d_add_act(
     kernel: str,
     activation: str,
 ) -> Array:
+    geometry = (strides, paddings, padding_algorithm, dilations)
+    shape = filter.shape
+    if filter_format == ops.PACKED:
+        shape = ops.unpacked_sizes(filter.shape, bias.size)
     if kernel != onednn.ONEDNN:
         if filter_format == ops.PACKED:
-            sizes = ops.unpacked_sizes(filter.shape, bias.size)
-            filter, filter_format = onednn.unpacked(filter, sizes), "HWIO"
-        geometry = (strides, paddings, padding_algorithm, dilations)
+            filter, filter_format = onednn.unpacked(filter, shape), "HWIO"
         out = conv2d(input, filter, *geometry, 1, "NHWC", algorithm, filter_format)
         out = out + bias if residual is None else out + bias + residual
         return relu(out) if activation == "relu" else out
     if filter_format == "OIHW":
         filter = jnp.transpose(filter, (2, 3, 1, 0))
-    shape = filter.shape
-    if filter_format == ops.PACKED:
-        shape = ops.unpacked_sizes(filter.shape, bias.size)
-    dilations = conv.used_dilations(dilations, padding_algorithm)
-    pads = conv.explicit_pads(
-        paddings, padding_algorithm, input.shape[1:3], shape[:2], strides, dilations
-    )
-    window = Window(shape[:2], strides, pads, dilations)
-    epilogue = onednn.Epilogue(window, shape, activation == "relu", algorithm)
+        shape = filter.shape
+    added = 1 if residual is None else 2
+    call = onednn_blocks.call_of(input.shape, shape, geometry, activation == "relu", added)
+    if filter_format == ops.PACKED and not onednn_blocks.is_right(call, filter.shape[-1]):
+        filter = onednn.unpacked(filter, shape)
+    epilogue = call.epilogue._replace(algorithm=algorithm)
     return onednn.convolve_and_add(epilogue, input, filter, bias.reshape(-1), residual)
 
 

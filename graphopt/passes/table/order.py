@@ -162,6 +162,8 @@ ROWS: tuple[Row, ...] = (
         "after the fusions and sharing, which make layers alike and short", options=rolling),
     Row(TARGET, "target", "prepare-weights", on("cpu") & ~REPLICATED,
         "after what computes with parameters: folded batch norms and transposed filters"),
+    Row(TARGET, "target", "pack-filters", on("cpu") & ASKS_FOR_KERNELS,
+        "after prepare-weights, whose results it lays out"),
     Row(UPDATE, "storage", "fuse-all-optimizer-ops", flag("fuse_all_optimizer_ops"),
         "after sharing, which may join learning rates; sums of gradients come later, in front"),
     Row(UPDATE, "storage", "fuse-adamw", flag("fuse_adamw"),

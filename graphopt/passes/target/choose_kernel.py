@@ -60,7 +60,8 @@ class ChooseKernel(RewritePass):
     """Let oneDNN compute products and convolutions that it computes quicker than XLA on CPUs.
 
     `forms` are those that were tried on this machine; `why` is the reason where others were not.
-    `rows` stands for sizes that are not known.
+    `rows` stands for sizes that are not known. `packs` says that filters are laid out for the
+    kernels ahead of the steps.
     """
 
     name = "choose-kernel"
@@ -68,6 +69,7 @@ class ChooseKernel(RewritePass):
     forms: tuple[str, ...] = FORMS
     why: str = "it was not tried on this machine"
     rows: int = BATCH
+    packs: bool = False
 
     def rewrite(self, module: ModuleOp) -> list[Outcome]:
         log, trained = RewriteLog(self.name, self.numerics), differentiated(module)
@@ -76,6 +78,8 @@ class ChooseKernel(RewritePass):
             if rule is None or not isinstance(op, PdOp) or op.attr("kernel"):
                 continue
             found = rule(op, op in trained, self.rows)
+            if found is FEW_PLACES and self.packs:
+                found = EPILOGUE
             if isinstance(found, str) and found not in self.forms:
                 found = Reason("no-kernel", f"oneDNN's form '{found}' is not used: {self.why}")
             if isinstance(found, Reason):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import jax
+
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.devices.places import device_of
@@ -37,4 +39,6 @@ def rival_of(
 
         return with_kernels(compiled, arguments, sizes)
 
-    return Rival(form, Outcome(Known.of(compiled, replicated, arguments)), make)
+    with jax.enable_x64(True):  # as steps are compiled: the name of what is known depends on it
+        known = Known.of(compiled, replicated, arguments)
+    return Rival(form, Outcome(known), make)

@@ -28,11 +28,12 @@ from graphopt.runtime.state.arrays import Array, Arrays, Feeds, HostArray
 from graphopt.runtime.state.bound import Bound, BoundState, scope_slot, take_all
 from graphopt.runtime.state.bounded import Bounded
 from graphopt.runtime.state.generator import default_generator
+from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.challenge import rival_of
 from graphopt.runtime.steps.forms import Form, Lowering
-from graphopt.runtime.steps.rivals import Rival
+from graphopt.runtime.steps.rivals import Made, Rival
 from graphopt.runtime.steps.run_hook import Watcher, watcher
 from graphopt.runtime.steps.step_calls import FedArrays, Results, Step, StepCalls
 from graphopt.runtime.steps.tiers import Successor, Tier, quickly, tier_of
@@ -94,6 +95,8 @@ class Executable:
         self.successor: Successor[Step] | None = None
         # the form with other kernels, until it is known which is quicker
         self.rival: Rival | None = None
+        # that form, when it has won: it runs in the place of the function
+        self.won: Made | None = None
         # for reports: the form of the function and the reason
         self.form: Tier | Successor[Step] | Rival | None = None
         self._challenger: Callable[[object], Rival | None] = _unrivalled
@@ -109,18 +112,18 @@ class Executable:
         if self.bounds:
             check_ids(self.bounds, feeds)
         ordered = tuple([feeds[name] for name in self.fed])
-        function = self.function or self.make_ready(feeds, scope)
+        function, prepare = self.function or self.make_ready(feeds, scope), self.prepare
         if self.successor is not None:
             function = self._succeeded(function, self.successor)
-        if self.rival is not None:
-            function = self._contested(function, self.rival)
+        if self.rival is not None or self.won is not None:
+            function, prepare = self._contested(function)
         if not self.replicated.donates:
             fetches, written = self._keeping(function, ordered, scope)
             self._bound(fetches, written)
             return fetches
         with scope.lock, jax.enable_x64(True):
             slots = self._slots(scope)
-            updated, read_only = self._state(slots, scope)
+            updated, read_only = self._state(slots, scope, prepare)
             key = self._key()
             if (tell := watcher()) is not None:
                 self._tell(tell, slots, ordered, key, scope)
@@ -151,7 +154,7 @@ class Executable:
         """The arguments of a step: state that it updates, state that it reads, feeds, a key."""
         ordered = tuple([feeds[name] for name in self.fed])
         with scope.lock:
-            updated, read_only = self._state(self._slots(scope), scope)
+            updated, read_only = self._state(self._slots(scope), scope, self.prepare)
         return updated, read_only, ordered, _NO_KEY
 
     def stablehlo(self) -> str:
@@ -166,7 +169,7 @@ class Executable:
 
     def hlo(self) -> str:
         """The output of XLA; "" as for `stablehlo`."""
-        function = self.function
+        function = self.function if self.won is None else self.won.step
         return function.as_text() or "" if isinstance(function, jax.stages.Compiled) else ""
 
     def _succeeded(self, function: Step, successor: Successor[Step]) -> Step:
@@ -185,25 +188,34 @@ class Executable:
             )
         return function
 
-    def _contested(self, function: Step, rival: Rival) -> Step:
-        """The function of the next run: its own or its rival's, which alternate."""
-        if not rival.settled:
-            return rival.next(function)
-        self.function, self.rival = rival.winner(function), None
-        return self.function
+    def _contested(self, function: Step) -> tuple[Step, Prepare | None]:
+        """The function of the next run and its `@prepare`: its own or its rival's, which alternate.
+
+        Both come from one place, as another thread may change what goes on here.
+        """
+        rival, made = self.rival, self.won
+        if rival is not None:
+            made = rival.winner() if rival.settled else rival.next()
+            if rival.settled:
+                self.won, self.rival = made, None
+        return (function, self.prepare) if made is None else (made.step, made.prepare)
 
     def _challenge(self) -> None:
         """Let a rival of the full form be made when it has run for a while."""
         self.rival = self._challenger(self.form)
         self.form = self.rival or self.form
 
-    def _state(self, slots: BoundState, scope: Scope) -> tuple[Arrays, Arrays]:
+    def _state(
+        self, slots: BoundState, scope: Scope, prepare: Prepare | None
+    ) -> tuple[Arrays, Arrays]:
         """The state that is updated, and what is only read, on the devices."""
         replicated = self.replicated
         updated = tuple(take_all(replicated, slots.updated, keep=True))
         read_only = tuple(take_all(replicated, slots.read_only))
-        if self.prepare is not None:
-            read_only += self.prepare(scope, take_all(replicated, slots.prepare))
+        if prepare is not None:
+            read_only += prepare(scope, take_all(replicated, slots.prepare))
+            if self.won is not None and prepare is not self.prepare:
+                scope.prepared.pop(self.prepare, None)  # what the other form read
         return updated, read_only
 
     def _key(self) -> HostArray:
@@ -224,7 +236,7 @@ class Executable:
         """A step of a function that takes no buffers: anything may end it, nothing is lost."""
         with scope.lock:
             slots = self._slots(scope)
-            state = self._state(slots, scope)
+            state = self._state(slots, scope, self.prepare)
         key = self._key()
         if (tell := watcher()) is not None:
             self._tell(tell, slots, ordered, key, scope)
@@ -239,7 +251,9 @@ class Executable:
                     raise
                 # a step of another thread took the buffers after they had been looked up
                 with scope.lock, jax.enable_x64(True):
-                    fetches, written = function(*self._state(slots, scope), ordered, key)
+                    fetches, written = function(
+                        *self._state(slots, scope, self.prepare), ordered, key
+                    )
         if self.compiled.checks_finite:
             from graphopt.lowering.finite import take
             from graphopt.runtime.steps.not_finite import refuse_not_finite

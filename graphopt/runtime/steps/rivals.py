@@ -23,6 +23,7 @@ from graphopt.runtime.compile.background import submit
 from graphopt.runtime.disk.cache import most_bytes
 from graphopt.runtime.disk.entries import read_entry, remove_entry, write_entry
 from graphopt.runtime.disk.known import Known
+from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.steps.step_calls import Step
 
 RUNS, SECONDS = 20, 10.0
@@ -37,10 +38,11 @@ NOT_YET = "oneDNN is tried later"
 
 
 class Made(NamedTuple):
-    """A rival's function, and the number of its ops with a kernel."""
+    """A rival's function, the number of its ops with a kernel, and the `@prepare` of its module."""
 
     step: Step
     kernels: int
+    prepare: Prepare | None = None
 
 
 class Outcome:
@@ -94,19 +96,19 @@ class Rival:
         # of the run under way: its thread, its start, and where its time goes
         self._timed: tuple[int, float, list[float]] | None = None
 
-    def next(self, own: Step) -> Step:
-        """The function of the next run: the step's own, or the rival's when it is its turn."""
+    def next(self) -> Made | None:
+        """The rival when the next run is its turn; None for the step itself."""
         made = self._made
         if made is None:
             self._wait()
-            return own
+            return None
         if self._known is not None:
             self._won(made, self._known)
-            return made.step
+            return made
         is_own = len(self._own) <= len(self._other)
         times = self._own if is_own else self._other
         self._timed = threading.get_ident(), time.perf_counter(), times
-        return own if is_own else made.step
+        return None if is_own else made
 
     def ended(self, results: Any) -> None:
         """Take the time of the run that `next` was called for, when its results are there."""
@@ -122,9 +124,9 @@ class Rival:
         if len(self._other) > TURNS:
             self._judge(made)
 
-    def winner(self, own: Step) -> Step:
-        """The function of all further runs, when it is settled."""
-        return own if self._made is None else self._made.step
+    def winner(self) -> Made | None:
+        """The rival if it has won, when it is settled; None for the step itself."""
+        return self._made
 
     def work(self) -> None:
         """Compile, in the thread. Whatever is wrong with the rival, the step does without it."""
