@@ -189,12 +189,6 @@ def plain_sum(epilogue: Epilogue, x: Array, w: Array, *added: Array | None) -> A
     return jnp.where(out > 0, out, 0) if epilogue.relu else out
 
 
-def packed(w: Array, block: int) -> Array:
-    """Filters [height, width, in, out] as [out / block, height, width, in, block]."""
-    whole = jnp.pad(w, [(0, 0)] * 3 + [(0, -w.shape[3] % block)])
-    return jnp.moveaxis(whole.reshape(*w.shape[:3], -1, block), 3, 0)
-
-
 def unpacked(w: Array, sizes: tuple[int, ...]) -> Array:
     """Filters of these sizes [height, width, in, out], which may be packed."""
     if w.ndim == len(sizes):
