@@ -95,6 +95,6 @@ def _tried(call: Call) -> int:
 
 
 def _result(call: Call, x: HostArray, w: HostArray, *more: HostArray) -> HostArray:
-    """What oneDNN computes; nothing keeps its executable."""
+    """The numbers of oneDNN; nothing keeps its executable."""
     computed = jax.jit(onednn.called_sum(call.epilogue, call.added, w.ndim == 1))
     return np.asarray(computed.lower(x, w, *more).compile()(x, w, *more))
