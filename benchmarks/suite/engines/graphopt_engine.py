@@ -60,7 +60,9 @@ class Settling:
             looked = time.monotonic()
 
     def _settled(self) -> bool:
-        return any("oneDNN" in form for form in self._program.stats["tiers"])
+        return any(
+            "oneDNN" in form and not form.endswith("later") for form in self._program.stats["tiers"]
+        )
 
 
 def created(job: Job, executor: Any, scope: Any) -> tuple[Any, list[Any]]:
