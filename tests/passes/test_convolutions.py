@@ -104,6 +104,21 @@ def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
 
 
+def test_the_cotangent_of_shifts_is_computed_once() -> None:
+    """A barrier keeps XLA from fusing what makes it into each of its reads, in training alone."""
+    window = Window((3, 3), (1, 1), ((1, 1), (1, 1)), (1, 1))
+    x, w = np.ones((1, 4, 4, 2), "float32"), np.ones((3, 3, 1, 2), "float32")
+
+    def forward(x: Any, w: Any) -> Any:
+        return WAYS["shifts"](x, w, window)
+
+    def backward(x: Any, w: Any) -> Any:
+        return jax.vjp(forward, x, w)[1](x)
+
+    texts = [jax.jit(function).lower(x, w).as_text() for function in (forward, backward)]
+    assert ["optimization_barrier" in text for text in texts] == [False, True]
+
+
 def test_large_images_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """Gradients of filters that take each image apart are those of the whole batch."""
     random = np.random.default_rng(0)

@@ -58,8 +58,12 @@ FilterGradient = Callable[[Array, Array, Window], Array]
 """(images, cotangent of the result, window) -> the gradient of the filter."""
 
 
-def with_filter_gradient(way: Way, gradient: FilterGradient) -> Way:
-    """The same convolution; its derivative with respect to the filter is `gradient`."""
+def with_filter_gradient(way: Way, gradient: FilterGradient, *, rereads: bool = False) -> Way:
+    """The same convolution; its derivative with respect to the filter is `gradient`.
+
+    One that `rereads` reads the cotangent once for each position of the filter. XLA would fuse what
+    makes the cotangent into each of these reads, such as the derivative of a batch norm.
+    """
 
     def forward(x: Array, w: Array, window: Window) -> tuple[Array, tuple[Array, Array]]:
         return way(x, w, window), (x, w)
@@ -68,6 +72,8 @@ def with_filter_gradient(way: Way, gradient: FilterGradient) -> Way:
         window: Window, saved: tuple[Array, Array], cotangent: Array
     ) -> tuple[Array, Array]:
         x, w = saved
+        if rereads:
+            cotangent = lax.optimization_barrier(cotangent)
         _, back = jax.vjp(lambda images: way(images, w, window), x)
         return *back(cotangent), gradient(x, cotangent, window)
 
@@ -188,7 +194,7 @@ def _gradient_by_shifts(x: Array, cotangent: Array, window: Window) -> Array:
     return sums.reshape(*window.kernel, 1, cotangent.shape[3])
 
 
-_shifts = with_filter_gradient(_shift, _gradient_by_shifts)
+_shifts = with_filter_gradient(_shift, _gradient_by_shifts, rereads=True)
 
 
 def _repeated(x: Array, w: Array, window: Window) -> Array:

@@ -17,6 +17,7 @@ from graphopt.ir.dialect.differentiated import segment_of
 from graphopt.ir.dialect.index_bounds import assert_bounds, fed_bounds
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Fence, FusionGroup
+from graphopt.ir.dialect.ops.conv import Conv2dBase
 from graphopt.ir.dialect.ops.dynamic import draws
 from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.signature import check_finite, checks_finite, hash_dropout
@@ -85,7 +86,8 @@ def compile_program(compilation: Compilation) -> Compiled:
 def _has_barrier(op: Operation) -> bool:
     """True for an op that is lowered with a barrier."""
     adds = isinstance(op, Grad) and bool(op.attr("addto"))
-    return adds or isinstance(op, (Fence, FusionGroup)) or segment_of(op) is not None
+    rereads = isinstance(op, Conv2dBase) and op.attr("algorithm") == "shifts"
+    return adds or rereads or isinstance(op, (Fence, FusionGroup)) or segment_of(op) is not None
 
 
 def has_kernel(op: Operation) -> bool:
