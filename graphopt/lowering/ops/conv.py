@@ -53,7 +53,11 @@ def conv2d(
         last = ops.is_channels_last(data_format)
         if kernel == onednn.ONEDNN:
             images = input if last else jnp.moveaxis(input, 1, 3)
-            out = onednn.convolve(images, filters, window, algorithm)
+            if algorithm == "matmul":
+                (pixels,) = window.taps(images)
+                out = onednn.matmul(pixels, filters[0, 0], False, False)
+            else:
+                out = onednn.convolve(images, filters, window, algorithm)
             return out if last else jnp.moveaxis(out, 3, 1)
         return convolve(algorithm, input, filters, window, channels_last=last)
     return lax.conv_general_dilated(

@@ -15,7 +15,7 @@ from xdsl.dialects.builtin import ModuleOp
 
 from graphopt.ir.dialect.differentiated import differentiated
 from graphopt.ir.dialect.op import PdOp
-from graphopt.ir.dialect.ops.conv import Conv2d, filter_sizes, is_channels_last
+from graphopt.ir.dialect.ops.conv import Conv2d, filter_sizes, is_channels_last, spatial_sizes
 from graphopt.ir.dialect.ops.fused import FusedConv2dAddAct, FusedGemmEpilogue
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.types import UNKNOWN, dtype_of, product, shape_of
@@ -131,6 +131,8 @@ def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
         return HALF_IMAGES if dtype in ("bfloat16", "float16") else DTYPE
     if op.attr("groups") != 1:
         return IN_GROUPS
+    if op.attr("algorithm") == "matmul" and trained:
+        return _of_pixels(op, unknown)
     if op.attr("algorithm") not in ("", *OF_FILTER):
         return OWN_ALGORITHM
     if not is_channels_last(op.attr("data_format")):
@@ -140,6 +142,15 @@ def _of_convolution(op: PdOp, trained: bool, unknown: int) -> str | Reason:
     if positions > POSITIONS or outs < CHANNELS or own * positions < MET:
         return FEW_TERMS
     return CONVOLUTION
+
+
+def _of_pixels(op: PdOp, unknown: int) -> str | Reason:
+    """The form of a filter of one position that is trained: its gradient is that of a matrix."""
+    outs, own, *_ = filter_sizes(shape_of(op.operands[1].type), op.attr("filter_format"))
+    batch, *others = shape_of(op.results[0].type)
+    places = spatial_sizes((batch, *others), op.attr("data_format"))
+    terms = product([unknown if size == UNKNOWN else size for size in (batch, *places)])
+    return PRODUCT if terms >= TERMS and min(outs, own) >= SIDE else FEW_TERMS
 
 
 def _of_sum(op: PdOp, trained: bool, unknown: int) -> str | Reason:
