@@ -70,8 +70,12 @@ def images(draw: Any) -> tuple[Window, tuple[int, ...], int]:
 @settings(QUICK, max_examples=6)
 @given(images(), st.integers(0, 99))
 def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -> None:
-    """Results, gradients and second derivatives are those of XLA's convolution."""
+    """Results, gradients and second derivatives are those of XLA's convolution.
+
+    XLA ends the process when it compiles some second derivatives of its own with dilations.
+    """
     window, shape, count = case
+    twice = window.dilations == (1, 1)
     if name == "matmul":
         window = Window((1, 1), window.strides, window.pads, (1, 1))
     if name == "rows":
@@ -97,8 +101,8 @@ def test_ways(name: str, case: tuple[Window, tuple[int, ...], int], seed: int) -
 
     with jax.enable_x64(True):
         for found, wanted in zip(
-            derivatives(lambda x, w: WAYS[name](x, w, window), x, w),
-            derivatives(plain, x, w),
+            derivatives(lambda x, w: WAYS[name](x, w, window), x, w, twice=twice),
+            derivatives(plain, x, w, twice=twice),
             strict=True,
         ):
             np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9)
@@ -135,8 +139,11 @@ def test_large_images_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
             np.testing.assert_allclose(found, wanted, rtol=1e-12, atol=1e-12)
 
 
-def derivatives(function: Any, *operands: Array) -> list[Array]:
-    """The result, the gradients of a sum of its sines, and those of the same of the gradients."""
+def derivatives(function: Any, *operands: Array, twice: bool = True) -> list[Array]:
+    """The result, the gradients of a sum of its sines, and those of the same of the gradients.
+
+    The last are left out unless `twice`.
+    """
 
     def loss(*values: Any) -> Any:
         return jnp.sum(jnp.sin(function(*values)))
@@ -146,7 +153,10 @@ def derivatives(function: Any, *operands: Array) -> list[Array]:
 
     every = range(len(operands))
     computed = jax.jit(
-        lambda *v: (function(*v), jax.grad(loss, every)(*v), jax.grad(slope, every)(*v))
+        lambda *v: (
+            *(function(*v), jax.grad(loss, every)(*v)),
+            jax.grad(slope, every)(*v) if twice else (),
+        )
     )
     return [np.asarray(leaf) for leaf in jax.tree.leaves(computed(*operands))]
 
