@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from graphopt.fluid.sequence_operators import appended_as_layer
+from graphopt.fluid import sequence_operators as sequence_operators
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
 from graphopt.frontend.layer_helper import LayerHelper as _Layer
@@ -58,8 +58,7 @@ class LayerHelper:
 
         One on sequences becomes the layer of its name, which knows their lengths.
         """
-        given = inputs or {}, outputs or {}, attrs or {}
-        op = appended_as_layer(type, *given) or self._layer.append_op(type, *given)
+        op = self._layer.append_op(type, inputs or {}, outputs or {}, attrs)
         if stop_gradient:
             for name in op.output_arg_names:
                 op.block._var_recursive(name).stop_gradient = True

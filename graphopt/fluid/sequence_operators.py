@@ -7,6 +7,7 @@ attribute is.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -16,7 +17,7 @@ from typing import Any
 from graphopt.frontend.layer_helper import LayerHelper as _Layer
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import variable_of
-from graphopt.ir.program import Operator, Variable
+from graphopt.ir.program import Block, Operator, Variable, program_guard
 from graphopt.ir.program.kinds import SLOT
 from graphopt.tensor.creation import assign
 
@@ -143,22 +144,54 @@ def _layer(name: str) -> Any:
     return getattr(import_module(home), name)
 
 
+class _Running(threading.local):
+    """True while a layer that stands for an operator appends its own."""
+
+    inside = False
+
+
+_running = _Running()
+
+
 def appended_as_layer(
-    type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]
+    block: Block, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
 ) -> Operator | None:
     """The last operator of a layer that stands for this one; None where no layer does.
 
     One with other slots than the row is appended unchanged: its lengths are among its inputs.
     """
     row = ROWS.get(type)
-    given = {slot: _listed(value) for slot, value in inputs.items() if value is not None}
+    if row is None or _running.inside:
+        return None
+    given = {
+        slot: [block.find_var(item) if isinstance(item, str) else item for item in _listed(value)]
+        for slot, value in (inputs or {}).items()
+        if value is not None
+    }
     values = [value for values in given.values() for value in values]
-    if row is None or not given.keys() <= row.inputs.keys():
+    if not given.keys() <= row.inputs.keys():
         return None
     if not all(isinstance(value, Variable) for value in values):
         return None
     if not row.makes_lengths and not any(map(levels_of, values)):
         return None
+    _running.inside = True
+    try:
+        with program_guard(block.program):
+            _append(type, row, given, outputs or {}, attrs or {})
+    finally:
+        _running.inside = False
+    return block.ops[-1]
+
+
+def _append(
+    type: str,
+    row: Row,
+    given: Mapping[str, Sequence[Any]],
+    outputs: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+) -> None:
+    """Call the layer of a row, and let the outputs have its results."""
     arguments: dict[str, Any] = {
         row.inputs[slot]: values if slot in row.lists else values[0]
         for slot, values in given.items()
@@ -174,7 +207,6 @@ def appended_as_layer(
             if isinstance(target, Variable):
                 assign(value, target)
                 note(target, levels_of(value))
-    return values[0].block.program.current_block().ops[-1]
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -221,3 +253,5 @@ _OWN = {
     "detection_map": _average,
     "lod_reset": _reset,
 }
+
+Block.append_otherwise = staticmethod(appended_as_layer)

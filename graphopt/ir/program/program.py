@@ -373,6 +373,10 @@ def _renamed(slots: Mapping[str, list[str]], name: str, new_name: str) -> dict[s
     return {slot: [new_name if n == name else n for n in names] for slot, names in slots.items()}
 
 
+def _nothing(*_: object) -> None:
+    """Neither appends nor notes anything."""
+
+
 def _no_types(op: Operator) -> None:
     raise RuntimeError(
         f"the types of '{op.type}' cannot be inferred yet: import graphopt.ir.translate before "
@@ -390,6 +394,15 @@ class Block:
 
     infer_outputs: ClassVar[Callable[[Operator], None]] = staticmethod(_no_types)
     """Sets the types of a new operator's outputs; `ir/translate` provides it."""
+
+    append_otherwise: ClassVar[Callable[..., Operator | None]] = staticmethod(_nothing)
+    """Appends an operator on sequences as a layer, which knows their lengths; None for others.
+
+    Takes the block and the arguments of `append_op`. The API of Paddle 1.8 provides it.
+    """
+
+    appended: ClassVar[Callable[[Operator], None]] = staticmethod(_nothing)
+    """Called with each new operator; the front end notes lengths of sequences there."""
 
     def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
         self.program = program
@@ -521,16 +534,18 @@ class Block:
         naming the user's line and the operand types, when the operands do not fit.
         """
         with undo.transaction():
-            op = self._make_op(type, inputs, outputs, attrs)
-            Block.infer_outputs(op)
-            if stop_gradient:
-                for name in op.output_arg_names:
-                    variable = self._var_recursive(name)
-                    undo.note_attributes(variable, "stop_gradient")
-                    variable.stop_gradient = True
-            undo.note(self.ops.pop)
-            self.ops.append(op)
-            self.program.touch()
+            op = Block.append_otherwise(self, type, inputs, outputs, attrs)
+            if op is None:
+                op = self._make_op(type, inputs, outputs, attrs)
+                Block.infer_outputs(op)
+                undo.note(self.ops.pop)
+                self.ops.append(op)
+                self.program.touch()
+                Block.appended(op)
+            for name in op.output_arg_names if stop_gradient else ():
+                variable = self._var_recursive(name)
+                undo.note_attributes(variable, "stop_gradient")
+                variable.stop_gradient = True
         return op
 
     def _insert_op(
