@@ -11,6 +11,7 @@ from graphopt.errors import ScopeError
 from graphopt.fluid.executor import Executor
 from graphopt.fluid.lod_tensor import create_lod_tensor
 from graphopt.fluid.output_slots import output_slots
+from graphopt.frontend.absent import absent
 from graphopt.frontend.calls import publish
 from graphopt.ir.program import GRAD_SUFFIX, Block, Program
 from graphopt.ir.translate.operators.paddle_attributes import KNOWN
@@ -154,5 +155,10 @@ def _are_names(value: Any) -> bool:
 
 
 Operator = OperatorFactory()
+
+_LOOPS = "graphopt has no paddle.fluid.op.{}. Instead: fluid.layers.{}"
+RecurrentOp = absent("RecurrentOp", _LOOPS.format("RecurrentOp", "StaticRNN"))
+DynamicRecurrentOp = absent("DynamicRecurrentOp", _LOOPS.format("DynamicRecurrentOp", "DynamicRNN"))
+CondOp = absent("CondOp", _LOOPS.format("CondOp", "cond"))
 
 publish(globals(), __name__)

@@ -150,7 +150,8 @@ class Parameter(Variable):
 
     `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
     and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation;
-    `gradient_clip_attr` is what `fluid.clip.set_gradient_clip` notes.
+    `gradient_clip_attr` is what `fluid.clip.set_gradient_clip` notes. `flags` are those of a
+    Variable.
     """
 
     gradient_clip_attr: Any = None
@@ -168,16 +169,13 @@ class Parameter(Variable):
         need_clip: bool = True,
         do_model_average: bool = True,
         is_distributed: bool = False,
+        **flags: Any,
     ) -> None:
-        super().__init__(
-            block,
-            name,
-            shape,
-            dtype,
-            persistable=True,
-            stop_gradient=not trainable,
-            is_parameter=True,
-        )
+        flags = {**flags, "persistable": True, "is_parameter": True}
+        if "type" in flags:
+            flags["kind"] = int(flags.pop("type"))
+        flags.setdefault("stop_gradient", not trainable)
+        super().__init__(block, name, shape, dtype, **flags)
         self.trainable = trainable
         self.optimize_attr = dict(optimize_attr or {"learning_rate": 1.0})
         self.regularizer = regularizer

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from graphopt.errors import ScopeError
+from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.runtime.state.arrays import Array, HostArray
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 
@@ -169,6 +170,48 @@ class Tensor:
         return list(self._slot.numpy().shape)
 
     _get_dims = shape
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """A tensor of a part of the value, as of NumPy's arrays."""
+        part = Slot(self._slot.name)
+        part.put(np.array(self._slot.numpy()[index]))
+        made = object.__new__(type(self))
+        made._slot = part
+        return made
+
+    def _dtype(self) -> DType:
+        return as_dtype(self._slot.numpy().dtype)
+
+    def _set_dims(self, dims: Sequence[int]) -> None:
+        """Give the value another shape; one of another size is 0 then."""
+        shape = tuple(int(d) for d in dims)
+        value = self._slot.numpy() if self._slot.is_initialized() else np.zeros(shape, "float32")
+        fits = value.size == math.prod(shape)
+        self._slot.put(value.reshape(shape) if fits else np.zeros(shape, value.dtype))
+
+    def _alloc_float(self, place: object = None) -> None:
+        self._alloc("float32")
+
+    def _alloc_double(self, place: object = None) -> None:
+        self._alloc("float64")
+
+    def _alloc_int(self, place: object = None) -> None:
+        self._alloc("int32")
+
+    def _alloc(self, dtype: str) -> None:
+        """Zeros of the shape that was set."""
+        self._slot.put(np.zeros(self.shape(), dtype))
+
+    def _element(self, offset: int) -> float:
+        return float(self._slot.numpy().reshape(-1)[offset])
+
+    def _set_element(self, offset: int, value: float) -> None:
+        array = self._slot.numpy()
+        array.reshape(-1)[offset] = value
+        self._slot.put(array)
+
+    _get_float_element = _get_double_element = _element
+    _set_float_element = _set_double_element = _set_element
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
         """The lengths of the sequences, one list for each level; [] for a dense tensor."""
