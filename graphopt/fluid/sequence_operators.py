@@ -7,10 +7,9 @@ attribute is.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
@@ -51,6 +50,9 @@ _POOL = "pooled_height pooled_width spatial_scale"
 _MATRIX = "score_threshold nms_top_k keep_top_k normalized background_label"
 _BOXES = f"{_MATRIX} nms_threshold nms_eta"
 
+_TRAINED = "Anchor=Anchor GtBoxes=GtBoxes IsCrowd=IsCrowd ImInfo=ImInfo"
+_ASSIGNED = "-> LocationIndex ScoreIndex TargetBBox TargetLabel BBoxInsideWeight"
+
 ROWS: Mapping[str, Row] = {
     "sequence_pool": _row("sequence_pool", "X=input -> Out", "pooltype=pool_type pad_value"),
     "sequence_expand": _row("sequence_expand", "X=x Y=y -> Out", "ref_level"),
@@ -88,6 +90,27 @@ ROWS: Mapping[str, Row] = {
         " -> RpnRois RpnRoiProbs",
         "pre_nms_topN=pre_nms_top_n post_nms_topN=post_nms_top_n nms_thresh min_size eta",
         makes_lengths=True,
+    ),
+    "generate_proposal_labels": _row(
+        "generate_proposal_labels",
+        "RpnRois=rpn_rois GtClasses=gt_classes IsCrowd=is_crowd GtBoxes=gt_boxes ImInfo=im_info"
+        " -> Rois LabelsInt32 BboxTargets BboxInsideWeights BboxOutsideWeights",
+        "batch_size_per_im fg_fraction fg_thresh bg_thresh_hi bg_thresh_lo bbox_reg_weights "
+        "class_nums use_random is_cls_agnostic is_cascade_rcnn",
+    ),
+    "rpn_target_assign": _row(
+        "",
+        f"{_TRAINED} {_ASSIGNED}",
+        "rpn_batch_size_per_im rpn_straddle_thresh rpn_fg_fraction rpn_positive_overlap "
+        "rpn_negative_overlap use_random",
+    ),
+    "retinanet_target_assign": _row(
+        "",
+        f"{_TRAINED} GtLabels=GtLabels {_ASSIGNED} ForegroundNumber",
+        "positive_overlap negative_overlap",
+    ),
+    "locality_aware_nms": _row(
+        "locality_aware_nms", "BBoxes=bboxes Scores=scores -> Out", _BOXES, makes_lengths=True
     ),
     "distribute_fpn_proposals": _row(
         "distribute_fpn_proposals",
@@ -144,15 +167,6 @@ def _layer(name: str) -> Any:
     return getattr(import_module(home), name)
 
 
-class _Running(threading.local):
-    """True while a layer that stands for an operator appends its own."""
-
-    inside = False
-
-
-_running = _Running()
-
-
 def appended_as_layer(
     block: Block, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
 ) -> Operator | None:
@@ -161,7 +175,7 @@ def appended_as_layer(
     One with other slots than the row is appended unchanged: its lengths are among its inputs.
     """
     row = ROWS.get(type)
-    if row is None or _running.inside:
+    if row is None:
         return None
     given = {
         slot: [block.find_var(item) if isinstance(item, str) else item for item in _listed(value)]
@@ -175,12 +189,8 @@ def appended_as_layer(
         return None
     if not row.makes_lengths and not any(map(levels_of, values)):
         return None
-    _running.inside = True
-    try:
-        with program_guard(block.program):
-            _append(type, row, given, outputs or {}, attrs or {})
-    finally:
-        _running.inside = False
+    with program_guard(block.program):
+        _append(type, row, given, outputs or {}, attrs or {})
     return block.ops[-1]
 
 
@@ -201,7 +211,7 @@ def _append(
     arguments |= row.fixed
     own = _OWN.get(type)
     made = own(arguments) if own is not None else _layer(row.layer)(**arguments)
-    results = made if isinstance(made, tuple) else (made,)
+    results = made if isinstance(made, (tuple, list)) else (made,)
     for slot, result in zip(row.outputs, results, strict=False):
         for value, target in zip(_listed(result), _listed(outputs.get(slot, ())), strict=False):
             if isinstance(target, Variable):
@@ -222,6 +232,15 @@ def _erase(arguments: dict[str, Any]) -> Variable:
         "sequence_erase", inputs, attrs, ("Out", "OutLengths"), stop_gradient=True
     )
     return note(out, [*levels[:-1], lengths.name])
+
+
+def _assigned(type: str, given: dict[str, Any]) -> list[Variable]:
+    """The anchors that a detector trains on, of which the layers give the predictions."""
+    row = ROWS[type]
+    boxes = given["GtBoxes"]
+    attrs = {name: given.pop(name) for name in row.attrs if name in given}
+    inputs = {**given, SLOT: variable_of(boxes, type, "GtBoxes")}
+    return _Layer(type).emit_all(type, inputs, attrs, row.outputs, stop_gradient=True)
 
 
 def _collect(arguments: dict[str, Any]) -> Variable:
@@ -252,6 +271,8 @@ _OWN = {
     "collect_fpn_proposals": _collect,
     "detection_map": _average,
     "lod_reset": _reset,
+    "rpn_target_assign": partial(_assigned, "rpn_target_assign"),
+    "retinanet_target_assign": partial(_assigned, "retinanet_target_assign"),
 }
 
 Block.append_otherwise = staticmethod(appended_as_layer)

@@ -65,7 +65,7 @@ class LayerHelper:
     ) -> Operator:
         """Append an operator to the current block; ProgramError when the operands do not fit."""
         merged = {**current_op_attrs(), **(attrs or {})}
-        return self.main_program.current_block().append_op(type, inputs, outputs, merged)
+        return self.main_program.current_block()._append_op(type, inputs, outputs, merged)
 
     def emit(
         self,
@@ -179,7 +179,7 @@ def emit_as(
     block = default_main_program().current_block()
     made = block.create_var(name, stop_gradient=stop_gradient)
     merged = {**current_op_attrs(), **(attrs or {})}
-    block.append_op(type, inputs, {"Out": made}, merged)
+    block._append_op(type, inputs, {"Out": made}, merged)
     return made
 
 

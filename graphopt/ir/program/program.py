@@ -534,16 +534,24 @@ class Block:
         with undo.transaction():
             op = Block.append_otherwise(self, type, inputs, outputs, attrs)
             if op is None:
-                op = self._make_op(type, inputs, outputs, attrs)
-                Block.infer_outputs(op)
-                undo.note(self.ops.pop)
-                self.ops.append(op)
-                self.program.touch()
-                Block.appended(op)
+                op = self._append_op(type, inputs, outputs, attrs)
             for name in op.output_arg_names if stop_gradient else ():
                 variable = self._var_recursive(name)
                 undo.note_attributes(variable, "stop_gradient")
                 variable.stop_gradient = True
+        return op
+
+    def _append_op(
+        self, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
+    ) -> Operator:
+        """As `append_op`, but never as a layer."""
+        with undo.transaction():
+            op = self._make_op(type, inputs, outputs, attrs)
+            Block.infer_outputs(op)
+            undo.note(self.ops.pop)
+            self.ops.append(op)
+            self.program.touch()
+            Block.appended(op)
         return op
 
     def _insert_op(
