@@ -89,6 +89,7 @@ _NAMES = {name: ("graphopt.static", name) for name in _SAME}
 _NAMES["op"] = ("graphopt.fluid.op", "")
 _NAMES["dygraph"] = ("graphopt.fluid.dygraph", "")
 _lazy.attach(globals(), _NAMES, refused=_REFUSED)
+_lazy.keep_functions(__name__)
 # the mode has these names as well
 enable_dygraph = enable_imperative = disable_static
 disable_dygraph = disable_imperative = enable_static

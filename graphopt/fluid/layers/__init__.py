@@ -325,6 +325,7 @@ from graphopt.frontend.missing import public_names as _public_names
 _ELSEWHERE = {"Variable": ("graphopt.ir.program", "Variable"), "core": ("graphopt.fluid.core", "")}
 _lazy.attach(globals(), {**elsewhere.SOURCES, **_ELSEWHERE}, refused=refused.LAYERS)
 _publish(globals(), __name__)
+_lazy.keep_functions(__name__)
 
 
 def _is_layer(name: str, found: Any) -> bool:
