@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from graphopt.ir.program import (
     undo,
     unique_name,
 )
+from graphopt.ir.program.location import caller_level
 from graphopt.nn.clip import ClipGradBase, noted_clip
 from graphopt.optimizer.decay import penalty_gradient
 from graphopt.optimizer.groups import Groups, as_regularizer, check_kind
@@ -152,17 +154,17 @@ class Optimizer(WithFacts):
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
         """Append clipping, weight decay and updates, by parameter name.
 
-        Returns the operators that update, with those that prepare their learning rates. Raises
-        ValueError when no parameter can be updated.
+        Returns the operators that update, with those that prepare their learning rates. Warns when
+        there is no parameter to update; inside a branch or loop this raises ValueError.
         """
         program = default_main_program()
         pairs = sorted(params_grads, key=lambda pair: pair[0].name)
         if not pairs:
-            inside = program.current_block().idx != 0
-            raise ValueError(
-                "there is nothing to update: the loss depends on no trainable parameter"
-                + (_OUTSIDE if inside else "")
-            )
+            nothing = "there is nothing to update: the loss depends on no trainable parameter"
+            if program.current_block().idx:
+                raise ValueError(f"{nothing}{_OUTSIDE}")
+            warnings.warn(nothing, stacklevel=caller_level())
+            return []
         with program.role(OpRole.OPTIMIZE):
             clipped = self._groups.clip(pairs, self._grad_clip or noted_clip(pairs))
             decayed = [(p, self._decayed(p, g)) for p, g in clipped if g is not None]
