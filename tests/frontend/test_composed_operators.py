@@ -187,6 +187,11 @@ CASES: list[tuple[str, Inputs, str, dict[str, Any], Callable[[], list[Any]]]] = 
         {},
         lambda: [[[0, 1, 0], [1, 0, 0]]],
     ),
+    (
+        *("dropout", {"X": X, "Seed": np.array([3], "int32")}, "Out Mask"),
+        {"dropout_prob": 1.0},
+        lambda: [0 * X, 0 * X],
+    ),
     ("seed", {}, "Out", {"seed": 7}, lambda: [[7]]),
     ("equal_reduce", {"X": X, "Y": X}, "Out", {}, lambda: [True]),
     (
