@@ -30,6 +30,7 @@ from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecu
 from graphopt.runtime.settings.flag_table import FLAGS
 from graphopt.runtime.settings.flags import get_flags, set_flags
 from graphopt.runtime.state.scope import Scope as Scope
+from graphopt.runtime.state.slots import SelectedRows as SelectedRows
 
 # The predictors of 1.8, which few scripts use, and which bring the readers of saved models.
 _INFERENCE = frozenset(

@@ -11,6 +11,7 @@ from graphopt.errors import ScopeError
 from graphopt.fluid.executor import Executor
 from graphopt.fluid.lod_tensor import create_lod_tensor
 from graphopt.fluid.output_slots import output_slots
+from graphopt.fluid.sparse_operators import SPARSE_TYPES, SparseRun, is_sparse, run_sparse
 from graphopt.frontend.absent import absent
 from graphopt.frontend.calls import publish
 from graphopt.ir.program import GRAD_SUFFIX, Block, Program
@@ -56,6 +57,13 @@ class Single:
 
         Raises ScopeError (RuntimeError) for an input without a value.
         """
+        if any(is_sparse(scope, name) for name in self.input_vars()):
+            own = self._type, self._inputs, self._outputs, self._attrs
+            run_sparse(SparseRun(*own, scope, lambda inner: self._run(inner, place)))
+        else:
+            self._run(scope, place)
+
+    def _run(self, scope: Scope, place: Any) -> None:
         slots = {name: _with_value(scope, name, self._type) for name in self.input_vars()}
         key = {name: (slot.value_type(), len(slot.lengths)) for name, slot in slots.items()}
         if self._made is None or self._made[0] != key:
@@ -138,7 +146,7 @@ class OperatorFactory:
 
     def types(self) -> list[str]:
         """The operator types that are known."""
-        return sorted({*BY_TYPE, *TRANSLATIONS})
+        return sorted({*BY_TYPE, *TRANSLATIONS, *SPARSE_TYPES})
 
     def get_op_output_names(self, type: str) -> list[str]:
         """The names of the output slots of a type."""

@@ -68,10 +68,14 @@ class Slot:
     `copy` is the copy that another program, which only reads the variable, made for its own
     devices: (home, layout, array). The value of a variable that is stored in a stack with others is
     an `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
-    `lengths` are those of the sequences in it, as scripts set them.
+    `lengths` are those of the sequences in it, as scripts set them. With `rows` the value has some
+    rows of a tensor of `height` rows, of which a row may come more than once.
     """
 
-    __slots__ = ("copy", "home", "layout", "lengths", "lock", "name", "stacks", "value")
+    __slots__ = (
+        *("copy", "height", "home", "layout", "lengths", "lock", "name", "rows", "stacks"),
+        "value",
+    )
 
     def __init__(self, name: str, lock: Any = None) -> None:
         self.name = name
@@ -79,6 +83,8 @@ class Slot:
         # state, not a cache: as many as programs pass this variable on with others
         self.stacks: dict[tuple[str, ...], Stack] = {}
         self.lengths: list[list[int]] = []
+        self.rows: list[int] | None = None
+        self.height = 0
         self.value: Any = None
         self.put(None)
 
@@ -134,6 +140,11 @@ class Slot:
     def get_tensor(self) -> Tensor:
         """A view through which scripts read and write the value."""
         return Tensor(self)
+
+    def get_selected_rows(self) -> SelectedRows:
+        """A view through which scripts read and write rows; the variable has rows from now on."""
+        self.rows = self.rows or []
+        return SelectedRows(slot=self)
 
     def set_int(self, value: int) -> None:
         """Replace the value by a whole number."""
@@ -253,6 +264,44 @@ class Tensor:
         plain = not slot.layout.order and slot.layout.whole is None
         plain = plain and type(slot.value) is not Item
         return repr(slot.value if plain else slot.numpy())
+
+
+class SelectedRows:
+    """Some rows of a tensor of `height` rows, and which they are (fluid.core.SelectedRows)."""
+
+    def __init__(
+        self, rows: Sequence[int] = (), height: int = 0, *, slot: Slot | None = None
+    ) -> None:
+        self._slot = slot or Slot("selected_rows")
+        if slot is None:
+            self._slot.rows, self._slot.height = [int(row) for row in rows], height
+
+    def rows(self) -> list[int]:
+        """The numbers of the rows."""
+        return list(self._slot.rows or ())
+
+    def set_rows(self, rows: Sequence[int]) -> None:
+        """Say which rows the tensor has."""
+        self._slot.rows = [int(row) for row in rows]
+
+    def height(self) -> int:
+        """The number of rows of the whole tensor."""
+        return self._slot.height
+
+    def set_height(self, height: int) -> None:
+        """Say how many rows the whole tensor has."""
+        self._slot.height = int(height)
+
+    def get_tensor(self) -> Tensor:
+        """A view through which scripts read and write the values of the rows."""
+        return Tensor(self._slot)
+
+    def numel(self) -> int:
+        """The number of elements of the rows."""
+        return self._slot.numpy().size if self._slot.is_initialized() else 0
+
+    def sync_index(self) -> None:
+        """No effect: rows are looked up when they are needed."""
 
 
 class Item(NamedTuple):
