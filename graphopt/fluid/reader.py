@@ -49,6 +49,24 @@ class BatchQueue:
         return epoch.size() if epoch else 0
 
 
+class DataLoaderBase:
+    """The base of loaders: subclasses define how they are iterated over."""
+
+    def __call__(self) -> Any:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} must have '__iter__'")
+
+    def __next__(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must have '__next__'")
+
+
+def keep_data_loader_order(*args: bool) -> bool | None:
+    """Without an argument True: loaders keep the order of batches, whatever is set."""
+    return None if args else True
+
+
 class GeneratorLoader:
     """Feeds of `feed_list` from a generator, up to `capacity` batches made ahead by a thread.
 

@@ -102,3 +102,36 @@ def test_an_epoch_of_an_iterable_loader_is_ended() -> None:
             if seen == 2:
                 loader._loader._reset()
         assert seen == 2
+
+
+def test_weight_decay_by_itself() -> None:
+    with fresh() as main:
+        y = layers.mean(layers.fc(fluid.data("x", [2, 2]), 1, bias_attr=False))
+        pairs = fluid.backward.append_backward(y)
+        before = len(main.global_block().ops)
+        decay = fluid.regularizer.L1Decay(0.5)
+        ((parameter, grad),) = fluid.regularizer.append_regularization_ops(pairs, decay)
+        made = [op.type for op in main.global_block().ops[before:]]
+        assert (parameter, grad) == pairs[0]
+        assert made == ["sign", "scale", "sum"]
+
+
+def test_the_state_of_an_optimizer_is_emptied() -> None:
+    optimizers: Any = fluid.optimizer
+    with fresh():
+        optimizer = optimizers.Adam(0.1)
+        optimizer.minimize(layers.mean(layers.fc(fluid.data("x", [2, 2]), 1)))
+        assert optimizer._accumulators
+        with pytest.raises(ValueError, match="emptied only"):
+            optimizer._accumulators = {"moment": {}}
+        optimizer._accumulators = {}
+        assert not optimizer._accumulators
+
+
+def test_tensors_as_arrays() -> None:
+    tensor = core.LoDTensor(np.ones(2), [[1, 1]])
+    plain = core.LoDTensor(np.ones(2))
+    assert fluid.executor.as_numpy([plain])[0].tolist() == [1, 1]
+    assert fluid.executor.as_numpy(core.LoDTensor()) is None
+    with pytest.raises(RuntimeError, match="LoD information"):
+        fluid.executor.as_numpy(tensor)
