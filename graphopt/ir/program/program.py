@@ -36,7 +36,7 @@ class Variable(VariableMethods):
 
     saved: bytes | None = None
     takes_any_shape = False
-    """Feeds may have other shapes than this one, as those of `fluid.layers.data` in Paddle 1.8."""
+    """Feeds may have other types than this one, as those of `fluid.layers.data` in Paddle 1.8."""
     notes: Mapping[str, Any] = MappingProxyType({})
     """Notes of scripts about it, which `_set_info` keeps."""
     computed_on_demand = False
