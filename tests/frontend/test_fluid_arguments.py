@@ -70,6 +70,12 @@ def test_results_go_to_out() -> None:
     assert sorted(found[-1]) == [0, 1, 2, 3]
 
 
+def test_roll_takes_a_number() -> None:
+    space: Any = layers
+    with fresh():
+        assert space.roll(image(), 1, 0).shape == (2, 4, 6, 6)
+
+
 def test_images_of_bytes() -> None:
     """They lose the fractions of what lies between them."""
     with fresh():

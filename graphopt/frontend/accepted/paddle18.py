@@ -204,7 +204,7 @@ ROWS: Mapping[str, str] = {
         "initial_states: Variable list tuple None; sequence_length: Variable None"
     ),
     "fluid.layers.roi_align": "input rois: f32 f64",
-    "fluid.layers.roll": "shifts: list tuple",
+    "fluid.layers.roll": "shifts: int list tuple",
     "fluid.layers.round": "x: f16 f32 f64",
     "fluid.layers.row_conv": "input: f32",
     "fluid.layers.rsqrt": "x: f16 f32 f64",
