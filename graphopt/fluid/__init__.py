@@ -86,8 +86,10 @@ Tensor = LoDTensor
 _SAME = ("save", "load", "load_program_state", "set_program_state")
 _NAMES = {name: ("graphopt.static", name) for name in _SAME}
 # after the modules that it builds on
+_NAMES["op"] = ("graphopt.fluid.op", "")
 _NAMES["dygraph"] = ("graphopt.fluid.dygraph", "")
 _lazy.attach(globals(), _NAMES, refused=_REFUSED)
+_lazy.keep_functions(__name__)
 # the mode has these names as well
 enable_dygraph = enable_imperative = disable_static
 disable_dygraph = disable_imperative = enable_static

@@ -8,7 +8,7 @@ from typing import Any
 from graphopt.frontend.backward import append_backward as append_backward
 from graphopt.frontend.backward import gradients as gradients
 from graphopt.frontend.calls import publish
-from graphopt.ir.program import Variable
+from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
 
 
 def calc_gradient(
@@ -20,6 +20,31 @@ def calc_gradient(
     """As `gradients`, but the gradient of a single input is no list (fluid.backward)."""
     found = gradients(targets, inputs, target_gradients, no_grad_set)
     return found[0] if len(found) == 1 else found
+
+
+def _append_grad_suffix_(name: str) -> str:
+    """The name of a variable's gradient."""
+    return name + GRAD_SUFFIX
+
+
+def _strip_grad_suffix_(name: str) -> str:
+    """The name of the variable that a gradient is of."""
+    return name.partition(GRAD_SUFFIX)[0]
+
+
+def _as_list(x: Any) -> list[Any]:
+    """The items of a list or tuple, or one item; [] for None."""
+    if x is None:
+        return []
+    return list(x) if isinstance(x, (list, tuple)) else [x]
+
+
+def _get_stop_gradients_(program: Program) -> dict[int, set[str]]:
+    """The names of the gradients that are not computed, by the number of the block."""
+    return {
+        block.idx: {v.grad_name for v in block.vars.values() if v.stop_gradient}
+        for block in program.blocks
+    }
 
 
 publish(globals(), __name__)

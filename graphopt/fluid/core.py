@@ -19,6 +19,7 @@ from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
 from graphopt.frontend import lazy
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import OpRole, VarKind
+from graphopt.ir.program.kinds import AttrKind
 from graphopt.runtime.devices.places import CPUPlace as CPUPlace
 from graphopt.runtime.devices.places import CUDAPinnedPlace as CUDAPinnedPlace
 from graphopt.runtime.devices.places import CUDAPlace as CUDAPlace
@@ -29,6 +30,7 @@ from graphopt.runtime.parallel_executor import ParallelExecutor as ParallelExecu
 from graphopt.runtime.settings.flag_table import FLAGS
 from graphopt.runtime.settings.flags import get_flags, set_flags
 from graphopt.runtime.state.scope import Scope as Scope
+from graphopt.runtime.state.slots import SelectedRows as SelectedRows
 
 # The predictors of 1.8, which few scripts use, and which bring the readers of saved models.
 _INFERENCE = frozenset(
@@ -43,9 +45,17 @@ _INFERENCE = frozenset(
     )
 )
 
-lazy.attach(globals(), {name: ("graphopt.fluid.inference", name) for name in _INFERENCE})
+_RECORDS = {
+    "ProgramDesc": ("graphopt.frontend.descriptions", "ProgramDesc"),
+    "BlockDesc": ("graphopt.frontend.descriptions", "BlockDesc"),
+    "OpDesc": ("graphopt.frontend.descriptions", "OperatorDesc"),
+}
+lazy.attach(
+    globals(), {**{name: ("graphopt.fluid.inference", name) for name in _INFERENCE}, **_RECORDS}
+)
 
 
+AttrType = AttrKind
 # Paddle's error for an operator that cannot be built or run
 EnforceNotMet = OperatorError
 
@@ -79,6 +89,11 @@ class VarDesc:
         LOD_TENSOR_ARRAY = VarKind.TENSOR_ARRAY
         DENSE_TENSOR_ARRAY = VarKind.TENSOR_ARRAY
         READER = VarKind.READER
+        FEED_MINIBATCH = VarKind.FEED_MINIBATCH
+        FETCH_LIST = VarKind.FETCH_LIST
+        STEP_SCOPES = VarKind.STEP_SCOPES
+        LOD_RANK_TABLE = VarKind.LOD_RANK_TABLE
+        PLACE_LIST = VarKind.PLACE_LIST
         RAW = VarKind.RAW
 
 
@@ -93,6 +108,11 @@ class op_proto_and_checker_maker:
         Optimize = OpRole.OPTIMIZE
         LRSched = OpRole.LR_SCHEDULE
         Loss = OpRole.LOSS
+
+    @staticmethod
+    def kOpDeviceAttrName() -> str:
+        """The attribute that says where an operator was to run."""
+        return "op_device"
 
     @staticmethod
     def kOpRoleAttrName() -> str:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,7 @@ from graphopt.fluid.lod_tensor import create_lod_tensor
 from graphopt.frontend.missing import explain
 from graphopt.ir.dtypes import as_dtype
 from graphopt.ir.program import Program, Variable, default_main_program
+from graphopt.runtime.devices.places import cpu_places, cuda_places
 
 
 def convert_dtype(dtype: Any) -> str:
@@ -94,6 +96,41 @@ class DataFeeder:
     ) -> Iterable[dict[str, Any]]:
         """One feed for each of several batches, one per place."""
         return [self.feed(batch) for batch in iterable]
+
+    def decorate_reader(
+        self,
+        reader: Callable[[], Iterable[Any]],
+        multi_devices: bool,
+        num_places: int | None = None,
+        drop_last: bool = True,
+    ) -> Callable[[], Iterator[Any]]:
+        """A reader of feeds from one of batches: one feed, or with `multi_devices` one per place.
+
+        Raises ValueError at the end where a last list would have fewer feeds than places and is
+        not to be dropped, as in Paddle.
+        """
+
+        def feeds() -> Iterator[Any]:
+            if not multi_devices:
+                yield from map(self.feed, reader())
+                return
+            count = num_places or self._places()
+            batches = iter(reader())
+            while group := list(itertools.islice(batches, count)):
+                if len(group) == count:
+                    yield list(self.feed_parallel(group, count))
+                elif not drop_last:
+                    raise ValueError(
+                        f"decorate_reader(): {len(group)} batches are left for {count} places; "
+                        "only drop_last=True is supported there"
+                    )
+
+        return feeds
+
+    def _places(self) -> int:
+        """The number of the devices of the kind of `place`."""
+        on_gpu = getattr(self.place, "platform", "cpu") == "gpu"
+        return len(cuda_places() if on_gpu else cpu_places())
 
 
 def _batch(variable: Variable, rows: list[Any]) -> Any:

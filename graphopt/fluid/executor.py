@@ -144,6 +144,22 @@ def _numbers(levels: Levels, known: dict[str, Any], tensor: LoDTensor) -> list[l
     return found if found and sum(found[-1]) == rows else []
 
 
+def as_numpy(tensor: Any) -> Any:
+    """A tensor as an array, a list of them as a list; None for one without a value.
+
+    Raises RuntimeError for sequences, whose lengths an array does not have.
+    """
+    if isinstance(tensor, list):
+        return [as_numpy(item) for item in tensor]
+    if tensor.lod():
+        raise RuntimeError(
+            "Some of your fetched tensors hold LoD information. They can not be completely cast "
+            "to Python ndarray. Please set the parameter 'return_numpy' as 'False' to return "
+            "LoDTensor itself directly."
+        )
+    return np.array(tensor) if tensor._is_initialized() else None
+
+
 def _as_lodtensor(data: Any, place: Any, dtype: Any = None) -> LoDTensor:
     """A tensor of a number, a list, a tuple or an array; `place` has no effect.
 

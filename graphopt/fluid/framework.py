@@ -22,10 +22,19 @@ from graphopt.ir.program import Variable as Variable
 from graphopt.ir.program import default_main_program as default_main_program
 from graphopt.ir.program import default_startup_program as default_startup_program
 from graphopt.ir.program import program_guard as program_guard
+from graphopt.ir.program.defaults import switch_main_program as switch_main_program
+from graphopt.ir.program.defaults import switch_startup_program as switch_startup_program
+from graphopt.ir.program.kinds import EMPTY
 from graphopt.runtime.devices.places import cpu_places as cpu_places
 from graphopt.runtime.devices.places import cuda_places as cuda_places
 from graphopt.runtime.settings.flags import get_flags as get_flags
 from graphopt.runtime.settings.flags import set_flags as set_flags
+
+GRAD_VAR_SUFFIX = GRAD_SUFFIX
+EMPTY_VAR_NAME = EMPTY
+TEMP_VAR_NAME = "@TEMP@"
+ZERO_VAR_SUFFIX = "@ZERO"
+CONTROL_DEP_VAR_PREFIX = "^DEPENDENCY"
 
 
 def in_dygraph_mode() -> bool:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from graphopt.fluid.sequence_operators import appended_as_layer
+from graphopt.fluid import sequence_operators as sequence_operators
 from graphopt.frontend import arguments
 from graphopt.frontend.calls import publish
 from graphopt.frontend.layer_helper import LayerHelper as _Layer
+from graphopt.frontend.mode import current_op_attrs
 from graphopt.frontend.parameters import ParamAttr, as_param_attr
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Operator, Parameter, Program, Variable
@@ -58,12 +59,9 @@ class LayerHelper:
 
         One on sequences becomes the layer of its name, which knows their lengths.
         """
-        given = inputs or {}, outputs or {}, attrs or {}
-        op = appended_as_layer(type, *given) or self._layer.append_op(type, *given)
-        if stop_gradient:
-            for name in op.output_arg_names:
-                op.block._var_recursive(name).stop_gradient = True
-        return op
+        merged = {**current_op_attrs(), **(attrs or {})}
+        block = self._layer.main_program.current_block()
+        return block.append_op(type, inputs, outputs, merged, stop_gradient)
 
     def multiple_input(self, input_param_name: str = "input") -> list[Variable]:
         """The argument of this name as a list of Variables."""

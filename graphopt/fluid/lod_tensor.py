@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.frontend.missing import explain
-from graphopt.ir.dtypes import DType, as_dtype
+from graphopt.runtime.devices.places import CPUPlace
 from graphopt.runtime.state.slots import Slot
 from graphopt.runtime.state.slots import Tensor as _Tensor
 
@@ -26,9 +26,9 @@ class LoDTensor(_Tensor):
             self._slot.put(np.array(array))
         self.set_recursive_sequence_lengths(lengths)
 
-    def _dtype(self) -> DType:
-        """The element type of the value; ScopeError when there is none."""
-        return as_dtype(self._slot.numpy().dtype)
+    def _place(self) -> CPUPlace:
+        """The host, where all values of scripts are."""
+        return CPUPlace()
 
 
 LoDTensorArray = list

@@ -14,6 +14,7 @@ from typing import Any
 
 import graphopt.optimizer as modern
 from graphopt.errors import UnsupportedError
+from graphopt.fluid.regularizer import append_regularization_ops as append_regularization_ops
 from graphopt.frontend import lazy
 from graphopt.ir.program import Block, Operator, Parameter, Program, Variable
 from graphopt.ir.program.location import caller_level

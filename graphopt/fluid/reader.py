@@ -37,10 +37,34 @@ class BatchQueue:
         """Count the batches of this epoch from now on."""
         self._epoch = weakref.ref(epoch)
 
+    def end(self) -> None:
+        """End the epoch, if one runs."""
+        epoch = self._epoch and self._epoch()
+        if epoch:
+            epoch.close()
+
     def size(self) -> int:
         """The number of batches that wait for a step."""
         epoch = self._epoch and self._epoch()
         return epoch.size() if epoch else 0
+
+
+class DataLoaderBase:
+    """The base of loaders: subclasses define how they are iterated over."""
+
+    def __call__(self) -> Any:
+        return self
+
+    def __iter__(self) -> Iterator[Any]:
+        raise NotImplementedError(f"{type(self).__name__} must have '__iter__'")
+
+    def __next__(self) -> Any:
+        raise NotImplementedError(f"{type(self).__name__} must have '__next__'")
+
+
+def keep_data_loader_order(*args: bool) -> bool | None:
+    """Without an argument True: loaders keep the order of batches, whatever is set."""
+    return None if args else True
 
 
 class GeneratorLoader:
@@ -162,6 +186,13 @@ class GeneratorLoader:
             self._epoch.close()
             self._epoch = None
 
+    def _reset(self) -> None:
+        """End the epoch, of an iterable loader as well."""
+        self.queue.end()
+        if self._epoch is not None:
+            self._epoch.close()
+            self._epoch = None
+
     def read(self, count: int) -> list[dict[str, Any]]:
         """The next feeds of the epoch, one for each of `count` devices.
 
@@ -207,6 +238,11 @@ class PyReader(GeneratorLoader):
         return_list: bool = False,
     ) -> None:
         super().__init__(feed_list, capacity, use_double_buffer, iterable, return_list)
+
+    @property
+    def _loader(self) -> PyReader:
+        """The loader inside, which is this one."""
+        return self
 
     def decorate_sample_generator(
         self, sample_generator: Source, batch_size: int, drop_last: bool = True, places: Any = None

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from importlib import import_module
 from typing import Any
 
 from graphopt.frontend.layer_helper import LayerHelper as _Layer
 from graphopt.frontend.sequence_notes import levels_of, note
 from graphopt.frontend.sequences import variable_of
-from graphopt.ir.program import Operator, Variable
+from graphopt.ir.program import Block, Operator, Variable, program_guard
 from graphopt.ir.program.kinds import SLOT
 from graphopt.tensor.creation import assign
 
@@ -49,6 +49,9 @@ def _row(layer: str, slots: str, attrs: str = "", lists: str = "", **more: Any) 
 _POOL = "pooled_height pooled_width spatial_scale"
 _MATRIX = "score_threshold nms_top_k keep_top_k normalized background_label"
 _BOXES = f"{_MATRIX} nms_threshold nms_eta"
+
+_TRAINED = "Anchor=Anchor GtBoxes=GtBoxes IsCrowd=IsCrowd ImInfo=ImInfo"
+_ASSIGNED = "-> LocationIndex ScoreIndex TargetBBox TargetLabel BBoxInsideWeight"
 
 ROWS: Mapping[str, Row] = {
     "sequence_pool": _row("sequence_pool", "X=input -> Out", "pooltype=pool_type pad_value"),
@@ -87,6 +90,27 @@ ROWS: Mapping[str, Row] = {
         " -> RpnRois RpnRoiProbs",
         "pre_nms_topN=pre_nms_top_n post_nms_topN=post_nms_top_n nms_thresh min_size eta",
         makes_lengths=True,
+    ),
+    "generate_proposal_labels": _row(
+        "generate_proposal_labels",
+        "RpnRois=rpn_rois GtClasses=gt_classes IsCrowd=is_crowd GtBoxes=gt_boxes ImInfo=im_info"
+        " -> Rois LabelsInt32 BboxTargets BboxInsideWeights BboxOutsideWeights",
+        "batch_size_per_im fg_fraction fg_thresh bg_thresh_hi bg_thresh_lo bbox_reg_weights "
+        "class_nums use_random is_cls_agnostic is_cascade_rcnn",
+    ),
+    "rpn_target_assign": _row(
+        "",
+        f"{_TRAINED} {_ASSIGNED}",
+        "rpn_batch_size_per_im rpn_straddle_thresh rpn_fg_fraction rpn_positive_overlap "
+        "rpn_negative_overlap use_random",
+    ),
+    "retinanet_target_assign": _row(
+        "",
+        f"{_TRAINED} GtLabels=GtLabels {_ASSIGNED} ForegroundNumber",
+        "positive_overlap negative_overlap",
+    ),
+    "locality_aware_nms": _row(
+        "locality_aware_nms", "BBoxes=bboxes Scores=scores -> Out", _BOXES, makes_lengths=True
     ),
     "distribute_fpn_proposals": _row(
         "distribute_fpn_proposals",
@@ -144,21 +168,40 @@ def _layer(name: str) -> Any:
 
 
 def appended_as_layer(
-    type: str, inputs: Mapping[str, Any], outputs: Mapping[str, Any], attrs: Mapping[str, Any]
+    block: Block, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
 ) -> Operator | None:
     """The last operator of a layer that stands for this one; None where no layer does.
 
     One with other slots than the row is appended unchanged: its lengths are among its inputs.
     """
     row = ROWS.get(type)
-    given = {slot: _listed(value) for slot, value in inputs.items() if value is not None}
+    if row is None:
+        return None
+    given = {
+        slot: [block.find_var(item) if isinstance(item, str) else item for item in _listed(value)]
+        for slot, value in (inputs or {}).items()
+        if value is not None
+    }
     values = [value for values in given.values() for value in values]
-    if row is None or not given.keys() <= row.inputs.keys():
+    if not given.keys() <= row.inputs.keys():
         return None
     if not all(isinstance(value, Variable) for value in values):
         return None
     if not row.makes_lengths and not any(map(levels_of, values)):
         return None
+    with program_guard(block.program):
+        _append(type, row, given, outputs or {}, attrs or {})
+    return block.ops[-1]
+
+
+def _append(
+    type: str,
+    row: Row,
+    given: Mapping[str, Sequence[Any]],
+    outputs: Mapping[str, Any],
+    attrs: Mapping[str, Any],
+) -> None:
+    """Call the layer of a row, and let the outputs have its results."""
     arguments: dict[str, Any] = {
         row.inputs[slot]: values if slot in row.lists else values[0]
         for slot, values in given.items()
@@ -168,13 +211,12 @@ def appended_as_layer(
     arguments |= row.fixed
     own = _OWN.get(type)
     made = own(arguments) if own is not None else _layer(row.layer)(**arguments)
-    results = made if isinstance(made, tuple) else (made,)
+    results = made if isinstance(made, (tuple, list)) else (made,)
     for slot, result in zip(row.outputs, results, strict=False):
         for value, target in zip(_listed(result), _listed(outputs.get(slot, ())), strict=False):
             if isinstance(target, Variable):
                 assign(value, target)
                 note(target, levels_of(value))
-    return values[0].block.program.current_block().ops[-1]
 
 
 def _listed(value: Any) -> Sequence[Any]:
@@ -190,6 +232,15 @@ def _erase(arguments: dict[str, Any]) -> Variable:
         "sequence_erase", inputs, attrs, ("Out", "OutLengths"), stop_gradient=True
     )
     return note(out, [*levels[:-1], lengths.name])
+
+
+def _assigned(type: str, given: dict[str, Any]) -> list[Variable]:
+    """The anchors that a detector trains on, of which the layers give the predictions."""
+    row = ROWS[type]
+    boxes = given["GtBoxes"]
+    attrs = {name: given.pop(name) for name in row.attrs if name in given}
+    inputs = {**given, SLOT: variable_of(boxes, type, "GtBoxes")}
+    return _Layer(type).emit_all(type, inputs, attrs, row.outputs, stop_gradient=True)
 
 
 def _collect(arguments: dict[str, Any]) -> Variable:
@@ -220,4 +271,8 @@ _OWN = {
     "collect_fpn_proposals": _collect,
     "detection_map": _average,
     "lod_reset": _reset,
+    "rpn_target_assign": partial(_assigned, "rpn_target_assign"),
+    "retinanet_target_assign": partial(_assigned, "retinanet_target_assign"),
 }
+
+Block.append_otherwise = staticmethod(appended_as_layer)

@@ -50,7 +50,8 @@ def published(found: Any, package: str, name: str) -> Any:
 
 
 def _is_offered(module: str) -> bool:
-    return module.startswith(_PACKAGE) and not module.startswith(_INSIDE)
+    # a function that the package itself offers is another one in a package of older names
+    return f"{module}.".startswith(_PACKAGE) and not module.startswith(_INSIDE)
 
 
 def _publish_class(owner: type) -> None:

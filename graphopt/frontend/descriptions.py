@@ -11,6 +11,7 @@ from typing import Any
 
 from graphopt.ir.dtypes import DType
 from graphopt.ir.program import Block, Operator, Program, Variable, undo
+from graphopt.ir.program.kinds import AttrKind
 from graphopt.ir.program.program import saved_version
 
 
@@ -127,6 +128,14 @@ class OperatorDesc(_Record):
 
     def _set_attr(self, name: str, value: Any) -> None:
         self._op._set_attr(name, value)
+
+    def set_block_attr(self, name: str, block: BlockDesc) -> None:
+        """Let an attribute be a block."""
+        self._op._set_attr(name, block.id)
+        self._op.attr_kinds[name] = AttrKind.BLOCK
+
+    def _block_attr_id(self, name: str) -> int:
+        return int(self._op.attr(name))
 
     def remove_attr(self, name: str) -> None:
         """Take an attribute away."""
@@ -333,9 +342,10 @@ class ProgramDesc(_Record):
 
     paddle = "ProgramDesc"
 
-    def __init__(self, program: Program) -> None:
-        super().__init__(program)
-        self._program = program
+    def __init__(self, program: Program | None = None) -> None:
+        held = Program() if program is None else program
+        super().__init__(held)
+        self._program = held
 
     def num_blocks(self) -> int:
         """The number of blocks."""
@@ -344,6 +354,13 @@ class ProgramDesc(_Record):
     def block(self, index: int) -> BlockDesc:
         """The record of a block; IndexError for none."""
         return BlockDesc(self._program.blocks[index])
+
+    def append_block(self, parent: BlockDesc) -> BlockDesc:
+        """A new block inside another one."""
+        current = self._program.current_block_idx
+        made = self._program._create_block(parent.id)
+        self._program.current_block_idx = current
+        return BlockDesc(made)
 
     def serialize_to_string(self) -> bytes:
         """The program as a `__model__` file has it."""

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from graphopt.errors import UnsupportedError
-from graphopt.frontend import sequence_notes
+from graphopt.frontend import sequence_notes as sequence_notes  # hands lengths on to results
 from graphopt.frontend.initializers.base import Initializer
 from graphopt.frontend.initializers.defaults import default_initializer_of
 from graphopt.frontend.mode import current_op_attrs, get_default_dtype, require_static
@@ -65,9 +65,7 @@ class LayerHelper:
     ) -> Operator:
         """Append an operator to the current block; ProgramError when the operands do not fit."""
         merged = {**current_op_attrs(), **(attrs or {})}
-        op = self.main_program.current_block().append_op(type, inputs, outputs, merged)
-        sequence_notes.hand_on(op)
-        return op
+        return self.main_program.current_block()._append_op(type, inputs, outputs, merged)
 
     def emit(
         self,
@@ -181,7 +179,7 @@ def emit_as(
     block = default_main_program().current_block()
     made = block.create_var(name, stop_gradient=stop_gradient)
     merged = {**current_op_attrs(), **(attrs or {})}
-    sequence_notes.hand_on(block.append_op(type, inputs, {"Out": made}, merged))
+    block._append_op(type, inputs, {"Out": made}, merged)
     return made
 
 

@@ -8,9 +8,11 @@ names (`Tensor = Variable`), nothing else.
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Callable, Mapping, MutableMapping
 from importlib import import_module
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 # module and name in it; no name for the module itself
@@ -83,6 +85,23 @@ def attach_stub(module: MutableMapping[str, Any], find: Callable[[str], Any] | N
     names = names_in(Path(module["__file__"]).with_suffix(".pyi"), module["__name__"])
     module["__all__"] = public(names)
     attach(module, names, find=find)
+
+
+class _KeepsFunctions(ModuleType):
+    """A package whose functions stay when a module of the same name is imported.
+
+    Paddle has such pairs (`fluid.data`, `fluid.layers.rnn`), and the import system puts a module
+    in the package when it is imported, also under the name `paddle`.
+    """
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if not (isinstance(value, ModuleType) and callable(vars(self).get(name))):
+            super().__setattr__(name, value)
+
+
+def keep_functions(package: str) -> None:
+    """Let the functions of a package stay when modules of their names are imported."""
+    sys.modules[package].__class__ = _KeepsFunctions
 
 
 def load(source: Source) -> Any:

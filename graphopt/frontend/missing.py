@@ -67,13 +67,11 @@ MODULES: Mapping[str, str] = {
     **dict.fromkeys(
         (
             "paddle.fluid.dygraph.backward_strategy",
-            "paddle.fluid.dygraph.base",
             "paddle.fluid.dygraph.checkpoint",
             "paddle.fluid.dygraph.container",
             "paddle.fluid.dygraph.dygraph_to_static",
             "paddle.fluid.dygraph.layers",
             "paddle.fluid.dygraph.learning_rate_scheduler",
-            "paddle.fluid.dygraph.nn",
             "paddle.fluid.dygraph.parallel",
             "paddle.fluid.dygraph.profiler",
         ),

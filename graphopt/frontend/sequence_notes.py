@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from graphopt.ir.program import LENGTHS, Operator, Variable
+from graphopt.ir.program import LENGTHS, Block, Operator, Variable
 from graphopt.ir.program.kinds import SLOT
 
 Level = str | tuple[int, ...] | int
@@ -87,3 +87,6 @@ def hand_on(op: Operator) -> None:
         made = op.block.find_var(name)
         if made is not None and made.has_type and made.shape[:1] == source.shape[:1]:
             note(made, levels)
+
+
+Block.appended = staticmethod(hand_on)

@@ -89,8 +89,8 @@ def product_of(factors: Iterable[Any]) -> Any:
 
 
 def check_integers(value: Variable, name: str, function: str) -> Variable:
-    """`value` when it holds integers; TypeError otherwise."""
-    if value.dtype not in ("int32", "int64"):
+    """`value` when it holds integers, or what is fed decides it; TypeError otherwise."""
+    if value.dtype not in ("int32", "int64") and not value.takes_any_shape:
         raise TypeError(
             f"{function}(): the argument '{name}' must be an int32 or int64 Variable, but "
             f"'{value.name}' is {value.dtype!s}"

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from graphopt.frontend.layer_helper import emit
+from graphopt.frontend.mode import current_op_attrs, op_attrs
 from graphopt.frontend.regularizers import L1Decay, L2Decay, WeightDecayRegularizer
-from graphopt.ir.program import Parameter, Variable
-from graphopt.tensor.creation import zeros_like
-from graphopt.tensor.logic import greater_than, less_than
-from graphopt.tensor.manipulation import cast
-from graphopt.tensor.math import scale, subtract
+from graphopt.ir.program import Parameter, Variable, VarKind, default_main_program
+from graphopt.tensor.math import scale
 
 
 def penalty_gradient(decay: WeightDecayRegularizer, parameter: Parameter) -> Variable:
@@ -23,6 +22,20 @@ def penalty_gradient(decay: WeightDecayRegularizer, parameter: Parameter) -> Var
         return scale(parameter, decay._coeff)
     if not isinstance(decay, L1Decay):
         raise TypeError(f"a regularizer must be an L1Decay, an L2Decay or have `term`: {decay!r}")
-    zero, dtype = zeros_like(parameter), parameter.dtype
-    above, below = greater_than(parameter, zero), less_than(parameter, zero)
-    return scale(subtract(cast(above, dtype), cast(below, dtype)), decay._coeff)
+    return scale(emit("sign", {"X": parameter}), decay._coeff)
+
+
+def with_penalty(
+    parameter: Parameter, grad: Variable, decay: WeightDecayRegularizer | None
+) -> Variable:
+    """The gradient with the penalty's derivative added: in place, or beside a sparse one."""
+    if decay is None:
+        return grad
+    with op_attrs(op_role_var=[parameter.name, grad.name]):
+        inputs = {"X": [grad, penalty_gradient(decay, parameter)]}
+        block = default_main_program().current_block()
+        total = grad
+        if grad.kind == VarKind.SELECTED_ROWS:
+            total = block.create_var(f"{grad.name}@NEWGRAD@", grad.shape, grad.dtype)
+        block.append_op("sum", inputs, {"Out": total}, current_op_attrs())
+    return total

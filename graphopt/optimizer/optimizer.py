@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -21,14 +22,14 @@ from graphopt.ir.program import (
     Parameter,
     Program,
     Variable,
-    VarKind,
     default_main_program,
     program_guard,
     undo,
     unique_name,
 )
+from graphopt.ir.program.location import caller_level
 from graphopt.nn.clip import ClipGradBase, noted_clip
-from graphopt.optimizer.decay import penalty_gradient
+from graphopt.optimizer.decay import with_penalty
 from graphopt.optimizer.groups import Groups, as_regularizer, check_kind
 from graphopt.optimizer.lr.base import LRScheduler
 from graphopt.optimizer.rates import LearningRateMap
@@ -152,17 +153,17 @@ class Optimizer(WithFacts):
     def apply_gradients(self, params_grads: Sequence[tuple[Parameter, Variable]]) -> list[Operator]:
         """Append clipping, weight decay and updates, by parameter name.
 
-        Returns the operators that update, with those that prepare their learning rates. Raises
-        ValueError when no parameter can be updated.
+        Returns the operators that update, with those that prepare their learning rates. Warns when
+        there is no parameter to update; inside a branch or loop this raises ValueError.
         """
         program = default_main_program()
         pairs = sorted(params_grads, key=lambda pair: pair[0].name)
         if not pairs:
-            inside = program.current_block().idx != 0
-            raise ValueError(
-                "there is nothing to update: the loss depends on no trainable parameter"
-                + (_OUTSIDE if inside else "")
-            )
+            nothing = "there is nothing to update: the loss depends on no trainable parameter"
+            if program.current_block().idx:
+                raise ValueError(f"{nothing}{_OUTSIDE}")
+            warnings.warn(nothing, stacklevel=caller_level())
+            return []
         with program.role(OpRole.OPTIMIZE):
             clipped = self._groups.clip(pairs, self._grad_clip or noted_clip(pairs))
             decayed = [(p, self._decayed(p, g)) for p, g in clipped if g is not None]
@@ -171,16 +172,9 @@ class Optimizer(WithFacts):
     def _decayed(self, parameter: Parameter, grad: Variable) -> Variable:
         """The gradient with the regularizer's term added: in place, or beside a sparse one."""
         regularizer = self._regularizer(parameter)
-        if regularizer is None or self.updates_decay(regularizer):
+        if regularizer is not None and self.updates_decay(regularizer):
             return grad
-        with op_attrs(op_role_var=[parameter.name, grad.name]):
-            inputs = {"X": [grad, penalty_gradient(regularizer, parameter)]}
-            block = default_main_program().current_block()
-            total = grad
-            if grad.kind == VarKind.SELECTED_ROWS:
-                total = block.create_var(f"{grad.name}@NEWGRAD@", grad.shape, grad.dtype)
-            block.append_op("sum", inputs, {"Out": total}, current_op_attrs())
-        return total
+        return with_penalty(parameter, grad, regularizer)
 
     def _regularizer(self, parameter: Parameter) -> WeightDecayRegularizer | None:
         # programs saved without training information have plain variables for parameters
@@ -376,6 +370,13 @@ class Optimizer(WithFacts):
     @property
     def _accumulators(self) -> dict[str, dict[str, Variable]]:
         return self._state.by_kind()
+
+    @_accumulators.setter
+    def _accumulators(self, value: Mapping[str, Any]) -> None:
+        """Forget the state, as scripts do before they minimize in another program."""
+        if value:
+            raise ValueError("the accumulators of an optimizer can be emptied only")
+        self._state.forget()
 
     def _get_accumulator(self, name: str, param: Parameter) -> Variable:
         return self._state.find(name, param)

@@ -103,6 +103,10 @@ class State:
         """The accumulators in the order in which they were made."""
         yield from self._accumulators.values()
 
+    def forget(self) -> None:
+        """Make new accumulators from now on."""
+        self._accumulators = {}
+
     def by_kind(self) -> dict[str, dict[str, Variable]]:
         """The accumulators by kind and name of the parameter, those of the latest program last."""
         found: dict[str, dict[str, Variable]] = {}

@@ -65,13 +65,43 @@ def state_dict(self: Program, mode: str = "all", scope: Scope | None = None) -> 
 
 def _prune(self: Program, targets: Any) -> Program:
     """A copy with the operators that some variables, by name or not, or operators depend on."""
+    return _prune_with_input(self, [], targets)
+
+
+def _prune_with_input(self: Program, feeded_var_names: Any, targets: Any) -> Program:
+    """As `_prune`, but what is fed is not computed.
+
+    Raises ValueError for feeds that are no names, and for targets of another kind or that no
+    operator writes.
+    """
     from graphopt.ir.translate.prune import prune
 
+    feeds = feeded_var_names if isinstance(feeded_var_names, list) else [feeded_var_names]
+    for name in feeds:
+        if not isinstance(name, str):
+            raise ValueError(
+                "All feeded_var_names of Program._prune_with_input() can only be str, but "
+                f"received {type(name)}."
+            )
     items = targets if isinstance(targets, (list, tuple)) else [targets]
     ops = [item for item in items if isinstance(item, Operator)]
-    others = [item for item in items if not isinstance(item, Operator)]
-    names = [item if isinstance(item, str) else item.name for item in others]
-    return prune(self, names, updates=ops)
+    names: list[str] = []
+    written = {name for op in self.global_block().ops for name in op.output_arg_names}
+    for item in items:
+        if isinstance(item, Operator):
+            continue
+        if not isinstance(item, (str, Variable)):
+            raise ValueError(
+                "All targets of Program._prune_with_input() can only be Variable or Operator, but "
+                f"received {type(item)}."
+            )
+        names.append(item if isinstance(item, str) else item.name)
+        if names[-1] not in written and names[-1] not in feeds:
+            raise ValueError(
+                "The target variable used for pruning should have an associated operator that "
+                f"generates it; nothing writes '{names[-1]}'."
+            )
+    return prune(self, names, feeds, updates=ops)
 
 
 def _is_state(variable: Variable) -> bool:
@@ -193,6 +223,7 @@ def attach() -> None:
         "parse_from_string": staticmethod(parse_from_string),
         "summary": summary,
         "_prune": _prune,
+        "_prune_with_input": _prune_with_input,
         "desc": property(ProgramDesc),
         "_sync_with_cpp": _sync_with_cpp,
         "_repr_html_": lambda self: page_of(self).html(),

@@ -13,7 +13,7 @@ from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full_like, zeros_like
 from graphopt.tensor.linalg import transpose
 from graphopt.tensor.logic import less_than
-from graphopt.tensor.manipulation import expand, reshape
+from graphopt.tensor.manipulation import cast, expand, reshape
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.search import where
 
@@ -142,7 +142,8 @@ def _each(value: Any, name: str) -> list[Any]:
     """The numbers of `crop` one by one, ints and Variables."""
     if isinstance(value, Variable):
         check_integers(value, name, "crop")
-        return [slice_(value, [0], [at], [at + 1]) for at in range(value.shape[0])]
+        whole = value if value.dtype in ("int32", "int64") else cast(value, "int64")
+        return [slice_(whole, [0], [at], [at + 1]) for at in range(value.shape[0])]
     if not has_variable(value) and name == "offsets":
         return arguments.integers(value, name, "crop")
     if not has_variable(value):

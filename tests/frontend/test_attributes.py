@@ -75,12 +75,34 @@ def test_an_unknown_attribute_is_refused() -> None:
         run("roll", {"X": GRID}, {"shifts": [1], "axes": [0]})
 
 
+def test_an_attribute_like_no_other_is_ignored() -> None:
+    """As in Paddle, which reads those that it knows; here a warning names it."""
+    with pytest.warns(UserWarning, match="no attribute 'gpu_id'"):
+        found = run("roll", {"X": GRID}, {"shifts": [1], "axis": [0], "gpu_id": 3})
+    np.testing.assert_array_equal(found, np.roll(GRID, 1, 0))
+
+
+@pytest.mark.parametrize("inner", [4, 2])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_matmul_by_heads(inner: int, transposed: bool) -> None:
+    """Each head has some columns of x, and the rows of y for them, or some of its columns."""
+    x = np.arange(24.0).reshape(2, 3, 4)
+    y = np.arange(2.0 * inner * 6).reshape(2, inner, 6)
+    parts = np.split(y, 2, 1 if inner == 4 else 2)
+    expected = np.concatenate([x[..., :2] @ parts[0], x[..., 2:] @ parts[1]], 2)
+    inputs = {"X": x, "Y": y}
+    if transposed:
+        inputs = {name: value.swapaxes(1, 2).copy() for name, value in inputs.items()}
+    attrs = {"head_number": 2, "transpose_X": transposed, "transpose_Y": transposed}
+    np.testing.assert_array_equal(run("matmul", inputs, attrs), expected)
+
+
 def test_a_known_attribute_without_translation_is_refused() -> None:
     """Unless it has the usual value."""
-    inputs = {"X": GRID, "Y": GRID.T.copy()}
-    with pytest.raises(UnsupportedError, match="head_number = 2"):
-        run("matmul", inputs, {"head_number": 2})
-    run("matmul", inputs, {"head_number": 1})
+    inputs = {"X": GRID, "Y": GRID}
+    with pytest.raises(UnsupportedError, match="x_data_format = 'NHWC'"):
+        run("elementwise_add", inputs, {"x_data_format": "NHWC"})
+    run("elementwise_add", inputs, {"x_data_format": ""})
 
 
 def test_types_are_numbers_too() -> None:

@@ -140,6 +140,20 @@ CASES: list[tuple[str, Inputs, str, dict[str, Any], Callable[[], list[Any]]]] = 
         {"shape": [2, 3]},
         lambda: [X[:, 2:5]],
     ),
+    (
+        "crop_tensor",
+        {"X": X, "Shape": np.array([-1, 3], "int32"), "Offsets": np.array([1, 2], "int32")},
+        "Out",
+        {},
+        lambda: [X[1:, 2:5]],
+    ),
+    (
+        "crop_tensor",
+        {"X": X, "Shape": np.array([1, 3], "int32")},
+        "Out",
+        {"offsets": [1, 0]},
+        lambda: [X[1:2, :3]],
+    ),
     ("polygon_box_transform", {"Input": OFFSETS}, "Output", {}, lambda: [places(OFFSETS)]),
     (
         *("add_position_encoding", {"X": STEPS}, "Out", {"alpha": 0.5, "beta": 2.0}),
@@ -172,6 +186,11 @@ CASES: list[tuple[str, Inputs, str, dict[str, Any], Callable[[], list[Any]]]] = 
         "Out",
         {},
         lambda: [[[0, 1, 0], [1, 0, 0]]],
+    ),
+    (
+        *("dropout", {"X": X, "Seed": np.array([3], "int32")}, "Out Mask"),
+        {"dropout_prob": 1.0},
+        lambda: [0 * X, 0 * X],
     ),
     ("seed", {}, "Out", {"seed": 7}, lambda: [[7]]),
     ("equal_reduce", {"X": X, "Y": X}, "Out", {}, lambda: [True]),

@@ -37,6 +37,14 @@ def test_two_layers_in_both_directions() -> None:
     np.testing.assert_allclose(sums, [24.925846, 8.873394, 19.223593, 37.233337, 14.323996], 1e-5)
 
 
+def test_first_states_of_one_layer_may_lack_the_first_axis() -> None:
+    """As in Paddle, which reshapes them."""
+    with fresh():
+        x, hidden = fluid.data("x", [2, 4, 3]), fluid.data("h", [2, 5])
+        out, last = basic_gru(x, hidden, 5)
+        assert (out.shape, last.shape) == ((2, 4, 5), (1, 2, 5))
+
+
 def test_a_unit_has_the_parameters_of_its_first_call() -> None:
     with fresh():
         x, hidden = fluid.data("x", [None, 3]), fluid.data("h", [None, 5])

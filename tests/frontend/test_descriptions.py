@@ -120,8 +120,8 @@ def test_unknown_members_say_what_there_is() -> None:
         assert not hasattr(y.desc, "set_shapes")
         with pytest.raises(AttributeError, match=r"VarDesc has no 'set_shapes'.*set_shape, set"):
             y.desc.set_shapes([[1]])
-        with pytest.raises(AttributeError, match=r"ProgramDesc has no 'append_block'.*num_blocks"):
-            main.desc.append_block(main.desc.block(0))
+        with pytest.raises(AttributeError, match=r"ProgramDesc has no 'get_op_deps'.*num_blocks"):
+            main.desc.get_op_deps()
         main.global_block().var("fc_0.w_0").desc.set_shape([7, 2])
         with pytest.raises(ProgramError, match="mul"):
             main.global_block().ops[0].desc.infer_shape()

@@ -91,8 +91,36 @@ def test_a_test_program_takes_them_too_and_training_goes_on() -> None:
     np.testing.assert_array_equal(after, same)
 
 
+def test_operators_compute_with_the_dtype_that_is_fed() -> None:
+    with fresh():
+        x = declared([-1, 2])
+        places, doubled = layers.where(x), layers.scale(x, 2.0)
+        exe = executor()
+        marks = np.array([[True, False], [False, True]])
+        (found,) = exe.run(feed={"x": marks}, fetch_list=[places])
+        assert found.tolist() == [[0, 0], [1, 1]]
+        (found,) = exe.run(feed={"x": np.ones((1, 2))}, fetch_list=[doubled])
+        assert (found.dtype, found.tolist()) == ("float64", [[2, 2]])
+    with fresh():
+        layers.fc(declared([-1, 2]), 2)
+        exe = executor()
+        with pytest.raises(FeedError, match=r"'x' \[1, 2\] float64 instead of .* float32.*mul"):
+            exe.run(feed={"x": np.ones((1, 2))}, fetch_list=[])
+
+
+def test_sizes_that_are_declared_without_a_dtype() -> None:
+    """`layers.data` is float32 unless a script says more; the feed has integers."""
+    with fresh():
+        x = layers.data("x", [2, 6], append_batch_size=False)
+        size = layers.data("size", [2], append_batch_size=False)
+        outs = [layers.reshape(x, size), layers.expand(x, size), layers.crop_tensor(x, size)]
+        feed = {"x": numbers(2, 6), "size": np.array([2, 6], "int32")}
+        shapes = [value.shape for value in executor().run(feed=feed, fetch_list=outs)]
+    assert shapes == [(2, 6), (4, 36), (2, 6)]
+
+
 def test_an_operator_that_cannot_compute_with_it_says_what_was_fed() -> None:
-    words = r"fed 'x' \[3, 16\] instead of \[-1, 1, 4, 4\].*conv2d.*at .*test_feeds_of_other"
+    words = r"'x' \[3, 16\] float32 instead of \[-1, 1, 4, 4\].*conv2d.*at .*test_feeds_of_other"
     with fresh():
         out = layers.conv2d(declared([-1, 1, 4, 4]), 2, 3)
         with pytest.raises(FeedError, match=words):

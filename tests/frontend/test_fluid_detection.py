@@ -16,6 +16,40 @@ OBJECTS = [[0.1, 0.1, 0.5, 0.5], [0.4, 0.4, 0.9, 0.9], [0.5, 0.1, 0.9, 0.4]]
 PRIORS = [[0.1, 0.1, 0.4, 0.5], [0.5, 0.5, 0.9, 0.9], [0.5, 0.0, 0.9, 0.5], [0.0, 0.1, 0.5, 0.6]]
 
 
+@pytest.mark.parametrize(
+    ("crowd", "rois", "classes"),
+    [
+        (0, [[0.5, 0.5, 4.5, 4.5], [0, 0, 5, 5], [1, 1, 10, 10], [30, 30, 40, 40]], [1, 1, 0, 0]),
+        (1, [[0, 0, 5, 5], [1, 1, 10, 10], [30, 30, 40, 40]], [1, 0, 0]),
+    ],
+)
+def test_the_first_boxes_of_a_cascade_have_the_size_of_objects(
+    crowd: int, rois: Any, classes: Any
+) -> None:
+    """Numbers of Paddle 1.8.5: as many boxes as there are objects are in their size."""
+    boxes = [[1, 1, 9, 9], [2, 2, 20, 20], [30, 30, 40, 40], [0, 0, 5, 5]]
+    with fresh():
+        given = [fluid.data(name, [None, 4], lod_level=1) for name in ("boxes", "objects")]
+        kinds = [fluid.data(name, [None, 1], "int32", lod_level=1) for name in ("kinds", "crowd")]
+        info = fluid.data("info", [None, 3])
+        made = layers.generate_proposal_labels(
+            *(given[0], *kinds, given[1], info, 8),
+            class_nums=3,
+            use_random=False,
+            is_cascade_rcnn=True,
+        )
+        feed = {
+            "boxes": sequences(boxes, [4]),
+            "objects": sequences([[1, 1, 9, 9], [30, 30, 40, 40]], [2]),
+            "kinds": sequences([[1], [2]], [2], "int32"),
+            "crowd": sequences([[crowd], [0]], [2], "int32"),
+            "info": np.array([[64, 64, 0.5]], "float32"),
+        }
+        found = fluid.Executor(CPU).run(feed=feed, fetch_list=list(made), return_numpy=False)
+    np.testing.assert_allclose(np.array(found[0]), rois)
+    assert np.array(found[1]).ravel().tolist() == classes
+
+
 def sequences(values: Any, lengths: list[int], dtype: str = "float32") -> Any:
     return fluid.create_lod_tensor(np.array(values, dtype), [lengths], CPU)
 

@@ -141,6 +141,20 @@ def test_scripts_run_unmodified(
     assert capfd.readouterr().out.strip() == printed
 
 
+def test_functions_that_modules_share_a_name_with(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """They stay when the module is imported under the name paddle."""
+    text = """
+        import paddle.fluid as fluid
+        from paddle.fluid.layers.rnn import LSTMCell
+        import paddle.fluid.data
+        print(callable(fluid.layers.rnn), callable(fluid.data))
+        """
+    assert run_script(script(tmp_path, text)) == 0
+    assert capfd.readouterr().out.strip() == "True True"
+
+
 def test_the_process_is_as_before(tmp_path: Path) -> None:
     """Also after an error; a module beside the script can be imported."""
     script(tmp_path, "import paddle\nvalue = paddle.float32", "beside_the_script.py")

@@ -1,4 +1,4 @@
-"""Operators on sequences by their types, appended by a LayerHelper; the lengths are Paddle's."""
+"""Operators on sequences by their types, appended to a block; the lengths are Paddle's."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(
             feed[slot] = fluid.create_lod_tensor(rows, lengths, place) if lengths else rows
         block = fluid.default_main_program().current_block()
         made = {slot: block.create_var(slot, dtype="float32") for slot in outs.split()}
-        LayerHelper(type).append_op(type=type, inputs=given, outputs=made, attrs=attrs)
+        block.append_op(type=type, inputs=given, outputs=made, attrs=attrs)
         exe = fluid.Executor(fluid.CPUPlace())
         found = exe.run(feed=feed, fetch_list=list(made.values()), return_numpy=False)
         return [(np.array(value), value.recursive_sequence_lengths()) for value in found]
@@ -78,6 +78,14 @@ def run(
             [[1, 2]],
         ),
         ("lod_reset", {"X": ROWS}, {"target_lod": [0, 2, 6]}, ROWS, [[2, 4]]),
+        (
+            "sequence_expand",
+            {"X": ROWS[:2], "Y": (ROWS[:4], [[2], [1, 3]])},
+            {"ref_level": 1},
+            ROWS[[0, 1, 1, 1]],
+            [],
+        ),
+        ("scale", {"X": (ROWS, [[2, 4]])}, {"scale": 2.0}, ROWS * 2, [[2, 4]]),
         (
             "lod_reset",
             {"X": (ROWS, [[2, 4]])},

@@ -64,13 +64,6 @@ def module_of(path: Path, name: str) -> Any:
     return module
 
 
-class Operator:
-    """In place of Paddle's operator that runs in a scope without a program, which is internal."""
-
-    def __new__(cls, *_: Any, **__: Any) -> Operator:
-        raise unittest.SkipTest("paddle.fluid.op.Operator is no name of scripts")
-
-
 def older_python() -> ModuleType:
     """In place of the package six, by which tests run on Python 2 as well: what they use of it."""
     module = ModuleType("six")
@@ -84,14 +77,12 @@ def older_python() -> ModuleType:
 
 
 def prepare() -> None:
-    """What tests of that time have: names of NumPy 1, and a module of Paddle's own."""
+    """What tests of that time have: names of NumPy 1, and the package six."""
     for name, kind in (("bool", bool), ("int", int), ("float", float), ("object", object)):
         if name not in vars(np):
             setattr(np, name, kind)
     vars(np).setdefault("product", np.prod)
     sys.modules.setdefault("six", older_python())
-    module = sys.modules["paddle.fluid.op"] = ModuleType("paddle.fluid.op")
-    module.__dict__["Operator"] = Operator
 
 
 def main(file: Path, log: Path) -> None:

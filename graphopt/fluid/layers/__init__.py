@@ -25,6 +25,12 @@ from graphopt.fluid.layers import sequence_lod as sequence_lod
 from graphopt.fluid.layers import tensor as tensor
 from graphopt.fluid.layers import utils as utils
 from graphopt.fluid.layers.average_precision import detection_map as detection_map
+from graphopt.fluid.layers.creation import full as full
+from graphopt.fluid.layers.creation import full_like as full_like
+from graphopt.fluid.layers.creation import kron as kron
+from graphopt.fluid.layers.creation import logsumexp as logsumexp
+from graphopt.fluid.layers.creation import meshgrid as meshgrid
+from graphopt.fluid.layers.creation import randperm as randperm
 from graphopt.fluid.layers.ctc import warpctc as warpctc
 from graphopt.fluid.layers.detection import anchor_generator as anchor_generator
 from graphopt.fluid.layers.detection import box_clip as box_clip
@@ -194,7 +200,6 @@ from graphopt.fluid.layers.random import (
 from graphopt.fluid.layers.random import randint as randint
 from graphopt.fluid.layers.random import randn as randn
 from graphopt.fluid.layers.random import random_crop as random_crop
-from graphopt.fluid.layers.random import randperm as randperm
 from graphopt.fluid.layers.random import sampling_id as sampling_id
 from graphopt.fluid.layers.random import uniform_random as uniform_random
 from graphopt.fluid.layers.random import (
@@ -320,6 +325,7 @@ from graphopt.frontend.missing import public_names as _public_names
 _ELSEWHERE = {"Variable": ("graphopt.ir.program", "Variable"), "core": ("graphopt.fluid.core", "")}
 _lazy.attach(globals(), {**elsewhere.SOURCES, **_ELSEWHERE}, refused=refused.LAYERS)
 _publish(globals(), __name__)
+_lazy.keep_functions(__name__)
 
 
 def _is_layer(name: str, found: Any) -> bool:

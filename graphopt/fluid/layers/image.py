@@ -20,7 +20,8 @@ from graphopt.tensor.linalg import transpose
 from graphopt.tensor.manipulation import reshape
 
 _METHODS = {"BILINEAR": "bilinear", "TRILINEAR": "trilinear", "NEAREST": "nearest"}
-_METHODS["LINEAR"] = "linear"
+_METHODS |= {"LINEAR": "linear", "BICUBIC": "bicubic"}
+_FORMATS = {1: ("NCHW", "NCW", "NWC"), 2: ("NCHW", "NHWC"), 3: ("NCDHW", "NDHWC")}
 
 
 def image_resize(
@@ -36,17 +37,27 @@ def image_resize(
 ) -> Variable:
     """Images in another size, given or as a multiple (fluid.layers.image_resize).
 
-    `resample` is BILINEAR, TRILINEAR, LINEAR or NEAREST. By default the centres of the corner
-    pixels meet, and otherwise pixels count as points. `out_shape` wins over `scale`, and
+    `resample` is BILINEAR, TRILINEAR, BICUBIC, LINEAR or NEAREST. By default the centres of the
+    corner pixels meet, and otherwise pixels count as points. `out_shape` wins over `scale`, and
     `actual_shape`, a Variable, over both. Each of them may be a Variable, or a list with some.
     """
     function = "image_resize"
     method = _METHODS[arguments.choice(str(resample).upper(), "resample", function, [*_METHODS])]
     spatial = len(arguments.variable(input, "input", function).shape) - 2
-    if spatial != {"linear": 1, "trilinear": 3}.get(method, spatial) or not 1 <= spatial <= 3:
+    if (
+        spatial != {"linear": 1, "bicubic": 2, "trilinear": 3}.get(method, spatial)
+        or not 1 <= spatial <= 3
+    ):
         raise ValueError(f"{function}(): '{resample}' does not go with {list(input.shape)}")
+    # volumes by default come without a format, as in Paddle
+    if not (spatial == 3 and data_format == "NCHW"):
+        arguments.choice(data_format, "data_format", function, _FORMATS[spatial])
     if out_shape is None and scale is None:
         raise ValueError(f"{function}(): one of 'out_shape' and 'scale' must not be None")
+    if isinstance(out_shape, (list, tuple)) and len(out_shape) != spatial:
+        raise ValueError(
+            f"{function}(): 'out_shape' should have {spatial} sizes, found {out_shape}"
+        )
     attrs: dict[str, Any] = {
         "interp_method": method,
         "align_corners": arguments.flag(align_corners, "align_corners", function),

@@ -184,7 +184,12 @@ def hard_swish(
 
 
 def maxout(x: Variable, groups: int, name: str | None = None, axis: int = 1) -> Variable:
-    """The largest of each `groups` consecutive channels (fluid.layers.maxout)."""
+    """The largest of each `groups` consecutive channels (fluid.layers.maxout).
+
+    The channels are axis 1, or the last of four. Raises ValueError for another axis.
+    """
+    if axis not in (1, -1, 3):
+        raise ValueError(f"maxout(): 'axis' should be 1, or -1 or 3, found {axis}")
     attrs = {
         "groups": arguments.integer(groups, "groups", "maxout"),
         "axis": arguments.integer(axis, "axis", "maxout"),

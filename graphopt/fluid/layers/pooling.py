@@ -18,6 +18,7 @@ def _pool(
     kind: str,
     sizes: tuple[Any, Any, Any],
     whole: tuple[bool, bool, bool],
+    use_cudnn: Any,
     name: str | None,
     formats: tuple[str, str],
     data_format: str,
@@ -26,6 +27,7 @@ def _pool(
     function = f"pool{spatial}d"
     (size, stride, padding), (global_pooling, ceil_mode, exclusive) = sizes, whole
     arguments.variable(input, "input", function)
+    arguments.flag(use_cudnn, "use_cudnn", function)
     last = is_channels_last(data_format, function, formats)
     if not arguments.flag(global_pooling, "global_pooling", function) and size == -1:
         raise ValueError(f"{function}(): 'pool_size' must be set unless 'global_pooling' is True")
@@ -61,7 +63,7 @@ def pool2d(
     and padding. With `exclusive` padding does not count in averages. `use_cudnn` has no effect.
     """
     sizes, whole = (pool_size, pool_stride, pool_padding), (global_pooling, ceil_mode, exclusive)
-    return _pool(input, pool_type, sizes, whole, name, ("NCHW", "NHWC"), data_format)
+    return _pool(input, pool_type, sizes, whole, use_cudnn, name, ("NCHW", "NHWC"), data_format)
 
 
 def pool3d(
@@ -79,7 +81,7 @@ def pool3d(
 ) -> Variable:
     """The maximum or average of each window of volumes; see `pool2d` (fluid.layers.pool3d)."""
     sizes, whole = (pool_size, pool_stride, pool_padding), (global_pooling, ceil_mode, exclusive)
-    return _pool(input, pool_type, sizes, whole, name, ("NCDHW", "NDHWC"), data_format)
+    return _pool(input, pool_type, sizes, whole, use_cudnn, name, ("NCDHW", "NDHWC"), data_format)
 
 
 def _adaptive(

@@ -18,7 +18,6 @@ from graphopt.tensor.math import add, cumsum, scale, sum
 from graphopt.tensor.random import gaussian, uniform
 from graphopt.tensor.random import randint as randint
 from graphopt.tensor.random import randn as randn
-from graphopt.tensor.random import randperm as randperm
 from graphopt.tensor.ranges import arange
 
 

@@ -109,6 +109,8 @@ class _Gated(RNNCell):
         name: str,
     ) -> None:
         self.hidden_size = arguments.integer(hidden_size, "hidden_size", kind)
+        if arguments.dtype(dtype, "dtype", kind) not in ("float32", "float64"):
+            raise TypeError(f"{kind}(): 'dtype' should be float32 or float64, found {dtype}")
         self._kind, self._attrs, self._dtype = kind, attrs, dtype
         # the name of the layer that such a cell is in Paddle
         self._helper = LayerHelper(f"{name}/Basic{kind.removesuffix('Cell')}Unit")
@@ -117,6 +119,15 @@ class _Gated(RNNCell):
             for value, default in zip(activations, ("sigmoid", "tanh"), strict=True)
         )
         self._made: dict[str, Variable] = {}
+
+    def _check(self, **given: Variable) -> None:
+        """TypeError for what is no Variable, and for inputs and states that are no real numbers."""
+        for name, value in given.items():
+            found = arguments.variable(value, name, self._kind)
+            if found.has_type and found.dtype not in ("float32", "float64"):
+                raise TypeError(
+                    f"{self._kind}: '{name}' should be float32 or float64, found {found.dtype!s}"
+                )
 
     def _through(self, x: Variable, part: str, size: int) -> Variable:
         """x times the weights of a part, plus its bias."""
@@ -173,6 +184,7 @@ class GRUCell(_Gated):
         super().__init__("GRUCell", hidden_size, attrs, acts, dtype, name)
 
     def call(self, inputs: Variable, states: Variable, **kwargs: Any) -> tuple[Variable, Variable]:
+        self._check(inputs=inputs, states=states)
         size = self.hidden_size
         gates = self._through(concat([inputs, states], 1), "gate", 2 * size)
         reset, update = split(self._activated(gates, self._gate), 2, 1)
@@ -210,6 +222,7 @@ class LSTMCell(_Gated):
 
     def call(self, inputs: Variable, states: Nested, **kwargs: Any) -> tuple[Variable, Nested]:
         hidden, cell = states
+        self._check(inputs=inputs, hidden=hidden, cell=cell)
         parts = split(self._through(concat([inputs, hidden], 1), "", 4 * self.hidden_size), 4, 1)
         enter, leave = (self._activated(parts[i], self._gate) for i in (0, 3))
         keep = self._activated(scale(parts[2], 1.0, self._forget_bias), self._gate)

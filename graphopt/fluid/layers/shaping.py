@@ -86,6 +86,9 @@ def expand(x: Variable, expand_times: Any, name: str | None = None) -> Variable:
     kinds, ValueError for 0 and below. Since Paddle 2.0 it is `paddle.tile`.
     """
     arguments.variable(x, "x", "expand")
+    if x.has_type and x.dtype == "bool" and x.stop_gradient:
+        # Paddle's check
+        raise ValueError("expand(): 'x' of dtype bool must have stop_gradient False")
     times = sizes(expand_times, "expand_times", "expand", "ExpandTimes", "expand_times_tensor")
     if not times.inputs and min(times.value, default=1) < 1:
         raise ValueError(f"expand(): 'expand_times' should be above 0, found {times.value}")

@@ -93,7 +93,7 @@ ROWS: Mapping[str, str] = {
     "fluid.layers.exp": "x: f16 f32 f64 i32 i64",
     "fluid.layers.expand": "x: f32 f64 i32 i64 bool; expand_times: list tuple Variable",
     "fluid.layers.expand_as": "x target_tensor: f32 f64 i32 i64 bool",
-    "fluid.layers.fc": "input: list tuple Variable; input...: Variable",
+    "fluid.layers.fc": "input: list tuple f16 f32 f64; input...: f16 f32 f64",
     "fluid.layers.fill_constant": (
         "=dtype: f16 f32 f64 i32 i64 bool; shape: Variable list tuple; shape?: i32 i64"
     ),
@@ -146,7 +146,6 @@ ROWS: Mapping[str, str] = {
     "fluid.layers.logical_or": "x y: bool; out: Variable",
     "fluid.layers.logical_xor": "x y: bool; out: Variable",
     "fluid.layers.logsigmoid": "x: f16 f32 f64",
-    "fluid.layers.logsumexp": "x: f32 f64",
     "fluid.layers.lrn": "input: f32",
     "fluid.layers.lstm": "input init_h init_c: f32 f64; max_len hidden_size num_layers: int",
     "fluid.layers.lstm_unit": "x_t hidden_t_prev cell_t_prev: f32 f64",
@@ -180,6 +179,7 @@ ROWS: Mapping[str, str] = {
     "fluid.layers.pow": "x: f32 f64 i32 i64; factor?: f32",
     "fluid.layers.prelu": "x: f32 f64",
     "fluid.layers.prior_box": "input: f32 f64 i8 u8",
+    "fluid.layers.prroi_pool": "spatial_scale: inexact; pooled_height pooled_width: int",
     "fluid.layers.py_func": "x out: list tuple Variable None",
     "fluid.layers.randint": "=dtype: i32 i64; shape: list tuple Variable",
     "fluid.layers.randn": "shape: list tuple; =dtype: f32 f64",
@@ -204,7 +204,7 @@ ROWS: Mapping[str, str] = {
         "initial_states: Variable list tuple None; sequence_length: Variable None"
     ),
     "fluid.layers.roi_align": "input rois: f32 f64",
-    "fluid.layers.roll": "shifts: list tuple",
+    "fluid.layers.roll": "shifts: int list tuple",
     "fluid.layers.round": "x: f16 f32 f64",
     "fluid.layers.row_conv": "input: f32",
     "fluid.layers.rsqrt": "x: f16 f32 f64",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterable, Iterator
 
-from graphopt.frontend import sequence_notes
 from graphopt.ir.dtypes import DType, float32
 from graphopt.ir.program import Block, Operator, Program, Variable, VarKind, undo
 from graphopt.ir.program.sub_blocks import names_in, sub_block
@@ -87,7 +86,6 @@ def _insert(block: Block, position: int, op: Operator, source: Variable, made: V
     }
     cast = block._insert_op(position, "cast", {"X": source}, {"Out": made}, attrs)
     cast.location = op.location
-    sequence_notes.hand_on(cast)
 
 
 def writes_its_input(op: Operator, keeps: Keeps) -> bool:

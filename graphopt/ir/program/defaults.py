@@ -22,6 +22,22 @@ def default_startup_program() -> Program:
     return _startup_program
 
 
+def switch_main_program(program: Program) -> Program:
+    """Let layers append to another program; returns the one before."""
+    global _main_program
+    _check_program(program)
+    previous, _main_program = _main_program, program
+    return previous
+
+
+def switch_startup_program(program: Program) -> Program:
+    """Let another program initialise parameters; returns the one before."""
+    global _startup_program
+    _check_program(program)
+    previous, _startup_program = _startup_program, program
+    return previous
+
+
 def is_first_program() -> bool:
     """True where layers append to the program of the process, not to one of `program_guard`."""
     return _main_program is _first

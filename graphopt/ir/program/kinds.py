@@ -19,7 +19,9 @@ class VarKind:
     FEED_MINIBATCH = 9
     FETCH_LIST = 10
     STEP_SCOPES = 11
+    LOD_RANK_TABLE = 12
     TENSOR_ARRAY = 13
+    PLACE_LIST = 14
     READER = 15
     RAW = 17
 

@@ -36,7 +36,7 @@ class Variable(VariableMethods):
 
     saved: bytes | None = None
     takes_any_shape = False
-    """Feeds may have other shapes than this one, as those of `fluid.layers.data` in Paddle 1.8."""
+    """Feeds may have other types than this one, as those of `fluid.layers.data` in Paddle 1.8."""
     notes: Mapping[str, Any] = MappingProxyType({})
     """Notes of scripts about it, which `_set_info` keeps."""
     computed_on_demand = False
@@ -150,7 +150,8 @@ class Parameter(Variable):
 
     `trainable`, `optimize_attr` (its `learning_rate` multiplies the optimizer's), `regularizer`
     and `need_clip` steer `Optimizer.minimize`, `do_model_average` the averages for evaluation;
-    `gradient_clip_attr` is what `fluid.clip.set_gradient_clip` notes.
+    `gradient_clip_attr` is what `fluid.clip.set_gradient_clip` notes. `flags` are those of a
+    Variable.
     """
 
     gradient_clip_attr: Any = None
@@ -168,16 +169,13 @@ class Parameter(Variable):
         need_clip: bool = True,
         do_model_average: bool = True,
         is_distributed: bool = False,
+        **flags: Any,
     ) -> None:
-        super().__init__(
-            block,
-            name,
-            shape,
-            dtype,
-            persistable=True,
-            stop_gradient=not trainable,
-            is_parameter=True,
-        )
+        flags = {**flags, "persistable": True, "is_parameter": True}
+        if "type" in flags:
+            flags["kind"] = int(flags.pop("type"))
+        flags.setdefault("stop_gradient", not trainable)
+        super().__init__(block, name, shape, dtype, **flags)
         self.trainable = trainable
         self.optimize_attr = dict(optimize_attr or {"learning_rate": 1.0})
         self.regularizer = regularizer
@@ -373,6 +371,10 @@ def _renamed(slots: Mapping[str, list[str]], name: str, new_name: str) -> dict[s
     return {slot: [new_name if n == name else n for n in names] for slot, names in slots.items()}
 
 
+def _nothing(*_: object) -> None:
+    """Neither appends nor notes anything."""
+
+
 def _no_types(op: Operator) -> None:
     raise RuntimeError(
         f"the types of '{op.type}' cannot be inferred yet: import graphopt.ir.translate before "
@@ -390,6 +392,15 @@ class Block:
 
     infer_outputs: ClassVar[Callable[[Operator], None]] = staticmethod(_no_types)
     """Sets the types of a new operator's outputs; `ir/translate` provides it."""
+
+    append_otherwise: ClassVar[Callable[..., Operator | None]] = staticmethod(_nothing)
+    """Appends an operator on sequences as a layer, which knows their lengths; None for others.
+
+    Takes the block and the arguments of `append_op`. The API of Paddle 1.8 provides it.
+    """
+
+    appended: ClassVar[Callable[[Operator], None]] = staticmethod(_nothing)
+    """Called with each new operator; the front end notes lengths of sequences there."""
 
     def __init__(self, program: Program, idx: int, parent_idx: int = -1) -> None:
         self.program = program
@@ -521,16 +532,26 @@ class Block:
         naming the user's line and the operand types, when the operands do not fit.
         """
         with undo.transaction():
+            op = Block.append_otherwise(self, type, inputs, outputs, attrs)
+            if op is None:
+                op = self._append_op(type, inputs, outputs, attrs)
+            for name in op.output_arg_names if stop_gradient else ():
+                variable = self._var_recursive(name)
+                undo.note_attributes(variable, "stop_gradient")
+                variable.stop_gradient = True
+        return op
+
+    def _append_op(
+        self, type: str, inputs: Any = None, outputs: Any = None, attrs: Any = None
+    ) -> Operator:
+        """As `append_op`, but never as a layer."""
+        with undo.transaction():
             op = self._make_op(type, inputs, outputs, attrs)
             Block.infer_outputs(op)
-            if stop_gradient:
-                for name in op.output_arg_names:
-                    variable = self._var_recursive(name)
-                    undo.note_attributes(variable, "stop_gradient")
-                    variable.stop_gradient = True
             undo.note(self.ops.pop)
             self.ops.append(op)
             self.program.touch()
+            Block.appended(op)
         return op
 
     def _insert_op(

@@ -44,8 +44,8 @@ class Compilation:
     A program without a strategy has the passes of its platform only. `steps` are those of one run,
     `stacked` the feeds with a batch for each of them. `mapper` makes replicas of a data-parallel
     one; "auto" leaves the choice to the places and feeds. `axes` are the dimensions of feeds that
-    come with rows to spare; the masks and counts of the rows are then fed as well. `shapes` are
-    those of feeds with others than their variables.
+    come with rows to spare; the masks and counts of the rows are then fed as well. `types` are the
+    shapes and dtypes of feeds with others than their variables.
     """
 
     program: Program
@@ -59,7 +59,7 @@ class Compilation:
     sample_weighted: bool = False
     mapper: str = "auto"
     axes: Mapping[str, Axes] | None = None
-    shapes: tuple[tuple[str, tuple[int, ...]], ...] = ()
+    types: tuple[tuple[str, tuple[int, ...], str], ...] = ()
 
     def is_called_as(self, other: Compilation) -> bool:
         """True for the same feeds, in any order, and the same fetches."""
@@ -80,7 +80,7 @@ class Compilation:
             self.program,
             self.feeds,
             self.fetches,
-            dict(self.shapes),
+            {name: (shape, dtype) for name, shape, dtype in self.types},
             # replicas may be fed different values, and state has one
             keeps_fed_state=len(self.places) == 1 and not self.data_parallel,
         )

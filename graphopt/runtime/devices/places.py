@@ -32,6 +32,10 @@ _PLUGINS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 
 
+# as Paddle numbers the kinds
+_NUMBERS: Mapping[str, int] = {"gpu": 0, "cpu": 1, "xpu": 3}
+
+
 @dataclass(frozen=True)
 class Place:
     """A device of some kind; `index` counts the devices of that kind."""
@@ -50,6 +54,34 @@ class Place:
 
     def get_device_id(self) -> int:
         """The number of the device."""
+        return self.index
+
+    def set_place(self, place: Place) -> None:
+        """Become another place, as Paddle's general places do."""
+        object.__setattr__(self, "__class__", type(place))
+        object.__setattr__(self, "index", place.index)
+
+    def _type(self) -> int:
+        """A number for the kind of the place."""
+        return _NUMBERS.get(self.platform, -1)
+
+    def _equals(self, other: Place) -> bool:
+        return self == other
+
+    def is_cpu_place(self) -> bool:
+        """True for the host."""
+        return self.platform == "cpu" and not self.is_cuda_pinned_place()
+
+    def is_gpu_place(self) -> bool:
+        """True for a GPU."""
+        return self.platform == "gpu"
+
+    def is_cuda_pinned_place(self) -> bool:
+        """True for page-locked host memory."""
+        return isinstance(self, CUDAPinnedPlace)
+
+    def gpu_device_id(self) -> int:
+        """The number of the GPU."""
         return self.index
 
     def __repr__(self) -> str:

@@ -21,7 +21,7 @@ from graphopt.runtime.state.arrays import Array, Feed, HostArray
 class StepsOfRun:
     """The number of steps of a run, and the feeds found to have a batch for each.
 
-    With `any_shape` the shapes of variables that take any are not checked.
+    With `any_shape` the shapes and dtypes of variables that take any are not checked.
     """
 
     count: int
@@ -74,9 +74,7 @@ def checked_feed(
         array = steps.rows_first(variable, as_array(variable, value))
         if not variable.shape and array.shape == (1,):
             array = array.reshape(())
-        if steps.any_shape and variable.takes_any_shape:
-            check_dtype(variable, array.dtype)
-        else:
+        if not (steps.any_shape and variable.takes_any_shape):
             check_feed(variable, steps.one(variable, array.shape), array.dtype)
         yield variable.name, array
 
@@ -232,28 +230,29 @@ def fits(shape: Sequence[int], declared: Sequence[int]) -> bool:
     )
 
 
-OwnShapes = tuple[tuple[str, tuple[int, ...]], ...]
-"""Names of feeds and the shapes that a program is compiled for, -1 for any size."""
+OwnTypes = tuple[tuple[str, tuple[int, ...], str], ...]
+"""Names of feeds, and the shapes and dtypes that a program is compiled for, -1 for any size."""
 
 
 Shapes = Mapping[str, tuple[int, ...]]
 """The shapes of the feeds of one device."""
 
 
-def own_shapes(program: Program, devices: Sequence[Shapes]) -> OwnShapes:
-    """The shapes of feeds that have others than declared, as the operators get them.
+def own_types(program: Program, devices: Sequence[Shapes], dtypes: Mapping[str, str]) -> OwnTypes:
+    """The types of feeds that have others than declared, as the operators get them.
 
     Sizes that differ are open, and so are those that were declared so: feeds of many sizes share
     what is compiled of the program.
     """
-    found: list[tuple[str, tuple[int, ...]]] = []
+    found: list[tuple[str, tuple[int, ...], str]] = []
     for name in sorted(devices[0]):
         variable = program.global_block().find_var(name)
         if variable is None or not variable.takes_any_shape:
             continue
         shapes = [shapes[name] for shapes in devices]
-        if not all(fits(shape, variable.shape) for shape in shapes):
-            found.append((name, _common(shapes, variable.shape)))
+        same = dtypes[name] == str(variable.dtype)
+        if not (same and all(fits(shape, variable.shape) for shape in shapes)):
+            found.append((name, _common(shapes, variable.shape), dtypes[name]))
     return tuple(found)
 
 
@@ -268,11 +267,13 @@ def _common(shapes: Sequence[tuple[int, ...]], declared: tuple[int, ...]) -> tup
     return (-1, *common[1:]) if first and declared[:1] == (-1,) else common
 
 
-def misfit(program: Program, shapes: Shapes, own: OwnShapes, error: ProgramError) -> FeedError:
-    """The error for feeds of other shapes than declared that an operator cannot compute with."""
-    block = program.global_block()
+def misfit(program: Program, shapes: Shapes, own: OwnTypes, error: ProgramError) -> FeedError:
+    """The error for feeds of other types than declared that an operator cannot compute with."""
+    variables = {name: program.global_block().var(name) for name, _, _ in own}
     shown = ", ".join(
-        f"'{name}' {list(shapes[name])} instead of {list(block.var(name).shape)}" for name, _ in own
+        f"'{name}' {list(shapes[name])} {dtype} instead of {list(variables[name].shape)} "
+        f"{variables[name].dtype!s}"
+        for name, _, dtype in own
     )
     return FeedError(f"the program was fed {shown}, with which an operator cannot compute: {error}")
 

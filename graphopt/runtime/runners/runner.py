@@ -14,7 +14,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.program import LENGTHS, Operator, Program
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place
-from graphopt.runtime.feeds.feed import OwnShapes, misfit, own_shapes, single_feed
+from graphopt.runtime.feeds.feed import OwnTypes, misfit, own_types, single_feed
 from graphopt.runtime.feeds.fetch import by_replica
 from graphopt.runtime.feeds.split import SplitFeed
 from graphopt.runtime.runners.data_parallel import DataParallel
@@ -181,7 +181,8 @@ class Runner:
         fed = tuple(sorted(chunks[0]))
         shapes = tuple(map(shapes_of, chunks))
         devices = parts.device_shapes()
-        own = own_shapes(program, devices)
+        dtypes = {name: array.dtype.name for name, array in chunks[0].items()}
+        own = own_types(program, devices, dtypes)
 
         def make(fetches: Names) -> Executables:
             compilation = self._compilation(program, parts, fed, fetches, own)
@@ -209,17 +210,17 @@ class Runner:
         parts: SplitFeed,
         fed: Names,
         fetches: Names,
-        own: OwnShapes = (),
+        own: OwnTypes = (),
     ) -> Compilation:
         # what is kept must not keep the program
         held = proxy(program)
         if self.parallel is None:
-            return Compilation(held, fed, fetches, self.strategy, self.places, shapes=own)
+            return Compilation(held, fed, fetches, self.strategy, self.places, types=own)
         places = self.places[: parts.count]
         made = self.parallel.compilation(
             held, fed, fetches, self.strategy, places, stacked=parts.stacked
         )
-        return replace(made, shapes=own)
+        return replace(made, types=own)
 
     def _together(self, program: Program, parts: SplitFeed, names: Names, scope: Scope) -> Fetched:
         """One step with the trainers of other processes."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, DTypeLike
 
 from graphopt.errors import ScopeError
+from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.runtime.state.arrays import Array, HostArray
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 
@@ -67,10 +68,14 @@ class Slot:
     `copy` is the copy that another program, which only reads the variable, made for its own
     devices: (home, layout, array). The value of a variable that is stored in a stack with others is
     an `Item` of it; `stacks` are the stacks that begin with this variable, by the names in them.
-    `lengths` are those of the sequences in it, as scripts set them.
+    `lengths` are those of the sequences in it, as scripts set them. With `rows` the value has some
+    rows of a tensor of `height` rows, of which a row may come more than once.
     """
 
-    __slots__ = ("copy", "home", "layout", "lengths", "lock", "name", "stacks", "value")
+    __slots__ = (
+        *("copy", "height", "home", "layout", "lengths", "lock", "name", "rows", "stacks"),
+        "value",
+    )
 
     def __init__(self, name: str, lock: Any = None) -> None:
         self.name = name
@@ -78,6 +83,8 @@ class Slot:
         # state, not a cache: as many as programs pass this variable on with others
         self.stacks: dict[tuple[str, ...], Stack] = {}
         self.lengths: list[list[int]] = []
+        self.rows: list[int] | None = None
+        self.height = 0
         self.value: Any = None
         self.put(None)
 
@@ -134,6 +141,11 @@ class Slot:
         """A view through which scripts read and write the value."""
         return Tensor(self)
 
+    def get_selected_rows(self) -> SelectedRows:
+        """A view through which scripts read and write rows; the variable has rows from now on."""
+        self.rows = self.rows or []
+        return SelectedRows(slot=self)
+
     def set_int(self, value: int) -> None:
         """Replace the value by a whole number."""
         self.put(np.array(value, "int64"))
@@ -169,6 +181,48 @@ class Tensor:
         return list(self._slot.numpy().shape)
 
     _get_dims = shape
+
+    def __getitem__(self, index: Any) -> Tensor:
+        """A tensor of a part of the value, as of NumPy's arrays."""
+        part = Slot(self._slot.name)
+        part.put(np.array(self._slot.numpy()[index]))
+        made = object.__new__(type(self))
+        made._slot = part
+        return made
+
+    def _dtype(self) -> DType:
+        return as_dtype(self._slot.numpy().dtype)
+
+    def _set_dims(self, dims: Sequence[int]) -> None:
+        """Give the value another shape; one of another size is 0 then."""
+        shape = tuple(int(d) for d in dims)
+        value = self._slot.numpy() if self._slot.is_initialized() else np.zeros(shape, "float32")
+        fits = value.size == math.prod(shape)
+        self._slot.put(value.reshape(shape) if fits else np.zeros(shape, value.dtype))
+
+    def _alloc_float(self, place: object = None) -> None:
+        self._alloc("float32")
+
+    def _alloc_double(self, place: object = None) -> None:
+        self._alloc("float64")
+
+    def _alloc_int(self, place: object = None) -> None:
+        self._alloc("int32")
+
+    def _alloc(self, dtype: str) -> None:
+        """Zeros of the shape that was set."""
+        self._slot.put(np.zeros(self.shape(), dtype))
+
+    def _element(self, offset: int) -> float:
+        return float(self._slot.numpy().reshape(-1)[offset])
+
+    def _set_element(self, offset: int, value: float) -> None:
+        array = self._slot.numpy()
+        array.reshape(-1)[offset] = value
+        self._slot.put(array)
+
+    _get_float_element = _get_double_element = _element
+    _set_float_element = _set_double_element = _set_element
 
     def recursive_sequence_lengths(self) -> list[list[int]]:
         """The lengths of the sequences, one list for each level; [] for a dense tensor."""
@@ -210,6 +264,44 @@ class Tensor:
         plain = not slot.layout.order and slot.layout.whole is None
         plain = plain and type(slot.value) is not Item
         return repr(slot.value if plain else slot.numpy())
+
+
+class SelectedRows:
+    """Some rows of a tensor of `height` rows, and which they are (fluid.core.SelectedRows)."""
+
+    def __init__(
+        self, rows: Sequence[int] = (), height: int = 0, *, slot: Slot | None = None
+    ) -> None:
+        self._slot = slot or Slot("selected_rows")
+        if slot is None:
+            self._slot.rows, self._slot.height = [int(row) for row in rows], height
+
+    def rows(self) -> list[int]:
+        """The numbers of the rows."""
+        return list(self._slot.rows or ())
+
+    def set_rows(self, rows: Sequence[int]) -> None:
+        """Say which rows the tensor has."""
+        self._slot.rows = [int(row) for row in rows]
+
+    def height(self) -> int:
+        """The number of rows of the whole tensor."""
+        return self._slot.height
+
+    def set_height(self, height: int) -> None:
+        """Say how many rows the whole tensor has."""
+        self._slot.height = int(height)
+
+    def get_tensor(self) -> Tensor:
+        """A view through which scripts read and write the values of the rows."""
+        return Tensor(self._slot)
+
+    def numel(self) -> int:
+        """The number of elements of the rows."""
+        return self._slot.numpy().size if self._slot.is_initialized() else 0
+
+    def sync_index(self) -> None:
+        """No effect: rows are looked up when they are needed."""
 
 
 class Item(NamedTuple):

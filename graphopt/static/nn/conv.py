@@ -28,6 +28,11 @@ def _channels(input: Any, function: str, groups: int | None, last: bool) -> tupl
     return count, parts
 
 
+def _check_flag(use_cudnn: Any, function: str) -> None:
+    if not isinstance(use_cudnn, bool):
+        raise ValueError(f"{function}(): 'use_cudnn' should be True or False, found {use_cudnn!r}")
+
+
 def _convolution(
     input: Variable,
     num_filters: int,
@@ -94,6 +99,7 @@ def conv2d(
     The filter [num_filters, c / groups, kh, kw] starts normal with variance 2 / fan_in.
     `use_cudnn` has no effect. Raises ValueError when the channels are not known or not divisible.
     """
+    _check_flag(use_cudnn, "conv2d")
     is_channels_last(data_format, "conv2d", ("NCHW", "NHWC"))
     window = (filter_size, stride, padding, dilation, groups)
     attrs = (param_attr, bias_attr, act, name, data_format)
@@ -120,6 +126,7 @@ def conv3d(
     The filter [num_filters, c / groups, kd, kh, kw] starts normal with variance 2 / fan_in.
     `use_cudnn` has no effect. Raises ValueError when the channels are not known or not divisible.
     """
+    _check_flag(use_cudnn, "conv3d")
     is_channels_last(data_format, "conv3d", ("NCDHW", "NDHWC"))
     window = (filter_size, stride, padding, dilation, groups)
     attrs = (param_attr, bias_attr, act, name, data_format)
@@ -263,6 +270,7 @@ def conv2d_transpose(
     The filter has the shape [c, num_filters / groups, kh, kw]; without `filter_size` it follows
     from `output_size`. `use_cudnn` has no effect.
     """
+    _check_flag(use_cudnn, "conv2d_transpose")
     is_channels_last(data_format, "conv2d_transpose", ("NCHW", "NHWC"))
     return _transpose(
         "conv2d_transpose",
@@ -299,6 +307,7 @@ def conv3d_transpose(
 
     Paddle page: paddle.static.nn.conv3d_transpose.
     """
+    _check_flag(use_cudnn, "conv3d_transpose")
     is_channels_last(data_format, "conv3d_transpose", ("NCDHW", "NDHWC"))
     return _transpose(
         "conv3d_transpose",

@@ -17,7 +17,7 @@ from graphopt.nn.layer.layers import Layer
 from graphopt.static.nn.static_rnn import StaticRNN
 from graphopt.tensor.attribute import shape
 from graphopt.tensor.linalg import transpose
-from graphopt.tensor.manipulation import concat, squeeze, stack
+from graphopt.tensor.manipulation import concat, reshape, squeeze, stack
 from graphopt.tensor.manipulation import slice as slice_
 from graphopt.tensor.rearrange import flip
 
@@ -55,7 +55,7 @@ def basic_gru(
 
     attrs = as_weight_attr(param_attr, "basic_gru"), as_weight_attr(bias_attr, "basic_gru")
     cells = _cells(make, num_layers, bidirectional, attrs, name)
-    first = None if init_hidden is None else [init_hidden]
+    first = None if init_hidden is None else [_by_layer(init_hidden, cells, hidden_size)]
     out, lasts = _over(cells, input, first, sequence_length, dropout_prob, batch_first)
     return out, lasts[0]
 
@@ -89,7 +89,9 @@ def basic_lstm(
 
     attrs = as_weight_attr(param_attr, "basic_lstm"), as_weight_attr(bias_attr, "basic_lstm")
     cells = _cells(make, num_layers, bidirectional, attrs, name)
-    first = None if init_hidden is None or init_cell is None else [init_hidden, init_cell]
+    first = None
+    if init_hidden is not None and init_cell is not None:
+        first = [_by_layer(state, cells, hidden_size) for state in (init_hidden, init_cell)]
     out, lasts = _over(cells, input, first, sequence_length, dropout_prob, batch_first)
     return out, lasts[0], lasts[1]
 
@@ -147,6 +149,11 @@ def _over(
     by_layer = [states for layer in zip(*lasts, strict=True) for states in layer]
     ends = [stack(list(kind)) for kind in zip(*by_layer, strict=True)]
     return transpose(whole, [1, 0, 2]) if batch_first else whole, ends
+
+
+def _by_layer(state: Variable, cells: Sequence[Sequence[Cell]], size: int) -> Variable:
+    """First states [layers * directions, n, size], whatever their shape is."""
+    return reshape(state, [len(cells) * len(cells[0]), -1, size])
 
 
 def _at(x: Variable, index: int) -> Variable:

@@ -27,6 +27,9 @@ from graphopt.ir.translate.blocks.gradients import GradientParser
 from graphopt.ir.translate.blocks.loops import LOOPS
 from graphopt.ir.translate.gradients.raising import plan_gradients
 
+# a shape, -1 for any size, and a dtype
+FeedType = tuple[Sequence[int], str]
+
 HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS}
 
 
@@ -35,32 +38,32 @@ def parse_program(
     program: Program,
     feeds: Iterable[str] = (),
     fetches: Sequence[str] = (),
-    shapes: Mapping[str, Sequence[int]] | None = None,
+    types: Mapping[str, FeedType] | None = None,
     *,
     keeps_fed_state: bool = False,
 ) -> ModuleOp:
     """The `pd` module that runs `program` with these feeds and fetches.
 
     A feed may name any variable; it is the variable's value until an operator overwrites it.
-    Fetches are read after the last operator. `shapes` are those of feeds that come in others than
-    their variables'. With `keeps_fed_state` a persistable variable that is fed is a result, too.
-    Raises FeedError when the program reads a variable that nothing gives a value, FetchError for an
-    unknown fetch, UnsupportedError for operators without a translation.
+    Fetches are read after the last operator. `types` are the shapes and dtypes of feeds that come
+    in others than their variables'. With `keeps_fed_state` a persistable variable that is fed is a
+    result, too. Raises FeedError when the program reads a variable that nothing gives a value,
+    FetchError for an unknown fetch, UnsupportedError for operators without a translation.
     """
     feeds = list(feeds)
     kept = feeds if keeps_fed_state else ()
-    return _Parser(program, frozenset(feeds), shapes or {}).run_main(fetches, kept)
+    return _Parser(program, frozenset(feeds), types or {}).run_main(fetches, kept)
 
 
 class _Parser(BlockParser):
     """A conversion, which also collects the function's arguments."""
 
     def __init__(
-        self, program: Program, feeds: frozenset[str], shapes: Mapping[str, Sequence[int]]
+        self, program: Program, feeds: frozenset[str], types: Mapping[str, FeedType]
     ) -> None:
         super().__init__(program, Block(), HANDLERS)
         self.feeds = feeds
-        self.shapes = shapes
+        self.types = types
         self.block = self.frame.target
         self.arguments: list[BlockArgument] = []
         self.arg_attrs: list[DictionaryAttr] = []
@@ -128,8 +131,10 @@ class _Parser(BlockParser):
             raise FeedError(f"the variable '{name}' has no declared shape and dtype")
         if variable.kind != VarKind.DENSE_TENSOR:
             raise UnsupportedError(f"variable '{name}' is not a dense tensor")
-        shape = self.shapes.get(name, variable.shape) if kind == FEED else variable.shape
-        value = BlockArgument(tensor(shape, variable.dtype), self.block, len(self.arguments))
+        shape, dtype = variable.shape, variable.dtype
+        if kind == FEED and name in self.types:
+            shape, dtype = self.types[name]
+        value = BlockArgument(tensor(shape, dtype), self.block, len(self.arguments))
         self.arguments.append(value)
         value.name_hint = value_name(name)
         self.frames[0].values[name] = value

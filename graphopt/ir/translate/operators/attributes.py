@@ -59,8 +59,9 @@ def noting(op: Operator) -> Operator:
 def check_read(op: Operator) -> None:
     """Refuse a meaningful attribute that the translation of `op` did not read.
 
-    `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value; an
-    attribute that no Paddle knows is a warning when it comes from a file.
+    `op` is what `noting` gave. Raises UnsupportedError with the attribute and its value. One that
+    Paddle does not know either is ignored with a warning, as Paddle ignores it; but a script's
+    whose name is like a known one is refused, too.
     """
     attributes = op.attrs
     if not isinstance(attributes, Attributes):
@@ -84,7 +85,7 @@ def _unknown(op: Operator, name: str, value: Any) -> None:
     near = get_close_matches(name, KNOWN[op.type], 1)
     hint = f"; did you mean '{near[0]}'?" if near else ""
     text = f"operator {op.type} has no attribute '{name}' (= {value!r}){hint}"
-    if not op.is_loaded:
+    if near and not op.is_loaded:
         raise UnsupportedError(text)
     warnings.warn(f"{text}; it is ignored", stacklevel=2)
 
@@ -132,8 +133,6 @@ USUAL: Mapping[str, Sequence[Any]] = {
     **dict.fromkeys(("Scale_weights", "scale_y"), ([1.0], 1.0)),
     **dict.fromkeys(("x_data_format", "y_data_format"), ("", "AnyLayout")),
     "fuse_activation": ("",),
-    # a part of the matrices that the head of an attention layer has
-    "head_number": (1,),
     "transpose_Q": (False,),
     "transpose_K": (True,),
     "transpose_V": (False,),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from copy import copy
+
 import numpy as np
 from xdsl.ir import SSAValue
 
 from graphopt.errors import ProgramError, UnsupportedError
-from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
+from graphopt.ir.dialect.ops.creation import AssignValue, Full, FullLike
 from graphopt.ir.dialect.ops.elementary import Sign
 from graphopt.ir.dialect.ops.index import OneHot
 from graphopt.ir.dialect.ops.linalg.matrices import Diag
@@ -42,6 +44,27 @@ def _known(emit: Emitter, *values: SSAValue, first: int = 1) -> None:
             raise UnsupportedError(
                 f"operator {emit.op.type} of {show(value.type)}: its sizes must be known"
             )
+
+
+# Dropout -----------------------------------------------------------------------------------------
+
+
+@translates("dropout")
+def dropout(emit: Emitter) -> Written:
+    """The mask is known where all elements are kept, or none; then no seed matters either.
+
+    Of another rate nothing reads the mask but Paddle's own gradient.
+    """
+    x, rate = emit.input("X"), emit.attr("dropout_prob", 0.5)
+    if rate not in (0.0, 1.0):
+        return emit.by_row()
+    plain = copy(emit.op)
+    plain.inputs = {"X": emit.op.input("X")}
+    written = Emitter(emit.builder, plain).by_row()
+    shape = shape_of(x.type)
+    if UNKNOWN in shape or emit.attr("is_test", False):
+        return written
+    return written | emit.results(Mask=emit(Full, shape=shape, value=1.0 - rate, dtype="uint8"))
 
 
 # Pieces of tensors -------------------------------------------------------------------------------

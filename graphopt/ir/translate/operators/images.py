@@ -16,7 +16,7 @@ from graphopt.ir.dialect.ops.shape import Concat, ShapeOf, Slice
 from graphopt.ir.dialect.ops.vision import Interpolate
 from graphopt.ir.dialect.size_rules import amounts, own_sizes
 from graphopt.ir.dialect.sums import Size, Sum
-from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.program import EMPTY
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.properties import row_attrs
@@ -54,7 +54,10 @@ _METHODS = ("nearest", "bilinear", "trilinear", "linear", "bicubic")
 
 @translates(*(f"{method}_interp" for method in _METHODS))
 def interpolate(emit: Emitter) -> Written:
-    """The scale is one number, and only says how large the result is; a tensor may have either."""
+    """The scale is one number, and only says how large the result is; a tensor may have either.
+
+    Of bytes the result loses its fractions.
+    """
     emit.only_constants_besides("X", "OutSize", "SizeTensor", "Scale")
     x, method = emit.input("X"), emit.op.type.removesuffix("_interp")
     layout, shape = emit.attr("data_layout", "NCHW"), shape_of(x.type)
@@ -77,7 +80,10 @@ def interpolate(emit: Emitter) -> Written:
         "data_layout": layout,
     }
     tensors = {} if wanted is None else {"size": wanted}
-    return emit.results(Out=emit.dynamic(Interpolate, [x, None], attrs, tensors)[0])
+    whole = dtype_of(x.type) == "uint8"
+    pixels = emit(Cast, x, dtype="float32") if whole else x
+    out = emit.dynamic(Interpolate, [pixels, None], attrs, tensors)[0]
+    return emit.results(Out=emit.like(out, x))
 
 
 def _wanted_size(emit: Emitter, x: SSAValue, last: bool, rank: int) -> SSAValue | None:

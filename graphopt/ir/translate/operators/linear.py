@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from xdsl.ir import SSAValue
+
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.ops.linear import Matmul
 from graphopt.ir.dialect.ops.math import Add, Multiply
 from graphopt.ir.dialect.ops.reduce import Sum
-from graphopt.ir.dialect.ops.shape import Flatten
+from graphopt.ir.dialect.ops.shape import Concat, Flatten, Split
 from graphopt.ir.dialect.types import dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
@@ -45,8 +49,32 @@ def matmul(emit: Emitter) -> Written:
         x = emit.reshaped(x, 1, -1)
     if rank_of(y.type) == 1 and flags["transpose_y"]:
         y = emit.reshaped(y, -1, 1)
-    out = emit.scaled(emit(Matmul, x, y, **flags), emit.attr("alpha", 1.0))
+    heads = emit.attr("head_number", 1)
+    product = emit(Matmul, x, y, **flags) if heads == 1 else _by_heads(emit, x, y, heads, flags)
+    out = emit.scaled(product, emit.attr("alpha", 1.0))
     return emit.results(Out=out if rank_of(out.type) else emit.reshaped(out, 1))
+
+
+def _by_heads(
+    emit: Emitter, x: SSAValue, y: SSAValue, heads: int, flags: Mapping[str, bool]
+) -> SSAValue:
+    """The products of the parts of x and y side by side.
+
+    A part of x has some of its columns; one of y their rows, or some columns where y has no more
+    rows than a part of x has columns.
+    """
+    if min(rank_of(x.type), rank_of(y.type)) < 2:
+        raise ProgramError(f"matmul of {heads} heads needs matrices")
+    inner, rows, columns = (-2 if flags["transpose_x"] else -1), -2, -1
+    if flags["transpose_y"]:
+        rows, columns = columns, rows
+    whole = shape_of(x.type)[inner] == shape_of(y.type)[rows]
+    lefts, rights = (
+        emit.all(Split, value, num=heads, axis=axis % rank_of(value.type))
+        for value, axis in ((x, inner), (y, rows if whole else columns))
+    )
+    parts = [emit(Matmul, a, b, **flags) for a, b in zip(lefts, rights, strict=True)]
+    return emit(Concat, parts, axis=rank_of(parts[0].type) - 1)
 
 
 @translates("addmm")

@@ -162,7 +162,7 @@ def sequence_expand(emit: Emitter) -> Written:
         out, lengths = emit.all(SequenceRepeat, rows, own, counts)
         return emit.results(Out=out, OutLengths=lengths)
     rows, lengths = sequences(emit, "Y")
-    if emit.op.type == "sequence_expand":
+    if emit.op.type == "sequence_expand" and not emit.op.input(SLOT):
         variable = emit.op.block.find_var(emit.op.input("X")[0])
         if (variable is not None and variable.lod_level) or emit.attr("ref_level", -1) > 0:
             raise UnsupportedError("sequence_expand of what are sequences themselves")

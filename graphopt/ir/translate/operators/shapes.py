@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from xdsl.ir import SSAValue
@@ -11,7 +10,7 @@ from xdsl.ir import SSAValue
 from graphopt.errors import ProgramError, UnsupportedError
 from graphopt.ir.dialect.known import known_numbers
 from graphopt.ir.dialect.ops.creation import AssignValue, FullLike
-from graphopt.ir.dialect.ops.math import Add, Cast
+from graphopt.ir.dialect.ops.math import Add, Cast, Equal, Where
 from graphopt.ir.dialect.ops.rearrange import ExpandAs, Flip, RepeatInterleave, Tile
 from graphopt.ir.dialect.ops.shape import (
     Expand,
@@ -25,6 +24,9 @@ from graphopt.ir.dialect.ops.shape import (
 from graphopt.ir.dialect.types import UNKNOWN, broadcast_shapes, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
+
+# known numbers, or the tensor that has them
+_Numbers = SSAValue | Sequence[int]
 
 _SUCCESSORS = {
     "reshape": (Reshape, "shape", "shape"),
@@ -153,14 +155,11 @@ def crop(emit: Emitter) -> Written:
     x = emit.input("X")
     rank = rank_of(x.type)
     like = emit.optional("Y") if emit.op.type == "crop" else None
-    shape = _numbers(emit, ("Shape", "ShapeTensor"), "shape")
-    if like is not None:
-        shape = shape_of(like.type)
-    slot = "Offsets" if emit.op.input("Offsets") else "OffsetsTensor"
-    moving = [known_numbers(value) for value in emit.inputs(slot)]
-    if None in moving and len(shape) == rank:
-        return emit.results(Out=_window(emit, x, emit.joined(emit.op.input(slot)), shape))
-    offsets = _numbers(emit, (slot,), "offsets") or (0,) * rank
+    sizes = _numbers(emit, "Shape", "shape") if like is None else shape_of(like.type)
+    starts = _numbers(emit, "Offsets", "offsets")
+    if isinstance(sizes, SSAValue) or isinstance(starts, SSAValue):
+        return emit.results(Out=_window(emit, x, starts or (0,) * rank, sizes))
+    shape, offsets = sizes, starts or (0,) * rank
     if len(shape) != rank or len(offsets) != rank or any(d == UNKNOWN for d in shape if like):
         raise ProgramError(
             f"{emit.op.type} of {list(shape_of(x.type))} to {list(shape)} at {list(offsets)}"
@@ -176,27 +175,36 @@ def crop(emit: Emitter) -> Written:
     return emit.results(Out=emit(Slice, x, axes=tuple(range(rank)), starts=offsets, ends=ends))
 
 
-def _window(emit: Emitter, x: SSAValue, offsets: SSAValue, shape: Sequence[int]) -> SSAValue:
-    """A window of a fixed size at places that a tensor has."""
-    rank, far = len(shape), np.iinfo(np.int32).max
-    sizes = tuple(far if size == -1 else size for size in shape)
-    starts = emit.reshaped(emit(Cast, offsets, dtype="int64"), rank)
-    ends = emit(Add, starts, emit(AssignValue, shape=(rank,), values=sizes, dtype="int64"))
+def _window(emit: Emitter, x: SSAValue, offsets: _Numbers, shape: _Numbers) -> SSAValue:
+    """A window whose place or size a tensor has; a size of -1 is up to the end."""
+    rank, far = rank_of(x.type), np.iinfo(np.int32).max
+    starts = _vector(emit, offsets, rank)
+    if isinstance(shape, SSAValue):
+        sizes = _vector(emit, shape, rank)
+        is_rest = emit(Equal, sizes, emit(FullLike, sizes, value=-1.0))
+        sizes = emit(Where, is_rest, emit(FullLike, sizes, value=float(far)), sizes)
+    else:
+        sizes = _vector(emit, [far if size == -1 else size for size in shape], rank)
+    ends = emit(Add, starts, sizes)
     bounds = {"starts": starts, "ends": ends}
     out = emit.dynamic(Slice, [x], {"axes": tuple(range(rank))}, bounds)[0]
-    return emit.reshaped(out, *shape) if sum(size == -1 for size in shape) < 2 else out
+    if isinstance(shape, SSAValue) or sum(size == -1 for size in shape) > 1:
+        return out
+    return emit.reshaped(out, *shape)
 
 
-def _numbers(emit: Emitter, slots: Sequence[str], name: str) -> tuple[int, ...]:
-    """Integers in tensors that the program fixes, or in an attribute."""
-    found: list[Any] = []
-    for slot in slots:
-        for value in emit.inputs(slot) if not found else ():
-            numbers = known_numbers(value)
-            if numbers is None:
-                raise UnsupportedError(
-                    f"operator {emit.op.type} takes '{slot}' from a tensor whose value is not "
-                    "known before the program runs"
-                )
-            found += numbers
+def _vector(emit: Emitter, numbers: _Numbers, rank: int) -> SSAValue:
+    """Integers as one tensor, one for each axis."""
+    if isinstance(numbers, SSAValue):
+        return emit.reshaped(emit(Cast, numbers, dtype="int64"), rank)
+    return emit(AssignValue, shape=(rank,), values=numbers, dtype="int64")
+
+
+def _numbers(emit: Emitter, slot: str, name: str) -> _Numbers:
+    """Integers in one tensor, in several, or in an attribute; a tensor where a run decides them."""
+    names = emit.op.input(slot) or emit.op.input(f"{slot}Tensor")
+    known = [known_numbers(emit.read(each)) for each in names]
+    if None in known:
+        return emit.joined(names)
+    found = [number for numbers in known for number in numbers or ()]
     return tuple(int(n) for n in found or emit.attr(name, ()))

@@ -68,6 +68,8 @@ def _update(emit: Emitter, row: Row, *more: SSAValue) -> Written:
     operands = [
         _rate_of_one(emit)
         if slot == "LearningRate" and op.type == "adadelta" and not op.input(slot)
+        else emit(FullLike, emit.input("MeanSquare"), value=0.0)
+        if slot == "MeanGrad" and not op.input(slot) and not op.attrs.get("centered")
         else without.operand(row, i)
         for i, slot in enumerate(row.inputs)
     ]

@@ -33,7 +33,7 @@ def _overlaps(boxes: Numbers, others: Numbers) -> Numbers:
 def _offsets(boxes: Numbers, objects: Numbers, weights: Sequence[float]) -> Numbers:
     """The offsets of objects from boxes, each divided by its weight."""
     sides, wanted = (x[:, 2:] - x[:, :2] + 1 for x in (boxes, objects))
-    places = objects[:, :2] + wanted / 2 - boxes[:, :2] - sides / 2
+    places = (objects[:, :2] + wanted / 2) - (boxes[:, :2] + sides / 2)
     return np.concatenate([places / sides, np.log(wanted / sides)], 1) / np.asarray(
         weights, boxes.dtype
     )
@@ -156,13 +156,14 @@ def generate_proposal_labels(
     for image, own, crowd, kinds, boxes in zip(
         concrete(im_info, _WHAT), objects, crowds, classes, proposals, strict=True
     ):
-        boxes = boxes / image[2]
-        if not is_cascade_rcnn:
-            boxes = np.concatenate([own, boxes])
+        # a cascade's boxes begin with as many as there are objects, in the size of the objects
+        first, rest = np.split(boxes, [len(own)]) if is_cascade_rcnn else (own, boxes)
+        boxes = np.concatenate([first, rest / image[2]])
         overlaps = _overlaps(boxes, own)
         best = overlaps.max(1, initial=0)
-        # as Paddle does, by number, although boxes of a cascade do not begin with the objects
         best[: len(own)][crowd[: len(boxes)] != 0] = -1
+        if is_cascade_rcnn:
+            best[(boxes[:, 2:] - boxes[:, :2] + 1 <= 0).any(1)] = -np.inf
         near = np.abs(overlaps - best[:, None]) < _CLOSE
         finds = np.flatnonzero(best >= fg_thresh)
         misses = np.flatnonzero((best < fg_thresh) & (best >= bg_thresh_lo) & (best < bg_thresh_hi))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
@@ -23,6 +23,7 @@ from xdsl.irdl import (
 from graphopt.errors import ProgramError
 from graphopt.ir.dialect.attrs import flag, number, string
 from graphopt.ir.dialect.definition import SEGMENTS, definition, operand_names
+from graphopt.ir.dialect.op import call_rule
 from graphopt.ir.dialect.ops.base import OpaqueOp
 from graphopt.ir.dialect.types import Tensor, compatible, shape_of, show
 
@@ -62,6 +63,11 @@ class Update(OpaqueOp, ABC):
     """Operands that count steps: their new values follow from the old ones alone."""
     PER_ELEMENT: ClassVar[frozenset[str]] = frozenset({"param", "grad"})
     """Operands that always have an element for each of the parameter's; some state may, too."""
+
+    @classmethod
+    def infer_partly(cls, **values: Any) -> tuple[Tensor, ...]:
+        """The types do not depend on numbers such as beta1."""
+        return call_rule(cls.infer, values)
 
     def singles(self) -> list[Single]:
         """The updates of one parameter each that this is."""

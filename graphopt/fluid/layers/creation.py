@@ -1,0 +1,116 @@
+"""Functions of 1.8 that write to `out` and choose a `device`, which 2.0 took away.
+
+`device` is noted on the operators. `stop_gradient` is that of the result.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from graphopt.fluid.layers.tensor import fill_constant
+from graphopt.frontend import arguments
+from graphopt.frontend.layer_helper import emit_into
+from graphopt.frontend.mode import device_guard
+from graphopt.ir.program import Variable
+from graphopt.tensor.creation import assign
+from graphopt.tensor.creation import full_like as _full_like
+from graphopt.tensor.math import logsumexp as _logsumexp
+from graphopt.tensor.rearrange import meshgrid as _meshgrid
+
+
+def full(
+    shape: Any,
+    fill_value: Any,
+    out: Variable | None = None,
+    dtype: Any = None,
+    device: str | None = None,
+    stop_gradient: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """A tensor filled with one number (fluid.layers.full)."""
+    if isinstance(shape, (list, tuple)) and not shape:
+        raise AssertionError("full(): 'shape' must have one size at least")
+    with device_guard(device):
+        made = fill_constant(shape, dtype or "float32", fill_value, out=out, name=name)
+    made.stop_gradient = arguments.flag(stop_gradient, "stop_gradient", "full")
+    return made
+
+
+def full_like(
+    input: Variable,
+    fill_value: Any,
+    out: Variable | None = None,
+    dtype: Any = None,
+    device: str | None = None,
+    stop_gradient: bool = True,
+    name: str | None = None,
+) -> Variable:
+    """A tensor of the shape of another, filled with one number (fluid.layers.full_like)."""
+    arguments.variable(input, "input", "full_like")
+    with device_guard(device):
+        made = _full_like(input, fill_value, dtype, name)
+        made = made if out is None else assign(made, out)
+    made.stop_gradient = arguments.flag(stop_gradient, "stop_gradient", "full_like")
+    return made
+
+
+def randperm(
+    n: int,
+    out: Variable | None = None,
+    dtype: Any = "int64",
+    device: str | None = None,
+    stop_gradient: bool = True,
+    seed: int = 0,
+) -> Variable:
+    """The numbers below n in random order (fluid.layers.randperm)."""
+    function = "randperm"
+    count = arguments.integer(n, "n", function)
+    if count < 1:
+        raise ValueError(f"{function}(): 'n' should be greater than 0, found {count}")
+    if device not in (None, "cpu", "gpu"):
+        raise ValueError(f"{function}(): 'device' should be 'cpu', 'gpu' or None, found {device!r}")
+    element = arguments.dtype(dtype, "dtype", function)
+    if out is not None and arguments.variable(out, "out", function).dtype != element:
+        raise TypeError(f"{function}(): 'out' should be {element!s}, found {out.dtype!s}")
+    attrs = {
+        "n": count,
+        "dtype": element.code,
+        "seed": arguments.integer(seed, "seed", function),
+    }
+    keeps = arguments.flag(stop_gradient, "stop_gradient", function)
+    with device_guard(device):
+        made = emit_into(out, function, {}, attrs, stop_gradient=keeps)
+    made.stop_gradient = made.stop_gradient or keeps
+    return made
+
+
+def kron(
+    x: Variable, y: Variable, out: Variable | None = None, name: str | None = None
+) -> Variable:
+    """The Kronecker product (fluid.layers.kron)."""
+    inputs = {"X": arguments.variable(x, "x", "kron"), "Y": arguments.variable(y, "y", "kron")}
+    return emit_into(out, "kron", inputs, name=name)
+
+
+def logsumexp(
+    x: Variable,
+    dim: Any = None,
+    keepdim: bool = False,
+    out: Variable | None = None,
+    name: str | None = None,
+) -> Variable:
+    """log(sum(exp(x))) over some axes, without overflow (fluid.layers.logsumexp)."""
+    if x is None:
+        raise AssertionError("logsumexp(): 'x' cannot be None")
+    arguments.variable(x, "x", "logsumexp")
+    if x.has_type and x.dtype not in ("float32", "float64"):
+        raise TypeError(f"logsumexp(): 'x' should be float32 or float64, found {x.dtype!s}")
+    made = _logsumexp(x, dim, keepdim, name)
+    return made if out is None else assign(made, out)
+
+
+def meshgrid(input: list[Variable], name: str | None = None) -> list[Variable]:
+    """Vectors as the coordinates of a grid, each broadcast over all (fluid.layers.meshgrid)."""
+    if not isinstance(input, list):
+        raise TypeError(f"meshgrid(): 'input' must be a list, found {type(input).__name__}")
+    return _meshgrid(input, name=name)

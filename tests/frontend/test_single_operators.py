@@ -1,0 +1,66 @@
+"""Operators that run on the variables of a scope, without a program (fluid.op)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from graphopt import fluid
+from graphopt.errors import ScopeError
+from graphopt.fluid.op import Operator
+
+PLACE = fluid.CPUPlace()
+ROWS = np.arange(6, dtype="float32").reshape(3, 2)
+
+
+def scope_of(**values: Any) -> fluid.Scope:
+    scope = fluid.Scope()
+    for name, value in values.items():
+        scope.var(name).get_tensor().set(value, PLACE)
+    return scope
+
+
+def value_in(scope: fluid.Scope, name: str) -> Any:
+    slot = scope.find_var(name)
+    assert slot is not None
+    return np.array(slot.get_tensor())
+
+
+def test_an_operator_reads_and_writes_variables_of_a_scope() -> None:
+    scope = scope_of(x=ROWS)
+    op = Operator("scale", X="x", Out="made", scale=2.0)
+    assert (op.type(), op.inputs(), op.outputs()) == ("scale", {"X": ["x"]}, {"Out": ["made"]})
+    op.run(scope, PLACE)
+    np.testing.assert_array_equal(value_in(scope, "made"), ROWS * 2)
+    scope.var("x").get_tensor().set(ROWS[:1], PLACE)
+    op.run(scope, PLACE)
+    np.testing.assert_array_equal(value_in(scope, "made"), ROWS[:1] * 2)
+
+
+def test_several_names_and_outputs_that_are_inputs() -> None:
+    scope = scope_of(a=ROWS, b=ROWS, lr=np.array([0.5], "float32"))
+    Operator(type="sum", X=["a", "b"], Out="total").run(scope, PLACE)
+    np.testing.assert_array_equal(value_in(scope, "total"), ROWS * 2)
+    names = {"Param": "a", "Grad": "total", "LearningRate": "lr", "ParamOut": "a"}
+    Operator("sgd", **names).run(scope, PLACE)
+    np.testing.assert_array_equal(value_in(scope, "a"), ROWS * 0)
+
+
+def test_lengths_of_sequences() -> None:
+    scope = scope_of(x=ROWS)
+    scope.var("x").get_tensor().set_recursive_sequence_lengths([[1, 2]])
+    Operator("sequence_reverse", X="x", Y="y").run(scope, PLACE)
+    np.testing.assert_array_equal(value_in(scope, "y"), ROWS[[0, 2, 1]])
+    assert scope.var("y").get_tensor().recursive_sequence_lengths() == [[1, 2]]
+
+
+def test_errors() -> None:
+    with pytest.raises(ValueError, match="not registered"):
+        Operator("no_such_type", X="x")
+    with pytest.raises(ValueError, match="positional"):
+        Operator("scale", "x")
+    with pytest.raises(ScopeError, match="'x', which has no value"):
+        Operator("scale", X="x", Out="y").run(fluid.Scope(), PLACE)
+    assert "scale" in Operator.types()
