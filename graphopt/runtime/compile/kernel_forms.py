@@ -106,7 +106,8 @@ def _name() -> str:
     """The file of verdicts on this version of jaxlib, by these trials of this code."""
     found = hashlib.sha256(version("jaxlib").encode())
     root = Path(__file__).parents[2]
-    for file in ("runtime/compile/kernel_trial.py", "lowering/kernels/onednn.py"):
+    files = ("kernels/onednn.py", "kernels/onednn_blocks.py")
+    for file in ("runtime/compile/kernel_trial.py", *(f"lowering/{name}" for name in files)):
         found.update((root / file).read_bytes())
     return f"onednn-{version('jaxlib')}-{found.hexdigest()[:12]}.json"
 
