@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from numbers import Integral
 from typing import Any
 
 import numpy as np
@@ -173,8 +174,14 @@ def triu(x: Variable, diagonal: int = 0, name: str | None = None) -> Variable:
 def _triangle(x: Variable, diagonal: int, function: str, name: str | None) -> Variable:
     rank = len(arguments.variable(x, "x", function).shape)
     if rank < 2:
-        raise ValueError(f"{function}(): 'x' should have rank 2 or more, found {rank}")
-    at = arguments.integer(diagonal, "diagonal", function)
+        raise ValueError(
+            f"{function}(): input shape in {function} must be at least 2-D, found {rank}-D"
+        )
+    if isinstance(diagonal, bool) or not isinstance(diagonal, Integral):
+        raise TypeError(
+            f"{function}(): diagonal in {function} must be a python Int, found {diagonal!r}"
+        )
+    at = int(diagonal)
     attrs = {"diagonal": at, "lower": function == "tril"}
     return emit_whole("tril_triu", {"X": x}, attrs, layer=function, name=name)
 

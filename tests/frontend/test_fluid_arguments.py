@@ -48,6 +48,16 @@ def test_refused(name: str) -> None:
         call()
 
 
+def test_triangles_name_what_is_wrong() -> None:
+    """In the words of Paddle, which its tests look for."""
+    api: Any = layers
+    with fresh():
+        with pytest.raises(TypeError, match="diagonal in tril must be a python Int"):
+            api.tril(image(), WRONG)
+        with pytest.raises(ValueError, match="input shape in triu must be at least 2-D"):
+            api.triu(fluid.data("x", [3]))
+
+
 def test_results_go_to_out() -> None:
     with fresh():
         x = fluid.data("x", [2, 2])
