@@ -173,7 +173,8 @@ def page(cases: Sequence[Outcome], seconds: float, listed: int) -> str:
     ]
     for cause, count in causes.most_common():
         errors = Counter(o.error for o in cases if o.outcome != "pass" and o.cause == cause)
-        example = errors.most_common(1)[0][0].replace("|", "\\|")[:120]
+        example = errors.most_common(1)[0][0].replace("|", "\\|")
+        example = example.replace(f"{ROOT}/", "")[:120]
         lines.append(f"| {CAUSES[cause]} | {count} | {f'`{example}`' if example else ''} |")
     lines += ["", "| file | cases | pass |", "|---|---|---|"]
     for file in sorted({o.file for o in cases}):
