@@ -108,6 +108,26 @@ def test_a_rival_that_wins(timed: Callable[[float], None]) -> None:
     close(found[2], wanted[2])
 
 
+def test_a_rival_that_wins_beside_a_run(
+    timed: Callable[[float], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A run of the own form, during which another thread settles the rival, loses nothing."""
+    timed(0.5)
+    original = Rival.next
+
+    def late(self: Rival) -> Any:
+        found, made = original(self), self._made
+        if found is None and made is not None:
+            self._won(made, 0.5)
+        return found
+
+    monkeypatch.setattr(Rival, "next", late)
+    net, _ = trained(6)
+    (executable,) = (each for each in net.executor._runner.executables() if each.fed)
+    assert executable.rival is None
+    assert executable.won is not None
+
+
 def inference() -> tuple[Any, Any, Any]:
     """The run of a convolution with a bias and a relu, its executor and its program."""
     main, start = static.Program(), static.Program()

@@ -195,8 +195,9 @@ class Executable:
         """
         rival, made = self.rival, self.won
         if rival is not None:
-            made = rival.winner() if rival.settled else rival.next()
-            if rival.settled:
+            settled = rival.settled  # once: another thread may settle it while this one asks
+            made = rival.winner() if settled else rival.next()
+            if settled:
                 self.won, self.rival = made, None
         return (function, self.prepare) if made is None else (made.step, made.prepare)
 
