@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from graphopt.cli.model_arguments import add_model_arguments
 from graphopt.debug.tables import statistics
 from graphopt.display.table import for_stream, table
 from graphopt.display.units import shape, size
-from graphopt.models.feeds import add_feed_arguments, feed_of, load_arrays
+from graphopt.models.feeds import feed_of, load_arrays
 from graphopt.runtime.settings.strategy_text import strategy_of
 
 if TYPE_CHECKING:
@@ -27,21 +28,7 @@ EXAMPLE = "graphopt run resnet18/model --random --dim 4"
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The arguments of `graphopt run` for a model."""
-    parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
-    parser.add_argument(
-        "--params", metavar="P", help="the parameters, when not in the folder of the model"
-    )
-    parser.add_argument(
-        "--input",
-        action="append",
-        default=[],
-        metavar="X.npz",
-        help="inputs by name; or NAME=X.npy, also for several",
-    )
-    add_feed_arguments(parser)
-    parser.add_argument(
-        "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
-    )
+    add_model_arguments(parser)
     parser.add_argument(
         "--explain",
         action="store_true",

@@ -61,3 +61,13 @@ def test_nothing_to_measure(capsys: pytest.CaptureFixture[str]) -> None:
     paddle.set_flags({KERNELS: "off"})
     assert tuned() == 1
     assert "FLAGS_graphopt_kernels=auto" in capsys.readouterr().err
+
+
+def test_bits_that_must_repeat(capsys: pytest.CaptureFixture[str]) -> None:
+    """There is no other form to compare with."""
+    paddle.set_flags({"FLAGS_cpu_deterministic": True})
+    try:
+        assert tuned() == 1
+    finally:
+        paddle.set_flags({"FLAGS_cpu_deterministic": False})
+    assert "nothing was compared" in capsys.readouterr().out

@@ -1,0 +1,26 @@
+"""The arguments of the commands that run a saved model."""
+
+from __future__ import annotations
+
+import argparse
+
+from graphopt.models.feeds import add_feed_arguments
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    """The model, its parameters, its inputs and its optimisations."""
+    parser.add_argument("model", metavar="MODEL", help="a model file, its prefix, or its folder")
+    parser.add_argument(
+        "--params", metavar="P", help="the parameters, when not in the folder of the model"
+    )
+    parser.add_argument(
+        "--input",
+        action="append",
+        default=[],
+        metavar="X.npz",
+        help="inputs by name; or NAME=X.npy, also for several",
+    )
+    add_feed_arguments(parser)
+    parser.add_argument(
+        "--build-strategy", metavar="FLAG=VALUE,...", help="the optimisations (a bare flag means 1)"
+    )
