@@ -20,7 +20,7 @@ from graphopt.lowering.kernels.onednn_here import why_not_here
 
 HostArray = np.ndarray[Any, Any]
 Ints = tuple[int, ...]
-BLOCKS = (64, 48, 32, 16)
+BLOCKS = (64, 48, 32, 24, 16, 8)
 """The numbers of output channels in a block, in the order in which they are tried."""
 LARGEST = 128
 CLOSE = 1e-4
