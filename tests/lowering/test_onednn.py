@@ -88,6 +88,19 @@ def test_products(
         np.testing.assert_allclose(own, wanted, rtol=error, atol=error)
 
 
+def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
+    """oneDNN would end the process there, so XLA computes products in bfloat16."""
+    monkeypatch.setattr(onednn_here, "instructions", lambda: frozenset({"avx2"}))
+    onednn_here.why_not_half.cache_clear()
+    try:
+        lowered = jax.jit(partial(onednn.matmul, transpose_x=True, transpose_y=False)).lower(
+            *drawn((64, 32), (64, 16), dtype="bfloat16")
+        )
+        assert "onednn" not in lowered.as_text()
+    finally:
+        onednn_here.why_not_half.cache_clear()
+
+
 @pytest.mark.parametrize(("window", "algorithm"), WINDOWS)
 def test_convolutions(window: Window, algorithm: str) -> None:
     """With strides, holes, uneven padding, and each way to compute the filter's gradient."""

@@ -40,7 +40,7 @@ def asked(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Kernels are asked for, on a machine that may have them and has no verdict."""
     monkeypatch.setattr(kernel_forms, "why_not_here", lambda: "")
     monkeypatch.setattr(kernel_forms, "_own", {})
-    monkeypatch.setattr(kernel_forms, "instructions", lambda: frozenset({"avx512_bf16"}))
+    monkeypatch.setattr(kernel_forms, "why_not_half", lambda: "")
     monkeypatch.setattr(kernel_forms, "_trial", Recorder)
     Recorder.started = 0
     old = paddle.get_flags(["FLAGS_graphopt_kernels", "FLAGS_graphopt_cache_dir"])
@@ -149,12 +149,12 @@ def test_a_trial_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_no_instructions_for_half(monkeypatch: pytest.MonkeyPatch) -> None:
     """Products in bfloat16 need instructions for them."""
-    monkeypatch.setattr(kernel_forms, "instructions", lambda: frozenset({"avx2"}))
+    monkeypatch.setattr(kernel_forms, "why_not_half", lambda: "it has none")
     monkeypatch.setattr(kernel_forms, "COMMAND", (sys.executable, "-c", DIES))
     Trial().work()
     verdicts = read_verdicts()
     assert verdicts is not None
-    assert verdicts[HALF] == "the processor has no instructions for bfloat16"
+    assert verdicts[HALF] == "it has none"
 
 
 def test_wrong_numbers(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from jax import lax
 from jax import numpy as jnp
 
 from graphopt.lowering.kernels.convolution import FILTER_GRADIENTS, Window, xla_convolution
-from graphopt.lowering.kernels.onednn_here import why_not_here
+from graphopt.lowering.kernels.onednn_here import why_not_half, why_not_here
 
 Array = jax.Array
 ONEDNN = "onednn"
@@ -43,6 +43,8 @@ def matmul(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> Array:
 
 def _has_form(x: Array, y: Array, transpose_x: bool, transpose_y: bool) -> bool:
     if why_not_here() or x.dtype != y.dtype or x.dtype not in (jnp.float32, jnp.bfloat16):
+        return False
+    if x.dtype == jnp.bfloat16 and why_not_half():
         return False
     if x.ndim < 2 or y.ndim < 2 or x.size == 0 or y.size == 0 or (transpose_x and transpose_y):
         return False

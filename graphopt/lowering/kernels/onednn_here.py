@@ -7,6 +7,8 @@ import platform
 import sys
 from importlib.metadata import version
 
+from graphopt.lowering.kernels.processor import instructions
+
 JAXLIBS = ("0.10.2", "0.12.0.1")
 
 
@@ -17,4 +19,17 @@ def why_not_here() -> str:
         return f"jaxlib has oneDNN on Linux on x86, not on {sys.platform} on {platform.machine()}"
     if version("jaxlib") not in JAXLIBS:
         return f"it was seen to work in jaxlib {', '.join(JAXLIBS)}, here is {version('jaxlib')}"
+    return ""
+
+
+@functools.cache
+def why_not_half() -> str:
+    """The reason why oneDNN has no products in bfloat16 here; "" where it may have them.
+
+    Without the instructions it ends the process.
+    """
+    if reason := why_not_here():
+        return reason
+    if not instructions() & {"avx512_bf16", "amx_bf16"}:
+        return "the processor has no instructions for bfloat16"
     return ""

@@ -23,12 +23,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from graphopt.lowering.kernels.onednn_here import why_not_here
+from graphopt.lowering.kernels.onednn_here import why_not_half, why_not_here
 from graphopt.passes.target.choose_kernel import FORMS, HALF
 from graphopt.runtime.compile.background import submit
 from graphopt.runtime.compile.kernel_trial import BEGINS, ENDS
 from graphopt.runtime.devices.cache_place import machine_directory
-from graphopt.runtime.devices.machine import instructions
 from graphopt.runtime.settings.flags import must_repeat
 
 SECONDS = 120.0
@@ -159,8 +158,8 @@ class Trial:
     def verdicts(self) -> Verdicts | None:
         """The verdict on each form; None when it was stopped."""
         found: dict[str, str] = {}
-        if not any(name.startswith(("avx512_bf16", "amx_bf16")) for name in instructions()):
-            found[HALF] = "the processor has no instructions for bfloat16"
+        if reason := why_not_half():
+            found[HALF] = reason
         while left := [form for form in FORMS if form not in found]:
             said, code = self._ended(left)
             if self._stopped:

@@ -7,7 +7,7 @@ import os
 import platform
 from pathlib import Path
 
-from graphopt.runtime.devices.machine import instructions
+from graphopt.lowering.kernels.processor import instructions
 from graphopt.runtime.settings.flags import cache_directory
 
 

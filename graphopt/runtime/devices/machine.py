@@ -2,20 +2,12 @@
 
 from __future__ import annotations
 
-import functools
 import platform
 from collections.abc import Mapping
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, NamedTuple
 
-# Words of /proc/cpuinfo that name instructions of x86. Others name what a kernel or a microcode
-# does, and differ between machines that run the same code.
-_INSTRUCTIONS = (
-    *("sse", "ssse3", "avx", "amx", "fma", "f16c", "bmi", "adx", "aes", "vaes", "sha", "abm"),
-    *("pclmul", "vpclmul", "gfni", "popcnt", "movbe", "xop", "tbm", "cx16", "lahf", "pni"),
-    *("clflush", "clwb", "rdrand", "rdseed", "prefetchw", "3dnow", "movdir", "sm3", "sm4"),
-)
+from graphopt.lowering.kernels.processor import instructions
 
 
 class Machine(NamedTuple):
@@ -53,17 +45,3 @@ def this_machine(device: Any) -> Machine:
     if client.platform == "cpu":
         return Machine(platform.machine(), instructions(), compiler)
     return Machine(device.device_kind, frozenset(), compiler)
-
-
-@functools.cache
-def instructions() -> frozenset[str]:
-    """The sets of instructions of the processor, by their names in Linux; none elsewhere."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
-    except OSError:
-        return frozenset()
-    found = next((line for line in lines if line.startswith(("flags", "Features"))), "")
-    words = found.partition(":")[2].split()
-    if found.startswith("flags"):
-        words = [word for word in words if word.startswith(_INSTRUCTIONS)]
-    return frozenset(words)

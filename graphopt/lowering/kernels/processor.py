@@ -1,0 +1,28 @@
+"""The instructions of this machine's processor, as Linux names them; without JAX."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+# Words of /proc/cpuinfo that name instructions of x86. Others name what a kernel or a microcode
+# does, and differ between machines that run the same code.
+_INSTRUCTIONS = (
+    *("sse", "ssse3", "avx", "amx", "fma", "f16c", "bmi", "adx", "aes", "vaes", "sha", "abm"),
+    *("pclmul", "vpclmul", "gfni", "popcnt", "movbe", "xop", "tbm", "cx16", "lahf", "pni"),
+    *("clflush", "clwb", "rdrand", "rdseed", "prefetchw", "3dnow", "movdir", "sm3", "sm4"),
+)
+
+
+@functools.cache
+def instructions() -> frozenset[str]:
+    """The sets of instructions of the processor, by their names in Linux; none elsewhere."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8").splitlines()
+    except OSError:
+        return frozenset()
+    found = next((line for line in lines if line.startswith(("flags", "Features"))), "")
+    words = found.partition(":")[2].split()
+    if found.startswith("flags"):
+        words = [word for word in words if word.startswith(_INSTRUCTIONS)]
+    return frozenset(words)
