@@ -137,7 +137,7 @@ types: $(VENV)/.dev ## check types (strict in graphopt/ir and graphopt/passes), 
 	$(BIN)/mypy --python-executable $(BIN)/python --cache-dir $(VENV)/.mypy_cache
 
 .PHONY: docs
-docs: $(VENV)/.dev ## write the reference pages and the stub of variables anew from the code
+docs: $(VENV)/.dev ## write the reference pages and the stub of variables from the code
 	$(BIN)/python docs/generate.py
 
 .PHONY: wheel

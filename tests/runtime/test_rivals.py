@@ -124,8 +124,9 @@ def test_a_rival_that_wins_beside_a_run(
     monkeypatch.setattr(Rival, "next", late)
     net, _ = trained(6)
     (executable,) = (each for each in net.executor._runner.executables() if each.fed)
-    assert executable.rival is None
-    assert executable.won is not None
+    assert executable.active is not None
+    assert executable.active.rival is None
+    assert executable.active.won is not None
 
 
 def inference() -> tuple[Any, Any, Any]:

@@ -31,6 +31,7 @@ from graphopt.runtime.runners.runner import write_learning_rates
 from graphopt.runtime.settings.progress import announced
 from graphopt.runtime.state.arrays import Feeds, HostArray
 from graphopt.runtime.state.scope import Scope
+from graphopt.runtime.steps.active_form import ActiveForm
 from graphopt.runtime.steps.executable import Executable
 
 _WARM_UP = 2
@@ -69,7 +70,7 @@ def profiled(
         except NeedsData as error:
             raise UnsupportedError(f"the program runs op by op, as {error}") from None
 
-    executable.function = made
+    executable.active = ActiveForm(made, executable.prepare)
 
     def step() -> None:
         fetches = executable(feeds, scope)

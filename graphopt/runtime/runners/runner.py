@@ -80,7 +80,7 @@ class Runner:
             "compiled_programs": len(self.all_compiled()),
             "compiled_shapes": len(kept),
             "op_by_op": sum(executable.replicated.name == "by_op" for executable in kept),
-            "tiers": dict(Counter(str(each.form) for each in kept if each.form is not None)),
+            "tiers": dict(Counter(filter(None, (each.tier() for each in kept)))),
             "runs": self.runs,
             "reasons": self._kept.stats(self._all()),
         }

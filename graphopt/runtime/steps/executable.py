@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import itertools
-import warnings
 import weakref
 from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import jax
 import numpy as np
 
 from graphopt.display.units import several
-from graphopt.ir.program.location import caller_level
 from graphopt.lowering.needs_data import NeedsData
 from graphopt.lowering.plan import Replicated
 from graphopt.runtime.compile.compiled import Compiled
 from graphopt.runtime.disk.cache import use_cache
-from graphopt.runtime.disk.known import Arguments, Known, types_of
+from graphopt.runtime.disk.known import Arguments, types_of
 from graphopt.runtime.feeds.ids import check_ids
-from graphopt.runtime.settings.flags import AUTO, FAST, FULL
 from graphopt.runtime.settings.progress import FEED_SHAPE, NEW_PROGRAM, announced
 from graphopt.runtime.state.arrays import Array, Arrays, Feeds, HostArray
 from graphopt.runtime.state.bound import Bound, BoundState, scope_slot, take_all
@@ -31,12 +27,9 @@ from graphopt.runtime.state.generator import default_generator
 from graphopt.runtime.state.prepare import Prepare
 from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
-from graphopt.runtime.steps.challenge import rival_of
-from graphopt.runtime.steps.forms import Form, Lowering
-from graphopt.runtime.steps.rivals import Made, Rival
+from graphopt.runtime.steps.active_form import ActiveForm, first_form
 from graphopt.runtime.steps.run_hook import Watcher, watcher
 from graphopt.runtime.steps.step_calls import FedArrays, Results, Step, StepCalls
-from graphopt.runtime.steps.tiers import Successor, Tier, quickly, tier_of
 
 # A program that meets more shapes than this forgets the executable used least lately.
 MAX_SHAPES = 64
@@ -89,17 +82,9 @@ class Executable:
         self.keys: KeyGenerator | None = None
         # called with how a step that calls Python ended
         self.confirm: Callable[[str], None] | None = None
-        self.function: Step | None = None
+        # the compiled form that runs, None before the first step
+        self.active: ActiveForm | None = None
         self.call = StepCalls()
-        # the form that takes the place of the function, while there is one to come
-        self.successor: Successor[Step] | None = None
-        # the form with other kernels, until it is known which is quicker
-        self.rival: Rival | None = None
-        # that form, when it has won: it runs in the place of the function
-        self.won: Made | None = None
-        # for reports: the form of the function and the reason
-        self.form: Tier | Successor[Step] | Rival | None = None
-        self._challenger: Callable[[object], Rival | None] = _unrivalled
         self.prepare = compiled.prepare
         self.bounds = compiled.bounds
 
@@ -112,11 +97,8 @@ class Executable:
         if self.bounds:
             check_ids(self.bounds, feeds)
         ordered = tuple([feeds[name] for name in self.fed])
-        function, prepare = self.function or self.make_ready(feeds, scope), self.prepare
-        if self.successor is not None:
-            function = self._succeeded(function, self.successor)
-        if self.rival is not None or self.won is not None:
-            function, prepare = self._contested(function)
+        active = self.active or self.make_ready(feeds, scope)
+        function, _, prepare = active.next()
         if not self.replicated.donates:
             fetches, written = self._keeping(function, ordered, scope)
             self._bound(fetches, written)
@@ -139,16 +121,20 @@ class Executable:
                         self._store(slots, noted[0][1], scope)
                 raise
         self._bound(fetches, written)
-        if self.rival is not None:
-            self.rival.ended(fetches or written)
+        active.ended(noted[0])
         return fetches
 
-    def make_ready(self, feeds: Feeds, scope: Scope) -> Step:
-        """The function, compiled for these feeds unless it is."""
-        if self.function is None:
+    def make_ready(self, feeds: Feeds, scope: Scope) -> ActiveForm:
+        """The form that runs, compiled for these feeds unless there is one."""
+        if self.active is None:
             with jax.enable_x64(True):
-                self.function = self._compile(*self.arguments(feeds, scope))
-        return self.function
+                self.active = self._compile(*self.arguments(feeds, scope))
+        return self.active
+
+    @property
+    def function(self) -> Step | None:
+        """The function of its own form, None before the first step."""
+        return None if self.active is None else self.active.own.step
 
     def arguments(self, feeds: Feeds, scope: Scope) -> tuple[Arrays, Arrays, FedArrays, HostArray]:
         """The arguments of a step: state that it updates, state that it reads, feeds, a key."""
@@ -157,54 +143,27 @@ class Executable:
             updated, read_only = self._state(self._slots(scope), scope, self.prepare)
         return updated, read_only, ordered, _NO_KEY
 
+    def tier(self) -> str:
+        """The form that runs and the reason; "" where there is one form only."""
+        state = None if self.active is None else self.active.state
+        return "" if state is None else str(state)
+
     def stablehlo(self) -> str:
         """The input of XLA; "" before the first step, and for ops that run one by one."""
-        if not isinstance(self.function, jax.stages.Compiled):
+        function = self.function
+        if not isinstance(function, jax.stages.Compiled):
             return ""
         types = jax.tree.map(
-            lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), self.function.args_info[0]
+            lambda info: jax.ShapeDtypeStruct(info.shape, info.dtype), function.args_info[0]
         )
         with jax.enable_x64(True):
             return self.replicated.function.trace(*types).lower().as_text()
 
     def hlo(self) -> str:
         """The output of XLA; "" as for `stablehlo`."""
-        function = self.function if self.won is None else self.won.step
+        won = None if self.active is None else self.active.won
+        function = self.function if won is None else won.step
         return function.as_text() or "" if isinstance(function, jax.stages.Compiled) else ""
-
-    def _succeeded(self, function: Step, successor: Successor[Step]) -> Step:
-        """The function of the next run: the full form if it is there, else the quick one."""
-        full = successor.take()
-        if full is not None:
-            self.function, self.successor = full, None
-            self._challenge()
-            return full
-        if successor.error is not None:
-            self.successor = None
-            warnings.warn(
-                f"a program stays in its quick form, which runs longer: the full one did not "
-                f"compile: {successor.error}",
-                stacklevel=caller_level(),
-            )
-        return function
-
-    def _contested(self, function: Step) -> tuple[Step, Prepare | None]:
-        """The function of the next run and its `@prepare`: its own or its rival's, which alternate.
-
-        Both come from one place, as another thread may change what goes on here.
-        """
-        rival, made = self.rival, self.won
-        if rival is not None:
-            settled = rival.settled  # once: another thread may settle it while this one asks
-            made = rival.winner() if settled else rival.next()
-            if settled:
-                self.won, self.rival = made, None
-        return (function, self.prepare) if made is None else (made.step, made.prepare)
-
-    def _challenge(self) -> None:
-        """Let a rival of the full form be made when it has run for a while."""
-        self.rival = self._challenger(self.form)
-        self.form = self.rival or self.form
 
     def _state(
         self, slots: BoundState, scope: Scope, prepare: Prepare | None
@@ -215,7 +174,7 @@ class Executable:
         read_only = tuple(take_all(replicated, slots.read_only))
         if prepare is not None:
             read_only += prepare(scope, take_all(replicated, slots.prepare))
-            if self.won is not None and prepare is not self.prepare:
+            if prepare is not self.prepare and self.active is not None and self.active.won:
                 scope.prepared.pop(self.prepare, None)  # what the other form read
         return updated, read_only
 
@@ -299,47 +258,21 @@ class Executable:
 
     def _compile(
         self, updated: Arrays, read_only: Arrays, ordered: FedArrays, key: HostArray
-    ) -> Step:
+    ) -> ActiveForm:
         use_cache()
         if not hasattr(self.replicated.function, "trace"):
-            return self.replicated.function
+            return ActiveForm(self.replicated.function, self.prepare)
         arguments: Arguments = (updated, read_only, ordered, key)
         if self.replicated.name == "alone":  # a second form may be lowered later: keep no arrays
             arguments = types_of(arguments)
         try:
             with announced(lambda: self._described(ordered)):
-                function = self._first_form(arguments, self._sizes(ordered))
+                return first_form(self.compiled, self.replicated, arguments, self._sizes(ordered))
         except NeedsData:
             if self.replicated.name != "alone":
                 raise
             self.replicated = self.compiled.by_op()
-            return self.replicated.function
-        if self.replicated.name == "alone":
-            self._challenger = partial(
-                rival_of, self.compiled, self.replicated, arguments, self._sizes(ordered)
-            )
-        if isinstance(self.form, Tier) and self.form.name == FULL:
-            self._challenge()
-        return function
-
-    def _first_form(self, arguments: Arguments, sizes: str) -> Step:
-        """The form that runs first, for arguments like these; `sizes` are those of the feeds."""
-        options = self.compiled.options()
-        lowering = Lowering(self.replicated.function, arguments, self.compiled.parts, sizes)
-        self.form = tier = tier_of(self.compiled, self.replicated)
-        known = Known.of(self.compiled, self.replicated, arguments)
-        kept = self.compiled.is_kept
-        full = Form(known, lowering, options, kept=kept)
-        if tier.name != FAST and (found := full.load()) is not None:
-            self.form = Tier(FULL, "it was on disk")
-            return found
-        if tier.name == FULL:
-            return full.make()
-        quick = Form(known, lowering, quickly(options), "quick form", kept=kept)
-        function = quick.load() or quick.make()
-        if tier.name == AUTO:
-            self.form = self.successor = Successor(full.make)
-        return function
+            return ActiveForm(self.replicated.function, self.prepare)
 
     def _described(self, ordered: FedArrays) -> str:
         """The program that is compiled, with its size, the shapes of its feeds and the reason."""
@@ -414,11 +347,6 @@ class Executables:
         return Executable(
             self.compiled, replicated, self.reason if self.shapes == 1 else FEED_SHAPE
         )
-
-
-def _unrivalled(_: object) -> Rival | None:
-    """No rival: of a step that is not compiled here."""
-    return None
 
 
 def _nobody(_: str) -> None:

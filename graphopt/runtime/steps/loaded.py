@@ -12,6 +12,7 @@ from graphopt.runtime.devices.places import device_of
 from graphopt.runtime.disk.summaries import Summarized
 from graphopt.runtime.settings.progress import FEED_SHAPE
 from graphopt.runtime.state.arrays import Arrays, HostArray
+from graphopt.runtime.steps.active_form import ActiveForm
 from graphopt.runtime.steps.executable import Executable, Executables
 from graphopt.runtime.steps.step_calls import FedArrays, Results, Step
 
@@ -65,7 +66,7 @@ class LoadedExecutables(Executables):
             "alone", step, 1, lambda _: sharding, home_of(device), mapped=False, why=SHIPPED
         )
         executable = Executable(self.compiled, replicated, SHIPPED)
-        executable.function = step
+        executable.active = ActiveForm(step, executable.prepare)
         return executable
 
     def _made(self, replicated: Replicated) -> Executable:

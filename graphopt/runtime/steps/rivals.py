@@ -38,7 +38,7 @@ NOT_YET = "oneDNN is tried later"
 
 
 class Made(NamedTuple):
-    """A rival's function, the number of its ops with a kernel, and the `@prepare` of its module."""
+    """A compiled form: its function, the number of its kernels of oneDNN, and its `@prepare`."""
 
     step: Step
     kernels: int

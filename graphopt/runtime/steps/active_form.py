@@ -1,0 +1,121 @@
+"""The form of a step that runs next: the quick one, the full one, or one with other kernels.
+
+A step begins with one form. Another form that a thread compiles may take over between two runs.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable
+from typing import TypeAlias
+
+from graphopt.ir.program.location import caller_level
+from graphopt.lowering.plan import Replicated
+from graphopt.runtime.compile.compiled import Compiled
+from graphopt.runtime.disk.known import Arguments, Known
+from graphopt.runtime.settings.flags import AUTO, FAST, FULL
+from graphopt.runtime.state.prepare import Prepare
+from graphopt.runtime.steps.challenge import rival_of
+from graphopt.runtime.steps.forms import Form, Lowering
+from graphopt.runtime.steps.rivals import Made, Rival
+from graphopt.runtime.steps.step_calls import Results, Step
+from graphopt.runtime.steps.tiers import Successor, Tier, quickly, tier_of
+
+# of the tier that a step runs in
+Challenger: TypeAlias = "Callable[[object], Rival | None]"
+
+
+class ActiveForm:
+    """The form that a step runs, and those that may take its place.
+
+    `function` is the form that runs first, `prepare` computes state for it. A quick form has
+    a successor, the full one. `challenger` gives the rival of the full form.
+    """
+
+    def __init__(
+        self,
+        function: Step,
+        prepare: Prepare | None,
+        tier: Tier | None = None,
+        successor: Successor[Step] | None = None,
+        challenger: Challenger | None = None,
+    ) -> None:
+        self.own = Made(function, 0, prepare)
+        self.state: Tier | Successor[Step] | Rival | None = successor or tier
+        """The form and the reason, for reports."""
+        self.won: Made | None = None
+        """The rival, when it is the quicker one."""
+        self.rival: Rival | None = None
+        """The rival, until it is known which is quicker."""
+        self._successor = successor
+        self._challenger = challenger
+        if successor is None and tier is not None and tier.name == FULL:
+            self._challenge()
+
+    def next(self) -> Made:
+        """The form of the next run."""
+        if self._successor is not None:
+            self._succeed(self._successor)
+        rival, made = self.rival, self.won
+        if rival is not None:
+            settled = rival.settled  # once: another thread may settle it while this one asks
+            made = rival.winner() if settled else rival.next()
+            if settled:
+                self.won, self.rival = made, None
+        # from one place, as another thread may change what goes on here
+        return self.own if made is None else made
+
+    def ended(self, results: Results) -> None:
+        """The run of the form that `next` gave has ended with these results."""
+        if self.rival is not None:
+            fetches, written = results
+            self.rival.ended(fetches or written)
+
+    def _succeed(self, successor: Successor[Step]) -> None:
+        """Let the full form take over if it is there."""
+        full = successor.take()
+        if full is not None:
+            self.own, self._successor = Made(full, 0, self.own.prepare), None
+            self._challenge()
+        elif successor.error is not None:
+            self._successor = None
+            warnings.warn(
+                f"a program stays in its quick form, which runs longer: the full one did not "
+                f"compile: {successor.error}",
+                stacklevel=caller_level(),
+            )
+
+    def _challenge(self) -> None:
+        """Let a rival of the full form be made when it has run for a while."""
+        if self._challenger is not None:
+            self.rival = self._challenger(self.state)
+            self.state = self.rival or self.state
+
+
+def first_form(
+    compiled: Compiled, replicated: Replicated, arguments: Arguments, sizes: str
+) -> ActiveForm:
+    """The form that runs first, for arguments like these; `sizes` are those of the feeds in words.
+
+    It comes from disk if it is there, and is compiled otherwise.
+    """
+    options, kept = compiled.options(), compiled.is_kept
+    lowering = Lowering(replicated.function, arguments, compiled.parts, sizes)
+    known = Known.of(compiled, replicated, arguments)
+    full = Form(known, lowering, options, kept=kept)
+
+    def challenger(form: object) -> Rival | None:
+        return rival_of(compiled, replicated, arguments, sizes, form)
+
+    def of(function: Step, tier: Tier, successor: Successor[Step] | None = None) -> ActiveForm:
+        rivalled = challenger if replicated.name == "alone" else None
+        return ActiveForm(function, compiled.prepare, tier, successor, rivalled)
+
+    tier = tier_of(compiled, replicated)
+    if tier.name != FAST and (found := full.load()) is not None:
+        return of(found, Tier(FULL, "it was on disk"))
+    if tier.name == FULL:
+        return of(full.make(), tier)
+    quick = Form(known, lowering, quickly(options), "quick form", kept=kept)
+    function = quick.load() or quick.make()
+    return of(function, tier, Successor(full.make) if tier.name == AUTO else None)
