@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from graphopt.display.facts import WithFacts
 from graphopt.display.table import Page
+from graphopt.display.units import several
 from graphopt.ir.program import Program
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.devices.places import Place, as_place, likely_place
@@ -127,12 +128,15 @@ class CompiledProgram(WithFacts):
         """The report of the optimizer: rewrites, refusals with reasons, near misses.
 
         Covers the programs compiled so far; before the first run there is no report, but
-        `graphopt.explain` needs no run. With `flag` only what that flag or pass did.
+        `graphopt.explain` needs no run. It ends with the form in which each size runs, and the
+        measurement that decided it. With `flag` only what that flag or pass did.
         """
         found = self.explanations()
         if not found:
             return "nothing was compiled yet: run the program first"
         parts = [item.text(flag) for item in found]
+        if not flag:
+            parts += self._forms()
         if self._parallel is not None and not flag:
             parts += self._mappers() + self._parallel.execution.explain()
         return "\n\n".join(parts)
@@ -258,6 +262,13 @@ class CompiledProgram(WithFacts):
         """Its facts, and for each set of feeds and fetches that was compiled the report."""
         reports = [part for item in self.explanations() for part in item.page().parts]
         return Page([*super()._page().parts, *reports])
+
+    def _forms(self) -> list[str]:
+        """A line for each form in which sizes run, with the reason."""
+        tiers = self._runner.stats.get("tiers", {}) if self._runner is not None else {}
+        return [
+            f"form of {several(count, 'size')}: {form}" for form, count in sorted(tiers.items())
+        ]
 
     def _mappers(self) -> list[str]:
         """A line for each mapper that makes replicas of what was compiled."""

@@ -136,6 +136,17 @@ def test_a_size_that_never_comes_again_has_no_second_form() -> None:
     assert net.executor.stats["tiers"] == {"fast: a second run has the full form compiled": 3}
 
 
+def test_explain_ends_with_the_forms() -> None:
+    """A line for each form, with the number of sizes that run in it."""
+    net = infer()
+    compiled = static.CompiledProgram(net.main)
+    for rows in (1, 2):
+        net.executor.run(compiled, feed=feed(rows), fetch_list=[net.out])
+    last = compiled.explain().splitlines()[-1]
+    assert last == "form of 2 sizes: fast: a second run has the full form compiled"
+    assert "form of" not in compiled.explain("all")
+
+
 def infer() -> Net:
     def make() -> tuple[Any, Any]:
         x = static.data("x", [None, 4], "float32")
