@@ -161,7 +161,7 @@ class Optimizer(WithFacts):
         if not pairs:
             nothing = "there is nothing to update: the loss depends on no trainable parameter"
             if program.current_block().idx:
-                raise ValueError(f"{nothing}{_OUTSIDE}")
+                raise ValueError(nothing)
             warnings.warn(nothing, stacklevel=caller_level())
             return []
         with program.role(OpRole.OPTIMIZE):
@@ -410,10 +410,6 @@ class Optimizer(WithFacts):
     clear_gradients = clear_grad
 
 
-_OUTSIDE = (
-    " by the operators of this branch or loop. Values computed outside of it get no gradient "
-    "here: build the whole network in the branch, or call minimize outside"
-)
 _UPPER = ("Param", "Grad", "LearningRate")
 
 
