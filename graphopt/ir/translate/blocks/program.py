@@ -25,12 +25,13 @@ from graphopt.ir.translate.blocks.block import BlockParser, value_name
 from graphopt.ir.translate.blocks.branches import BRANCHES
 from graphopt.ir.translate.blocks.gradients import GradientParser
 from graphopt.ir.translate.blocks.loops import LOOPS
+from graphopt.ir.translate.blocks.pylayers import PYLAYERS
 from graphopt.ir.translate.gradients.raising import plan_gradients
 
 # a shape, -1 for any size, and a dtype
 FeedType = tuple[Sequence[int], str]
 
-HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS}
+HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS, **PYLAYERS}
 
 
 @paused_collector()
