@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from graphopt import static
-from graphopt.fluid import core
+import graphopt as paddle
+from graphopt import pir_utils, static
+from graphopt.errors import UnsupportedError
+from graphopt.fluid import core, framework
 
 
 def test_device_types_are_told_apart() -> None:
@@ -53,3 +55,59 @@ def test_a_compiled_program_is_bound_once() -> None:
     assert program._compile(scope, core.CPUPlace()) is program
     with pytest.raises(ValueError, match="different scope"):
         program._compile(core.Scope(), core.CPUPlace())
+
+
+def test_what_devices_support() -> None:
+    """As Paddle says it: half types on GPUs."""
+    assert not core.is_float16_supported(core.CPUPlace())
+    assert core.is_bfloat16_supported(core.CUDAPlace(0))
+    assert not paddle.amp.is_bfloat16_supported("cpu")
+    assert not core.supports_bfloat16() and not core.supports_int8()
+    assert core.op_support_gpu("relu") == core.is_compiled_with_cuda()
+    assert (core.grad_var_suffix(), core.empty_var_name()) == ("@GRAD", "@EMPTY@")
+
+
+def test_modes_and_guards() -> None:
+    """Static mode, whichever way a script asks for it; programs are built the same way twice."""
+    assert not framework.in_pir_mode() and not framework.use_pir_api()
+    assert framework._current_expected_place() == core.CPUPlace()
+    assert framework._dygraph_tracer() is None
+    built: list[list[str]] = []
+
+    @pir_utils.test_with_pir_api
+    def build() -> None:
+        with static.program_guard(static.Program()):
+            out = paddle.tensor.exp(static.data("x", [2], "float32"))
+        built.append([op.type for op in out.block.ops])
+        with pytest.raises(UnsupportedError), framework._dygraph_guard(object()):
+            pass
+
+    build()
+    assert built == [["exp"], ["exp"]]
+    before = static.default_main_program()
+    with pir_utils.IrGuard():
+        assert static.default_main_program() is not before
+    assert static.default_main_program() is before
+    paddle.disable_static()
+    try:
+        with framework._dygraph_guard(None):
+            framework.static_only(build)()
+        with pytest.raises(UnsupportedError):
+            framework.static_only(build)()
+    finally:
+        paddle.enable_static()
+
+
+def test_names_that_paddle_offers_in_two_places() -> None:
+    """Functions of paddle are those of paddle.tensor as well, layers those of nn.layer."""
+    assert paddle.tensor.matmul(*[paddle.ones([2, 2])] * 2).shape == (2, 2)
+    assert paddle.nn.layer.MaxPool2D is paddle.nn.MaxPool2D
+    assert paddle.nn.loss.CrossEntropyLoss is paddle.nn.CrossEntropyLoss
+    pool = static.nn.sequence_lod.sequence_pool
+    assert pool.__name__ == static.nn.sequence_pool.__name__
+    x = static.data("doors_x", [2], "float32")
+    x.stop_gradient = False
+    (found,) = paddle.autograd.ir_backward.grad(paddle.exp(x), x)
+    assert found.name == "doors_x@GRAD"
+    with pytest.raises(UnsupportedError, match="static_pylayer"):
+        paddle.autograd.PyLayer()

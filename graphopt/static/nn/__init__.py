@@ -44,7 +44,10 @@ _REFUSED: Mapping[str, lazy.Refusal] = {
 }
 lazy.attach(
     globals(),
-    {name: ("graphopt.fluid.layers.sequence_lod", name) for name in _SEQUENCES},
+    {
+        **{name: ("graphopt.fluid.layers.sequence_lod", name) for name in _SEQUENCES},
+        "sequence_lod": ("graphopt.fluid.layers.sequence_lod", ""),
+    },
     refused=_REFUSED,
 )
 publish(globals(), __name__)
