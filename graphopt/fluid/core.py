@@ -50,8 +50,18 @@ _RECORDS = {
     "BlockDesc": ("graphopt.frontend.descriptions", "BlockDesc"),
     "OpDesc": ("graphopt.frontend.descriptions", "OperatorDesc"),
 }
+_PRIMITIVES = (
+    *("_is_all_prim_enabled", "_is_bwd_prim_enabled", "_is_eager_prim_enabled"),
+    *("_is_fwd_prim_enabled", "_set_prim_all_enabled", "_set_prim_backward_enabled"),
+    *("_set_prim_forward_enabled", "set_prim_eager_enabled"),
+)
 lazy.attach(
-    globals(), {**{name: ("graphopt.fluid.inference", name) for name in _INFERENCE}, **_RECORDS}
+    globals(),
+    {
+        **{name: ("graphopt.fluid.inference", name) for name in _INFERENCE},
+        **{name: ("graphopt.fluid.primitives", name) for name in _PRIMITIVES},
+        **_RECORDS,
+    },
 )
 
 

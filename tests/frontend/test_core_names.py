@@ -67,6 +67,19 @@ def test_what_devices_support() -> None:
     assert (core.grad_var_suffix(), core.empty_var_name()) == ("@GRAD", "@EMPTY@")
 
 
+def test_switches_of_primitives() -> None:
+    """Each is kept."""
+    core._set_prim_all_enabled(True)
+    assert core._is_all_prim_enabled() and core._is_fwd_prim_enabled()
+    core._set_prim_backward_enabled(False)
+    assert not core._is_all_prim_enabled() and not core._is_bwd_prim_enabled()
+    core.set_prim_eager_enabled(True)
+    assert core._is_eager_prim_enabled()
+    core.set_prim_eager_enabled(False)
+    core._set_prim_forward_enabled(False)
+    assert not core._is_fwd_prim_enabled()
+
+
 def test_modes_and_guards() -> None:
     """Static mode, whichever way a script asks for it; programs are built the same way twice."""
     assert not framework.in_pir_mode() and not framework.use_pir_api()
