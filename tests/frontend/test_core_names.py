@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
 import graphopt as paddle
 from graphopt import pir_utils, static
 from graphopt.errors import UnsupportedError
-from graphopt.fluid import core, framework
+from graphopt.fluid import backward, core, framework
+from graphopt_tests.frontend.programs import fresh
 
 
 def test_device_types_are_told_apart() -> None:
@@ -124,3 +129,53 @@ def test_names_that_paddle_offers_in_two_places() -> None:
     assert found.name == "doors_x@GRAD"
     with pytest.raises(UnsupportedError, match="static_pylayer"):
         paddle.autograd.PyLayer()
+
+
+def test_a_scope_is_deleted_once() -> None:
+    scope = core.Scope()
+    scope.var("a")
+    scope._remove_from_pool()
+    assert scope.find_var("a") is None
+    with pytest.raises(RuntimeError, match="Deleting a nonexistent scope is not allowed"):
+        scope._remove_from_pool()
+
+
+def test_wishes_of_an_operator_are_kept() -> None:
+    with static.program_guard(static.Program()):
+        op: Any = paddle.exp(static.data("x", [2], "float32")).block.ops[-1]
+    assert (op.dist_attr.op_type, op.dist_attr.scheduling_priority) == ("exp", 0)
+    op.dist_attr.run_time_us = 1.5
+    assert op.dist_attr.run_time_us == 1.5
+
+
+def test_the_type_of_a_gradient_is_that_of_its_variable() -> None:
+    block = static.Program().global_block()
+    block.create_var("x", [3], "float64")
+    gradient = block.create_var("x@GRAD")
+    backward._infer_var_data_type_shape_("x@GRAD", block)
+    assert (gradient.shape, gradient.dtype) == ((3,), "float64")
+    alone = block.create_var("y@GRAD", [2], "float64")
+    with pytest.warns(UserWarning, match="default FP32"):
+        backward._infer_var_data_type_shape_("y@GRAD", block)
+    assert alone.dtype == "float32"
+
+
+def test_what_saving_asks(tmp_path: Path) -> None:
+    """Of variables, and of files and buffers."""
+    with fresh() as (main, _):
+        w = static.create_parameter([2], "float32", name="w")
+        paddle.optimizer.Momentum(0.1).minimize(paddle.sum(w * w))
+        io = paddle.framework.io_utils
+        state = [v.name for v in main.list_vars() if io.is_belong_to_optimizer(v)]
+        assert state == ["learning_rate_0", "w_velocity_0"]
+        assert io.is_parameter(w) and io.is_persistable(w) and not io.is_pir_fetch_var(w)
+        assert [v.name for v in static.io.get_program_persistable_vars(main)] == ["w", *state]
+    with io._open_file_buffer(str(tmp_path / "f"), "wb") as file:
+        file.write(b"abc")
+    buffer = BytesIO(b"abc")
+    with pytest.raises(KeyError), io._open_file_buffer(buffer, "rb") as found:
+        assert found.read(2) == b"ab"
+        raise KeyError
+    assert buffer.tell() == 0
+    with pytest.raises(ValueError, match="'r' or 'w'"):
+        io._open_file_buffer(buffer, "b")

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -20,6 +21,7 @@ from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import undo, unique_name
 from graphopt.ir.program.attached import ProgramMethods, VariableMethods
+from graphopt.ir.program.dist_attr import OperatorDistAttr
 from graphopt.ir.program.feed_source import FeedSource
 from graphopt.ir.program.gradient_types import forward_type
 from graphopt.ir.program.kinds import EMPTY, GRAD_SUFFIX, AttrKind, OpRole, VarKind
@@ -220,6 +222,11 @@ class Operator:
         twin.saved = self.saved
         twin.is_loaded = self.is_loaded
         return twin
+
+    @cached_property
+    def dist_attr(self) -> OperatorDistAttr:
+        """Wishes about when and where it runs, without effect."""
+        return OperatorDistAttr(self.type)
 
     def input(self, slot: str) -> list[str]:
         """The variable names in an input slot, [] when the slot is absent."""
