@@ -167,6 +167,28 @@ def test_an_optimizer_in_each_branch_of_a_common_network(drop: float) -> None:
             np.testing.assert_allclose(value, other, rtol=1e-6)
 
 
+def test_a_copy_for_tests_of_a_program_that_trains_in_a_branch() -> None:
+    """It is the program without the optimizer: the same operators, slots and variables."""
+
+    def build(*, trains: bool) -> list[Any]:
+        with fresh() as (main, _):
+            x, w = data(dtype="float32"), weight("w", [[0.5], [1.0], [2.0]])
+            out = paddle.matmul(x, w)
+
+            def branch() -> Any:
+                loss = paddle.mean(out * out)
+                if trains:
+                    paddle.optimizer.SGD(0.5).minimize(loss)
+                return loss
+
+            cond(paddle.sum(x) > 0, branch, lambda: paddle.mean(out))
+            test = main.clone(for_test=True)
+        blocks = [[(op.type, op.inputs, op.outputs) for op in block.ops] for block in test.blocks]
+        return [blocks, [sorted(block.vars) for block in test.blocks]]
+
+    assert build(trains=True) == build(trains=False)
+
+
 def test_a_derivative_of_a_parameter_that_another_branch_changed() -> None:
     """It is refused: the values outside are those of the parameter before."""
     with fresh():

@@ -105,6 +105,19 @@ def test_saved_programs_keep_both_blocks() -> None:
     np.testing.assert_allclose(found, np.full(X.shape, 7.0))
 
 
+def test_a_copy_for_tests_has_no_derivative() -> None:
+    """It computes the same; gradients in it are refused."""
+    with fresh() as (main, _):
+        out = static_pylayer(paddle.tanh, [data()], lambda d: d * 7.0)
+        test = main.clone(for_test=True)
+    with static.program_guard(test):
+        np.testing.assert_allclose(run([out.name], x=X)[0], np.tanh(X))
+        block = test.global_block()
+        (gradient,) = static.gradients([block.var(out.name)], [block.var("x")])
+        with pytest.raises(ValueError, match="clone"):
+            run([gradient], x=X)
+
+
 @pytest.mark.parametrize(
     ("forward", "inputs", "backward", "error", "message"),
     [

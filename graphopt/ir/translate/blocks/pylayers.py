@@ -55,6 +55,11 @@ def _parse_backward(
             f"operator {op.type} reads {wanted}, where a variable is twice, so that '<name>"
             f"{GRAD_SUFFIX}' means two gradients; give a copy of it, e.g. by paddle.assign"
         )
+    if names and not block.ops:
+        raise ProgramError(
+            f"the block with the derivative of operator {op.type} is empty, as "
+            "Program.clone(for_test=True) leaves it; take gradients in the program itself"
+        )
     frame = parser.enter(block, target)
     for name, argument in zip(names, target.args, strict=True):
         frame.values[name + GRAD_SUFFIX] = argument
