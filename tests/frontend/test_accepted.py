@@ -37,6 +37,9 @@ def find(path: str) -> Any:
         lambda x, k: paddle.gather(x, x),
         lambda x, k: paddle.linalg.matrix_power(k > 0, 2),
         lambda x, k: F.embedding(x, x),
+        lambda x, k: static.nn.conv2d(k, 1, 1),
+        lambda x, k: static.nn.group_norm(k, 2),
+        lambda x, k: static.nn.layer_norm(k),
     ],
 )
 def test_a_dtype_that_an_operator_does_not_take(call: Call) -> None:
