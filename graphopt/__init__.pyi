@@ -7,6 +7,8 @@ from math import pi as pi
 
 from numpy import newaxis as newaxis
 
+from graphopt import amp as amp
+from graphopt import autograd as autograd
 from graphopt import compat as compat
 from graphopt import dataset as dataset
 from graphopt import device as device

@@ -28,6 +28,7 @@ from graphopt.fluid import optimizer as optimizer
 from graphopt.fluid import parallel_executor as parallel_executor
 from graphopt.fluid import param_attr as param_attr
 from graphopt.fluid import profiler as profiler
+from graphopt.fluid import proto as proto
 from graphopt.fluid import regularizer as regularizer
 from graphopt.fluid import transpiler as transpiler
 from graphopt.fluid import unique_name as unique_name

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import Any
 
 from graphopt.frontend.backward import append_backward as append_backward
 from graphopt.frontend.backward import gradients as gradients
 from graphopt.frontend.calls import publish
-from graphopt.ir.program import GRAD_SUFFIX, Program, Variable
+from graphopt.ir.dtypes import DType
+from graphopt.ir.program import GRAD_SUFFIX, Block, Program, Variable
+from graphopt.ir.program.location import caller_level
 
 
 def calc_gradient(
@@ -45,6 +48,20 @@ def _get_stop_gradients_(program: Program) -> dict[int, set[str]]:
         block.idx: {v.grad_name for v in block.vars.values() if v.stop_gradient}
         for block in program.blocks
     }
+
+
+def _infer_var_data_type_shape_(grad_var_name: str, block: Block) -> None:
+    """Give a gradient the shape and dtype of its variable; float32, with a warning, without one."""
+    gradient, source = block.var(grad_var_name), block.find_var(_strip_grad_suffix_(grad_var_name))
+    if source is not None:
+        gradient.shape, gradient.dtype = source.shape, source.dtype
+        return
+    warnings.warn(
+        f"Set grad var: {grad_var_name} dtype to default FP32, since we can't find its related "
+        "forward var",
+        stacklevel=caller_level(),
+    )
+    gradient.dtype = DType("float32")
 
 
 publish(globals(), __name__)

@@ -18,7 +18,7 @@ from graphopt.fluid.lod_tensor import LoDTensor as LoDTensor
 from graphopt.fluid.lod_tensor import LoDTensorArray as LoDTensorArray
 from graphopt.frontend import lazy
 from graphopt.ir.dtypes import DType
-from graphopt.ir.program import OpRole, VarKind
+from graphopt.ir.program import EMPTY, GRAD_SUFFIX, OpRole, VarKind
 from graphopt.ir.program.kinds import AttrKind
 from graphopt.runtime.devices.places import CPUPlace as CPUPlace
 from graphopt.runtime.devices.places import CUDAPinnedPlace as CUDAPinnedPlace
@@ -50,8 +50,20 @@ _RECORDS = {
     "BlockDesc": ("graphopt.frontend.descriptions", "BlockDesc"),
     "OpDesc": ("graphopt.frontend.descriptions", "OperatorDesc"),
 }
+_OPERATORS = ("Operator", "get_all_op_protos", "get_op_extra_attrs")
+_PRIMITIVES = (
+    *("_is_all_prim_enabled", "_is_bwd_prim_enabled", "_is_eager_prim_enabled"),
+    *("_is_fwd_prim_enabled", "_set_prim_all_enabled", "_set_prim_backward_enabled"),
+    *("_set_prim_forward_enabled", "set_prim_eager_enabled"),
+)
 lazy.attach(
-    globals(), {**{name: ("graphopt.fluid.inference", name) for name in _INFERENCE}, **_RECORDS}
+    globals(),
+    {
+        **{name: ("graphopt.fluid.inference", name) for name in _INFERENCE},
+        **{name: ("graphopt.fluid.op_protos", name) for name in _OPERATORS},
+        **{name: ("graphopt.fluid.primitives", name) for name in _PRIMITIVES},
+        **_RECORDS,
+    },
 )
 
 
@@ -172,6 +184,46 @@ def _set_eager_deletion_mode(threshold: float, fraction: float, fast: bool) -> N
             "FLAGS_fast_eager_deletion_mode": fast,
         }
     )
+
+
+def is_float16_supported(place: Place) -> bool:
+    """True for a GPU: Paddle computes float16 on no CPU. graphopt itself does on every device."""
+    return place.platform != "cpu"
+
+
+def is_bfloat16_supported(place: Place) -> bool:
+    """True for a GPU, as `is_float16_supported`."""
+    return place.platform != "cpu"
+
+
+def supports_bfloat16() -> bool:
+    """False: oneDNN's kernels of bfloat16 are not used on CPUs; XLA computes it."""
+    return False
+
+
+def supports_int8() -> bool:
+    """False: there are no kernels of int8 for CPUs."""
+    return False
+
+
+def op_support_gpu(op_type: str) -> bool:
+    """True where there is a GPU, for every operator."""
+    return is_compiled_with_cuda()
+
+
+def is_compiled_with_mkldnn() -> bool:
+    """False: no operator has an attribute that chooses oneDNN; FLAGS_graphopt_kernels does."""
+    return False
+
+
+def grad_var_suffix() -> str:
+    """The end of the names of gradients."""
+    return GRAD_SUFFIX
+
+
+def empty_var_name() -> str:
+    """The name that stands for no variable."""
+    return EMPTY
 
 
 def get_cuda_device_count() -> int:

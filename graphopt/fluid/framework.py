@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
 from typing import Any
 
 from graphopt.device import is_compiled_with_cuda as is_compiled_with_cuda
+from graphopt.errors import UnsupportedError
 from graphopt.fluid import core as core
 from graphopt.fluid import unique_name as unique_name
 from graphopt.frontend import version
 from graphopt.frontend.absent import absent
 from graphopt.frontend.missing import explain
 from graphopt.frontend.mode import device_guard as device_guard
+from graphopt.frontend.mode import in_dynamic_or_pir_mode as in_dynamic_or_pir_mode
+from graphopt.frontend.mode import in_pir_mode as in_pir_mode
 from graphopt.frontend.mode import name_scope as name_scope
+from graphopt.frontend.mode import require_static, static_mode
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import GRAD_SUFFIX
 from graphopt.ir.program import Block as Block
@@ -25,6 +32,7 @@ from graphopt.ir.program import program_guard as program_guard
 from graphopt.ir.program.defaults import switch_main_program as switch_main_program
 from graphopt.ir.program.defaults import switch_startup_program as switch_startup_program
 from graphopt.ir.program.kinds import EMPTY
+from graphopt.runtime.devices.places import Place, default_place
 from graphopt.runtime.devices.places import cpu_places as cpu_places
 from graphopt.runtime.devices.places import cuda_places as cuda_places
 from graphopt.runtime.settings.flags import get_flags as get_flags
@@ -35,6 +43,41 @@ EMPTY_VAR_NAME = EMPTY
 TEMP_VAR_NAME = "@TEMP@"
 ZERO_VAR_SUFFIX = "@ZERO"
 CONTROL_DEP_VAR_PREFIX = "^DEPENDENCY"
+
+
+def _current_expected_place() -> Place:
+    """The place of an executor that is given none."""
+    return default_place()
+
+
+def _dygraph_tracer() -> None:
+    """None: nothing records operators outside of programs."""
+    return
+
+
+@contextmanager
+def _dygraph_guard(tracer: Any) -> Iterator[None]:
+    """Static mode inside a `with` block, for the tracer None; UnsupportedError for another."""
+    if tracer is not None:
+        raise UnsupportedError("graphopt has no dynamic mode, and no tracer for it")
+    with static_mode():
+        yield
+
+
+def static_only(func: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which raises UnsupportedError in dynamic mode."""
+
+    @wraps(func)
+    def checked(*args: Any, **kwargs: Any) -> Any:
+        require_static()
+        return func(*args, **kwargs)
+
+    return checked
+
+
+def use_pir_api() -> bool:
+    """False, as `in_pir_mode`."""
+    return False
 
 
 def in_dygraph_mode() -> bool:

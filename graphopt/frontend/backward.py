@@ -24,6 +24,7 @@ from graphopt.ir.program import (
 )
 from graphopt.ir.program.gradient_types import GRAD_TYPE, RECOMPUTE
 from graphopt.ir.program.gradients_on_demand import declare_gradients
+from graphopt.ir.program.sub_blocks import sub_blocks
 
 
 @dataclass(frozen=True)
@@ -233,6 +234,13 @@ def _trace(targets: Sequence[Variable], inputs: Sequence[Variable], no_grad: set
         if not overwritten:
             return path
         end = min(overwritten.values())
+        if end < 0:
+            name = min(overwritten, key=lambda n: overwritten[n])
+            raise ProgramError(
+                f"'{targets[0].name}' uses '{name}' from before it was overwritten by operator "
+                f"{ops_around(block)[end]!r}, outside of this branch or loop; take the gradients "
+                "before that"
+            )
         written = {name for op in block.ops[end:] for name in op.output_arg_names}
         late = [target.name for target in targets if target.name in written]
         if late:
@@ -251,6 +259,8 @@ def _with_stops_of_leaves(
     Leaves are fed data, constants and state with `stop_gradient` False.
     """
     block = loss.block
+    if block.parent is not None:
+        return path  # only derivatives of the global block give other gradients
     used = {name for op in block.ops[: path.end] for name in op.input_arg_names}
     made = {n for op in block.ops if any(op.input_arg_names) for n in op.output_arg_names}
     known = {p.name for p in wanted} | made | no_grad
@@ -267,11 +277,14 @@ def _trace_to(
 ) -> tuple[Path, dict[str, int]]:
     """The path among the first `end` operators, and where inputs that it misses are overwritten.
 
-    Names may be written more than once: a name means the value of its last write before the
-    operator in question.
+    In a branch it begins with the operators around it, whose positions count back from -1. Names
+    may be written more than once: a name means the value of its last write before the operator in
+    question.
     """
     block = targets[0].block
-    ops = block.ops[:end]
+    around = ops_around(block)
+    before_block = len(around)
+    ops = [*around, *block.ops[:end]]
 
     def stopped(name: str) -> bool:
         variable = block.find_var(name)
@@ -299,7 +312,8 @@ def _trace_to(
                 reached.add(name)
             else:
                 used_before[name] = next_write[name]
-        next_write.update(dict.fromkeys((n for n in outputs if n not in carried), index))
+        if index >= before_block or not _may_not_run(ops[index]):
+            next_write.update(dict.fromkeys((n for n in outputs if n not in carried), index))
         blocked = {name for name in written if stopped(name) and name not in starts}
         stops.update(dict.fromkeys(n for n in sorted(blocked) if last_write[n] == index))
         if blocked != written:
@@ -311,11 +325,20 @@ def _trace_to(
             used_before[name] = next_write[name]
         else:
             reached.add(name)
-    hidden = {name: at for name, at in used_before.items() if name not in reached}
+    hidden = {n: at - before_block for n, at in used_before.items() if n not in reached}
     float_stops = tuple(name for name in stops if _is_float(block, name))
     before = tuple(name for name in sorted(looped & reached) if name not in next_write)
     tables = frozenset(name for name, only in sparse.items() if only)
     return Path(frozenset(reached), float_stops, end, before, tables), hidden
+
+
+def ops_around(block: Block) -> list[Operator]:
+    """The operators in front of a block, in the blocks around it, outermost first."""
+    parent = block.parent
+    if parent is None:
+        return []
+    runs = (at for at, op in enumerate(parent.ops) if block in sub_blocks(op))
+    return [*ops_around(parent), *parent.ops[: next(runs, len(parent.ops))]]
 
 
 def _dependent(ops: Sequence[Operator], starts: set[str]) -> list[frozenset[str]]:
@@ -336,8 +359,16 @@ def _read_by(op: Operator) -> list[str]:
     A branch that is not taken keeps the old values of the names that it writes; so does a write to
     one element of an array.
     """
-    keeps = op.type in ("conditional_block", "conditional_block_infer", "write_to_array")
+    keeps = _may_not_run(op) or op.type == "write_to_array"
     return [*op.input_arg_names, *(op.output_arg_names if keeps else ())]
+
+
+def _may_not_run(op: Operator) -> bool:
+    """True for a branch.
+
+    Seen from another branch, the parameters that it updates have their old values: one runs.
+    """
+    return op.type in ("conditional_block", "conditional_block_infer")
 
 
 def _carried(op: Operator) -> set[str]:

@@ -40,6 +40,12 @@ def names_in(stub: Path, package: str) -> dict[str, Source]:
     return found
 
 
+def names_from(stub: Path, package: str, room: str) -> dict[str, Source]:
+    """Those names of a package that come from the modules of a room below it."""
+    found = names_in(stub, package)
+    return {name: source for name, source in found.items() if source[0].startswith(f"{room}.")}
+
+
 def attach(
     module: MutableMapping[str, Any],
     names: Mapping[str, Source] | None = None,

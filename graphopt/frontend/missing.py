@@ -23,9 +23,8 @@ _QUANTISED = "saved quantised models are read without conversion"
 
 # modules of Paddle that are missing as a whole: what to use instead
 MODULES: Mapping[str, str] = {
-    "paddle.amp": "paddle.static.amp.decorate, or paddle.cast where it pays",
+    "paddle.amp.debugging": "FLAGS_check_nan_inf, and graphopt bisect",
     "paddle.audio": "compute features with NumPy or librosa, and feed them",
-    "paddle.autograd": "paddle.static.append_backward and paddle.static.gradients",
     "paddle.callbacks": f"{_DYNAMIC}: write the loop around exe.run",
     "paddle.compat.nn": "the layers of paddle.nn",
     "paddle.complex": "paddle.complex(real, imag) and the functions of paddle",

@@ -45,6 +45,7 @@ _FORGET = frozenset(
         "recurrent",
         "while",
         "conditional_block",
+        "pylayer",
         "write_to_array",
         "read_from_array",
     ]

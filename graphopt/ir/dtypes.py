@@ -107,7 +107,6 @@ FLOATING = frozenset(("float16", "bfloat16", "float32", "float64"))
 _CODE = {name: code for name, code, _ in _ROWS}
 _NUMPY = {name: np.dtype(numpy_type) for name, _, numpy_type in _ROWS}
 _FROM_CODE = {code: DType(name) for name, code, _ in _ROWS}
-_ALIASES = {"uint16": "bfloat16", "float": "float32", "double": "float64", "int": "int32"}
 
 bool_ = DType("bool")
 int8 = DType("int8")
@@ -127,15 +126,14 @@ ALL = tuple(DType(name) for name in _CODE)
 def as_dtype(spec: object) -> DType:
     """The `DType` for a name, a NumPy type, a `DType`, or a `VarType.Type` number.
 
-    Raises TypeError for anything that is not an element type.
+    Other names are NumPy's, as in Paddle: "float" is float64 and "int" is int64; but "uint16" is
+    bfloat16. Raises TypeError for anything that is not an element type.
     """
     if isinstance(spec, DType):
         return spec
-    if isinstance(spec, str):
-        name = _ALIASES.get(spec, spec)
-        if name in _CODE:
-            return DType(name)
-    elif isinstance(spec, int) and not isinstance(spec, bool):
+    if isinstance(spec, str) and spec in _CODE:
+        return DType(spec)
+    if isinstance(spec, int) and not isinstance(spec, bool):
         if spec in _FROM_CODE:
             return _FROM_CODE[spec]
     else:
@@ -143,6 +141,8 @@ def as_dtype(spec: object) -> DType:
             name = np.dtype(cast(Any, spec)).name
         except TypeError:
             name = ""
+        if name == "uint16":
+            return DType("bfloat16")
         if name in _CODE:
             return DType(name)
     raise TypeError(f"{spec!r} is not an element type; use one of {', '.join(_CODE)}")

@@ -25,6 +25,7 @@ from graphopt.ir.dialect.ops.control import (
     FusionGroup,
     If,
     Layers,
+    PyLayer,
     RegionOp,
     RowKernel,
     Scan,
@@ -170,6 +171,8 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
             return _loop(op, operands[0], operands[1:], _step(op, region(0)), outside, key)
         if isinstance(op, Layers):
             return _layers(op, operands, region(0), outside, key)
+        if isinstance(op, PyLayer):
+            return _with_own_derivative(op, operands, (region(0), region(1)), outside, key)
         if isinstance(op, FusionGroup):
             return _group(region(0))((), outside, key)
         if isinstance(op, RowKernel):
@@ -184,6 +187,41 @@ def _function(op: RegionOp, context: Context, known: Known) -> Function:
 def _group(region: Callable[..., Arrays]) -> Callable[..., Arrays]:
     """The body of a group, whose derivative starts from what it reads and from kept results."""
     return jax.checkpoint(region, policy=jax.checkpoint_policies.save_only_these_names(KEPT))
+
+
+def _with_own_derivative(
+    op: PyLayer, operands: Arrays, regions: tuple[Any, Any], outside: Arrays, key: Array
+) -> Arrays:
+    """The results of the first region; the second one computes the gradients of the operands."""
+
+    @jax.custom_vjp
+    def results(operands: Arrays, outside: Arrays, key: Array) -> Arrays:
+        return regions[0]((), outside, key)
+
+    def forward(operands: Arrays, outside: Arrays, key: Array) -> tuple[Arrays, Any]:
+        return results(operands, outside, key), (operands, outside, key)
+
+    def backward(kept: Any, cotangents: Arrays) -> tuple[Any, None, None]:
+        operands, outside, key = kept
+        block = op.backward.block
+        # the gradient of integers is nothing for JAX, and zeros for the region
+        seeds = [
+            given if dtype_of(wanted.type).is_differentiable else jnp.zeros(given.shape, own)
+            for given, wanted in zip(cotangents, block.args, strict=True)
+            for own in [dtype_of(wanted.type).numpy]
+        ]
+        found = regions[1](seeds, outside, key)
+        return (
+            tuple(
+                gradient if jnp.issubdtype(value.dtype, jnp.inexact) else None
+                for gradient, value in zip(found, operands, strict=True)
+            ),
+            None,
+            None,
+        )
+
+    results.defvjp(forward, backward)
+    return results(operands, outside, key)
 
 
 def _branch(

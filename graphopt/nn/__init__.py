@@ -9,6 +9,7 @@ from graphopt.nn.clip import ClipGradByNorm as ClipGradByNorm
 from graphopt.nn.clip import ClipGradByValue as ClipGradByValue
 from graphopt.nn.decode import BeamSearchDecoder as BeamSearchDecoder
 from graphopt.nn.decode import dynamic_decode as dynamic_decode
+from graphopt.nn.layer import loss as loss
 from graphopt.nn.layer.activation import CELU as CELU
 from graphopt.nn.layer.activation import ELU as ELU
 from graphopt.nn.layer.activation import GELU as GELU

@@ -154,15 +154,15 @@ class Optimizer(WithFacts):
         """Append clipping, weight decay and updates, by parameter name.
 
         Returns the operators that update, with those that prepare their learning rates. Warns when
-        there is no parameter to update; inside a branch or loop this raises ValueError.
+        there is no parameter to update.
         """
         program = default_main_program()
         pairs = sorted(params_grads, key=lambda pair: pair[0].name)
         if not pairs:
-            nothing = "there is nothing to update: the loss depends on no trainable parameter"
-            if program.current_block().idx:
-                raise ValueError(f"{nothing}{_OUTSIDE}")
-            warnings.warn(nothing, stacklevel=caller_level())
+            warnings.warn(
+                "there is nothing to update: the loss depends on no trainable parameter",
+                stacklevel=caller_level(),
+            )
             return []
         with program.role(OpRole.OPTIMIZE):
             clipped = self._groups.clip(pairs, self._grad_clip or noted_clip(pairs))
@@ -410,10 +410,6 @@ class Optimizer(WithFacts):
     clear_gradients = clear_grad
 
 
-_OUTSIDE = (
-    " by the operators of this branch or loop. Values computed outside of it get no gradient "
-    "here: build the whole network in the branch, or call minimize outside"
-)
 _UPPER = ("Param", "Grad", "LearningRate")
 
 

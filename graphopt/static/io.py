@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from graphopt.errors import ScopeError
+from graphopt.frontend import lazy
 from graphopt.ir.formats.commit import write_files
 from graphopt.ir.formats.files import read_one, settle_at
 from graphopt.ir.formats.graph_check import column_names
@@ -318,3 +319,10 @@ def _targets(program: Program) -> list[Any]:
     block = program.global_block()
     fetches = [block.var(name) for name in column_names(program, "fetch")]
     return [program, column_names(program, "feed"), fetches]
+
+
+_FLUID_IO = (
+    *("get_program_parameter", "get_program_persistable_vars", "is_parameter", "is_persistable"),
+    *("load_vars", "save_vars"),
+)
+lazy.attach(globals(), {name: ("graphopt.fluid.io", name) for name in _FLUID_IO})

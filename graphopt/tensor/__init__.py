@@ -3,6 +3,8 @@
 With the first of them, variables and programs get their methods.
 """
 
+from pathlib import Path
+
 from graphopt.frontend import lazy
 from graphopt.tensor import methods, program_methods
 from graphopt.tensor.array import array_length as array_length
@@ -10,9 +12,16 @@ from graphopt.tensor.array import array_read as array_read
 from graphopt.tensor.array import array_write as array_write
 from graphopt.tensor.array import create_array as create_array
 
+_OLDER = ("create_tensor", "fill_constant")
+_STUB = Path(__file__).parents[1] / "__init__.pyi"
+_PACKAGE = __name__.rpartition(".")[0]
+
 lazy.attach(
     globals(),
-    {name: ("graphopt.fluid.layers.tensor", name) for name in ("create_tensor", "fill_constant")},
+    {
+        **{name: ("graphopt.fluid.layers.tensor", name) for name in _OLDER},
+        **lazy.names_from(_STUB, _PACKAGE, __name__),
+    },
 )
 methods.attach()
 program_methods.attach()

@@ -27,6 +27,31 @@ def find(path: str) -> Any:
     return found
 
 
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda x, k: F.softmax(k),
+        lambda x, k: paddle.where(k, x, x),
+        lambda x, k: paddle.add(x, k),
+        lambda x, k: paddle.subtract(k > 0, k > 1),
+        lambda x, k: paddle.gather(x, x),
+        lambda x, k: paddle.linalg.matrix_power(k > 0, 2),
+        lambda x, k: F.embedding(x, x),
+        lambda x, k: static.nn.conv2d(k, 1, 1),
+        lambda x, k: static.nn.group_norm(k, 2),
+        lambda x, k: static.nn.layer_norm(k),
+    ],
+)
+def test_a_dtype_that_an_operator_does_not_take(call: Call) -> None:
+    """It is refused by a TypeError, as by Paddle's checks, which is a ValueError as well."""
+    with static.program_guard(Program()):
+        x = static.data("x", [2, 2], "float32")
+        k = static.data("k", [2, 2], "int64")
+        with pytest.raises(TypeError) as found:
+            call(x, k)
+    assert isinstance(found.value, OperandError) and isinstance(found.value, ValueError)
+
+
 @pytest.mark.parametrize("table", [paddle18, paddle26])
 def test_rows_name_functions_and_their_arguments(table: Any) -> None:
     """A row whose function or argument has another name would check nothing."""

@@ -209,6 +209,13 @@ CASES: list[tuple[str, Inputs, str, dict[str, Any], Callable[[], list[Any]]]] = 
         lambda: [[[-np.log(0.75)], [0]], [[0.75], [0]]],
     ),
     (
+        "softmax_with_cross_entropy",
+        {"Logits": np.log([[1, 3]] * 2).astype("float32"), "Label": np.float32([[1.9], [0.0]])},
+        "Softmax Loss",
+        {},
+        lambda: [[[0.25, 0.75]] * 2, [[-np.log(0.75)], [-np.log(0.25)]]],
+    ),
+    (
         *("fused_elemwise_activation", {"X": X, "Y": X}, "Out"),
         {"functor_list": ["scale", "elementwise_mul"], "scale": 2.0},
         lambda: [2 * X * X],

@@ -133,6 +133,74 @@ def test_an_optimizer_in_each_branch() -> None:
             np.testing.assert_allclose(found, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("drop", [0.0, 0.5])
+def test_an_optimizer_in_each_branch_of_a_common_network(drop: float) -> None:
+    """It trains the parameters outside as an optimizer behind the branches does."""
+
+    def steps(*, inside: bool) -> list[Any]:
+        with fresh() as (main, _):
+            x, w = data(dtype="float32"), weight("w", [[0.5], [1.0], [2.0]])
+            hidden = paddle.nn.functional.dropout(paddle.tanh(x) * 2.0, drop)
+            out = paddle.matmul(hidden, w) + weight("b", [0.25])
+            sgd = paddle.optimizer.SGD(0.5)
+
+            def branch(loss: Any) -> Any:
+                if inside:
+                    sgd.minimize(loss)
+                return loss
+
+            loss = cond(
+                paddle.sum(x) > 0,
+                lambda: branch(paddle.mean(paddle.square(out - 1.0))),
+                lambda: branch(paddle.mean(paddle.exp(out))),
+            )
+            if not inside:
+                sgd.minimize(loss)
+            start()
+            paddle.seed(7)
+            executor = static.Executor(paddle.CPUPlace())
+            feeds = [{"x": (sign * X).astype("float32")} for sign in (1, -1, 1)]
+            return [executor.run(main, feed, [loss, "w", "b"]) for feed in feeds]
+
+    for found, wanted in zip(steps(inside=True), steps(inside=False), strict=True):
+        for value, other in zip(found, wanted, strict=True):
+            np.testing.assert_allclose(value, other, rtol=1e-6)
+
+
+def test_a_copy_for_tests_of_a_program_that_trains_in_a_branch() -> None:
+    """It is the program without the optimizer: the same operators, slots and variables."""
+
+    def build(*, trains: bool) -> list[Any]:
+        with fresh() as (main, _):
+            x, w = data(dtype="float32"), weight("w", [[0.5], [1.0], [2.0]])
+            out = paddle.matmul(x, w)
+
+            def branch() -> Any:
+                loss = paddle.mean(out * out)
+                if trains:
+                    paddle.optimizer.SGD(0.5).minimize(loss)
+                return loss
+
+            cond(paddle.sum(x) > 0, branch, lambda: paddle.mean(out))
+            test = main.clone(for_test=True)
+        blocks = [[(op.type, op.inputs, op.outputs) for op in block.ops] for block in test.blocks]
+        return [blocks, [sorted(block.vars) for block in test.blocks]]
+
+    assert build(trains=True) == build(trains=False)
+
+
+def test_a_derivative_of_a_parameter_that_another_branch_changed() -> None:
+    """It is refused: the values outside are those of the parameter before."""
+    with fresh():
+        x, w = data(dtype="float32"), weight("w", [[0.5], [1.0], [2.0]])
+        out, flags = paddle.matmul(x, w), [paddle.sum(x) > 0, paddle.sum(x) < 1]
+        for flag in flags:
+            cond(flag, lambda: paddle.optimizer.SGD(0.5).minimize(paddle.mean(out * out)) and None)
+        start()
+        with pytest.raises(UnsupportedError, match="'w', which was changed"):
+            run(["w"], x=X.astype("float32"))
+
+
 def test_branches_draw_different_numbers() -> None:
     """Random ops in both branches, and in each iteration, have numbers of their own."""
     with fresh():

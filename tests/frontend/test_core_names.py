@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
 import numpy as np
 import pytest
 
-from graphopt import static
-from graphopt.fluid import core
+import graphopt as paddle
+from graphopt import pir_utils, static
+from graphopt.errors import UnsupportedError
+from graphopt.fluid import backward, core, framework
+from graphopt_tests.frontend.programs import fresh
 
 
 def test_device_types_are_told_apart() -> None:
@@ -53,3 +60,122 @@ def test_a_compiled_program_is_bound_once() -> None:
     assert program._compile(scope, core.CPUPlace()) is program
     with pytest.raises(ValueError, match="different scope"):
         program._compile(core.Scope(), core.CPUPlace())
+
+
+def test_what_devices_support() -> None:
+    """As Paddle says it: half types on GPUs."""
+    assert not core.is_float16_supported(core.CPUPlace())
+    assert core.is_bfloat16_supported(core.CUDAPlace(0))
+    assert not paddle.amp.is_bfloat16_supported("cpu")
+    assert not core.supports_bfloat16() and not core.supports_int8()
+    assert core.op_support_gpu("relu") == core.is_compiled_with_cuda()
+    assert (core.grad_var_suffix(), core.empty_var_name()) == ("@GRAD", "@EMPTY@")
+
+
+def test_switches_of_primitives() -> None:
+    """Each is kept."""
+    core._set_prim_all_enabled(True)
+    assert core._is_all_prim_enabled() and core._is_fwd_prim_enabled()
+    core._set_prim_backward_enabled(False)
+    assert not core._is_all_prim_enabled() and not core._is_bwd_prim_enabled()
+    core.set_prim_eager_enabled(True)
+    assert core._is_eager_prim_enabled()
+    core.set_prim_eager_enabled(False)
+    core._set_prim_forward_enabled(False)
+    assert not core._is_fwd_prim_enabled()
+
+
+def test_modes_and_guards() -> None:
+    """Static mode, whichever way a script asks for it; programs are built the same way twice."""
+    assert not framework.in_pir_mode() and not framework.use_pir_api()
+    assert framework._current_expected_place() == core.CPUPlace()
+    assert framework._dygraph_tracer() is None
+    built: list[list[str]] = []
+
+    @pir_utils.test_with_pir_api
+    def build() -> None:
+        with static.program_guard(static.Program()):
+            out = paddle.tensor.exp(static.data("x", [2], "float32"))
+        built.append([op.type for op in out.block.ops])
+        with pytest.raises(UnsupportedError), framework._dygraph_guard(object()):
+            pass
+
+    build()
+    assert built == [["exp"], ["exp"]]
+    before = static.default_main_program()
+    with pir_utils.IrGuard():
+        assert static.default_main_program() is not before
+    assert static.default_main_program() is before
+    paddle.disable_static()
+    try:
+        with framework._dygraph_guard(None):
+            framework.static_only(build)()
+        with pytest.raises(UnsupportedError):
+            framework.static_only(build)()
+    finally:
+        paddle.enable_static()
+
+
+def test_names_that_paddle_offers_in_two_places() -> None:
+    """Functions of paddle are those of paddle.tensor as well, layers those of nn.layer."""
+    assert paddle.tensor.matmul(*[paddle.ones([2, 2])] * 2).shape == (2, 2)
+    assert paddle.nn.layer.MaxPool2D is paddle.nn.MaxPool2D
+    assert paddle.nn.loss.CrossEntropyLoss is paddle.nn.CrossEntropyLoss
+    pool = static.nn.sequence_lod.sequence_pool
+    assert pool.__name__ == static.nn.sequence_pool.__name__
+    x = static.data("doors_x", [2], "float32")
+    x.stop_gradient = False
+    (found,) = paddle.autograd.ir_backward.grad(paddle.exp(x), x)
+    assert found.name == "doors_x@GRAD"
+    with pytest.raises(UnsupportedError, match="static_pylayer"):
+        paddle.autograd.PyLayer()
+
+
+def test_a_scope_is_deleted_once() -> None:
+    scope = core.Scope()
+    scope.var("a")
+    scope._remove_from_pool()
+    assert scope.find_var("a") is None
+    with pytest.raises(RuntimeError, match="Deleting a nonexistent scope is not allowed"):
+        scope._remove_from_pool()
+
+
+def test_wishes_of_an_operator_are_kept() -> None:
+    with static.program_guard(static.Program()):
+        op: Any = paddle.exp(static.data("x", [2], "float32")).block.ops[-1]
+    assert (op.dist_attr.op_type, op.dist_attr.scheduling_priority) == ("exp", 0)
+    op.dist_attr.run_time_us = 1.5
+    assert op.dist_attr.run_time_us == 1.5
+
+
+def test_the_type_of_a_gradient_is_that_of_its_variable() -> None:
+    block = static.Program().global_block()
+    block.create_var("x", [3], "float64")
+    gradient = block.create_var("x@GRAD")
+    backward._infer_var_data_type_shape_("x@GRAD", block)
+    assert (gradient.shape, gradient.dtype) == ((3,), "float64")
+    alone = block.create_var("y@GRAD", [2], "float64")
+    with pytest.warns(UserWarning, match="default FP32"):
+        backward._infer_var_data_type_shape_("y@GRAD", block)
+    assert alone.dtype == "float32"
+
+
+def test_what_saving_asks(tmp_path: Path) -> None:
+    """Of variables, and of files and buffers."""
+    with fresh() as (main, _):
+        w = static.create_parameter([2], "float32", name="w")
+        paddle.optimizer.Momentum(0.1).minimize(paddle.sum(w * w))
+        io = paddle.framework.io_utils
+        state = [v.name for v in main.list_vars() if io.is_belong_to_optimizer(v)]
+        assert state == ["learning_rate_0", "w_velocity_0"]
+        assert io.is_parameter(w) and io.is_persistable(w) and not io.is_pir_fetch_var(w)
+        assert [v.name for v in static.io.get_program_persistable_vars(main)] == ["w", *state]
+    with io._open_file_buffer(str(tmp_path / "f"), "wb") as file:
+        file.write(b"abc")
+    buffer = BytesIO(b"abc")
+    with pytest.raises(KeyError), io._open_file_buffer(buffer, "rb") as found:
+        assert found.read(2) == b"ab"
+        raise KeyError
+    assert buffer.tell() == 0
+    with pytest.raises(ValueError, match="'r' or 'w'"):
+        io._open_file_buffer(buffer, "b")

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from graphopt import fluid
-from graphopt.fluid import backward, core, framework, layers
+from graphopt.fluid import backward, core, framework, layer_helper, layers
 from graphopt_tests.frontend.test_fluid import fresh
 
 
@@ -135,3 +135,18 @@ def test_tensors_as_arrays() -> None:
     assert fluid.executor.as_numpy(core.LoDTensor()) is None
     with pytest.raises(RuntimeError, match="LoD information"):
         fluid.executor.as_numpy(tensor)
+
+
+def test_the_operator_data_hands_out_a_feed() -> None:
+    """The variable that is fed has the operator's `name` and shape."""
+    with fresh():
+        helper = layer_helper.LayerHelper("data")
+        out = helper.create_variable_for_type_inference("float32")
+        attrs = {"shape": [-1, 2], "dtype": 0, "place": 0, "name": "fed"}
+        helper.append_op(type="data", inputs={}, outputs={"out": out}, attrs=attrs)
+        assert (out.shape, out.dtype) == ((-1, 2), "float32")
+        doubled = layers.scale(out, 2.0)
+        found = fluid.Executor(fluid.CPUPlace()).run(
+            feed={"fed": np.ones((3, 2), "float32")}, fetch_list=[doubled]
+        )
+    np.testing.assert_array_equal(found[0], np.full((3, 2), 2.0))

@@ -180,3 +180,9 @@ def test_attention_extends_a_cache() -> None:
         value = np.random.default_rng(0).standard_normal((1, 3, 4)).astype("float32")
         once, stepwise = run([whole, paddle.concat(parts, axis=1)], x=value)
     np.testing.assert_allclose(once, stepwise, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [[], [3]])
+def test_batch_norm_needs_channels(shape: list[int]) -> None:
+    with fresh(), pytest.raises(ValueError, match="an axis of channels"):
+        static.nn.batch_norm(static.data("x", shape, "float32"))

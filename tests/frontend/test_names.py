@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
@@ -11,6 +13,22 @@ from graphopt.errors import ProgramError
 from graphopt_tests.frontend.programs import fresh, run, start, types
 
 nn = paddle.nn
+
+
+@pytest.mark.parametrize(
+    ("name", "dtype"),
+    [
+        *[("float", "float64"), ("int", "int64"), ("double", "float64"), ("half", "float16")],
+        *[("uint16", "bfloat16"), (np.uint16, "bfloat16"), (float, "float64"), ("bool", "bool")],
+    ],
+)
+def test_dtypes_have_the_names_of_numpy(name: Any, dtype: str) -> None:
+    """As in Paddle, where 16 bits without a sign hold a bfloat16."""
+    with fresh():
+        assert static.data("x", [2], name).dtype == dtype
+        assert paddle.cast(paddle.ones([2]), name).dtype == dtype
+        with pytest.raises(TypeError, match="element type"):
+            static.data("y", [2], "real")
 
 
 def test_static_layers_name_their_parameters_as_paddle() -> None:

@@ -171,12 +171,14 @@ def test_the_decay_of_momentum_is_part_of_its_update() -> None:
     assert decays == [("l2_decay", 0.5), ("l2_decay", 0.25)]
 
 
-def test_minimize_in_a_branch_needs_the_network_there() -> None:
-    """The reason names the branch when what lies outside would have to be differentiated."""
-    with fresh():
-        loss, pred = linear_loss(), static.data("pred", [1], "bool")
-        with pytest.raises(ValueError, match=r"operators of this branch or loop.*minimize outside"):
-            static.nn.cond(pred, lambda: sgd(0.1).minimize(loss * 2.0) and None, None)
+def test_minimize_in_a_branch_without_a_parameter() -> None:
+    """It is warned about, as outside; nothing is appended."""
+    with fresh() as (main, _):
+        x, pred = static.data("x", [3], "float32"), static.data("pred", [1], "bool")
+        with pytest.warns(UserWarning, match="nothing to update"):
+            static.nn.cond(pred, lambda: sgd(0.1).minimize(paddle.mean(x)) and None, None)
+        assert [op.type for op in main.block(1).ops if op.type == "sgd"] == []
+        run(x=np.zeros(3, "float32"), pred=np.array([True]))
 
 
 def test_parameters_that_need_no_clip() -> None:

@@ -9,8 +9,12 @@ import pytest
 
 from graphopt import fluid
 from graphopt.errors import ScopeError
+from graphopt.fluid import core as fluid_core
 from graphopt.fluid.op import Operator
+from graphopt.fluid.proto import framework_pb2
 
+core: Any = fluid_core
+pb: Any = framework_pb2
 PLACE = fluid.CPUPlace()
 ROWS = np.arange(6, dtype="float32").reshape(3, 2)
 
@@ -64,3 +68,20 @@ def test_errors() -> None:
     with pytest.raises(ScopeError, match="'x', which has no value"):
         Operator("scale", X="x", Out="y").run(fluid.Scope(), PLACE)
     assert "scale" in Operator.types()
+
+
+def test_operators_from_their_records() -> None:
+    """Each type has a record of its slots and attributes, of which an operator is made."""
+    found = {proto.type: proto for proto in map(pb.OpProto.FromString, core.get_all_op_protos())}
+    concat = found["concat"]
+    slots = [(s.name, s.duplicable, s.dispensable) for s in concat.inputs]
+    assert slots == [("X", True, False), ("AxisTensor", False, True)]
+    assert {a.name: a.type for a in concat.attrs} == {"axis": pb.INT}
+    assert not core.get_op_extra_attrs("concat")
+    record = pb.OpDesc(type="concat")
+    record.inputs.add(parameter="X", arguments=["a", "b"])
+    record.outputs.add(parameter="Out", arguments=["out"])
+    record.attrs.add(name="axis", type=pb.INT, i=1)
+    scope = scope_of(a=ROWS, b=ROWS)
+    core.Operator.create(record.SerializeToString()).run(scope, PLACE)
+    np.testing.assert_array_equal(value_in(scope, "out"), np.concatenate([ROWS, ROWS], 1))

@@ -156,7 +156,7 @@ def test_recompute_needs_checkpoints() -> None:
             optimizer._set_checkpoints(hidden)
         with pytest.raises(UnsupportedError, match="_enable_offload"):
             optimizer._enable_offload()
-        with pytest.raises(NotImplementedError, match="use static"):
+        with pytest.raises(NotImplementedError, match="is not supported by Recompute"):
             optimizer.load({})
         optimizer._set_checkpoints(["nowhere"])
         with pytest.raises(ValueError, match="'nowhere' in checkpoints"):

@@ -58,7 +58,15 @@ func.func @main(
     %next = pd.multiply(%m, %item) : tensor<4xf32>
     pd.yield(values = [%next, %next]) : (tensor<4xf32>, tensor<4xf32>) -> ()
   }
-  func.return %all : tensor<?x4xf32>
+  %own = pd.pylayer(inputs = [%all]) : (tensor<?x4xf32>) -> tensor<?x4xf32> {
+    %t = pd.tanh(%all) : tensor<?x4xf32>
+    pd.yield(values = [%t]) : (tensor<?x4xf32>) -> ()
+  } backward {
+  ^bb0(%seed: tensor<?x4xf32>):
+    %d = pd.multiply(%seed, %one) : (tensor<?x4xf32>, tensor<4xf32>) -> tensor<?x4xf32>
+    pd.yield(values = [%d]) : (tensor<?x4xf32>) -> ()
+  }
+  func.return %own : tensor<?x4xf32>
 }
 """
 
@@ -111,6 +119,10 @@ BAD = {
         "pd.yield(values = [%c, %sum, %b]) : (tensor<1xi1>, tensor<?x4xf32>, tensor<4xf32>) -> ()",
         "pd.yield(values = [%c, %sum, %b, %b]) : (tensor<1xi1>, tensor<?x4xf32>, tensor<4xf32>, "
         "tensor<4xf32>) -> ()",
+    ),
+    "yielded by the second region": (
+        "values = [%d]) : (tensor<?x4",
+        "values = [%one]) : (tensor<4",
     ),
     "the items of the results": ("[%next, %next]) : (tensor<4xf32>, t", "[%next]) : (t"),
     "ends with pd.yield": ("    pd.yield(values = [%x]) : (tensor<?x4xf32>) -> ()\n", ""),
@@ -168,14 +180,14 @@ def test_join(a: tuple[list[int], str], b: tuple[list[int], str], joined: str | 
 def test_dot() -> None:
     """A region is a box; what it takes and yields is drawn."""
     dot = to_dot(parse(TEXT))
-    assert dot.count("subgraph cluster_") == 4
+    assert dot.count("subgraph cluster_") == 6
     assert '[shape=oval, label="item"]' in dot
-    assert dot.count("style=dashed") == 4
+    assert dot.count("style=dashed") == 6
 
 
 def test_unused_and_repeated_ops_go() -> None:
     """xDSL's cse and dce work through regions; an unused loop goes as a whole."""
-    module = parse(TEXT.replace("func.return %all", "func.return %h"))
+    module = parse(TEXT.replace("func.return %own", "func.return %h"))
     dce(module)
     assert not ops_of(module, While)
     twice = TEXT.replace(

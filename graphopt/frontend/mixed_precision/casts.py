@@ -6,7 +6,7 @@ from collections.abc import Callable, Container, Iterable, Iterator
 
 from graphopt.ir.dtypes import DType, float32
 from graphopt.ir.program import Block, Operator, Program, Variable, VarKind, undo
-from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 
 Keeps = Callable[[Operator, str], bool]
 """True for a slot of an operator that keeps float32 in half precision, such as running means."""
@@ -96,7 +96,7 @@ def writes_its_input(op: Operator, keeps: Keeps) -> bool:
 
 def has_block(op: Operator) -> bool:
     """True for branches and loops, whose operators compute in float32."""
-    return "sub_block" in op.attrs
+    return bool(sub_blocks(op))
 
 
 def fixed_by_blocks(program: Program) -> set[str]:
@@ -105,7 +105,8 @@ def fixed_by_blocks(program: Program) -> set[str]:
     for op in filter(has_block, operators(program)):
         found.update(op.input_arg_names, op.output_arg_names)
         for written in (True, False):
-            found.update(names_in(sub_block(op), written=written))
+            for inner in sub_blocks(op):
+                found.update(names_in(inner, written=written))
     return found
 
 

@@ -42,9 +42,9 @@ class RecomputeOptimizer(WrappingOptimizer):
 
     def load(self, state_dict: Any) -> None:
         """Raise NotImplementedError, as Paddle does: load the state of the program instead."""
-        raise NotImplementedError(
-            "load function is not supported by Recompute Optimizer for now; use static.load"
-        )
+        error = NotImplementedError("load function is not supported by Recompute Optimizer for now")
+        error.add_note("Load the program with paddle.static.load.")
+        raise error
 
     def backward(
         self,

@@ -213,7 +213,10 @@ def bind_groups(cls: type[PdOp], groups: Sequence[Sequence[Any]]) -> dict[str, A
 def infer_types(
     cls: type[PdOp], groups: Sequence[Sequence[Attribute]], attrs: Mapping[str, Any]
 ) -> list[Tensor]:
-    """Result types of an op class; ProgramError names the op and its operand types."""
+    """Result types of an op class; ProgramError names the op and its operand types.
+
+    It is an OperandError (TypeError as well) for a dtype that the op does not take.
+    """
     bound = bind_groups(cls, groups)
     missing = attr_kinds(cls).keys() - attrs.keys()
     if missing:
@@ -227,7 +230,7 @@ def infer_types(
     try:
         types = call_rule(cls.infer, {**bound, **attrs})
     except ProgramError as error:
-        raise ProgramError(f"{error} (operands: {_show_operands(cls, groups)})") from None
+        raise type(error)(f"{error} (operands: {_show_operands(cls, groups)})") from None
     return [types] if isinstance(types, TensorType) else list(types)
 
 

@@ -13,7 +13,7 @@ from typing import Any, cast
 from xdsl.dialects.builtin import DYNAMIC_INDEX, TensorType
 from xdsl.ir import Attribute
 
-from graphopt.errors import ProgramError, UnsupportedError
+from graphopt.errors import OperandError, ProgramError, UnsupportedError
 from graphopt.ir.dialect.shapes import UNKNOWN as UNKNOWN
 from graphopt.ir.dialect.shapes import Shape as Shape
 from graphopt.ir.dialect.shapes import broadcast_dim as broadcast_dim
@@ -87,7 +87,7 @@ def same_dtype(*types: Tensor) -> DType:
     first = dtype_of(types[0])
     for other in types[1:]:
         if dtype_of(other) != first:
-            raise ProgramError(
+            raise OperandError(
                 f"the operands must have one dtype, found {first!s} and {dtype_of(other)!s}; "
                 "cast one of them"
             )

@@ -15,7 +15,7 @@ from graphopt.ir.program import undo
 from graphopt.ir.program.gradient_types import GRAD_TYPE
 from graphopt.ir.program.kinds import GRAD_SUFFIX
 from graphopt.ir.program.program import Block, Operator, Variable
-from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 
 
 @dataclass(frozen=True)
@@ -105,9 +105,9 @@ def _read_by(op: Operator) -> list[str]:
 
     A branch that is not taken, and a loop, keep old values of what they write.
     """
-    if "sub_block" not in op.attrs:
-        return op.input_arg_names
-    return [*op.input_arg_names, *names_in(sub_block(op), written=False), *op.output_arg_names]
+    inside = [name for block in sub_blocks(op) for name in names_in(block, written=False)]
+    kept = op.output_arg_names if "sub_block" in op.attrs else []
+    return [*op.input_arg_names, *inside, *kept]
 
 
 def _has_gradient(block: Block, name: str) -> bool:

@@ -13,6 +13,7 @@ import itertools
 import math
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, cast
 
@@ -20,6 +21,7 @@ from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dtypes import DType, as_dtype
 from graphopt.ir.program import undo, unique_name
 from graphopt.ir.program.attached import ProgramMethods, VariableMethods
+from graphopt.ir.program.dist_attr import OperatorDistAttr
 from graphopt.ir.program.feed_source import FeedSource
 from graphopt.ir.program.gradient_types import forward_type
 from graphopt.ir.program.kinds import EMPTY, GRAD_SUFFIX, AttrKind, OpRole, VarKind
@@ -220,6 +222,11 @@ class Operator:
         twin.saved = self.saved
         twin.is_loaded = self.is_loaded
         return twin
+
+    @cached_property
+    def dist_attr(self) -> OperatorDistAttr:
+        """Wishes about when and where it runs, without effect."""
+        return OperatorDistAttr(self.type)
 
     def input(self, slot: str) -> list[str]:
         """The variable names in an input slot, [] when the slot is absent."""
@@ -753,6 +760,7 @@ class Program(ProgramMethods):
             copied.ops = [op.copy_to(copied) for op in kept]
             twin.blocks.append(copied)
         if for_test:
+            _shorten_slots(twin, self)
             _drop_left_out(twin, self)
             _set_test_mode(twin)
         else:
@@ -805,6 +813,21 @@ def _without_training(ops: Iterable[Operator]) -> list[Operator]:
     return kept
 
 
+def _shorten_slots(twin: Program, program: Program) -> None:
+    """Let branches and loops of a copy list what the operators left in their blocks use."""
+    for block in reversed(twin.blocks):
+        for op in block.ops:
+            index = op.attrs.get("sub_block")
+            if not isinstance(index, int):
+                continue
+            before, after = program.blocks[index], twin.blocks[index]
+            lost = _names_of(before.ops) - _names_of(after.ops)
+            for slots, listed in ((op.inputs, ("Input", "X")), (op.outputs, ("Out",))):
+                for slot in listed:
+                    if slot in slots:
+                        slots[slot] = [name for name in slots[slot] if name not in lost]
+
+
 def _drop_left_out(twin: Program, program: Program) -> None:
     """Drop the variables of a copy that operators of the program use and none of its own."""
     left_out = _used_names(program) - _used_names(twin)
@@ -813,7 +836,10 @@ def _drop_left_out(twin: Program, program: Program) -> None:
 
 
 def _used_names(program: Program) -> set[str]:
-    ops = (op for block in program.blocks for op in block.ops)
+    return {name for block in program.blocks for name in _names_of(block.ops)}
+
+
+def _names_of(ops: Iterable[Operator]) -> set[str]:
     return {name for op in ops for name in (*op.input_arg_names, *op.output_arg_names)}
 
 

@@ -18,13 +18,26 @@ def sub_block(op: Operator) -> Block:
     return op.block.program.block(index)
 
 
+def sub_blocks(op: Operator) -> list[Block]:
+    """The blocks that an operator runs: none, one, or several in the attribute `blocks`."""
+    if "sub_block" in op.attrs:
+        return [sub_block(op)]
+    found: list[Block] = []
+    for value in op.attrs.get("blocks", ()):
+        index = value.idx if isinstance(value, Block) else value
+        if not isinstance(index, int) or not 0 < index < op.block.program.num_blocks:
+            raise ProgramError(f"operator {op.type} names no block: blocks has {value!r}")
+        found.append(op.block.program.block(index))
+    return found
+
+
 def names_in(block: Block, *, written: bool) -> list[str]:
     """The names from around a block that it, or a block that it runs, writes (or else reads)."""
     found: dict[str, None] = {}
     for op in block.ops:
         names: Sequence[str] = op.output_arg_names if written else op.input_arg_names
         found.update(dict.fromkeys(names))
-        if "sub_block" in op.attrs:
-            found.update(dict.fromkeys(names_in(sub_block(op), written=written)))
+        for inner in sub_blocks(op):
+            found.update(dict.fromkeys(names_in(inner, written=written)))
     own = {name for name, variable in block.vars.items() if not variable.persistable}
     return [name for name in found if name not in own and name != EMPTY]

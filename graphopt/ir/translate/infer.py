@@ -12,6 +12,7 @@ from graphopt.errors import ProgramError
 from graphopt.ir.dialect.types import dtype_of, shape_of, tensor
 from graphopt.ir.program import Operator, VarKind, undo
 from graphopt.ir.program.gradients_on_demand import compute_gradients
+from graphopt.ir.translate.blocks.feeds import declare
 from graphopt.ir.translate.blocks.program import HANDLERS
 from graphopt.ir.translate.operators.translator import Translator
 
@@ -24,6 +25,8 @@ def infer_outputs(op: Operator) -> None:
     Raises ProgramError when an input is not declared or the operands do not fit.
     """
     compute_gradients(op.block, op.input_arg_names)
+    if op.type == "data":
+        declare(op)
     if op.type in HANDLERS and not _is_plain_assign(op):
         return
     scratch = Block()

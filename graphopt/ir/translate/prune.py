@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 
 from graphopt.ir.program import Operator, Program
 from graphopt.ir.program.gradients_on_demand import derivative_with
-from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.operators.updates import updates_parameters
 
 
@@ -35,8 +35,8 @@ def prune(
         kept.append(is_root or op in on_demand or not needed.isdisjoint(op.output_arg_names))
         if kept[-1]:
             needed |= set(op.input_arg_names) - fed
-            if "sub_block" in op.attrs:
-                needed |= set(names_in(sub_block(op), written=False)) - fed
+            for inner in sub_blocks(op):
+                needed |= set(names_in(inner, written=False)) - fed
     twin = program.clone()
     twin.lr_schedulers = dict(program.lr_schedulers)
     block = twin.global_block()

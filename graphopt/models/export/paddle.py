@@ -13,7 +13,7 @@ from graphopt.ir.formats.protobuf.program_desc import write_program
 from graphopt.ir.formats.seal import sealed_message
 from graphopt.ir.formats.tensor_stream import write_tensor
 from graphopt.ir.program import Variable
-from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 from graphopt.ir.translate.inference import inference_program, op_reads, without_training_info
 
 if TYPE_CHECKING:
@@ -63,6 +63,6 @@ def _needed(model: SavedModel) -> list[str]:
     for op in reversed(model.program.global_block().ops):
         if not needed.isdisjoint(op.output_arg_names):
             needed.update(op_reads(op))
-            if "sub_block" in op.attrs:
-                needed.update(names_in(sub_block(op), written=False))
+            for inner in sub_blocks(op):
+                needed.update(names_in(inner, written=False))
     return [name for name in model.feed_names if name in needed]

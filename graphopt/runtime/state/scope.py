@@ -19,6 +19,7 @@ from graphopt.display.facts import WithFacts
 from graphopt.display.table import Column, Page, Table
 from graphopt.display.units import several, size
 from graphopt.display.units import shape as show_shape
+from graphopt.errors import ScopeError
 from graphopt.runtime.state.slots import Slot, Stack
 
 # the largest variables of a scope, in a notebook
@@ -44,6 +45,7 @@ class Scope(WithFacts):
         self.prepared: WeakKeyDictionary[Any, tuple[Any, Any]] = WeakKeyDictionary()
         self._slots: dict[str, Slot] = {}
         self._kids: list[Scope] = []
+        self._removed = False
 
     def var(self, name: str) -> Slot:
         """The variable of this very scope, made when it does not exist."""
@@ -76,6 +78,16 @@ class Scope(WithFacts):
     def drop_kids(self) -> None:
         """Forget the scopes made by `new_scope`."""
         self._kids.clear()
+
+    def _remove_from_pool(self) -> None:
+        """Forget the variables and kids, once; ScopeError (RuntimeError) for the second time."""
+        if self._removed:
+            raise ScopeError("Deleting a nonexistent scope is not allowed: it is deleted already")
+        self._removed = True
+        self._kids.clear()
+        with self.lock:
+            self._slots.clear()
+            Scope.changes += 1
 
     def _types(self) -> dict[str, tuple[tuple[int, ...], Any]]:
         """The shapes and dtypes of the variables of this very scope that have a value."""

@@ -27,6 +27,7 @@ from graphopt.static.nn.norm import data_norm as data_norm
 from graphopt.static.nn.norm import group_norm as group_norm
 from graphopt.static.nn.norm import instance_norm as instance_norm
 from graphopt.static.nn.norm import spectral_norm as spectral_norm
+from graphopt.static.nn.pylayer import static_pylayer as static_pylayer
 
 # the layers over sequences of different lengths, which 1.8 has as well
 _SEQUENCES = (
@@ -40,14 +41,13 @@ _REFUSED: Mapping[str, lazy.Refusal] = {
         "it belongs to the parameter server, which graphopt does not have",
         "paddle.slice and paddle.concat",
     ),
-    "static_pylayer": (
-        "functions of Python run when the program runs",
-        "paddle.static.py_func with a backward_func",
-    ),
 }
 lazy.attach(
     globals(),
-    {name: ("graphopt.fluid.layers.sequence_lod", name) for name in _SEQUENCES},
+    {
+        **{name: ("graphopt.fluid.layers.sequence_lod", name) for name in _SEQUENCES},
+        "sequence_lod": ("graphopt.fluid.layers.sequence_lod", ""),
+    },
     refused=_REFUSED,
 )
 publish(globals(), __name__)

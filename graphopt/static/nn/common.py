@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
+from graphopt.errors import ProgramError
 from graphopt.frontend import arguments
 from graphopt.frontend.initializers.fill import Constant
 from graphopt.frontend.layer_helper import LayerHelper
@@ -90,6 +91,11 @@ def batch_norm(
     """
     arguments.variable(input, "input", "batch_norm")
     last = is_channels_last(data_layout, "batch_norm", ("NCHW", "NHWC"))
+    if len(input.shape) < 2:
+        raise ProgramError(
+            f"batch_norm(): '{input.name}' has shape {list(input.shape)}; it needs an axis of "
+            "channels after that of the batch"
+        )
     helper = LayerHelper("batch_norm", name)
     size = input.shape[-1 if last else 1]
     dtype = "float32" if input.dtype == "float16" else input.dtype

@@ -61,7 +61,7 @@ def cond(
             with ConditionalBlock([condition], is_scalar_condition=True).block():
                 result = function()
                 inner.append(result)
-                result = None if result is None else nest.map_leaves(_hand_out, result)
+                result = None if result is None else nest.map_leaves(hand_out, result)
         else:
             inner.append(None)
         outputs.append(result)
@@ -75,8 +75,8 @@ def cond(
     return nest.rebuild(outputs[1], [_merge(a, b, mask) for a, b in pairs])
 
 
-def _hand_out(value: Any) -> Any:
-    """A copy of a branch's result that is visible around the branch."""
+def hand_out(value: Any) -> Any:
+    """A copy of a block's result that is visible around the block."""
     if not isinstance(value, Variable):
         return value
     parent = parent_of_current(default_main_program())

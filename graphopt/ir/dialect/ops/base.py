@@ -8,7 +8,7 @@ from typing import TypeVar, cast
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 from xdsl.traits import Pure
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.traits import Elementwise, Opaque
 from graphopt.ir.dialect.types import (
@@ -57,7 +57,7 @@ class FloatUnary(Unary, ABC):
     @staticmethod
     def infer(x: Tensor) -> Tensor:
         if not dtype_of(x).is_differentiable:
-            raise ProgramError(
+            raise OperandError(
                 f"expected a floating-point tensor, found {dtype_of(x)!s}; cast it first"
             )
         return x
@@ -69,7 +69,7 @@ class RealUnary(Unary, ABC):
     @staticmethod
     def infer(x: Tensor) -> Tensor:
         if not dtype_of(x).is_floating:
-            raise ProgramError(
+            raise OperandError(
                 f"expected a tensor of real floating-point numbers, found {dtype_of(x)!s}; "
                 "cast it first"
             )

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, var_operand_def, var_result_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
@@ -195,6 +195,6 @@ def _one_dtype(x: Tensor, rest: Sequence[Tensor]) -> None:
     """ProgramError unless all operands can travel in one buffer."""
     for other in rest:
         if other.get_element_type() != x.get_element_type():
-            raise ProgramError(
+            raise OperandError(
                 f"one collective has one dtype, found {show(x)} and {show(other)}; use two"
             )

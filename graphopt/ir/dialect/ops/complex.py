@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, integers, string
 from graphopt.ir.dialect.ops.base import Binary, Declare, FloatUnary, OpaqueOp, PureOp, Unary
 from graphopt.ir.dialect.traits import Elementwise
@@ -58,7 +58,7 @@ class Conj(Unary):
 def complex_of(x: Tensor) -> Tensor:
     """The type of complex numbers with such parts; half types become float32 parts."""
     if not dtype_of(x).is_floating:
-        raise ProgramError(f"complex numbers have floating-point parts, found {dtype_of(x)!s}")
+        raise OperandError(f"complex numbers have floating-point parts, found {dtype_of(x)!s}")
     return like(x, dtype="complex128" if dtype_of(x) == "float64" else "complex64")
 
 
@@ -104,7 +104,7 @@ class AsReal(OpaqueOp):
     @staticmethod
     def infer(x: Tensor) -> Tensor:
         if not dtype_of(x).is_complex:
-            raise ProgramError(f"as_real needs complex numbers, found {dtype_of(x)!s}")
+            raise OperandError(f"as_real needs complex numbers, found {dtype_of(x)!s}")
         return like(real_of(x), shape=(*shape_of(x), 2))
 
 
@@ -136,7 +136,7 @@ def _checked(x: Tensor, axes: Sequence[int], normalization: str) -> tuple[int, .
 
 def _complex(x: Tensor) -> Tensor:
     if not dtype_of(x).is_complex:
-        raise ProgramError(f"this transform takes complex numbers, found {dtype_of(x)!s}")
+        raise OperandError(f"this transform takes complex numbers, found {dtype_of(x)!s}")
     return x
 
 

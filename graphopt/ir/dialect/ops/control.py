@@ -278,6 +278,37 @@ class Layers(RegionOp):
 
 
 @irdl_op_definition
+class PyLayer(RegionOp):
+    """The results of the first region, whose derivative is what the second one computes.
+    Paddle: pylayer.
+
+    The arguments of the second region are the gradients of the results; it yields the gradients of
+    `inputs`. Nothing else that the regions use has a gradient.
+    """
+
+    name = "pd.pylayer"
+    REGIONS: ClassVar[tuple[str, ...]] = ("", "backward ")
+    inputs = var_operand_def(Tensor)
+    forward = region_def()
+    backward = region_def()
+
+    @staticmethod
+    def infer(inputs: tuple[Tensor, ...]) -> tuple[Tensor, ...]:
+        raise ProgramError("the results of pd.pylayer are what its first region yields")
+
+    def verify_regions(self) -> None:
+        if self.forward.block.args:
+            raise VerifyException("'pd.pylayer': its first region takes no arguments")
+        yielded = [value.type for value in self.yielded()]
+        self.expect("yielded by the first region", yielded, self.result_types)
+        given = list(self.backward.block.arg_types)
+        self.expect("the arguments of the second region", given, self.result_types)
+        gradients = [value.type for value in self.yielded(1)]
+        wanted = [value.type for value in self.inputs]
+        self.expect("yielded by the second region", gradients, wanted)
+
+
+@irdl_op_definition
 class FusionGroup(RegionOp):
     """Ops that are computed together: the results are what the region yields. Paddle: fusion_group.
 

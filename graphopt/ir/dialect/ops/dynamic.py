@@ -23,7 +23,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dictionary, flag, integer, integers, string, strings
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.definition import SEGMENTS, attr_kinds, default_attrs
@@ -175,7 +175,7 @@ class MaskedSelect(DataSizedOp):
     @staticmethod
     def infer(x: Tensor, mask: Tensor) -> Tensor:
         if dtype_of(mask) != "bool":
-            raise ProgramError(f"the mask must be bool, found {show(mask)}")
+            raise OperandError(f"the mask must be bool, found {show(mask)}")
         broadcast_shapes(shape_of(x), shape_of(mask))
         return like(x, shape=(UNKNOWN,))
 

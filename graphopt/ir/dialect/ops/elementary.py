@@ -10,7 +10,7 @@ from abc import ABC
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number
 from graphopt.ir.dialect.ops.base import (
     Binary,
@@ -107,7 +107,7 @@ class RealBinary(Binary, ABC):
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
         if not dtype_of(x).is_floating:
-            raise ProgramError(f"expected tensors of real floating-point numbers, found {x}")
+            raise OperandError(f"expected tensors of real floating-point numbers, found {x}")
         return Binary.infer(x, y)
 
 
@@ -134,7 +134,7 @@ class IntegerBinary(Binary, ABC):
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
         if not dtype_of(x).startswith(("int", "uint")):
-            raise ProgramError(f"expected integer tensors, found {dtype_of(x)!s}")
+            raise OperandError(f"expected integer tensors, found {dtype_of(x)!s}")
         return Binary.infer(x, y)
 
 
@@ -166,7 +166,7 @@ class Atan2(Binary):
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
         if not dtype_of(x).is_floating:
-            raise ProgramError(f"expected floating-point tensors, found {dtype_of(x)!s}")
+            raise OperandError(f"expected floating-point tensors, found {dtype_of(x)!s}")
         return Binary.infer(x, y)
 
 

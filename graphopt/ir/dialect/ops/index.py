@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer
 from graphopt.ir.dialect.definition import SEGMENTS
@@ -28,7 +28,7 @@ from graphopt.ir.dialect.types import (
 def check_integer(what: str, value: Tensor) -> None:
     """ProgramError unless the tensor holds integers."""
     if not dtype_of(value).startswith(("int", "uint")):
-        raise ProgramError(f"'{what}' should be an integer tensor, found {dtype_of(value)!s}")
+        raise OperandError(f"'{what}' should be an integer tensor, found {dtype_of(value)!s}")
 
 
 @irdl_op_definition

@@ -6,7 +6,7 @@ from abc import ABC
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError
 from graphopt.ir.dialect.attrs import flag, number
 from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, PureOp, Unary
 from graphopt.ir.dialect.traits import Elementwise, Reduction
@@ -18,7 +18,7 @@ elementwise = Declare(__name__)
 def check_bits(x: Tensor) -> None:
     """ProgramError unless the tensor holds integers or bools."""
     if dtype_of(x).is_differentiable:
-        raise ProgramError(f"expected an integer or bool tensor, found {dtype_of(x)!s}")
+        raise OperandError(f"expected an integer or bool tensor, found {dtype_of(x)!s}")
 
 
 class BitwiseBinary(Binary, ABC):

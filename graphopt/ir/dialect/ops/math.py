@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, number
 from graphopt.ir.dialect.ops.base import Binary, Compare, Declare, FloatUnary, PureOp, Unary
@@ -40,7 +40,7 @@ class Subtract(Binary):
     @staticmethod
     def infer(x: Tensor, y: Tensor) -> Tensor:
         if dtype_of(x) == "bool":
-            raise ProgramError("booleans cannot be subtracted; not_equal says where they differ")
+            raise OperandError("booleans cannot be subtracted; not_equal says where they differ")
         return Binary.infer(x, y)
 
 
@@ -177,6 +177,6 @@ class Where(PureOp):
     @staticmethod
     def infer(condition: Tensor, x: Tensor, y: Tensor) -> Tensor:
         if dtype_of(condition) != "bool":
-            raise ProgramError("the condition must be boolean")
+            raise OperandError("the condition must be boolean")
         same_dtype(x, y)
         return like(x, shape=broadcast_shapes(*(shape_of(t) for t in (condition, x, y))))

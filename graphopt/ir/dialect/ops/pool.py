@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integers, string
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.ops.conv import (
@@ -68,7 +68,7 @@ class PoolBase(PureOp, ABC):
         if algorithm not in ("", "shifts") or (algorithm and pooling_type == "avg"):
             raise ProgramError(f"'{algorithm}' is not an algorithm of a {pooling_type} pool")
         if algorithm and not dtype_of(x).is_floating:
-            raise ProgramError(f"the algorithm '{algorithm}' is not for {dtype_of(x)!s}")
+            raise OperandError(f"the algorithm '{algorithm}' is not for {dtype_of(x)!s}")
         spatial = spatial_sizes(shape, data_format)
         if global_pooling:
             out: Sequence[int] = (1,) * rank

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer, integers, number, string
 from graphopt.ir.dialect.ops.base import OpaqueOp
@@ -183,7 +183,7 @@ class Drawn(RandomOp, ABC):
     @staticmethod
     def infer(x: Tensor) -> Tensor:
         if not dtype_of(x).is_floating:
-            raise ProgramError(f"expected a floating-point tensor, found {dtype_of(x)!s}")
+            raise OperandError(f"expected a floating-point tensor, found {dtype_of(x)!s}")
         return x
 
 

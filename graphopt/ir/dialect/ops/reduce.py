@@ -8,7 +8,7 @@ from math import inf
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer, integers, number
 from graphopt.ir.dialect.ops.base import (
@@ -71,7 +71,7 @@ class Mean(Reduce):
     @staticmethod
     def infer(x: Tensor, axis: Sequence[int], keepdim: bool) -> Tensor:
         if not dtype_of(x).is_differentiable:
-            raise ProgramError(f"mean needs a floating-point tensor, found {dtype_of(x)!s}")
+            raise OperandError(f"mean needs a floating-point tensor, found {dtype_of(x)!s}")
         return Reduce.infer(x, axis, keepdim)
 
 

@@ -162,6 +162,8 @@ class Flatten(PureOp):
     def infer(x: Tensor, start_axis: int, stop_axis: int) -> Tensor:
         shape = shape_of(x)
         if not shape:
+            for axis, name in ((start_axis, "start_axis"), (stop_axis, "stop_axis")):
+                normalize_axis(axis, 1, name)
             return like(x, shape=(1,))
         start = normalize_axis(start_axis, len(shape), "start_axis")
         stop = normalize_axis(stop_axis, len(shape), "stop_axis")

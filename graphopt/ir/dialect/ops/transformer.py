@@ -16,7 +16,7 @@ from xdsl.irdl import (
     var_result_def,
 )
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dictionary, flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.linear import matmul_type
@@ -50,7 +50,7 @@ def core_type(
     if min(map(rank_of, (q, k, v))) < 2:
         raise ProgramError("attention needs q, k and v of rank 2 or more")
     if not dtype_of(q).is_floating:
-        raise ProgramError(f"attention needs floating-point tensors, found {dtype_of(q)!s}")
+        raise OperandError(f"attention needs floating-point tensors, found {dtype_of(q)!s}")
     if mask is not None:
         is_wide = dtype_of(mask) == "float32" and dtype_of(q) in ("float16", "bfloat16")
         if dtype_of(mask) != "bool" and not is_wide:

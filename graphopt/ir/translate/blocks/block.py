@@ -18,10 +18,12 @@ from xdsl.ir import BlockArgument, SSAValue
 
 from graphopt.errors import FeedError, UnsupportedError
 from graphopt.ir.dialect.known import Known
+from graphopt.ir.dialect.ops.grad import Grad
 from graphopt.ir.dialect.ops.shape import StopGradient
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import Block, Operator, Program, VarKind
 from graphopt.ir.program.gradient_types import GRAD_TYPE
+from graphopt.ir.translate.blocks.outer_path import bring_in
 from graphopt.ir.translate.operators.translator import Translator, errors_of
 
 Elements = tuple[SSAValue | None, ...]
@@ -145,6 +147,8 @@ class BlockParser(ABC):
         handler = self.handlers.get(op.type)
         if handler is None:
             written: Mapping[str, SSAValue] = self.translator.translate(op)
+            if op.type == GRAD_TYPE:
+                self._bring_in(op)
         else:
             with errors_of(op):
                 written = handler(self, op)
@@ -169,6 +173,14 @@ class BlockParser(ABC):
             "NoGrad": [name for name in op.input("NoGrad") if name not in frame.partial],
         }
         return Operator(op.block, op.type, inputs, op.outputs, op.attrs, op.location)
+
+    def _bring_in(self, op: Operator) -> None:
+        """Let the derivative that was made last go through the operators around its block."""
+        made = self.frame.target.last_op
+        around = [frame.target for frame in self.frames if frame.target is not self.frame.target]
+        if around and isinstance(made, Grad):
+            with errors_of(op):
+                bring_in(made, list(dict.fromkeys(around)))
 
     def _stopped(self, op: Operator, name: str, value: SSAValue) -> SSAValue:
         """In a sub-block, the value after a `pd.stop_gradient` where its variable says so.

@@ -23,14 +23,16 @@ from graphopt.ir.program.gradients_on_demand import derivative_with, with_gradie
 from graphopt.ir.translate.blocks.arrays import ARRAYS
 from graphopt.ir.translate.blocks.block import BlockParser, value_name
 from graphopt.ir.translate.blocks.branches import BRANCHES
+from graphopt.ir.translate.blocks.feeds import FEEDS
 from graphopt.ir.translate.blocks.gradients import GradientParser
 from graphopt.ir.translate.blocks.loops import LOOPS
+from graphopt.ir.translate.blocks.pylayers import PYLAYERS
 from graphopt.ir.translate.gradients.raising import plan_gradients
 
 # a shape, -1 for any size, and a dtype
 FeedType = tuple[Sequence[int], str]
 
-HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS}
+HANDLERS = {**BRANCHES, **LOOPS, **ARRAYS, **PYLAYERS, **FEEDS}
 
 
 @paused_collector()

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from graphopt.ir.program import EMPTY, Operator, Program
-from graphopt.ir.program.sub_blocks import names_in, sub_block
+from graphopt.ir.program.sub_blocks import names_in, sub_blocks
 
 
 class Value(NamedTuple):
@@ -98,9 +98,10 @@ class Versions:
 
 def _inside(op: Operator, *, written: bool, known: Sequence[str]) -> list[str]:
     """The names that only the block of an operator mentions; gradient operators list theirs."""
-    if "sub_block" not in op.attrs or op.type.endswith("_grad"):
+    if op.type.endswith("_grad"):
         return []
-    return [name for name in names_in(sub_block(op), written=written) if name not in known]
+    names = dict.fromkeys(n for inner in sub_blocks(op) for n in names_in(inner, written=written))
+    return [name for name in names if name not in known]
 
 
 def _places(slots: dict[str, list[str]]) -> Iterator[tuple[OpPosition, str]]:

@@ -13,6 +13,7 @@ from graphopt.ir.dialect.ops.loss import CrossEntropyWithSoftmax
 from graphopt.ir.dialect.ops.math import (
     Abs,
     Add,
+    Cast,
     Clip,
     Divide,
     Exp,
@@ -31,7 +32,7 @@ from graphopt.ir.dialect.ops.math import (
 from graphopt.ir.dialect.ops.reduce import Sum
 from graphopt.ir.dialect.ops.scatter import ScatterNdAdd, TakeAlongAxis
 from graphopt.ir.dialect.ops.shape import Reshape, Slice, Squeeze, StopGradient, Unsqueeze
-from graphopt.ir.dialect.types import UNKNOWN, rank_of, shape_of
+from graphopt.ir.dialect.types import UNKNOWN, dtype_of, rank_of, shape_of
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 
@@ -66,6 +67,15 @@ def cross_entropy(emit: Emitter) -> Written:
         match = emit(Multiply, emit(Exp, emit.scaled(loss, -1.0)), counts)
         written |= emit.results(MatchX=match)
     return written
+
+
+@translates("softmax_with_cross_entropy")
+def softmax_with_cross_entropy(emit: Emitter) -> Written:
+    """By its row; hard labels that are floats count as whole numbers, cut towards zero."""
+    logits, label = emit.input("Logits"), emit.input("Label")
+    if not emit.attr("soft_label", False) and dtype_of(label.type).is_floating:
+        label = emit(Cast, label, dtype="int64")
+    return emit.by_row(logits, label)
 
 
 def _rows(emit: Emitter, x: SSAValue) -> SSAValue:

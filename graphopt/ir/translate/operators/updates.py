@@ -18,7 +18,7 @@ from graphopt.ir.dialect.ops.update.plain import Dpsgd
 from graphopt.ir.dialect.ops.update.sparse import SparseAdam, SparseAdamw
 from graphopt.ir.dialect.types import dtype_of
 from graphopt.ir.program import Operator, OpRole, saved_version
-from graphopt.ir.program.sub_blocks import sub_block
+from graphopt.ir.program.sub_blocks import sub_blocks
 from graphopt.ir.translate.operators.emitter import Emitter, Written
 from graphopt.ir.translate.operators.registry import translates
 from graphopt.ir.translate.operators.sparse import Ids, counted, declared_lookups
@@ -119,4 +119,4 @@ def updates_parameters(op: Operator) -> bool:
     """True for an operator of an optimizer, and for one that runs such operators."""
     if op.role & OpRole.OPTIMIZE or op.type in UPDATES:
         return True
-    return "sub_block" in op.attrs and any(map(updates_parameters, sub_block(op).ops))
+    return any(updates_parameters(inner) for block in sub_blocks(op) for inner in block.ops)

@@ -17,7 +17,7 @@ from xdsl.irdl import (
     var_operand_def,
 )
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.definition import SEGMENTS
 from graphopt.ir.dialect.ops.base import OpaqueOp
@@ -40,7 +40,7 @@ def matrix_shape(x: Tensor, *, square: bool = False) -> tuple[tuple[int, ...], i
     if len(shape) < 2 or (square and shape[-1] != shape[-2] and UNKNOWN not in shape[-2:]):
         raise ProgramError(f"expected {kind}, found {list(shape)}")
     if not dtype_of(x).is_differentiable:
-        raise ProgramError(f"expected floating-point or complex {kind}, found {dtype_of(x)!s}")
+        raise OperandError(f"expected floating-point or complex {kind}, found {dtype_of(x)!s}")
     return shape[:-2], shape[-2], shape[-1]
 
 

@@ -6,7 +6,7 @@ from abc import ABC
 
 from xdsl.irdl import irdl_op_definition, operand_def, result_def, traits_def, var_operand_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import flag, integer, number, string
 from graphopt.ir.dialect.ops.base import OpaqueOp, PureOp
 from graphopt.ir.dialect.traits import Movement
@@ -35,7 +35,7 @@ class OnSquares(OpaqueOp, ABC):
         if len(shape) < 2 or (shape[-1] != shape[-2] and UNKNOWN not in shape[-2:]):
             raise ProgramError(f"expected square matrices, found {list(shape)}")
         if not dtype_of(x).is_floating:
-            raise ProgramError(f"expected a floating-point tensor, found {dtype_of(x)!s}")
+            raise OperandError(f"expected a floating-point tensor, found {dtype_of(x)!s}")
         return x
 
 

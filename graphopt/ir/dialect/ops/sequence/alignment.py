@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from xdsl.irdl import irdl_op_definition, operand_def, opt_operand_def, result_def
 
-from graphopt.errors import ProgramError
+from graphopt.errors import OperandError, ProgramError
 from graphopt.ir.dialect.attrs import dtype as dtype_property
 from graphopt.ir.dialect.attrs import flag, integer
 from graphopt.ir.dialect.definition import SEGMENTS
@@ -37,7 +37,7 @@ class WarpCtc(OpaqueOp):
     ) -> Tensor:
         expect("logits [time, batch, classes] of warpctc", logits, [UNKNOWN] * 3)
         if not dtype_of(logits).is_floating:
-            raise ProgramError(f"warpctc needs floating-point logits, found {dtype_of(logits)!s}")
+            raise OperandError(f"warpctc needs floating-point logits, found {dtype_of(logits)!s}")
         _, batch, classes = shape_of(logits)
         check_integer("label", label)
         expect("label [batch, length] of warpctc", label, [batch, UNKNOWN])

@@ -24,8 +24,19 @@ from graphopt.runtime.devices.places import CUDAPlace as CUDAPlace
 from graphopt.runtime.settings.flags import get_flags as get_flags
 from graphopt.runtime.settings.flags import set_flags as set_flags
 
+_INNER = (
+    *("_current_expected_place", "_dygraph_tracer", "convert_np_dtype_to_dtype_"),
+    *("switch_main_program", "switch_startup_program", "use_pir_api"),
+)
 lazy.attach(
     globals(),
-    {"core": ("graphopt.fluid.core", ""), "random": ("graphopt.frontend.seeds", "")},
+    {
+        "LayerHelper": ("graphopt.fluid.layer_helper", "LayerHelper"),
+        "core": ("graphopt.fluid.core", ""),
+        "io_utils": ("graphopt.framework.io_utils", ""),
+        "is_parameter": ("graphopt.fluid.io", "is_parameter"),
+        "random": ("graphopt.frontend.seeds", ""),
+        **{name: ("graphopt.fluid.framework", name) for name in _INNER},
+    },
 )
 publish(globals(), __name__)

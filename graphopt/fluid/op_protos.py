@@ -1,0 +1,72 @@
+"""The operators of Paddle 2.6 that are translated, as messages (paddle.fluid.core).
+
+`op_protos.txt` has a line for each type: its input slots, its output slots and its attributes with
+the number of their kind. A slot with `*` holds several variables, one with `?` may be left out. It
+was recorded by `tests/frontend/record_op_protos.py`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from graphopt.fluid.op import Single
+from graphopt.fluid.proto.framework_pb2 import OpDesc, OpProto
+from graphopt.fluid.proto.messages import Message
+from graphopt.frontend.calls import publish
+from graphopt.ir.formats.protobuf.attributes import read_attribute
+from graphopt.ir.formats.protobuf.wire import Limits, WireReader
+
+_TABLE = Path(__file__).with_suffix(".txt")
+
+
+def get_all_op_protos() -> list[bytes]:
+    """An `OpProto` for each operator type, in bytes; comments are empty."""
+    return [_proto(line) for line in _TABLE.read_text("utf-8").splitlines()]
+
+
+def _proto(line: str) -> bytes:
+    head, _, attributes = line.partition(" :")
+    inputs, _, outputs = head.partition(" ->")
+    type, *names = inputs.split()
+    made = OpProto(type=type, comment="")
+    for slots, given in ((made.inputs, names), (made.outputs, outputs.split())):
+        for slot in given:
+            added = slots.add(name=slot.rstrip("*?"), comment="")
+            added.duplicable, added.dispensable = "*" in slot, "?" in slot
+    for attribute in attributes.split():
+        name, _, kind = attribute.partition("=")
+        made.attrs.add(name=name, comment="", type=int(kind))
+    return made.SerializeToString()
+
+
+def get_op_extra_attrs(op_type: str) -> Mapping[str, object]:
+    """Nothing: attributes that only choose a kernel have no effect, and no record."""
+    return {}
+
+
+class Operator:
+    """Makes single operators from their records (core.Operator)."""
+
+    @staticmethod
+    def create(record: bytes) -> Single:
+        """The operator of an `OpDesc` in bytes, which runs on the variables of a scope.
+
+        Raises FormatError (ValueError) for other bytes.
+        """
+        found = OpDesc.FromString(record)
+        inputs, outputs = (
+            {slot.parameter: list(slot.arguments) for slot in slots if slot.arguments}
+            for slots in (found.inputs, found.outputs)
+        )
+        return Single(found.type, inputs, outputs, dict(_attributes(found.attrs)))
+
+
+def _attributes(messages: Iterable[Message]) -> Iterator[tuple[str, object]]:
+    for message in messages:
+        data = message.SerializeToString()
+        found = read_attribute(WireReader(data, "an attribute", Limits()), 0, len(data))
+        yield found.name, found.value
+
+
+publish(globals(), __name__)

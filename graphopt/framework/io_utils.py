@@ -1,0 +1,50 @@
+"""Variables and files as saving sees them (paddle.framework.io_utils)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import IO, Any
+
+from graphopt.fluid.io import is_parameter as is_parameter
+from graphopt.fluid.io import is_persistable as is_persistable
+from graphopt.frontend.calls import publish
+from graphopt.ir.program import Variable
+
+
+def is_belong_to_optimizer(var: Variable) -> bool:
+    """True for state that is no parameter, as that of optimizers (is_belong_to_optimizer)."""
+    return var.persistable and not is_parameter(var) and not var.need_check_feed
+
+
+def is_pir_fetch_var(value: Any) -> bool:
+    """False: a program has Operators, and no values of PIR (is_pir_fetch_var)."""
+    return False
+
+
+@contextmanager
+def _open_buffer(buffer: IO[bytes], mode: str) -> Iterator[IO[bytes]]:
+    start = buffer.tell()
+    try:
+        yield buffer
+    except BaseException:
+        if "r" in mode:
+            buffer.seek(start)
+        raise
+    if "w" in mode:
+        buffer.flush()
+
+
+def _open_file_buffer(path_or_buffer: Any, mode: str) -> Any:
+    """A file by its path, or a buffer, to use in `with`; a failed read starts again where it was.
+
+    Raises ValueError for a mode of a buffer without `r` and `w`.
+    """
+    if isinstance(path_or_buffer, str):
+        return open(path_or_buffer, mode)
+    if "r" not in mode and "w" not in mode:
+        raise ValueError(f"Expected 'r' or 'w' in mode but got {mode}")
+    return _open_buffer(path_or_buffer, mode)
+
+
+publish(globals(), __name__)

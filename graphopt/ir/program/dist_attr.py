@@ -1,0 +1,20 @@
+"""Wishes about when and where operators run (Operator.dist_attr)."""
+
+from __future__ import annotations
+
+
+class OperatorDistAttr:
+    """Wishes about when and where an operator runs, which scripts note for Paddle's executors.
+
+    They are kept; XLA orders what runs by the data.
+    """
+
+    def __init__(self, op_type: str) -> None:
+        self.op_type = op_type
+        self.impl_type, self.impl_idx, self.chunk_id = "default", 0, 0
+        self.is_recompute = False
+        self.execution_stream, self.stream_priority = "default", 0
+        self.scheduling_priority = 0
+        self.run_time_us = -1.0
+        self.force_record_event = False
+        self.events_to_wait: list[str] = []
