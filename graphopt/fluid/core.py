@@ -197,7 +197,7 @@ def is_bfloat16_supported(place: Place) -> bool:
 
 
 def supports_bfloat16() -> bool:
-    """False: oneDNN's kernels of bfloat16 are not used on CPUs; XLA computes it."""
+    """False: there are no operators of oneDNN in bfloat16 to choose; XLA computes it on any CPU."""
     return False
 
 
