@@ -87,6 +87,7 @@ def test_switches_of_primitives() -> None:
 
 def test_modes_and_guards() -> None:
     """Static mode, whichever way a script asks for it; programs are built the same way twice."""
+    assert paddle.pir_utils is pir_utils
     assert not framework.in_pir_mode() and not framework.use_pir_api()
     assert framework._current_expected_place() == core.CPUPlace()
     assert framework._dygraph_tracer() is None
