@@ -19,4 +19,5 @@ from graphopt.distributed.parallel import is_initialized as is_initialized
 from graphopt.distributed.refused import NAMES as _REFUSED
 from graphopt.frontend import lazy
 
-lazy.attach(globals(), {"fleet": ("graphopt.distributed.fleet", "")}, refused=_REFUSED)
+_MODULES = {name: (f"graphopt.distributed.{name}", "") for name in ("fleet", "io")}
+lazy.attach(globals(), _MODULES, refused=_REFUSED)

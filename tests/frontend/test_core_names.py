@@ -13,7 +13,7 @@ import graphopt as paddle
 from graphopt import pir_utils, static
 from graphopt.errors import UnsupportedError
 from graphopt.fluid import backward, core, framework
-from graphopt_tests.frontend.programs import fresh
+from graphopt_tests.frontend.programs import fresh, start
 
 
 def test_device_types_are_told_apart() -> None:
@@ -87,6 +87,7 @@ def test_switches_of_primitives() -> None:
 
 def test_modes_and_guards() -> None:
     """Static mode, whichever way a script asks for it; programs are built the same way twice."""
+    assert paddle.pir_utils is pir_utils
     assert not framework.in_pir_mode() and not framework.use_pir_api()
     assert framework._current_expected_place() == core.CPUPlace()
     assert framework._dygraph_tracer() is None
@@ -170,6 +171,14 @@ def test_what_saving_asks(tmp_path: Path) -> None:
         assert state == ["learning_rate_0", "w_velocity_0"]
         assert io.is_parameter(w) and io.is_persistable(w) and not io.is_pir_fetch_var(w)
         assert [v.name for v in static.io.get_program_persistable_vars(main)] == ["w", *state]
+        start()
+        files = paddle.distributed.io
+        files.save_persistables(static.Executor(), str(tmp_path / "saved"), main)
+        before = np.array(static.global_scope().find_var("w").get_tensor())
+        static.global_scope().find_var("w").get_tensor().set(before + 1, core.CPUPlace())
+        files.load_persistables(static.Executor(), str(tmp_path / "saved"), main)
+        after = np.array(static.global_scope().find_var("w").get_tensor())
+        np.testing.assert_array_equal(after, before)
     with io._open_file_buffer(str(tmp_path / "f"), "wb") as file:
         file.write(b"abc")
     buffer = BytesIO(b"abc")
