@@ -1,12 +1,12 @@
-"""Wishes about when and where operators run (Operator.dist_attr)."""
+"""Scheduling hints of operators (Operator.dist_attr)."""
 
 from __future__ import annotations
 
 
 class OperatorDistAttr:
-    """Wishes about when and where an operator runs, which scripts note for Paddle's executors.
+    """The scheduling hints of an operator, which scripts set for Paddle's executors.
 
-    They are kept; XLA orders what runs by the data.
+    They are kept and have no effect: XLA schedules by the data.
     """
 
     def __init__(self, op_type: str) -> None:

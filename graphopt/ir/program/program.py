@@ -225,7 +225,7 @@ class Operator:
 
     @cached_property
     def dist_attr(self) -> OperatorDistAttr:
-        """Wishes about when and where it runs, without effect."""
+        """Its scheduling hints, without effect."""
         return OperatorDistAttr(self.type)
 
     def input(self, slot: str) -> list[str]:

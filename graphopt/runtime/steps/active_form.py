@@ -21,7 +21,7 @@ from graphopt.runtime.steps.rivals import Made, Rival
 from graphopt.runtime.steps.step_calls import Results, Step
 from graphopt.runtime.steps.tiers import Successor, Tier, quickly, tier_of
 
-# of the tier that a step runs in
+# gives the rival of a full form, None where there shall be none
 Challenger: TypeAlias = "Callable[[object], Rival | None]"
 
 
