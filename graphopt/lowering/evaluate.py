@@ -20,6 +20,7 @@ from xdsl.ir import Block, Operation
 from graphopt.ir.dialect.differentiated import KEPT, is_kept, segment_of
 from graphopt.ir.dialect.op import PdOp
 from graphopt.ir.dialect.ops.control import Yield
+from graphopt.ir.dialect.ops.creation import Full
 from graphopt.ir.dialect.ops.dynamic import Dynamic, draws
 from graphopt.ir.dialect.ops.random import Dropout
 from graphopt.ir.dialect.ops.transformer import (
@@ -40,7 +41,8 @@ from graphopt.lowering.dynamic import call_of
 from graphopt.lowering.finite import Order, order_of, watch_block
 from graphopt.lowering.hashing import by_hash
 from graphopt.lowering.locations import scope_of
-from graphopt.lowering.ops.random import draws_in_parts
+from graphopt.lowering.ops.creation import full_op_by_op
+from graphopt.lowering.ops.random import shares_generator
 from graphopt.lowering.region_derivatives import Wanted, differentiated_regions
 from graphopt.lowering.registry import evaluator
 
@@ -175,9 +177,12 @@ def evaluate_op(
             else:
                 call = call_of(op, context.replicas, env)
                 operands = operands_by_lane(op, env, context.lanes)
-                alone = not call.is_memoized or (context.by_op and draws_in_parts(call))
-                compute = call.on_lanes if alone else jitted(call)
-                by_lane = compute(operands, context.keys_at(op, operands))
+                if context.by_op and call.op_class is Full:
+                    by_lane = [(full_op_by_op(**dict(call.attrs)),)] * context.lanes
+                else:
+                    alone = not call.is_memoized or (context.by_op and shares_generator(call))
+                    compute = call.on_lanes if alone else jitted(call)
+                    by_lane = compute(operands, context.keys_at(op, operands))
                 results = list(zip(*by_lane, strict=True))
             if is_kept(op):
                 results = [checkpoint_name(lanes, KEPT) for lanes in results]

@@ -1,4 +1,4 @@
-"""Long draws: the same numbers in a compiled program and op by op, which compiles once for all."""
+"""Draws: the same numbers in a compiled program and op by op, which shares programs."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ DISTRIBUTIONS = {
     "gaussian": partial(random.gaussian, mean=1.0, std=0.5),
     "truncated_gaussian": partial(random.truncated_gaussian, mean=1.0, std=0.5),
 }
-# whole blocks, one and a bit, and more than a part
-SHAPES = ((2, random.BLOCK), (random.BLOCK + 1,), (random.BLOCK * random.PART + 7,))
+# less than a block, whole blocks, one and a bit, and more than a part
+SHAPES = ((3, 5), (2, random.BLOCK), (random.BLOCK + 1,), (random.BLOCK * random.PART + 7,))
 
 
 @pytest.mark.slow
@@ -41,14 +41,15 @@ def test_numbers_are_those_of_a_compiled_program(name: str, dtype: str, shape: A
 
 
 def test_startup_programs_share_a_generator() -> None:
-    """Layers of many sizes need one program of a distribution, and have other numbers each."""
+    """Layers of many sizes need two programs of a distribution, and have other numbers each."""
     main, startup = static.Program(), static.Program()
     with static.program_guard(main, startup), static.scope_guard(static.Scope()):
         hidden = static.data("x", [None, 80], "float32")
-        for width in (60, 80, 90):
+        for width in (60, 80, 90, 7, 5):
             hidden = static.nn.fc(hidden, width, bias_attr=False)
+        random._block.cache_clear()
         random._part.cache_clear()
         static.Executor(paddle.CPUPlace()).run(startup)
-        weights = [value(p.name).reshape(-1)[:4800] for p in main.all_parameters()]
-    assert random._part.cache_info().misses == 1
-    assert len({array.tobytes() for array in weights}) == 3
+        weights = [value(p.name).reshape(-1)[:35] for p in main.all_parameters()]
+    assert random._part.cache_info().misses == random._block.cache_info().misses == 1
+    assert len({array.tobytes() for array in weights}) == 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import jax
 import numpy as np
 from jax import lax
 from jax import numpy as jnp
@@ -15,6 +16,11 @@ from graphopt.lowering.registry import lowers
 @lowers(ops.Full)
 def full(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
     return lax.full(shape, constant(value, dtype.numpy))
+
+
+def full_op_by_op(shape: tuple[int, ...], value: float, dtype: DType) -> Array:
+    """`full` where each op runs by itself: XLA would compile a program for each shape."""
+    return jax.device_put(np.full(shape, constant(value, dtype.numpy)), may_alias=False)
 
 
 @lowers(ops.FullLike)

@@ -34,23 +34,25 @@ def _scaled(
 ) -> Array:
     """`offset + scale * draw(key, shape)`; a long draw block by block, each with a key of its own.
 
-    XLA needs about half a second to compile a generator, and does so for each shape. Where the key
-    has a value, the dozens of shapes in a startup program share one program, which makes PART
-    blocks.
+    XLA needs a quarter of a second to compile a generator, and does so for each shape. Where the
+    key has a value, the dozens of shapes in a startup program share one program for short draws,
+    which makes a whole block, and one for long draws, which makes PART blocks.
     """
     wider = wide_dtype(dtype)
     factor, start = constant(scale, wider), constant(offset, wider)
     size = math.prod(shape)
-    if size <= BLOCK:
-        return (draw(key, shape, wider) * factor + start).astype(dtype.numpy)
-    count = -(-size // BLOCK)
     if isinstance(key, Tracer) or _platform(key) != "cpu":
-        numbers = _blocks(draw, key, jnp.arange(count, dtype="uint32"), wider)
+        if size <= BLOCK:
+            return (draw(key, shape, wider) * factor + start).astype(dtype.numpy)
+        numbers = _blocks(draw, key, jnp.arange(-(-size // BLOCK), dtype="uint32"), wider)
         return (numbers[:size].reshape(shape) * factor + start).astype(dtype.numpy)
-    part = _part(draw, wider, dtype)
-    firsts = np.arange(0, count, PART, dtype=np.uint32)
-    parts = [part(key, first, factor, start) for first in firsts]
-    return jnp.asarray(np.concatenate(parts)[:size].reshape(shape))
+    if size <= BLOCK:
+        numbers = np.asarray(_block(draw, wider, dtype)(key, factor, start))
+    else:
+        part = _part(draw, wider, dtype)
+        firsts = np.arange(0, -(-size // BLOCK), PART, dtype=np.uint32)
+        numbers = np.concatenate([part(key, first, factor, start) for first in firsts])
+    return jax.device_put(numbers[:size].reshape(shape), may_alias=False)
 
 
 def _blocks(draw: Draw, key: Array, blocks: Array, dtype: Any) -> Array:
@@ -62,7 +64,20 @@ def _blocks(draw: Draw, key: Array, blocks: Array, dtype: Any) -> Array:
     return lax.map(block, blocks).reshape(-1)
 
 
-# one for each distribution and element type
+# one for each distribution and element type, as `_part`
+@cache
+def _block(draw: Draw, wider: Any, dtype: DType) -> Any:
+    """A compiled function of a key, a scale and an offset: BLOCK numbers.
+
+    Its first numbers are those of a shorter draw, since each follows from the key and its place.
+    """
+
+    def block(key: Array, scale: Array, offset: Array) -> Array:
+        return (offset + scale * draw(key, (BLOCK,), wider)).astype(dtype.numpy)
+
+    return jax.jit(block)
+
+
 @cache
 def _part(draw: Draw, wider: Any, dtype: DType) -> Any:
     """A compiled function of a key, the first of PART blocks, a scale and an offset."""
@@ -78,10 +93,9 @@ def _platform(array: Array) -> str:
     return next(iter(array.devices())).platform
 
 
-def draws_in_parts(call: Call) -> bool:
+def shares_generator(call: Call) -> bool:
     """True for a draw whose rule compiles by itself what serves other draws, given a key."""
-    longer = (ops.Uniform, ops.Gaussian, ops.TruncatedGaussian)
-    return issubclass(call.op_class, longer) and math.prod(dict(call.attrs)["shape"]) > BLOCK
+    return issubclass(call.op_class, (ops.Uniform, ops.Gaussian, ops.TruncatedGaussian))
 
 
 @lowers(ops.Dropout)

@@ -140,19 +140,19 @@ class Compiled:
         """True for a startup program, which gives state and takes nothing, with draws alike.
 
         XLA takes long to compile a draw, and one that is an op by itself is compiled once for all
-        that are like it: those of one shape, and long ones of any shape.
+        that are like it: those of one shape, and those of any shape that share a generator.
         """
         from graphopt.ir.dialect.ops.random import RandomOp
         from graphopt.lowering.call import Call
         from graphopt.lowering.collectives import ALONE
-        from graphopt.lowering.ops.random import draws_in_parts
+        from graphopt.lowering.ops.random import shares_generator
 
         plan = self.plan
         if plan.feeds or plan.updated or plan.read_only or plan.fetches:
             return False
         calls = [Call.of(op, ALONE) for op in self.module.walk() if isinstance(op, RandomOp)]
         alike = len(calls) >= 2 * len(set(calls)) > 0
-        return alike or sum(map(draws_in_parts, calls)) > 1
+        return alike or sum(map(shares_generator, calls)) > 1
 
     @property
     def calls_python(self) -> bool:

@@ -1,0 +1,230 @@
+"""The first batches of networks over sentences, beside Paddle 1.8.5: most batches have a new size.
+
+    python benchmarks/bench_sequences.py
+    python benchmarks/bench_sequences.py --fluid PYTHON --batches 50 --rounds 3
+    python benchmarks/bench_sequences.py --only recommender
+
+The networks are those of Paddle's book: sentiment by a stacked LSTM and by convolutions, semantic
+roles by LSTMs in both directions and a conditional random field, and a recommender. Sentences have
+5 to 39 words. `--fluid` is the Python of an environment with paddlepaddle 1.8.5. Each run has a
+process of its own, and graphopt's has no cache on disk; the engines take turns.
+
+Times are CPU seconds from the first layer to the last batch, the startup program included, and the
+import of `fluid` not; medians of the rounds. Initial parameters of the engines differ, so only the
+means of their losses over the last ten batches are printed beside each other. Prints Markdown.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import time
+
+GRAPHOPT, PADDLE = "graphopt", "paddle"
+HIDDEN, EMBEDDING, VOCABULARY, LABELS = 512, 128, 5000, 60
+
+
+# -- networks, in the words of both engines --------------------------------------------------------
+
+
+def words(fluid, name, size=VOCABULARY):
+    """Sentences of word numbers, and their embeddings."""
+    data = fluid.data(name, [None, 1], "int64", lod_level=1)
+    return fluid.embedding(data, [size, EMBEDDING], is_sparse=False)
+
+
+def classified(fluid, features):
+    """The mean loss of two classes, trained by Adagrad."""
+    layers = fluid.layers
+    prediction = layers.fc(features, 2, act="softmax")
+    label = fluid.data("label", [None, 1], "int64")
+    loss = layers.mean(layers.cross_entropy(prediction, label))
+    fluid.optimizer.Adagrad(0.002).minimize(loss)
+    return loss
+
+
+def stacked_lstm(fluid):
+    """Three LSTM layers in turning directions, each over the sum of what the last two gave."""
+    layers = fluid.layers
+    first = layers.fc(layers.reshape(words(fluid, "words"), [-1, EMBEDDING]), HIDDEN)
+    lstm, _ = layers.dynamic_lstm(first, HIDDEN)
+    inputs = [first, lstm]
+    for i in (2, 3):
+        joined = layers.fc(inputs, HIDDEN)
+        lstm, _ = layers.dynamic_lstm(joined, HIDDEN, is_reverse=i % 2 == 0)
+        inputs = [joined, lstm]
+    return classified(fluid, [layers.sequence_pool(x, "max") for x in inputs])
+
+
+def convolutions(fluid):
+    """Windows of three and of four words."""
+    data = fluid.layers.reshape(words(fluid, "words"), [-1, EMBEDDING])
+    pooled = [
+        fluid.nets.sequence_conv_pool(data, HIDDEN, width, act="tanh", pool_type="sqrt")
+        for width in (3, 4)
+    ]
+    return classified(fluid, pooled)
+
+
+def semantic_roles(fluid):
+    """Four LSTM layers in turning directions over six columns, and a conditional random field."""
+    layers = fluid.layers
+    columns = [words(fluid, f"words{i}") for i in range(6)] + [words(fluid, "mark", 2)]
+    mixed = layers.sums(
+        [layers.fc(layers.reshape(column, [-1, EMBEDDING]), HIDDEN) for column in columns]
+    )
+    how = {
+        "candidate_activation": "relu",
+        "gate_activation": "sigmoid",
+        "cell_activation": "sigmoid",
+    }
+    lstm, _ = layers.dynamic_lstm(mixed, HIDDEN, **how)
+    inputs = [mixed, lstm]
+    for i in range(1, 4):
+        mixed = layers.sums([layers.fc(x, HIDDEN, act="tanh") for x in inputs])
+        lstm, _ = layers.dynamic_lstm(mixed, HIDDEN, is_reverse=i % 2 == 1, **how)
+        inputs = [mixed, lstm]
+    scores = layers.sums([layers.fc(x, LABELS, act="tanh") for x in inputs])
+    target = fluid.data("target", [None, 1], "int64", lod_level=1)
+    cost = layers.linear_chain_crf(scores, target, fluid.ParamAttr(name="crfw", learning_rate=1e-3))
+    loss = layers.mean(cost)
+    fluid.optimizer.SGD(0.01).minimize(loss)
+    return loss
+
+
+def recommender(fluid):
+    """Users and films as vectors; how near they are is the score."""
+    layers = fluid.layers
+
+    def feature(name, size, width):
+        data = fluid.data(name, [None, 1], "int64")
+        found = layers.reshape(fluid.embedding(data, [size, width]), [-1, width])
+        return layers.fc(found, width)
+
+    user = [feature("user", 6041, 32), feature("sex", 2, 16), feature("age", 7, 16)]
+    user.append(feature("job", 21, 16))
+    film = [feature("film", 3953, 32)]
+    kinds = layers.reshape(words(fluid, "kinds", 18), [-1, EMBEDDING])
+    film.append(layers.sequence_pool(kinds, "sum"))
+    title = layers.reshape(words(fluid, "title"), [-1, EMBEDDING])
+    film.append(fluid.nets.sequence_conv_pool(title, HIDDEN, 3, act="tanh", pool_type="sum"))
+    both = [layers.fc(layers.concat(x, 1), 200, act="tanh") for x in (user, film)]
+    near = layers.scale(layers.cos_sim(*both), scale=5.0)
+    score = fluid.data("score", [None, 1], "float32")
+    loss = layers.mean(layers.square_error_cost(near, score))
+    fluid.optimizer.SGD(0.2).minimize(loss)
+    return loss
+
+
+# what builds a network, rows of a batch, and where a feed's name leads: its size, or a sentence's
+NETWORKS = {
+    "stacked-lstm": (stacked_lstm, 32, {"words": VOCABULARY}, {"label": 2}),
+    "convolutions": (convolutions, 32, {"words": VOCABULARY}, {"label": 2}),
+    "semantic-roles": (
+        semantic_roles,
+        10,
+        {**{f"words{i}": VOCABULARY for i in range(6)}, "mark": 2, "target": LABELS},
+        {},
+    ),
+    "recommender": (
+        recommender,
+        64,
+        {"kinds": 18, "title": VOCABULARY},
+        {"user": 6041, "sex": 2, "age": 7, "job": 21, "film": 3953, "score": 5},
+    ),
+}
+
+
+# -- one run, in a process of its own --------------------------------------------------------------
+
+
+def run(engine, name, batches):
+    """Builds and trains a network; its CPU seconds, losses, and what was compiled."""
+    import numpy as np
+
+    fluid = importlib.import_module(engine + ".fluid")
+    begin = time.process_time()
+    build, rows, sentences, labels = NETWORKS[name]
+    loss = build(fluid)
+    fluid.default_startup_program().random_seed = fluid.default_main_program().random_seed = 1
+    place = fluid.CPUPlace()
+    exe = fluid.Executor(place)
+    exe.run(fluid.default_startup_program())
+    draw = np.random.RandomState(3)
+    losses = []
+    for _ in range(batches):
+        lengths = draw.randint(5, 40, rows).tolist()
+        feed = {}
+        for key, size in sentences.items():
+            own = draw.randint(1, 4, rows).tolist() if key == "kinds" else lengths
+            numbers = draw.randint(0, size, (sum(own), 1)).astype("int64")
+            feed[key] = fluid.create_lod_tensor(numbers, [own], place)
+        for key, size in labels.items():
+            dtype = "float32" if key == "score" else "int64"
+            feed[key] = draw.randint(0, size, (rows, 1)).astype(dtype)
+        (value,) = exe.run(feed=feed, fetch_list=[loss])
+        losses.append(float(np.asarray(value).reshape(-1)[0]))
+    found = {"cpu_s": time.process_time() - begin, "losses": losses}
+    if engine == GRAPHOPT:
+        found["sizes"] = exe.stats["compiled_shapes"]
+    return found
+
+
+# -- the table -------------------------------------------------------------------------------------
+
+
+def measured(python, engine, name, batches):
+    """`run` in a fresh process of an engine's Python."""
+    own = {"GLOG_v": "0", "GLOG_minloglevel": "3", "FLAGS_graphopt_cache_dir": ""}
+    found = subprocess.run(
+        [python, __file__, "--run", engine, name, str(batches)],
+        check=True,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **own},
+    )
+    return json.loads(found.stdout.splitlines()[-1])
+
+
+def row(name, ours, theirs):
+    """A line of the table; without Paddle's runs its columns are empty."""
+    seconds = [
+        statistics.median(r["cpu_s"] for r in runs) if runs else None for runs in (theirs, ours)
+    ]
+    ratio = f"{seconds[1] / seconds[0]:.2f}" if theirs else ""
+    losses = [statistics.mean(runs[0]["losses"][-10:]) for runs in (theirs, ours) if runs]
+    cells = [name, *("" if s is None else f"{s:.2f} s" for s in seconds), ratio]
+    cells += [str(ours[0]["sizes"]), ", ".join(f"{loss:.3f}" for loss in losses)]
+    return "| " + " | ".join(cells) + " |"
+
+
+def main():
+    """Runs the networks and prints a table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--fluid", default="", help="the Python that has paddlepaddle 1.8.5")
+    parser.add_argument("--only", default="", choices=["", *NETWORKS])
+    parser.add_argument("--batches", type=int, default=50)
+    parser.add_argument("--rounds", type=int, default=1)
+    parser.add_argument("--run", nargs=3, help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.run:
+        print(json.dumps(run(given.run[0], given.run[1], int(given.run[2]))))
+        return
+    print("| network | Paddle | graphopt | ratio | sizes compiled | last losses |")
+    print("|---|---|---|---|---|---|")
+    for name in [given.only] if given.only else list(NETWORKS):
+        ours, theirs = [], []
+        for _ in range(given.rounds):
+            ours.append(measured(sys.executable, GRAPHOPT, name, given.batches))
+            if given.fluid:
+                theirs.append(measured(given.fluid, PADDLE, name, given.batches))
+        print(row(name, ours, theirs), flush=True)
+
+
+if __name__ == "__main__":
+    main()
