@@ -24,6 +24,10 @@ import statistics
 import subprocess
 import sys
 import time
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    Runs = list[dict[str, Any]]
 
 GRAPHOPT, PADDLE = "graphopt", "paddle"
 HIDDEN, EMBEDDING, VOCABULARY, LABELS = 512, 128, 5000, 60
@@ -32,13 +36,13 @@ HIDDEN, EMBEDDING, VOCABULARY, LABELS = 512, 128, 5000, 60
 # -- networks, in the words of both engines --------------------------------------------------------
 
 
-def words(fluid, name, size=VOCABULARY):
+def words(fluid: Any, name: str, size: int = VOCABULARY) -> Any:
     """Sentences of word numbers, and their embeddings."""
     data = fluid.data(name, [None, 1], "int64", lod_level=1)
     return fluid.embedding(data, [size, EMBEDDING], is_sparse=False)
 
 
-def classified(fluid, features):
+def classified(fluid: Any, features: Any) -> Any:
     """The mean loss of two classes, trained by Adagrad."""
     layers = fluid.layers
     prediction = layers.fc(features, 2, act="softmax")
@@ -48,7 +52,7 @@ def classified(fluid, features):
     return loss
 
 
-def stacked_lstm(fluid):
+def stacked_lstm(fluid: Any) -> Any:
     """Three LSTM layers in turning directions, each over the sum of what the last two gave."""
     layers = fluid.layers
     first = layers.fc(layers.reshape(words(fluid, "words"), [-1, EMBEDDING]), HIDDEN)
@@ -61,7 +65,7 @@ def stacked_lstm(fluid):
     return classified(fluid, [layers.sequence_pool(x, "max") for x in inputs])
 
 
-def convolutions(fluid):
+def convolutions(fluid: Any) -> Any:
     """Windows of three and of four words."""
     data = fluid.layers.reshape(words(fluid, "words"), [-1, EMBEDDING])
     pooled = [
@@ -71,7 +75,7 @@ def convolutions(fluid):
     return classified(fluid, pooled)
 
 
-def semantic_roles(fluid):
+def semantic_roles(fluid: Any) -> Any:
     """Four LSTM layers in turning directions over six columns, and a conditional random field."""
     layers = fluid.layers
     columns = [words(fluid, f"words{i}") for i in range(6)] + [words(fluid, "mark", 2)]
@@ -97,11 +101,11 @@ def semantic_roles(fluid):
     return loss
 
 
-def recommender(fluid):
+def recommender(fluid: Any) -> Any:
     """Users and films as vectors; how near they are is the score."""
     layers = fluid.layers
 
-    def feature(name, size, width):
+    def feature(name: str, size: int, width: int) -> Any:
         data = fluid.data(name, [None, 1], "int64")
         found = layers.reshape(fluid.embedding(data, [size, width]), [-1, width])
         return layers.fc(found, width)
@@ -121,8 +125,8 @@ def recommender(fluid):
     return loss
 
 
-# what builds a network, rows of a batch, and where a feed's name leads: its size, or a sentence's
-NETWORKS = {
+# what builds a network, the rows of a batch, feeds of sentences and other feeds with their sizes
+NETWORKS: dict[str, Any] = {
     "stacked-lstm": (stacked_lstm, 32, {"words": VOCABULARY}, {"label": 2}),
     "convolutions": (convolutions, 32, {"words": VOCABULARY}, {"label": 2}),
     "semantic-roles": (
@@ -143,7 +147,7 @@ NETWORKS = {
 # -- one run, in a process of its own --------------------------------------------------------------
 
 
-def run(engine, name, batches):
+def run(engine: str, name: str, batches: int) -> dict[str, Any]:
     """Builds and trains a network; its CPU seconds, losses, and what was compiled."""
     import numpy as np
 
@@ -156,10 +160,10 @@ def run(engine, name, batches):
     exe = fluid.Executor(place)
     exe.run(fluid.default_startup_program())
     draw = np.random.RandomState(3)
-    losses = []
+    losses: list[float] = []
     for _ in range(batches):
         lengths = draw.randint(5, 40, rows).tolist()
-        feed = {}
+        feed: dict[str, Any] = {}
         for key, size in sentences.items():
             own = draw.randint(1, 4, rows).tolist() if key == "kinds" else lengths
             numbers = draw.randint(0, size, (sum(own), 1)).astype("int64")
@@ -169,16 +173,16 @@ def run(engine, name, batches):
             feed[key] = draw.randint(0, size, (rows, 1)).astype(dtype)
         (value,) = exe.run(feed=feed, fetch_list=[loss])
         losses.append(float(np.asarray(value).reshape(-1)[0]))
-    found = {"cpu_s": time.process_time() - begin, "losses": losses}
+    found: dict[str, Any] = {"cpu_s": time.process_time() - begin, "losses": losses}
     if engine == GRAPHOPT:
-        found["sizes"] = exe.stats["compiled_shapes"]
+        found["sizes"] = exe.stats["compiled_shapes"] - 1  # that of the startup program
     return found
 
 
 # -- the table -------------------------------------------------------------------------------------
 
 
-def measured(python, engine, name, batches):
+def measured(python: str, engine: str, name: str, batches: int) -> dict[str, Any]:
     """`run` in a fresh process of an engine's Python."""
     own = {"GLOG_v": "0", "GLOG_minloglevel": "3", "FLAGS_graphopt_cache_dir": ""}
     found = subprocess.run(
@@ -191,21 +195,19 @@ def measured(python, engine, name, batches):
     return json.loads(found.stdout.splitlines()[-1])
 
 
-def row(name, ours, theirs):
-    """A line of the table; without Paddle's runs its columns are empty."""
-    seconds = [
-        statistics.median(r["cpu_s"] for r in runs) if runs else None for runs in (theirs, ours)
-    ]
-    ratio = f"{seconds[1] / seconds[0]:.2f}" if theirs else ""
+def row(name: str, ours: Runs, theirs: Runs) -> str:
+    """A line of the table; without Paddle's runs its cells are empty."""
+    seconds = [statistics.median(run["cpu_s"] for run in runs) for runs in (theirs, ours) if runs]
     losses = [statistics.mean(runs[0]["losses"][-10:]) for runs in (theirs, ours) if runs]
-    cells = [name, *("" if s is None else f"{s:.2f} s" for s in seconds), ratio]
-    cells += [str(ours[0]["sizes"]), ", ".join(f"{loss:.3f}" for loss in losses)]
-    return "| " + " | ".join(cells) + " |"
+    cells = [f"{each:.2f} s" for each in seconds]
+    ratio = f"{seconds[1] / seconds[0]:.2f}" if theirs else ""
+    cells = [name, *([] if theirs else [""]), *cells, ratio, str(ours[0]["sizes"])]
+    return "| " + " | ".join([*cells, ", ".join(f"{loss:.3f}" for loss in losses)]) + " |"
 
 
-def main():
+def main() -> None:
     """Runs the networks and prints a table."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--fluid", default="", help="the Python that has paddlepaddle 1.8.5")
     parser.add_argument("--only", default="", choices=["", *NETWORKS])
     parser.add_argument("--batches", type=int, default=50)
@@ -218,7 +220,8 @@ def main():
     print("| network | Paddle | graphopt | ratio | sizes compiled | last losses |")
     print("|---|---|---|---|---|---|")
     for name in [given.only] if given.only else list(NETWORKS):
-        ours, theirs = [], []
+        ours: Runs = []
+        theirs: Runs = []
         for _ in range(given.rounds):
             ours.append(measured(sys.executable, GRAPHOPT, name, given.batches))
             if given.fluid:

@@ -11,7 +11,7 @@ import pytest
 import graphopt as paddle
 import graphopt.fluid as fluid
 from graphopt.ir.program import unique_name
-from graphopt.runtime.feeds.buckets import sequences
+from graphopt.runtime.steps.size_costs import SizeCosts
 from graphopt_tests.runtime.bucket_runs import assert_close
 
 Build = Callable[[], list[Any]]
@@ -215,21 +215,36 @@ def test_a_program_that_cannot_be_padded_runs_exactly() -> None:
     assert "pd.sequence_pad" in stats["exact"][0]
 
 
-def test_a_size_is_compiled_when_it_came_often() -> None:
-    """A larger one serves first, and is at most twice as large."""
-    sizes = iter(())
+@pytest.mark.parametrize(("seconds", "compiled"), [(0.01, 1), (1.0, 2)])
+def test_a_size_is_compiled_when_padding_it_took_longer(
+    monkeypatch: pytest.MonkeyPatch, seconds: float, compiled: int
+) -> None:
+    """A larger one serves first. A step takes `seconds`, and a compilation takes one."""
+    sizes = iter([17, *[11] * 9])
 
     def feed(generator: Any) -> dict[str, Any]:
-        rest = next(sizes) - 3
-        return {"x": rows(generator, 4, [1, 1, 1, rest])}
+        return {"x": rows(generator, 4, [1, 1, 1, next(sizes) - 3])}
 
     def build() -> list[Any]:
         x = fluid.data("x", [None, 1], "int64", lod_level=1)
         return [fluid.layers.sequence_pool(fluid.layers.cast(x, "float32"), "sum")]
 
-    patience = sequences().patience
-    assert patience == 16
-    for often, compiled in ((patience, 1), (patience + 1, 2)):
-        sizes = iter([17, *[11] * often])
-        _, _, stats = trained(build, feed, 1 + often, "auto")
-        assert stats["compiled_shapes"] == compiled
+    ran = SizeCosts.ran
+    monkeypatch.setattr(SizeCosts, "compiled", lambda costs, _: setattr(costs, "_compiling", 1.0))
+    monkeypatch.setattr(SizeCosts, "ran", lambda costs, _, *sizes: ran(costs, seconds, *sizes))
+    _, _, stats = trained(build, feed, 10, "auto")
+    assert stats["compiled_shapes"] == compiled
+
+
+def test_a_size_has_room_for_the_next_batches() -> None:
+    """Of sequences of alike lengths for little, of others for more."""
+
+    def padding(lengths: list[int]) -> int:
+        def build() -> list[Any]:
+            x = fluid.data("x", [None, 1], "int64", lod_level=1)
+            return [fluid.layers.sequence_pool(fluid.layers.cast(x, "float32"), "sum")]
+
+        stats = trained(build, lambda g: {"x": rows(g, 4, lengths)}, 1, "auto")[2]
+        return stats["padding"]
+
+    assert padding([20] * 50) < padding([5, 35] * 25)

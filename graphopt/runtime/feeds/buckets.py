@@ -87,15 +87,18 @@ class Buckets:
     pads to the longest one have "steps", of the sizes of their rows if it is not given. With
     `others` every axis of unknown size is padded, that of position 2 as "axis 2", by these sizes. A
     compiled size that is up to `reuse` times as large as needed, all dimensions together, serves
-    before another one is compiled; with `patience` only so many times for each size. Raises
-    ValueError for a name in `axes` that has no sizes, and for a `reuse` below 1.
+    before another one is compiled; with `patience` only until its padding has taken that many times
+    the seconds of a compilation. `headroom` is for sequences: a size that is compiled has room for
+    so many standard deviations of the sum of their lengths. Raises ValueError for a name in `axes`
+    that has no sizes, and for a `reuse` below 1.
     """
 
     sizes: Mapping[str, Sizes]
     axes: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     others: Sizes | None = None
     reuse: float = 1.0
-    patience: int | None = None
+    patience: float | None = None
+    headroom: float = 0.0
 
     def __post_init__(self) -> None:
         if self.reuse < 1:
@@ -150,11 +153,12 @@ def sequences(share: float = 0.25) -> Buckets:
     """Buckets for feeds of sequences: their rows, and the first axis of the feeds beside them.
 
     At most `share` of the rows is padding, about a tenth where every number of rows is as likely.
-    Few rows, whose work is nothing beside a compilation, have one size. A compiled size of up to
-    twice the rows serves first: a size is compiled that came often.
+    Few rows, whose work is nothing beside a compilation, have one size. A size that is compiled has
+    room for the next batches, if their lengths vary as those in this one. It serves batches of half
+    the rows and more, until padding them has taken as long as compiling their own size.
     """
     sizes = {BATCH: sparing(share), ROWS: sparing(share, least=16), STEPS: sparing(share, least=8)}
-    return Buckets(sizes, reuse=2.0, patience=16)
+    return Buckets(sizes, reuse=2.0, patience=1.0, headroom=2.0)
 
 
 def automatic(share: float = 0.06, reuse: float = 2.0) -> Buckets:

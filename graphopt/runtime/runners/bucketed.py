@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from math import prod
+from time import perf_counter
 from typing import TYPE_CHECKING, NamedTuple
 from weakref import WeakKeyDictionary, proxy
 
@@ -46,12 +47,15 @@ Links = Mapping[str, tuple[str | None, str | None]]
 class Fitted(NamedTuple):
     """A step with padding: its fetches, its feeds with masks and counts, and the rows of its
     dimensions.
+
+    `wanted` are the sizes that its buckets have; those in `rows` may be larger.
     """
 
     executables: Executables
     served: Names
     feeds: dict[str, Array]
     rows: Rows
+    wanted: dict[str, int]
 
 
 class BucketedRunner(Runner):
@@ -110,7 +114,7 @@ class BucketedRunner(Runner):
         fitted = self.fitted(program, feeds, names) if self._applies(program) else None
         if fitted is None:
             return super().run(program, feeds, names, scope, wait=wait)
-        executables, served, padded, rows = fitted
+        executables, served, padded, rows, wanted = fitted
         write_learning_rates(program, scope)
         if not (wait and names):  # the caller may change its arrays before the step has read them
             padded = {name: array.copy() for name, array in padded.items()}
@@ -119,7 +123,15 @@ class BucketedRunner(Runner):
         fed = [pair for dim, pair in rows.items() if not dim.startswith(LONGEST)]
         self.rows += sum(real for real, _ in fed)
         self.padding += sum(size - real for real, size in fed)
+        is_new, began = found.active is None, perf_counter()
         fetches = choose(found, served, names)(padded, scope)
+        if wait:  # the caller reads them next
+            for array in fetches:
+                np.asarray(array)
+        if is_new:
+            executables.costs.compiled(perf_counter() - began)
+        elif wanted != (used := _sizes_of(rows)):
+            executables.costs.ran(perf_counter() - began, wanted, used)
         assert executables.compiled.masked is not None
         cuts = executables.compiled.masked.fetches
         return [
@@ -142,9 +154,11 @@ class BucketedRunner(Runner):
         executables, served = padded
         masked = executables.compiled.masked
         assert masked is not None
-        rows = self._reused(
-            executables, masked, {**rows, **self._steps(masked, axes, feeds)}, _links(axes, feeds)
-        )
+        links = _links(axes, feeds)
+        rows = {**rows, **self._steps(masked, axes, feeds)}
+        wanted = _sizes_of(rows)
+        roomy = self._roomy(rows, links, feeds)
+        rows = self._reused(executables, masked, rows, roomy, links)
         if reason := misfit(masked, rows):
             self.exact.keep(program.serial, reason)
             return None
@@ -157,7 +171,7 @@ class BucketedRunner(Runner):
             given[mask_name(dim)] = mask_of(dim, rows)
         for dim in masked.counts:
             given[count_name(dim)] = np.array(count_of(dim, rows), np.int64)
-        return Fitted(executables, served, given, rows)
+        return Fitted(executables, served, given, rows, wanted)
 
     def _axes(
         self, program: Program, feeds: Mapping[str, Array]
@@ -228,21 +242,32 @@ class BucketedRunner(Runner):
                 found[steps] = longest, self.buckets.fit(steps, longest)
         return found
 
-    def _reused(self, executables: Executables, masked: Masked, rows: Rows, links: Links) -> Rows:
-        """The smallest sizes that were compiled and are not much larger, else those of the buckets.
+    def _roomy(self, rows: Rows, links: Links, feeds: Mapping[str, Array]) -> Rows:
+        """The sizes with room for more rows, by `headroom`."""
+        found = {dim: real for dim, (real, _) in rows.items() if not dim.startswith(LONGEST)}
+        for name, (dim, _) in links.items():
+            if dim is not None:
+                lengths = np.asarray(feeds[_lengths_of(name)])
+                spread = float(np.std(lengths)) * len(lengths) ** 0.5
+                more = rows[dim][0] + int(self.buckets.headroom * spread)
+                found[dim] = max(found[dim], more)
+        sizes = self._sizes(found, links)
+        return {dim: (real, sizes.get(dim, size)) for dim, (real, size) in rows.items()}
 
-        Sizes that were wanted more often than `patience` says are compiled.
+    def _reused(
+        self, executables: Executables, masked: Masked, rows: Rows, roomy: Rows, links: Links
+    ) -> Rows:
+        """The smallest sizes that were compiled and are not much larger, else new ones.
+
+        These are `roomy`, or `rows` where that does not go, and once `patience` is over.
         """
         known, patience = executables.sizes, self.buckets.patience
-        wanted = {dim: size for dim, (_, size) in rows.items()}
+        wanted = _sizes_of(rows)
         if self.buckets.reuse == 1 or wanted in known:
             return rows
-        most = self.buckets.reuse * prod(wanted.values())
-        if patience is not None:
-            key = tuple(sorted(wanted.items()))
-            executables.wanted[key] += 1
-            if executables.wanted[key] > patience:
-                most = prod(wanted.values())
+        most = self.buckets.reuse * prod(_sizes_of(roomy).values())
+        if patience is not None and executables.costs.pays(wanted, patience):
+            most, roomy = prod(wanted.values()), rows
         fits = [
             sizes
             for sizes in known
@@ -253,10 +278,12 @@ class BucketedRunner(Runner):
             found = {dim: (real, sizes[dim]) for dim, (real, _) in rows.items()}
             if _has_rows_to_spare(found, links) and not misfit(masked, found):
                 return found
-        if not misfit(masked, rows):
-            known.append(wanted)
+        if not _has_rows_to_spare(roomy, links) or misfit(masked, roomy):
+            roomy = rows
+        if not misfit(masked, roomy):
+            known.append(_sizes_of(roomy))
             del known[:-MAX_SIZES]
-        return rows
+        return roomy
 
     def _padded(
         self,
@@ -309,6 +336,11 @@ def _links(axes: Dimensions, feeds: Mapping[str, Array]) -> Links:
         for name in feeds
         if _lengths_of(name) in feeds
     }
+
+
+def _sizes_of(rows: Rows) -> dict[str, int]:
+    """The size of each dimension, without its real rows."""
+    return {dim: size for dim, (_, size) in rows.items()}
 
 
 def _has_rows_to_spare(rows: Rows, links: Links) -> bool:

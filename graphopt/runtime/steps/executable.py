@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import weakref
-from collections import Counter
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Protocol
@@ -29,6 +28,7 @@ from graphopt.runtime.state.scope import Scope
 from graphopt.runtime.state.uninterrupted import Uninterrupted
 from graphopt.runtime.steps.active_form import ActiveForm, first_form
 from graphopt.runtime.steps.run_hook import Watcher, watcher
+from graphopt.runtime.steps.size_costs import SizeCosts
 from graphopt.runtime.steps.step_calls import FedArrays, Results, Step, StepCalls
 
 # A program that meets more shapes than this forgets the executable used least lately.
@@ -325,8 +325,7 @@ class Executables:
         self.shapes = 0
         self.sizes: list[dict[str, int]] = []
         """The sizes of padded dimensions, of those that were compiled last."""
-        self.wanted: Counter[Hashable] = Counter()
-        """The number of times that other sizes were wanted."""
+        self.costs = SizeCosts()
         self._found: Bounded[Hashable, Executable] = Bounded(MAX_SHAPES)
 
     def all(self) -> list[Executable]:

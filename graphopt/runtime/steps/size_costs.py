@@ -1,0 +1,43 @@
+"""Measured costs of a program's padded sizes: of compiling one, and of padding to a larger one."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping
+from math import prod
+
+Sizes = Mapping[str, int]
+"""The size of each padded dimension."""
+
+
+class SizeCosts:
+    """Seconds of the sizes of one program.
+
+    Whoever must rent or buy, and does not know for how long, pays at most twice of what was
+    possible when renting until it has cost as much as buying. Here a step of a larger size is the
+    rent, and a compilation is what is bought.
+    """
+
+    def __init__(self) -> None:
+        self._compiling = 0.0
+        self._wasted: defaultdict[tuple[tuple[str, int], ...], float] = defaultdict(float)
+
+    def compiled(self, seconds: float) -> None:
+        """A first step of a size, which compiled it, took so long.
+
+        The shortest counts: the first one of a process also imports what it needs.
+        """
+        self._compiling = min(self._compiling or seconds, seconds)
+
+    def ran(self, seconds: float, wanted: Sizes, used: Sizes) -> None:
+        """A step took so long; the share of the work that is beyond the wanted size was wasted."""
+        share = 1 - prod(wanted.values()) / prod(used.values())
+        self._wasted[_key(wanted)] += seconds * share
+
+    def pays(self, wanted: Sizes, patience: float) -> bool:
+        """True once more than `patience` times the seconds of a compilation were wasted."""
+        return self._wasted[_key(wanted)] > patience * self._compiling
+
+
+def _key(sizes: Sizes) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(sizes.items()))
