@@ -52,6 +52,15 @@ def test_the_second_process_compiles_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+def test_after_an_upgrade_the_second_process_compiles_nothing(tmp_path: Path) -> None:
+    """Other code has other keys, and what JAX has of the older code does not stand in its way."""
+    upgrade = "import graphopt.runtime.disk.known as k; k.settings = lambda: ('upgraded',)"
+    for first, form in (("", "requested"), (upgrade, "requested"), (upgrade, "on disk")):
+        *_, found = run(first, XDG_CACHE_HOME=str(tmp_path))
+        assert found == f"full: it was {form}"
+
+
+@pytest.mark.slow
 def test_it_can_be_elsewhere(tmp_path: Path) -> None:
     """The flag names another directory, in a script too."""
     first = f"paddle.set_flags({{'FLAGS_graphopt_cache_dir': {str(tmp_path)!r}}})"

@@ -13,6 +13,7 @@ from typing import Any
 
 import jax
 
+from graphopt.ir.dialect.collector import paused_collector
 from graphopt.passes.table.parts import LOAD, LOWER, TRACE, XLA, Part
 from graphopt.runtime.disk.cache import least_seconds, times_found
 from graphopt.runtime.disk.known import Arguments, Known, Options
@@ -34,7 +35,7 @@ class Lowering:
     def __call__(self) -> Any:
         """The lowered program."""
         if self._lowered is None:
-            with jax.enable_x64(True):
+            with jax.enable_x64(True), paused_collector():
                 start = time.perf_counter()
                 traced = self._function.trace(*self._arguments)
                 middle = time.perf_counter()
@@ -81,7 +82,9 @@ class Form:
         """The executable, compiled now, and kept if that takes long."""
         lowered, start, found = self._lowering(), time.perf_counter(), times_found()
         options = dict(self._options) if self._options else None
-        with nullcontext() if self._kept else nothing_kept():
+        # Not in JAX's cache too: after an upgrade it would find there what is unknown here, which
+        # cannot be written then.
+        with nullcontext() if self._kept and self._known is None else nothing_kept():
             made = lowered.compile(options)
         seconds = time.perf_counter() - start
         self._lowering.note(XLA, seconds, self._name)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 from weakref import WeakKeyDictionary
 
+from graphopt.ir.dialect.collector import paused_collector
 from graphopt.ir.program import Program
 from graphopt.runtime.compile.compilation import Compilation
 from graphopt.runtime.settings.jax_import import import_jax
@@ -43,12 +44,15 @@ def executables_of(program: Program, compilation: Compilation, reason: str) -> E
 
     Raises as `compile_program`.
     """
-    import_jax()
-    from graphopt.runtime.disk.summaries import compiled_or_known
-    from graphopt.runtime.steps.executable import Executables
+    with paused_collector():  # modules that are imported are no garbage either
+        import_jax()
+        from graphopt.runtime.disk.summaries import compiled_or_known
+        from graphopt.runtime.steps.executable import Executables
 
     if (shipped := _shipped.get(program)) is not None:
         found = shipped.executables(compilation)
         if found is not None:
             return found
-    return Executables(compiled_or_known(compilation), reason)
+    with paused_collector():
+        compiled = compiled_or_known(compilation)
+    return Executables(compiled, reason)
