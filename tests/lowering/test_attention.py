@@ -40,6 +40,7 @@ WEIGHING = Weighing(0.4, -np.inf, 1.25)
 def short_blocks(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Seven queries are three blocks, and five keys too; the last ones are filled up."""
     monkeypatch.setattr(attention_heads, "LONG", 4)
+    monkeypatch.setattr(attention_heads, "_has_avx2_alone", lambda: False)
     short = {"QUERIES": 3, "KEYS": 2, "ALL_KEYS": 2, "VECTOR": 1}
     for name, size in short.items():
         monkeypatch.setattr(flash, name, size)
@@ -55,30 +56,32 @@ def whole(operands: Operands) -> Any:
     return at_once(operands, WEIGHING)
 
 
-WAYS = [(False, 2**16), (False, 13), (True, 0)]
+WAYS = [(False, 2**16, False), (False, 13, False), (True, 0, False), (True, 70, True)]
 
 
 @pytest.mark.parametrize(
-    ("mask", "dropped", "scores"),
+    ("mask", "dropped", "scores", "is_narrow"),
     [
         # one way for each form of mask, every way for the masks that are all there and not there
         pytest.param(
             mask,
             *way,
-            marks=() if mask in ("none", "whole") or number % 3 == at else pytest.mark.exhaustive,
+            marks=() if mask in ("none", "whole") or number % 4 == at else pytest.mark.exhaustive,
         )
         for number, mask in enumerate(MASKS)
         for at, way in enumerate(WAYS)
     ],
 )
 def test_same_numbers_and_gradients(
-    mask: str, dropped: bool, scores: int, monkeypatch: pytest.MonkeyPatch
+    mask: str, dropped: bool, scores: int, is_narrow: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """For every form of mask, with and without dropout, for all operands.
 
-    One head after the other, three at once, and all at once.
+    One head after the other, three at once, all at once, and each as one tile.
     """
+    monkeypatch.setattr(attention_heads, "_has_avx2_alone", lambda: is_narrow)
     monkeypatch.setattr(attention_heads, "SCORES", scores)
+    monkeypatch.setattr(attention_heads, "WHOLE_SCORES", scores)
     monkeypatch.setattr(attention_heads, "CORES", 2)
     keep = flags(2, 3, 7, 5) if dropped else None
     operands = Operands(f64(2, 3, 7, 4), f64(2, 1, 5, 4), f64(2, 3, 5, 2), MASKS[mask](), keep)

@@ -1,7 +1,8 @@
 """Attention of many heads: at once where sequences are short, else by tiles, a few heads at a time.
 
 A CPU has the tiles of few heads in its caches, so it takes those one after the other; other devices
-have more cores than a few heads keep busy.
+have more cores than a few heads keep busy. A processor with AVX2 alone spends more of the time in
+products, which are quicker the larger they are: there a head of medium length is one tile.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import jax
 from jax import lax
@@ -18,18 +19,29 @@ from jax import numpy as jnp
 from graphopt.lowering.cores import CORES
 from graphopt.lowering.kernels.attention import Array, Operands, Weighing, at_once
 from graphopt.lowering.kernels.flash import (
+    Tiles,
     backward,
     cut_up,
     forward,
+    hides,
     put_together,
-    tile_keys,
-    tile_queries,
+    usual_tiles,
 )
+from graphopt.lowering.kernels.processor import instructions
 
 # queries and keys from which on tiles are faster on a CPU
 LONG = 512
-# scores of a tile that fit into the cache of a CPU core, with their temporaries
+# scores that are computed together for each core: with their temporaries they fit into its cache
 SCORES = 2**17
+# the same where a head is one tile, and the most scores of such a head
+WHOLE_SCORES, WHOLE_HEAD = 2**19, 2**22
+
+
+class Schedule(NamedTuple):
+    """The tiles of a head, and the number of heads that are computed together (None: all)."""
+
+    tiles: Tiles
+    heads: int | None
 
 
 def attention(operands: Operands, how: Weighing) -> Array:
@@ -45,16 +57,31 @@ def attention(operands: Operands, how: Weighing) -> Array:
         mask = jnp.broadcast_to(mask, (*mask.shape[:-1], *columns))
     q, k, v = (jnp.broadcast_to(x, (*batch, *x.shape[-2:])) for x in (q, k, v))
     whole = Operands(q, k, v, mask, keep)
-    every, fit = partial(_by_heads, how=how, fit=None), _heads_at_once(whole)
+    tiles = usual_tiles(whole)
+    every = partial(_by_heads, how=how, schedule=Schedule(tiles, None))
     # a batch that varies is a symbol here
-    if not all(isinstance(n, int) for n in batch) or math.prod(batch) <= fit:
+    if not all(isinstance(n, int) for n in batch):
         return every(whole)
-    return lax.platform_dependent(whole, cpu=partial(_by_heads, how=how, fit=fit), default=every)
+    on_cpu = _schedule_of_cpu(whole, how)
+    if on_cpu.tiles == tiles and on_cpu.heads is not None and math.prod(batch) <= on_cpu.heads:
+        return every(whole)
+    return lax.platform_dependent(
+        whole, cpu=partial(_by_heads, how=how, schedule=on_cpu), default=every
+    )
 
 
-def _heads_at_once(operands: Operands) -> int:
-    """The number of heads whose tiles fit into the caches of a CPU."""
-    return max(SCORES * CORES // (tile_queries(operands) * tile_keys(operands)), 1)
+def _schedule_of_cpu(operands: Operands, how: Weighing) -> Schedule:
+    """The one for this processor; a mask that hides tiles saves work, so that these stay small."""
+    tiles, scores = usual_tiles(operands), SCORES
+    head = Tiles(operands.q.shape[-2], operands.k.shape[-2])
+    if _has_avx2_alone() and not hides(operands.mask, how) and math.prod(head) <= WHOLE_HEAD:
+        tiles, scores = head, WHOLE_SCORES
+    return Schedule(tiles, max(scores * CORES // math.prod(tiles), 1))
+
+
+def _has_avx2_alone() -> bool:
+    """True for a processor of x86 with registers of 256 bits, and none of 512."""
+    return "avx2" in instructions() and "avx512f" not in instructions()
 
 
 def _in_parts(
@@ -93,30 +120,31 @@ def _in_parts(
     return put_together(out, axis - len(batch) - 2, count)
 
 
-def _packed(operands: Operands, how: Weighing, fit: int | None) -> Array:
+def _packed(operands: Operands, how: Weighing, schedule: Schedule) -> Array:
     """The results of `forward` for all heads."""
-    return _in_parts(lambda own, _: forward(own, how), operands, None, fit)
+    tiles, heads = schedule
+    return _in_parts(lambda own, _: forward(own, how, tiles), operands, None, heads)
 
 
 @partial(jax.custom_vjp, nondiff_argnums=(1, 2))
-def _by_heads(operands: Operands, how: Weighing, fit: int | None) -> Array:
-    return _packed(operands, how, fit)[..., :-1]
+def _by_heads(operands: Operands, how: Weighing, schedule: Schedule) -> Array:
+    return _packed(operands, how, schedule)[..., :-1]
 
 
 def _by_heads_saving(
-    operands: Operands, how: Weighing, fit: int | None
+    operands: Operands, how: Weighing, schedule: Schedule
 ) -> tuple[Array, tuple[Operands, Array]]:
-    packed = _packed(operands, how, fit)
+    packed = _packed(operands, how, schedule)
     return packed[..., :-1], (operands, packed)
 
 
 def _by_heads_backward(
-    how: Weighing, fit: int | None, saved: Any, of_out: Array
+    how: Weighing, schedule: Schedule, saved: Any, of_out: Array
 ) -> tuple[Operands]:
-    operands, packed = saved
+    (operands, packed), (tiles, heads) = saved, schedule
 
     def again(operands: Operands) -> Array:
-        return _in_parts(lambda own, known: _known(own, known, how), operands, packed, fit)
+        return _in_parts(lambda own, known: _known(own, known, how, tiles), operands, packed, heads)
 
     return jax.vjp(again, operands)[1](of_out)
 
@@ -124,19 +152,23 @@ def _by_heads_backward(
 _by_heads.defvjp(_by_heads_saving, _by_heads_backward)
 
 
-@partial(jax.custom_vjp, nondiff_argnums=(2,))
-def _known(operands: Operands, packed: Any, how: Weighing) -> Array:
+@partial(jax.custom_vjp, nondiff_argnums=(2, 3))
+def _known(operands: Operands, packed: Any, how: Weighing, tiles: Tiles) -> Array:
     """Results computed before, as a function of their inputs."""
     return packed[..., :-1]
 
 
-def _known_saving(operands: Operands, packed: Any, how: Weighing) -> tuple[Array, Any]:
+def _known_saving(
+    operands: Operands, packed: Any, how: Weighing, tiles: Tiles
+) -> tuple[Array, Any]:
     return packed[..., :-1], (operands, packed)
 
 
-def _known_backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands, Array]:
+def _known_backward(
+    how: Weighing, tiles: Tiles, saved: Any, of_out: Array
+) -> tuple[Operands, Array]:
     operands, packed = saved
-    (of_operands,) = backward(how, (operands, packed[..., :-1], packed[..., -1:]), of_out)
+    (of_operands,) = backward(how, tiles, (operands, packed[..., :-1], packed[..., -1:]), of_out)
     return of_operands, jnp.zeros_like(packed)
 
 

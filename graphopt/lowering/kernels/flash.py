@@ -26,6 +26,20 @@ VECTOR = 16
 # Tiles --------------------------------------------------------------------------------------------
 
 
+class Tiles(NamedTuple):
+    """The number of queries and of keys of a tile."""
+
+    queries: int
+    keys: int
+
+
+def usual_tiles(operands: Operands) -> Tiles:
+    """Tiles that fit into caches."""
+    keys = operands.k.shape[-2]
+    most = KEYS if keys > ALL_KEYS else max(KEYS, ALL_KEYS)
+    return Tiles(_even(operands.q.shape[-2], QUERIES), _even(keys, most))
+
+
 class Rows(NamedTuple):
     """A block of queries, with the values that belong to its rows of scores."""
 
@@ -47,12 +61,12 @@ class Columns(NamedTuple):
     real: Array | None
 
 
-def _rows(operands: Operands) -> Rows:
+def _rows(operands: Operands, tiles: Tiles) -> Rows:
     """Blocks of queries along a new first axis.
 
     A row that only fills up the last block is unmasked, so that its softmax is a number.
     """
-    mask, keep, size = operands.mask, operands.keep, tile_queries(operands)
+    mask, keep, size = operands.mask, operands.keep, tiles.queries
     return Rows(
         cut_up(operands.q, -2, size),
         cut_up(mask, -2, size, 1) if mask is not None and _has_rows(operands) else None,
@@ -60,10 +74,10 @@ def _rows(operands: Operands) -> Rows:
     )
 
 
-def _columns(operands: Operands, rows: Rows) -> Columns:
+def _columns(operands: Operands, rows: Rows, tiles: Tiles) -> Columns:
     """Blocks of keys along a new first axis, for all rows or for a block of them."""
     mask = rows.mask if _has_rows(operands) else operands.mask
-    size, keys = operands.k.shape[-2], tile_keys(operands)
+    size, keys = operands.k.shape[-2], tiles.keys
     return Columns(
         cut_up(operands.k, -2, keys),
         cut_up(operands.v, -2, keys),
@@ -71,17 +85,6 @@ def _columns(operands: Operands, rows: Rows) -> Columns:
         None if rows.keep is None else cut_up(rows.keep, -1, keys),
         cut_up(jnp.ones((1, size), bool), -1, keys) if size % keys else None,
     )
-
-
-def tile_queries(operands: Operands) -> int:
-    """The number of queries of a tile."""
-    return _even(operands.q.shape[-2], QUERIES)
-
-
-def tile_keys(operands: Operands) -> int:
-    """The number of keys of a tile."""
-    count = operands.k.shape[-2]
-    return _even(count, KEYS if count > ALL_KEYS else max(KEYS, ALL_KEYS))
 
 
 def _even(count: int, most: int) -> int:
@@ -97,13 +100,18 @@ def _tile(q: Array, columns: Columns, how: Weighing) -> Array:
     return scores if columns.real is None else jnp.where(columns.real, scores, -jnp.inf)
 
 
+def hides(mask: Array | None, how: Weighing) -> bool:
+    """True for a mask that leaves nothing of what it is false for."""
+    return mask is not None and mask.dtype == np.bool_ and how.fill == -np.inf
+
+
 def _unless_hidden(tile: Columns, how: Weighing, work: Any, carry: Any, nothing: Any) -> Any:
     """The result of `work` on a carry, or the carry and `nothing` when the mask hides a whole tile.
 
     So half of the work of causal attention is left out.
     """
     mask = tile.mask
-    if mask is None or mask.dtype != np.bool_ or how.fill != -np.inf:
+    if mask is None or not hides(mask, how):
         return work(carry)
     return lax.cond(jnp.any(mask), work, lambda carry: (carry, nothing), carry)
 
@@ -135,7 +143,7 @@ def put_together(blocks: Array, axis: int, size: int) -> Array:
 # Forward ------------------------------------------------------------------------------------------
 
 
-def forward(operands: Operands, how: Weighing) -> Array:
+def forward(operands: Operands, how: Weighing, tiles: Tiles) -> Array:
     """The result, and as a last column the logarithm of the sum of each row's exponentials.
 
     In one array, so that a program that needs both and one that needs the result have the same
@@ -154,10 +162,10 @@ def forward(operands: Operands, how: Weighing) -> Array:
             work = partial(_added, q=rows.q, tile=columns, how=how)
             return _unless_hidden(columns, how, work, carry, None)
 
-        (top, total, out), _ = lax.scan(add, start, _columns(operands, rows))
+        (top, total, out), _ = lax.scan(add, start, _columns(operands, rows, tiles))
         return jnp.concatenate([out / total, _finite(top) + lax.log(total)], -1)
 
-    return put_together(lax.map(block, _rows(operands)), -2, operands.q.shape[-2])
+    return put_together(lax.map(block, _rows(operands, tiles)), -2, operands.q.shape[-2])
 
 
 def _added(carry: Any, q: Array, tile: Columns, how: Weighing) -> tuple[Any, None]:
@@ -191,12 +199,12 @@ class Saved(NamedTuple):
     shift: Array
 
 
-def backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
+def backward(how: Weighing, tiles: Tiles, saved: Any, of_out: Array) -> tuple[Operands]:
     """For each block of keys a pass over the blocks of queries."""
     operands, out, log_sum = saved
     shift = jnp.sum(out * of_out, -1, keepdims=True)
-    parts = Saved(*(cut_up(x, -2, tile_queries(operands)) for x in (of_out, log_sum, shift)))
-    rows, by_row = _rows(operands), _has_rows(operands)
+    parts = Saved(*(cut_up(x, -2, tiles.queries) for x in (of_out, log_sum, shift)))
+    rows, by_row = _rows(operands, tiles), _has_rows(operands)
     adds = operands.mask is not None and operands.mask.dtype != np.bool_
 
     def column(of_q: Array, block: Columns) -> tuple[Array, Any]:
@@ -214,7 +222,7 @@ def backward(how: Weighing, saved: Any, of_out: Array) -> tuple[Operands]:
         sums, (part, tiles) = lax.scan(row, start, (rows.q, parts, masks, block.keep))
         return of_q + part, (*sums[:2], tiles if by_row else sums[2])
 
-    blocks = _columns(operands, rows)
+    blocks = _columns(operands, rows, tiles)
     of_q, (of_k, of_v, of_mask) = lax.scan(column, jnp.zeros_like(rows.q), blocks)
     count, size = operands.q.shape[-2], operands.k.shape[-2]
     return (
