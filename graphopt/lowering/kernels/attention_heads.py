@@ -72,11 +72,17 @@ def attention(operands: Operands, how: Weighing) -> Array:
 
 def _schedule_of_cpu(operands: Operands, how: Weighing) -> Schedule:
     """The one for this processor; a mask that hides tiles saves work, so that these stay small."""
-    tiles, scores = usual_tiles(operands), SCORES
-    head = Tiles(operands.q.shape[-2], operands.k.shape[-2])
-    if _has_avx2_alone() and not hides(operands.mask, how) and math.prod(head) <= WHOLE_HEAD:
-        tiles, scores = head, WHOLE_SCORES
-    return Schedule(tiles, max(scores * CORES // math.prod(tiles), 1))
+    tiles, head = usual_tiles(operands), Tiles(operands.q.shape[-2], operands.k.shape[-2])
+    if hides(operands.mask, how) or math.prod(head) > WHOLE_HEAD or not _has_avx2_alone():
+        return Schedule(tiles, _fit(SCORES, tiles))
+    heads, batch = _fit(WHOLE_SCORES, head), math.prod(operands.q.shape[:-2])
+    # a loop of two rounds costs more than it saves
+    return Schedule(head, batch if batch <= 2 * heads else heads)
+
+
+def _fit(scores: int, tiles: Tiles) -> int:
+    """The number of tiles that have so many scores for each core; 1 at least."""
+    return max(scores * CORES // math.prod(tiles), 1)
 
 
 def _has_avx2_alone() -> bool:
