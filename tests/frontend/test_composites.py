@@ -88,7 +88,6 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: paddle.moveaxis(x, 0, 5), ValueError, "moveaxis.*destination"),
     (lambda x: paddle.unflatten(x, 1, [2, 2]), ValueError, "does not divide the 3 of axis 1"),
     (lambda x: paddle.as_strided(x, [9], [1]), ValueError, "leaves"),
-    (lambda x: paddle.index_put(x, (x > 0,), x), UnsupportedError, "use where"),
     (lambda x: paddle.shard_index(x.astype("int64"), 4, 2, 2), ValueError, "shard_id"),
     (lambda x: paddle.diag_embed(x, 0, 1, 1), ProgramError, "should differ"),
     (lambda x: paddle.polygamma(x, -1), ValueError, "polygamma.*'n'"),
