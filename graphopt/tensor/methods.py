@@ -60,8 +60,8 @@ METHODS: dict[str, str] = {
     "elementary": "acos acosh asin asinh atan atanh ceil cos cosh deg2rad digamma erfinv expm1 "
     "floor frac lgamma log10 log1p log2 logit rad2deg reciprocal round sign sin sinh stanh tan "
     "trunc",
-    "norm": "dist norm",
-    "scatter": "gather_nd index_sample index_select masked_fill masked_scatter put_along_axis "
+    "distances": "dist norm",
+    "positions": "gather_nd index_sample index_select masked_fill masked_scatter put_along_axis "
     "scatter scatter_ scatter_nd_add take_along_axis",
     "attribute": "angle conj imag is_complex is_empty is_floating_point is_integer is_tensor numel "
     "rank real",
@@ -85,7 +85,7 @@ METHODS: dict[str, str] = {
     "trapezoid",
     "stacking": "as_strided moveaxis rot90 tensor_split hsplit vsplit dsplit unflatten unfold "
     "view view_as",
-    "index_put": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
+    "places": "bucketize diag_embed diagflat diagonal_scatter index_add index_fill index_put "
     "select_scatter slice_scatter take",
     "contract": "cdist corrcoef cov tensordot vander",
     "array_items": "append",
@@ -113,7 +113,7 @@ SPELLINGS: dict[str, tuple[str, str]] = {
     "ne": ("logic", "not_equal"),
     "negative": ("math", "neg"),
     "repeat": ("rearrange", "tile"),
-    "take_along_dim": ("scatter", "take_along_axis"),
+    "take_along_dim": ("positions", "take_along_axis"),
 }
 # methods that cast, and their dtypes
 CASTS: dict[str, str] = {

@@ -47,6 +47,16 @@ def test_every_name_is_what_the_stub_says() -> None:
     assert set(graphopt.__all__) <= set(space)
 
 
+def test_no_file_of_functions_has_the_name_of_a_function() -> None:
+    """`from graphopt.tensor import x` would give the function before the file is imported."""
+    files = {file.stem for file in (STUB.parent / "tensor").glob("*.py")}
+    assert not files & set(dir(graphopt.tensor)) - set(vars(graphopt.tensor))
+
+
+def test_forms_in_place_can_be_had_first() -> None:
+    assert output_of("import graphopt; print(graphopt.abs_.__qualname__)") == "abs_"
+
+
 def test_aliases_and_modules() -> None:
     """Assignments in the stub are other names of one object; packages are modules."""
     assert graphopt.Tensor is graphopt.static.Variable

@@ -8,8 +8,8 @@ from graphopt.frontend import arguments
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full, full_like
+from graphopt.tensor.distances import norm
 from graphopt.tensor.math import add, clip, divide, max, maximum, multiply, scale, sqrt, sum
-from graphopt.tensor.norm import norm
 
 
 def linear(

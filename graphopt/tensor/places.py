@@ -15,8 +15,8 @@ from graphopt.tensor.creation import assign, full
 from graphopt.tensor.logic import equal, less_than
 from graphopt.tensor.manipulation import cast, expand, flatten, gather, reshape, unsqueeze
 from graphopt.tensor.math import add, clip, max, min, multiply, remainder, subtract
+from graphopt.tensor.positions import put_along_axis
 from graphopt.tensor.ranges import diag, linspace
-from graphopt.tensor.scatter import put_along_axis
 from graphopt.tensor.search import searchsorted, where
 
 
