@@ -240,6 +240,7 @@ from graphopt.tensor.inplace import square_ as square_
 from graphopt.tensor.inplace import subtract_ as subtract_
 from graphopt.tensor.inplace import t_ as t_
 from graphopt.tensor.inplace import tan_ as tan_
+from graphopt.tensor.inplace import tanh_ as tanh_
 from graphopt.tensor.inplace import transpose_ as transpose_
 from graphopt.tensor.inplace import tril_ as tril_
 from graphopt.tensor.inplace import triu_ as triu_
@@ -498,7 +499,7 @@ bool = bool_
 base = fluid
 Tensor = Variable
 # in a static program the in-place form makes a new variable, as in Paddle
-tanh_ = tanh
+
 # the names of other libraries that Paddle 3.3 has for its own
 cat = concatenate = concat
 clamp = clip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from graphopt.nn.functional import activation
 from graphopt.tensor import (
     accumulate,
     elementary,
@@ -17,6 +18,7 @@ from graphopt.tensor import (
     stat,
 )
 
+sigmoid_ = activation.sigmoid
 renorm_ = accumulate.renorm
 acos_ = elementary.acos
 acosh_ = elementary.acosh
@@ -84,6 +86,7 @@ scale_ = math.scale
 sqrt_ = math.sqrt
 square_ = math.square
 subtract_ = math.subtract
+tanh_ = math.tanh
 index_add_ = places.index_add
 index_fill_ = places.index_fill
 index_put_ = places.index_put

@@ -24,6 +24,7 @@ from graphopt.tensor.rearrange import swapaxes
 from graphopt.tensor.search import sort
 
 bitwise_invert = bitwise_not
+sigmoid = activation.sigmoid
 swapdims = swapaxes
 true_divide = divide
 view_as_complex = as_complex

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper, emit
 from graphopt.ir.program import Variable
 from graphopt.tensor.manipulation import cast, split
@@ -268,3 +268,6 @@ def swiglu(x: Variable, y: Variable | None = None, name: str | None = None) -> V
             )
         x, y = split(x, 2, -1)
     return multiply(silu(x), arguments.variable(y, "y", "swiglu"), name)
+
+
+lazy.join_package(globals())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.ir.program import Variable
 from graphopt.tensor.creation import full, full_like
@@ -193,3 +193,6 @@ def normalize(
     least = arguments.number(epsilon, "epsilon", "normalize")
     lengths = norm(x, arguments.number(p, "p", "normalize"), at, True)
     return divide(x, maximum(lengths, full([], least, x.dtype)), name)
+
+
+lazy.join_package(globals())

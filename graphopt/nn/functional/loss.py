@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import LayerHelper
 from graphopt.frontend.one_layer import one_layer
 from graphopt.frontend.sizes import size_of
@@ -208,3 +208,6 @@ def _mean(
     total = sum(share)
     one_if_empty = cast(equal(total, full_like(total, 0.0)), loss.dtype)
     return divide(sum(loss), add(total, one_if_empty), name)
+
+
+lazy.join_package(globals())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from graphopt.frontend import arguments
+from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
 from graphopt.nn.functional.pool_index import check_layout, indexed_pool, indexed_pool1d
@@ -264,3 +264,6 @@ def adaptive_max_pool1d(
     if return_mask:
         return indexed_pool1d(x, "adaptive_max_pool1d", {**window, "adaptive": True}, name)
     return _pool1d(x, "adaptive_max_pool1d", "max", window, "NCL", name, adaptive=True)
+
+
+lazy.join_package(globals())
