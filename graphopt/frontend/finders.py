@@ -21,6 +21,11 @@ _RENAMED = {
     "framework.io": "framework",
     "metric.metrics": "metric",
     "nn.functional.extension": "nn.functional",
+    **{
+        f"nn.initializer.{kind}": "nn.initializer"
+        for kind in ("assign", "constant", "dirac", "initializer", "kaiming", "normal")
+    },
+    **{f"nn.initializer.{kind}": "nn.initializer" for kind in ("orthogonal", "uniform", "xavier")},
     "nn.layer.distance": "nn.layer",
     "static.nn.loss": "static.nn",
     "static.nn.metric": "static",
