@@ -125,12 +125,12 @@ def _allow(dtype: str, *args: bool) -> bool:
 
 
 def _allow_pure_fp16_global_norm_clip(*args: bool) -> bool:
-    """The switch that keeps the norm of float16 gradients float16; `args` set it anew."""
+    """The switch that keeps the norm of float16 gradients float16; an argument sets it."""
     return _allow("float16", *args)
 
 
 def _allow_pure_bf16_global_norm_clip(*args: bool) -> bool:
-    """The switch that keeps the norm of bfloat16 gradients bfloat16; `args` set it anew."""
+    """The switch that keeps the norm of bfloat16 gradients bfloat16; an argument sets it."""
     return _allow("bfloat16", *args)
 
 
