@@ -19,6 +19,7 @@ from graphopt.frontend.sizes import check_integers, has_variable, sizes
 from graphopt.ir.program import Variable, unique_name
 from graphopt.tensor.array import is_array
 from graphopt.tensor.array_items import element
+from graphopt.tensor.complexes import complex
 from graphopt.tensor.creation import to_tensor
 from graphopt.tensor.data_sized import nonzero
 from graphopt.tensor.linalg import transpose
@@ -336,7 +337,12 @@ def _is_the_same_for_all(value: Variable, rank: int) -> bool:
 
 
 def _as_value(x: Variable, value: Any) -> Variable:
-    return cast(value, x.dtype) if isinstance(value, Variable) else to_tensor(value, x.dtype)
+    if isinstance(value, Variable):
+        return cast(value, x.dtype)
+    if np.iscomplexobj(value) and x.dtype in ("complex64", "complex128"):
+        real = "float32" if x.dtype == "complex64" else "float64"
+        return complex(to_tensor(np.real(value), real), to_tensor(np.imag(value), real))
+    return to_tensor(value, x.dtype)
 
 
 def _put(x: Variable, parsed: Index, value: Any) -> Variable:

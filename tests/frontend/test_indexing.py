@@ -222,6 +222,13 @@ def test_setitem_with_new_axes(index: Any, shape: tuple[int, ...]) -> None:
     np.testing.assert_array_equal(changed, wanted)
 
 
+def test_setitem_of_a_complex_number() -> None:
+    with fresh():
+        x = paddle.ones([2], "complex64")
+        (changed,) = programs.run([paddle.static.setitem(x, 0, 2 + 3j)])
+    np.testing.assert_array_equal(changed, np.array([2 + 3j, 1], "complex64"))
+
+
 def test_a_value_is_1_at_new_axes() -> None:
     with pytest.raises(IndexError, match=r"\[2, 3, 4, 5\] should have 1"):
         run(lambda x, feed: [paddle.static.setitem(x, (None, 0), np.ones((2, 3, 4, 5)))], {})

@@ -93,11 +93,18 @@ def selu(
     alpha: float = 1.6732632423543772,
     name: str | None = None,
 ) -> Variable:
-    """scale * elu(x, alpha) (paddle.nn.functional.selu)."""
+    """scale * elu(x, alpha) (paddle.nn.functional.selu).
+
+    Raises ValueError for a scale of 1 or less, and an alpha below 0.
+    """
     attrs = {
         "scale": arguments.number(scale, "scale", "selu"),
         "alpha": arguments.number(alpha, "alpha", "selu"),
     }
+    if attrs["scale"] <= 1:
+        raise ValueError(f"selu(): 'scale' should be above 1, found {scale}")
+    if attrs["alpha"] < 0:
+        raise ValueError(f"selu(): 'alpha' should not be negative, found {alpha}")
     return unary("selu", x, name, **attrs)
 
 
