@@ -109,7 +109,12 @@ def selu(
 
 
 def celu(x: Variable, alpha: float = 1.0, name: str | None = None) -> Variable:
-    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere (paddle.nn.functional.celu)."""
+    """x where positive, alpha * (exp(x / alpha) - 1) elsewhere (paddle.nn.functional.celu).
+
+    Raises ZeroDivisionError for an alpha of 0.
+    """
+    if arguments.number(alpha, "alpha", "celu") == 0:
+        raise ZeroDivisionError("celu(): 'alpha' should not be 0")
     return unary("celu", x, name, alpha=arguments.number(alpha, "alpha", "celu"))
 
 
@@ -130,8 +135,13 @@ def softsign(x: Variable, name: str | None = None) -> Variable:
 
 
 def softshrink(x: Variable, threshold: float = 0.5, name: str | None = None) -> Variable:
-    """x moved towards 0 by the threshold, 0 within it (paddle.nn.functional.softshrink)."""
+    """x moved towards 0 by the threshold, 0 within it (paddle.nn.functional.softshrink).
+
+    Raises ValueError for a threshold below 0.
+    """
     attrs = {"lambda": arguments.number(threshold, "threshold", "softshrink")}
+    if attrs["lambda"] < 0:
+        raise ValueError(f"softshrink(): 'threshold' should not be negative, found {threshold}")
     return unary("softshrink", x, name, **attrs)
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 from graphopt.frontend import arguments, lazy
 from graphopt.frontend.layer_helper import emit
 from graphopt.ir.program import Variable
@@ -209,7 +211,9 @@ def _adaptive(
     last, rank = is_channels_last(data_format, function, formats), len(data_format) - 2
     shape = arguments.variable(x, "x", function).shape
     spatial = shape[1:-1] if last else shape[2:]
-    sizes = output_size if isinstance(output_size, (list, tuple)) else [output_size] * rank
+    given = arguments.constant(output_size, "output_size", function)
+    several = isinstance(given, (list, tuple)) or np.size(given) > 1
+    sizes = list(given) if several else [given] * rank
     kept = [own if size is None else size for size, own in zip(sizes, spatial, strict=False)]
     kernel = arguments.pair(kept, "output_size", function, rank)
     if return_mask:
