@@ -16,6 +16,7 @@ _ROOT = __name__.partition(".")[0]
 _RENAMED = {
     "base": "fluid",
     "core": "fluid.core",
+    "distributed.transpiler": "fluid.transpiler",
     "fluid.annotations": "utils",
     "framework.core": "fluid.core",
     "framework.io": "framework",

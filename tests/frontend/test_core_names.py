@@ -140,6 +140,7 @@ def test_names_that_paddle_offers_in_two_places() -> None:
         *("tensor.ops.sigmoid", "tensor.sigmoid_", "tensor.ceil_", "tensor.svd"),
         *("nn.functional.loss.kl_div", "nn.functional.extension.diag_embed"),
         *("nn.layer.loss.HingeEmbeddingLoss", "nn.layer.distance.PairwiseDistance"),
+        *("distributed.transpiler.memory_optimize", "nn.initializer.xavier.XavierInitializer"),
         *("static.nn.common.row_conv", "static.nn.metric.accuracy", "metric.metrics.Accuracy"),
     ],
 )
