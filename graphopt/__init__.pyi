@@ -50,6 +50,8 @@ from graphopt.device import is_compiled_with_rocm as is_compiled_with_rocm
 from graphopt.device import is_compiled_with_xpu as is_compiled_with_xpu
 from graphopt.device import set_device as set_device
 from graphopt.fluid import core as core
+from graphopt.frontend.eager_operators import _C_ops as _C_ops
+from graphopt.frontend.eager_operators import _legacy_C_ops as _legacy_C_ops
 from graphopt.frontend.framework_io import load as load
 from graphopt.frontend.framework_io import save as save
 from graphopt.frontend.grad_mode import enable_grad as enable_grad

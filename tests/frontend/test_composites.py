@@ -99,6 +99,7 @@ REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: F.alpha_dropout(x, 2.0), ValueError, "alpha_dropout"),
     (lambda x: F.fold(x[None], [3, 3], 2), ProgramError, "not a multiple of the 4"),
     (lambda x: F.selu(x, 1.0), ValueError, "'scale' should be above 1"),
+    (lambda x: paddle.eye(-1), TypeError, "should not be negative"),
     (lambda x: F.celu(x, 0), ZeroDivisionError, "'alpha' should not be 0"),
     (lambda x: F.softshrink(x, -0.5), ValueError, "'threshold' should not be negative"),
     (lambda x: F.selu(x, alpha=-1), ValueError, "'alpha' should not be negative"),
