@@ -86,6 +86,9 @@ def test_numbers() -> None:
 
 REFUSED: list[tuple[Callable[[Any], Any], type[Exception], str]] = [
     (lambda x: paddle.moveaxis(x, 0, 5), ValueError, "moveaxis.*destination"),
+    (lambda x: paddle.moveaxis(x, [0, 1], [0]), AssertionError, "as many different axes"),
+    (lambda x: linalg.householder_product(x, x[0]), AssertionError, "as many rows as columns"),
+    (lambda x: linalg.householder_product(x, x), AssertionError, "a vector for each of them"),
     (lambda x: paddle.unflatten(x, 1, [2, 2]), ValueError, "does not divide the 3 of axis 1"),
     (lambda x: paddle.as_strided(x, [9], [1]), ValueError, "leaves"),
     (lambda x: paddle.shard_index(x.astype("int64"), 4, 2, 2), ValueError, "shard_id"),

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from graphopt.errors import AssertedError
 from graphopt.frontend.constants import value_attrs
 from graphopt.frontend.initializers.base import Initializer, append_fill
 from graphopt.ir.dtypes import DType
@@ -65,7 +66,7 @@ class Dirac(Initializer):
     def fill(self, param: Variable, block: Block) -> Operator:
         shape = param.shape
         if len(shape) not in (3, 4, 5):
-            raise ValueError(
+            raise AssertedError(
                 "Dirac(): Only Tensor with 3/4/5 dimensions can be initialized by Dirac, but "
                 f"parameter '{param.name}' has shape {list(shape)}"
             )
@@ -103,7 +104,7 @@ class Orthogonal(Initializer):
     def fill(self, param: Variable, block: Block) -> Operator:
         shape = param.shape
         if len(shape) < 2:
-            raise ValueError(
+            raise AssertedError(
                 "Orthogonal(): Only Tensor with 2 or more dimensions can be initialized by "
                 f"Orthogonal, but parameter '{param.name}' has shape {list(shape)}"
             )
